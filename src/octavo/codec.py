@@ -1,0 +1,293 @@
+"""The edge: every record is checked and brought into stored form here, once, with one verdict for all backends."""
+
+import math
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from typing import Any, TypeAlias
+
+import msgspec
+from msgspec import UNSET
+
+from octavo.errors import InvalidQuery, InvalidRecord
+from octavo.model import Add, Change, Op, Query, Rank, Record, Remove, Scope, utc
+from octavo.shapes import SHAPES
+from octavo.text import haystack, spell
+
+MAX_NAME_BYTES = 255  # ids, kinds, marks, users, agents, sessions
+MAX_TENANT_BYTES = 64  # stands in front of other names in MySQL indexes, which end at 3072 bytes
+MAX_DEPTH = 64
+MAX_RECORD_BYTES = 16 * 1024 * 1024
+EARLIEST = datetime(1000, 1, 1, tzinfo=UTC)  # where MySQL's DATETIME begins
+MAX_SEQ = 2**53
+
+_encode = msgspec.json.Encoder(decimal_format="number").encode
+_decode = msgspec.json.Decoder(dict[str, Any]).decode
+
+
+class Sealed:
+    """A checked record in the form stores keep: JSON bodies as text, times in UTC.
+
+    It answers to the same names as Record (bodies are decoded afresh on each access, so nobody shares them).
+    """
+
+    __slots__ = (
+        "collection", "created_at", "data_json", "expires_at", "id", "key", "kind", "marks",
+        "metadata_json", "place", "rank", "scope", "seq", "text", "updated_at",
+    )  # fmt: skip
+
+    def __init__(
+        self, collection: str, id: str, kind: str, scope: Scope, text: str, data_json: str, metadata_json: str,  # noqa: A002
+        marks: tuple[str, ...], created_at: datetime, updated_at: datetime, expires_at: datetime | None, seq: int,
+    ) -> None:  # fmt: skip
+        self.collection = collection
+        self.id = id
+        self.kind = kind
+        self.scope = scope
+        self.place: str = scope.place
+        self.text = text
+        self.data_json = data_json
+        self.metadata_json = metadata_json
+        self.marks = marks
+        self.created_at = created_at
+        self.updated_at = updated_at
+        self.expires_at = expires_at
+        self.seq = seq
+        self.key = (id, self.place)
+        self.rank: Rank = (created_at, seq, id, self.place)
+
+    @property
+    def data(self) -> dict[str, Any]:
+        return _decode(self.data_json)
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        return _decode(self.metadata_json) if self.metadata_json != "{}" else {}
+
+    @property
+    def search(self) -> str:
+        """The folded text a substring search looks through."""
+        return haystack(self.text, None if self.text else self.data)
+
+    @property
+    def record(self) -> Record:
+        """A fresh Record, sharing nothing mutable with the store."""
+        return Record(
+            collection=self.collection, id=self.id, kind=self.kind, scope=self.scope, text=self.text,
+            data=self.data, metadata=self.metadata, marks=self.marks, created_at=self.created_at,
+            updated_at=self.updated_at, expires_at=self.expires_at, seq=self.seq,
+        )  # fmt: skip
+
+
+class Kept(msgspec.Struct, frozen=True):
+    """An Add whose records have passed the edge."""
+
+    records: list[Sealed]
+
+
+Prepared: TypeAlias = Kept | Change | Remove
+
+
+def prepare(ops: Iterable[Op]) -> list[Prepared]:
+    """Check a batch of writes before any of it is applied; one bad record refuses the batch and is named."""
+    prepared: list[Prepared] = []
+    for op in ops:
+        if isinstance(op, Add):
+            prepared.append(Kept([seal(record) for record in op.records]))
+        elif isinstance(op, Change):
+            prepared.append(_checked_change(op))
+        else:
+            prepared.append(Remove(asked(op.query)))
+    return prepared
+
+
+def seal(record: Record) -> Sealed:
+    """Check a record and bring it into stored form, or raise InvalidRecord saying what is wrong with which one."""
+    try:
+        if record.collection not in SHAPES:
+            raise InvalidRecord(f"unknown collection {record.collection!r}; known: {', '.join(SHAPES)}")
+        if not record.id:
+            raise InvalidRecord("id is empty")
+        _name("id", record.id)
+        _name("kind", record.kind)
+        scope = _checked_scope(record.scope)
+        text = record.text
+        size = _plain("text", text)
+        data_json = _json("data", record.data)
+        metadata_json = _lines(record.metadata) if record.metadata else "{}"
+        size += len(data_json) + len(metadata_json)
+        # Characters are at most four bytes, so only a text that might be too long is measured exactly.
+        if size * 4 > MAX_RECORD_BYTES:
+            _fits(text, data_json, metadata_json)
+        marks = tuple(dict.fromkeys(record.marks)) if record.marks else ()
+        for mark in marks:
+            _name("mark", mark)
+        if not 0 <= record.seq < MAX_SEQ:
+            raise InvalidRecord(f"seq must be 0 to 2**53 - 1; got {record.seq}")
+        created_at = _moment("created_at", record.created_at)
+        updated_at = created_at if record.updated_at is None else _moment("updated_at", record.updated_at)
+        expires_at = None if record.expires_at is None else _moment("expires_at", record.expires_at)
+    except InvalidRecord as error:
+        raise InvalidRecord(f"record {record.id[:80]!r} of {record.collection!r}: {error}") from None
+    except (TypeError, AttributeError) as error:
+        raise InvalidRecord(f"record {record.id!r} of {record.collection!r}: {error}") from error
+    return Sealed(
+        record.collection, record.id, record.kind, scope, text, data_json, metadata_json, marks,
+        created_at, updated_at, expires_at, record.seq,
+    )  # fmt: skip
+
+
+def asked(query: Query) -> Query:
+    """A query checked, with its times in UTC."""
+    if query.collection not in SHAPES:
+        raise InvalidQuery(f"unknown collection {query.collection!r}; known: {', '.join(SHAPES)}")
+    return query.checked()
+
+
+def answerable(query: Query) -> bool:
+    """Whether any record could match: no record holds NUL, lone surrogates or a scope that is too long."""
+    scope = query.scope
+    words = [scope.tenant, scope.user, scope.agent, scope.session, query.text, *(query.ids or ())]
+    words += [*(query.kinds or ()), *(query.marks or ()), *query.without, *query.where]
+    words += [value for value in query.where.values() if isinstance(value, str)]
+    if query.limit == 0 or () in (query.ids, query.kinds, query.marks):
+        return False
+    if any(isinstance(v, float) and not math.isfinite(v) for v in query.where.values()):
+        return False
+    try:
+        return b"\0" not in "".join(word for word in words if word).encode()
+    except UnicodeEncodeError:
+        return False
+
+
+def _checked_change(change: Change) -> Change:
+    new: dict[str, Any] = {"query": asked(change.query), "updated_at": _moment("updated_at", change.updated_at)}
+    if change.kind is not UNSET:
+        _name("kind", change.kind)
+    if change.text is not UNSET:
+        _plain("text", change.text)
+    for name in ("data", "merge", "metadata"):
+        value = getattr(change, name)
+        if value is not UNSET:
+            new[name] = _decode(_json(name, value))
+    if isinstance(change.expires_at, datetime):
+        new["expires_at"] = _moment("expires_at", change.expires_at)
+    for mark in change.mark:
+        _name("mark", mark)
+    return msgspec.structs.replace(change, **new)
+
+
+_scopes: dict[Scope, Scope] = {}
+
+
+def _checked_scope(scope: Scope) -> Scope:
+    """The scope with "" taken as None; verdicts are remembered, since scopes repeat."""
+    known = _scopes.get(scope)
+    if known is not None:
+        return known
+    _name("tenant", scope.tenant, MAX_TENANT_BYTES)
+    for part in (scope.user, scope.agent, scope.session):
+        if part is not None:
+            _name("scope", part)
+    known = Scope(
+        tenant=scope.tenant, user=scope.user or None, agent=scope.agent or None, session=scope.session or None
+    )
+    if len(_scopes) > 65536:  # a service with millions of sessions must not keep them all
+        _scopes.clear()
+    _scopes[scope] = known
+    return known
+
+
+def _name(what: str, value: str, most: int = MAX_NAME_BYTES) -> None:
+    if len(value) < 64 and value.isascii() and "\0" not in value:  # nearly every name there is
+        return
+    _plain(what, value)
+    if len(value.encode()) > most:
+        raise InvalidRecord(f"{what} is {len(value.encode())} bytes long, at most {most} are kept: {value[:40]!r}…")
+
+
+def _plain(what: str, text: str) -> int:
+    if "\0" in text:
+        raise InvalidRecord(f"{what} holds a NUL character: {text[:40]!r}")
+    if not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            raise InvalidRecord(f"{what} holds half a surrogate pair at {error.start}: {text[:40]!r}") from None
+    return len(text)
+
+
+def _moment(what: str, at: datetime) -> datetime:
+    try:
+        moved = utc(at)
+    except OverflowError:
+        raise InvalidRecord(f"{what} is outside the years 1000 to 9999 in UTC: {at!r}") from None
+    if moved < EARLIEST:
+        raise InvalidRecord(f"{what} is outside the years 1000 to 9999 in UTC: {at!r}")
+    return moved
+
+
+def _json(what: str, value: Any) -> str:
+    """JSON text of a body, refused when some backend would refuse or alter it."""
+    try:
+        spelled = _encode(value)
+    except UnicodeEncodeError:
+        raise InvalidRecord(f"{what} holds half a surrogate pair") from None
+    except RecursionError:
+        raise InvalidRecord(f"{what} is nested deeper than {MAX_DEPTH} levels") from None
+    except (OverflowError, TypeError, ValueError) as error:
+        raise InvalidRecord(f"{what} cannot be written as JSON: {error}") from None
+    # Each test below is a cheap sign that something may be wrong; only then is the body walked.
+    if (
+        b"null" in spelled
+        or b"\\u0000" in spelled
+        or spelled.count(b"[") + spelled.count(b"{") > MAX_DEPTH
+        or spelled[:1] != b"{"
+    ):
+        _walk(what, value, 0)
+    return spelled.decode()
+
+
+def _walk(what: str, value: Any, depth: int) -> None:
+    if depth == 0 and not isinstance(value, dict):
+        raise InvalidRecord(f"{what} must be a dict; got {type(value).__name__}")
+    if isinstance(value, float) and not math.isfinite(value):  # JSON has no word for it: it would come back as null
+        raise InvalidRecord(f"{what} holds {value}, which JSON cannot say")
+    if isinstance(value, str) and "\0" in value:
+        raise InvalidRecord(f"{what} holds a NUL character")
+    if isinstance(value, dict | list | tuple | set | frozenset):
+        if depth >= MAX_DEPTH:
+            raise InvalidRecord(f"{what} is nested deeper than {MAX_DEPTH} levels")
+        for inner in (*value, *value.values()) if isinstance(value, dict) else value:
+            _walk(what, inner, depth + 1)
+
+
+def _lines(metadata: dict[str, Any]) -> str:
+    r"""Metadata as JSON with each entry between newlines, so that `\n"key":value\n` finds an entry and nothing else.
+
+    JSON strings hold no raw newline, and JSON allows one between tokens: the text stays valid for every reader.
+    """
+    spelled = _json("metadata", metadata)  # judged whole; then spelled entry by entry
+    if len(metadata) == 1:
+        return f"{{\n{spelled[1:-1]}\n}}"
+    return "{" + ",".join([f"\n{fact(name, spell(value))}\n" for name, value in metadata.items()]) + "}"
+
+
+def fact(name: str, spelled: str) -> str:
+    """One metadata entry as it stands in the stored text."""
+    return f"{spell(str(name))}:{spelled}"
+
+
+def _fits(*parts: str) -> None:
+    size = sum(len(part.encode()) for part in parts)
+    if size > MAX_RECORD_BYTES:
+        raise InvalidRecord(f"{size} bytes are more than the {MAX_RECORD_BYTES} a record may have")
+
+
+def encode_ops(ops: Sequence[Op]) -> bytes:
+    """Writes as JSON."""
+    return _encode(ops)
+
+
+decode_ops = msgspec.json.Decoder(list[Op]).decode
+decode_record = msgspec.json.Decoder(Record).decode
+encode_record = _encode

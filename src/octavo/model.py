@@ -1,0 +1,276 @@
+"""The kernel: frozen values that say what is kept and what is asked. No I/O happens here.
+
+`Query.matches`, `Query.over` and `Change.applied_to` are the meaning of every store: SQL, Lua and files follow them.
+"""
+
+import base64
+import functools
+import hashlib
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from typing import Any, TypeAlias
+
+import msgspec
+from msgspec import UNSET, UnsetType, field
+
+from octavo.errors import InvalidQuery
+from octavo.ids import new_id, next_seq, now
+from octavo.text import fold, haystack, spell, spellings
+
+Rank: TypeAlias = tuple[datetime, int, str, str]
+
+
+class Scope(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Whose a record is. In a query, None means any and "" means none; tenant is always compared exactly."""
+
+    tenant: str = ""
+    user: str | None = None
+    agent: str | None = None
+    session: str | None = None
+
+    @property
+    def place(self) -> str:
+        """A short fixed-length name for this exact scope, usable in keys and indexes."""
+        return _place(self)
+
+    @property
+    def exact(self) -> bool:
+        """Whether, read as a query, this names one place rather than many."""
+        return self.user is not None and self.agent is not None and self.session is not None
+
+    def covers(self, other: "Scope") -> bool:
+        """Whether a record of scope `other` is inside this one."""
+        return (
+            self.tenant == other.tenant
+            and (self.user is None or self.user == (other.user or ""))
+            and (self.agent is None or self.agent == (other.agent or ""))
+            and (self.session is None or self.session == (other.session or ""))
+        )
+
+
+@functools.lru_cache(maxsize=65536)
+def _place(scope: Scope) -> str:
+    parts = (scope.tenant, scope.user or "", scope.agent or "", scope.session or "")
+    # Lengths in front keep ("ab", "c") and ("a", "bc") apart, whatever characters the names hold.
+    spelled = "".join(f"{len(part)}:{part}" for part in parts)
+    digest = hashlib.blake2b(spelled.encode("utf-8", "surrogatepass"), digest_size=15).digest()
+    return base64.urlsafe_b64encode(digest).decode()
+
+
+class Cursor(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A position between records; `Cursor()` stands before the first one read, in either direction."""
+
+    at: datetime | None = None
+    seq: int = 0
+    id: str = ""
+    place: str = ""
+
+    @property
+    def rank(self) -> Rank | None:
+        return None if self.at is None else (self.at, self.seq, self.id, self.place)
+
+
+START = Cursor()
+
+
+class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One thing worth keeping. `id` names it within its collection and scope; time, then seq, order it."""
+
+    collection: str
+    id: str = field(default_factory=new_id)
+    kind: str = ""
+    scope: Scope = Scope()
+    text: str = ""
+    data: dict[str, Any] = field(default_factory=dict)
+    metadata: dict[str, Any] = field(default_factory=dict)
+    marks: tuple[str, ...] = ()
+    created_at: datetime = field(default_factory=now)
+    updated_at: datetime | None = None  # a store fills it with created_at
+    expires_at: datetime | None = None
+    seq: int = field(default_factory=next_seq)
+
+    @property
+    def key(self) -> tuple[str, str]:
+        return (self.id, self.scope.place)
+
+    @property
+    def rank(self) -> Rank:
+        return (self.created_at, self.seq, self.id, self.scope.place)
+
+    @property
+    def cursor(self) -> Cursor:
+        return Cursor(at=self.created_at, seq=self.seq, id=self.id, place=self.scope.place)
+
+
+class Query(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A question about one collection; every given clause must hold.
+
+    Without `after`, `limit` keeps the newest ones and `offset` skips that many of the newest first. With `after`, both
+    count from the cursor in reading direction, so that pages follow each other at the same cost.
+    """
+
+    collection: str
+    ids: tuple[str, ...] | None = None
+    kinds: tuple[str, ...] | None = None
+    scope: Scope = Scope()
+    marks: tuple[str, ...] | None = None  # any of these
+    without: tuple[str, ...] = ()  # none of these
+    text: str | None = None  # caseless substring
+    since: datetime | None = None  # created at or after
+    until: datetime | None = None  # created before
+    where: dict[str, Any] = field(default_factory=dict)  # metadata equals these scalars
+    alive_at: datetime | None = None  # not expired at that moment
+    newest_first: bool = False
+    limit: int | None = None
+    offset: int = 0
+    after: Cursor | None = None
+
+    def matches(self, record: Record) -> bool:
+        """Whether the record answers this question; the meaning every store is held to."""
+        return (
+            record.collection == self.collection
+            and self.scope.covers(record.scope)
+            and (self.ids is None or record.id in self.ids)
+            and (self.kinds is None or record.kind in self.kinds)
+            and (self.since is None or record.created_at >= self.since)
+            and (self.until is None or record.created_at < self.until)
+            and (self.alive_at is None or record.expires_at is None or record.expires_at > self.alive_at)
+            and (self.marks is None or any(mark in record.marks for mark in self.marks))
+            and not any(mark in record.marks for mark in self.without)
+            and (not self.where or self._facts_hold(record.metadata))
+            and (not self.text or fold(self.text) in haystack(record.text, record.data))
+        )
+
+    def _facts_hold(self, metadata: dict[str, Any]) -> bool:
+        return all(
+            name in metadata and spell(metadata[name]) in spellings(value) for name, value in self.where.items()
+        )
+
+    def over(self, records: Iterable[Record]) -> list[Record]:
+        """Answer this question from the given records: filtered, in order, cut to the page asked for."""
+        found = sorted((record for record in records if self.matches(record)), key=lambda record: record.rank)
+        return self.page(found)
+
+    def page(self, found: list[Record]) -> list[Record]:
+        """Cut the page asked for out of all matches, given oldest first."""
+        forward = self.after is not None and not self.newest_first
+        if not forward:
+            found = found[::-1]
+        if self.after is not None and (rank := self.after.rank) is not None:
+            found = [r for r in found if (r.rank > rank if forward else r.rank < rank)]
+        found = found[self.offset :]
+        if self.limit is not None:
+            found = found[: self.limit]
+        return found if forward or self.newest_first else found[::-1]
+
+    @property
+    def unpaged(self) -> "Query":
+        """The same question about all that match."""
+        return msgspec.structs.replace(self, newest_first=False, limit=None, offset=0, after=None)
+
+    @property
+    def paged(self) -> bool:
+        return self.limit is not None or self.offset != 0 or self.after is not None
+
+    @property
+    def plain(self) -> bool:
+        """Whether only the scope and the kind are asked about, so that counters can answer a tally."""
+        return (
+            self.ids is None
+            and self.marks is None
+            and not self.without
+            and not self.text
+            and self.since is None
+            and self.until is None
+            and not self.where
+            and self.alive_at is None
+        )
+
+    def checked(self) -> "Query":
+        """This query with its times in UTC, or InvalidQuery when it has no meaning."""
+        if self.limit is not None and self.limit < 0:
+            raise InvalidQuery(f"limit must be 0 or more, or None for all; got {self.limit}")
+        if self.offset < 0:
+            raise InvalidQuery(f"offset must be 0 or more; got {self.offset}")
+        for name, value in self.where.items():
+            if not (value is None or isinstance(value, str | int | float | bool)):
+                raise InvalidQuery(f"where[{name!r}] must be a string, number, boolean or None; got {value!r}")
+        moments = {"since": self.since, "until": self.until, "alive_at": self.alive_at}
+        moved = {name: utc(at) for name, at in moments.items() if at is not None and at.tzinfo is not UTC}
+        return msgspec.structs.replace(self, **moved) if moved else self
+
+
+class Add(msgspec.Struct, frozen=True, tag_field="op", tag="add"):
+    """Keep these records; one whose id is already kept in its scope is left alone."""
+
+    records: Sequence[Record]
+
+
+class Change(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="op", tag="change"):
+    """Change what the query finds. Fields left out stay; `merge` updates single keys of `data`."""
+
+    query: Query
+    kind: str | UnsetType = UNSET
+    text: str | UnsetType = UNSET
+    data: dict[str, Any] | UnsetType = UNSET
+    merge: dict[str, Any] | UnsetType = UNSET
+    metadata: dict[str, Any] | UnsetType = UNSET
+    expires_at: datetime | None | UnsetType = UNSET
+    mark: tuple[str, ...] = ()
+    unmark: tuple[str, ...] | None = ()  # None removes every mark
+    updated_at: datetime = field(default_factory=now)
+
+    def applied_to(self, record: Record) -> Record:
+        """The record after this change; the very same object when nothing of it differs."""
+        new: dict[str, Any] = {}
+        for name in ("kind", "text", "expires_at"):
+            value = getattr(self, name)
+            if value is not UNSET and value != getattr(record, name):
+                new[name] = value
+        data = record.data if self.data is UNSET else self.data
+        if self.merge is not UNSET:
+            data = {**data, **self.merge}
+        metadata = record.metadata if self.metadata is UNSET else self.metadata
+        # Compared as JSON: to Python, 1 == True, and a change from one to the other would be dropped.
+        if data is not record.data and spell(data) != spell(record.data):
+            new["data"] = data
+        if metadata is not record.metadata and spell(metadata) != spell(record.metadata):
+            new["metadata"] = metadata
+        kept = () if self.unmark is None else tuple(mark for mark in record.marks if mark not in self.unmark)
+        marks = (*kept, *(mark for mark in dict.fromkeys(self.mark) if mark not in kept))
+        if marks != record.marks:
+            new["marks"] = marks
+        return msgspec.structs.replace(record, updated_at=self.updated_at, **new) if new else record
+
+
+class Remove(msgspec.Struct, frozen=True, tag_field="op", tag="remove"):
+    """Remove what the query finds."""
+
+    query: Query
+
+
+Op: TypeAlias = Add | Change | Remove
+
+
+class Tally(msgspec.Struct, frozen=True, kw_only=True):
+    """How many records match, by kind, and the times of the first and last; paging is not looked at."""
+
+    total: int = 0
+    by_kind: dict[str, int] = field(default_factory=dict)
+    first: datetime | None = None
+    last: datetime | None = None
+
+    @classmethod
+    def of(cls, query: Query, records: Iterable[Record]) -> "Tally":
+        """Count the records that match; the meaning every store's tally is held to."""
+        found = query.unpaged.over(records)
+        by_kind: dict[str, int] = {}
+        for record in found:
+            by_kind[record.kind] = by_kind.get(record.kind, 0) + 1
+        ends = {"first": found[0].created_at, "last": found[-1].created_at} if found else {}
+        return cls(total=len(found), by_kind=by_kind, **ends)
+
+
+def utc(at: datetime) -> datetime:
+    """The same moment in UTC; a naive time is local time, as Python itself takes it."""
+    return at if at.tzinfo is UTC else at.astimezone(UTC)

@@ -1,0 +1,110 @@
+"""The documented physical spelling of each collection: table, column and JSON key names, and what is read by what."""
+
+from collections.abc import Callable
+from types import MappingProxyType
+from typing import Any
+
+import msgspec
+
+from octavo.model import Record
+
+#: The fields of a record as stored, with the names they have unless a shape gives another.
+NAMES = MappingProxyType({
+    "id": "id", "kind": "kind", "tenant": "tenant", "user": "user_id", "agent": "agent_id", "session": "session_id",
+    "text": "text", "data": "data", "metadata": "metadata", "marks": "marks", "created_at": "created_at",
+    "updated_at": "updated_at", "expires_at": "expires_at", "seq": "seq",
+})  # fmt: skip
+
+
+class Extra(msgspec.Struct, frozen=True):
+    """A documented column that repeats what the record holds elsewhere, for people who read the table."""
+
+    name: str
+    type: str  # "name" (short text), "text" or "flag"
+    value: Callable[[Any], Any]
+
+
+class Shape(msgspec.Struct, frozen=True, kw_only=True):
+    """How one collection is spelled, and the axes its readers ask by: each axis has an index and a counter."""
+
+    collection: str
+    table: str
+    names: dict[str, str] = {}
+    axes: tuple[tuple[str, ...], ...] = ((),)  # () is the whole tenant, ("place",) an exact scope
+    extras: tuple[Extra, ...] = ()
+    marks_table: str = ""
+
+    def name(self, field: str) -> str:
+        """The documented name of a field."""
+        return self.names.get(field) or NAMES[field]
+
+
+def _value(name: str) -> Callable[[Record], Any]:
+    return lambda record: record.data.get(name)
+
+
+_OWNER = (
+    Extra("memory_type", "name", lambda r: "agent" if r.scope.agent and not r.scope.user else "user"),
+    Extra("entity_id", "name", lambda r: r.scope.user or r.scope.agent or ""),
+    Extra("embedding_id", "name", _value("embedding_id")),
+)
+
+_ALL = (
+    Shape(
+        collection="events",
+        table="agent_events",
+        names={
+            "id": "event_id", "agent": "agent_name", "kind": "event_type", "created_at": "timestamp",
+        },
+        axes=((), ("agent",), ("session",)),
+    ),
+    Shape(
+        collection="observations",
+        table="events",
+        names={"id": "event_id", "session": "session_key", "kind": "obs_type"},
+        axes=((), ("session",)),
+    ),
+    Shape(
+        collection="turns",
+        table="turns",
+        names={"id": "turn_id", "session": "session_key", "kind": "status"},
+        axes=((), ("session",)),
+        extras=(Extra("input_event_id", "name", _value("input_event_id")),),
+    ),
+    Shape(collection="configs", table="configs", names={"id": "key", "kind": "config_type", "text": "content"}),
+    Shape(collection="knowledge", table="knowledge", names={"id": "key", "kind": "knowledge_type", "text": "content"}),
+    Shape(
+        collection="messages",
+        table="messages",
+        names={"kind": "role", "text": "content"},
+        axes=((), ("place",), ("user",)),
+        marks_table="message_marks",
+    ),
+    Shape(collection="summaries", table="summaries", axes=((), ("place",))),
+    Shape(collection="entities", table="entities", names={"id": "name"}, axes=((), ("place",))),
+    Shape(collection="exchanges", table="exchanges", axes=((), ("place",))),
+    Shape(
+        collection="profile",
+        table="profile_memories",
+        names={"kind": "category", "text": "content"},
+        axes=((), ("user",), ("agent",)),
+        extras=_OWNER,
+    ),
+    Shape(
+        collection="episodes",
+        table="event_memories",
+        names={"kind": "category", "text": "content", "expires_at": "expiry_date"},
+        axes=((), ("user",), ("agent",)),
+        extras=(*_OWNER, Extra("is_permanent", "flag", lambda r: r.expires_at is None)),
+    ),
+    Shape(
+        collection="log",
+        table="memory_logs",
+        names={"session": "memory_id", "kind": "action", "text": "reason"},
+        axes=((), ("session",), ("user",), ("agent",)),
+        extras=(Extra("memory_layer", "name", _value("memory_layer")),),
+    ),
+)  # fmt: skip
+
+#: Every collection Octavo keeps, by name: table and column names come from here and from nowhere else.
+SHAPES = MappingProxyType({shape.collection: shape for shape in _ALL})

@@ -1,0 +1,52 @@
+"""One URL opens any backend; nothing is imported until it is asked for."""
+
+import importlib
+from collections.abc import Callable
+from importlib.metadata import entry_points
+from types import MappingProxyType
+
+from octavo.errors import ConfigError
+from octavo.ports import Store
+
+#: Scheme → the function that opens it. Third parties add theirs through the entry-point group `octavo.stores`.
+SCHEMES = MappingProxyType({
+    "file": "octavo.stores.file:open_file",
+    "mariadb": "octavo.stores.sql:open_mysql",
+    "memory": "octavo.stores.memory:open_memory",
+    "mysql": "octavo.stores.sql:open_mysql",
+    "postgres": "octavo.stores.sql:open_postgres",
+    "postgresql": "octavo.stores.sql:open_postgres",
+    "redis": "octavo.stores.redis:open_redis",
+    "rediss": "octavo.stores.redis:open_redis",
+    "sqlite": "octavo.stores.sql:open_sqlite",
+    "unix": "octavo.stores.redis:open_redis",
+})  # fmt: skip
+
+
+def open_store(url: str) -> Store:
+    """The store a URL names; it connects on first use or on `async with`.
+
+    SQLAlchemy's spellings (`postgresql+asyncpg://…`) name the same stores.
+    """
+    scheme, mark, _ = url.partition("://")
+    if not mark:
+        raise ConfigError(f"{_shown(url)!r} is not a store URL; try sqlite:///octavo.db or memory://")
+    return _opener(scheme.partition("+")[0].lower())(url)
+
+
+def _opener(scheme: str) -> Callable[[str], Store]:
+    if (path := SCHEMES.get(scheme)) is not None:
+        module, _, name = path.partition(":")
+        opener: Callable[[str], Store] = getattr(importlib.import_module(module), name)
+        return opener
+    added = {point.name: point for point in entry_points(group="octavo.stores")}
+    if scheme in added:
+        loaded: Callable[[str], Store] = added[scheme].load()
+        return loaded
+    known = ", ".join(sorted({*SCHEMES, *added}))
+    raise ConfigError(f"unknown store scheme {scheme!r}; known: {known}")
+
+
+def _shown(url: str) -> str:
+    """A URL fit for an error message: whatever stands before an @ may be a password."""
+    return url if "@" not in url else "…@" + url.rpartition("@")[2]

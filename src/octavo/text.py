@@ -1,0 +1,52 @@
+"""Text as Octavo compares it: one folding for every backend, one spelling for JSON values."""
+
+import unicodedata
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+_encode = msgspec.json.Encoder().encode
+
+
+def fold(text: str) -> str:
+    """Make caseless comparison a plain substring test: ＡＢＣ, ABC and abc fold alike."""
+    if text.isascii():
+        return text.lower()
+    # The second pass matters: casefolding can leave text that NFKC would compose differently.
+    return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
+
+
+def spell(value: Any) -> str:
+    """The one JSON spelling of a value: compact, unescaped UTF-8."""
+    return _encode(value).decode()
+
+
+def spellings(value: Any) -> tuple[str, ...]:
+    """Every JSON spelling that equals a scalar: 1 is also 1.0, while true is only true."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return (spell(value),)
+    whole = isinstance(value, int) or value.is_integer()
+    if not whole or abs(value) > 2**53:  # past 2**53 an int and a float are no longer the same number
+        return (spell(value),)
+    forms = (spell(int(value)), spell(float(value)))
+    return (*forms, "-0.0") if value == 0 else forms
+
+
+def leaves(value: Any) -> Iterator[str]:
+    """The values inside a JSON document as text, in order; keys are names, not content."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for inner in value.values():
+            yield from leaves(inner)
+    elif isinstance(value, list | tuple):
+        for inner in value:
+            yield from leaves(inner)
+    elif value is not None:
+        yield spell(value)
+
+
+def haystack(text: str, data: Any) -> str:
+    """What a text search looks through: the record's text, or the values of its data when it has none."""
+    return fold(text) if text else fold("\n".join(leaves(data)))
