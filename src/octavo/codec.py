@@ -19,6 +19,7 @@ MAX_DEPTH = 64
 MAX_RECORD_BYTES = 16 * 1024 * 1024
 EARLIEST = datetime(1000, 1, 1, tzinfo=UTC)  # where MySQL's DATETIME begins
 MAX_SEQ = 2**53
+_LONG, _DIGITS = b"0" * 19, bytes.maketrans(b"123456789", b"0" * 9)  # 19 digits in a row may be past 64 bits
 
 _encode = msgspec.json.Encoder(decimal_format="number").encode
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
@@ -36,14 +37,14 @@ class Sealed:
     )  # fmt: skip
 
     def __init__(
-        self, collection: str, id: str, kind: str, scope: Scope, text: str, data_json: str, metadata_json: str,  # noqa: A002
-        marks: tuple[str, ...], created_at: datetime, updated_at: datetime, expires_at: datetime | None, seq: int,
+        self, collection: str, id: str, kind: str, scope: Scope, place: str, text: str, data_json: str,  # noqa: A002
+        metadata_json: str, marks: tuple[str, ...], created_at: datetime, updated_at: datetime, expires_at: datetime | None, seq: int,
     ) -> None:  # fmt: skip
         self.collection = collection
         self.id = id
         self.kind = kind
         self.scope = scope
-        self.place: str = scope.place
+        self.place = place
         self.text = text
         self.data_json = data_json
         self.metadata_json = metadata_json
@@ -52,8 +53,8 @@ class Sealed:
         self.updated_at = updated_at
         self.expires_at = expires_at
         self.seq = seq
-        self.key = (id, self.place)
-        self.rank: Rank = (created_at, seq, id, self.place)
+        self.key = (id, place)
+        self.rank: Rank = (created_at, seq, id, place)
 
     @property
     def data(self) -> dict[str, Any]:
@@ -96,8 +97,14 @@ def prepare(ops: Iterable[Op]) -> list[Prepared]:
         elif isinstance(op, Change):
             prepared.append(_checked_change(op))
         else:
-            prepared.append(Remove(asked(op.query)))
+            prepared.append(Remove(_chosen(op.query)))
     return prepared
+
+
+def _chosen(query: Query) -> Query:
+    """The query of a write, checked; one that nothing can match asks for nothing, so that no driver sees its words."""
+    query = asked(query)
+    return query if answerable(query) else Query(collection=query.collection, limit=0)
 
 
 def seal(record: Record) -> Sealed:
@@ -109,7 +116,7 @@ def seal(record: Record) -> Sealed:
             raise InvalidRecord("id is empty")
         _name("id", record.id)
         _name("kind", record.kind)
-        scope = _checked_scope(record.scope)
+        scope, place = _checked_scope(record.scope)
         text = record.text
         size = _plain("text", text)
         data_json = _json("data", record.data)
@@ -121,46 +128,67 @@ def seal(record: Record) -> Sealed:
         marks = tuple(dict.fromkeys(record.marks)) if record.marks else ()
         for mark in marks:
             _name("mark", mark)
-        if not 0 <= record.seq < MAX_SEQ:
+        if type(record.seq) is not int or not 0 <= record.seq < MAX_SEQ:
             raise InvalidRecord(f"seq must be 0 to 2**53 - 1; got {record.seq}")
         created_at = _moment("created_at", record.created_at)
         updated_at = created_at if record.updated_at is None else _moment("updated_at", record.updated_at)
         expires_at = None if record.expires_at is None else _moment("expires_at", record.expires_at)
     except InvalidRecord as error:
-        raise InvalidRecord(f"record {record.id[:80]!r} of {record.collection!r}: {error}") from None
+        raise InvalidRecord(f"record {_short(record.id)} of {record.collection!r}: {error}") from None
     except (TypeError, AttributeError) as error:
-        raise InvalidRecord(f"record {record.id!r} of {record.collection!r}: {error}") from error
+        raise InvalidRecord(f"record {_short(record.id)} of {record.collection!r}: {error}") from error
     return Sealed(
-        record.collection, record.id, record.kind, scope, text, data_json, metadata_json, marks,
+        record.collection, record.id, record.kind, scope, place, text, data_json, metadata_json, marks,
         created_at, updated_at, expires_at, record.seq,
     )  # fmt: skip
+
+
+def _short(value: Any) -> str:
+    return repr(value[:80] if isinstance(value, str) else value)
 
 
 def asked(query: Query) -> Query:
     """A query checked, with its times in UTC."""
     if query.collection not in SHAPES:
         raise InvalidQuery(f"unknown collection {query.collection!r}; known: {', '.join(SHAPES)}")
-    return query.checked()
+    if query.after is not None:
+        cursor = query.after
+        if not (_sayable(cursor.id + cursor.place) and -MAX_SEQ < cursor.seq < MAX_SEQ):
+            raise InvalidQuery(f"after is no position between records: {cursor!r}")
+    return _spoken(query.checked())
+
+
+def _spoken(query: Query) -> Query:
+    """The query without the names no record can have: `ids=("a", NUL)` still finds "a"."""
+    lists = {name: getattr(query, name) for name in ("ids", "kinds", "marks", "without")}
+    names = [name for listed in lists.values() if listed for name in listed]
+    if not names or _sayable("".join(names)):
+        return query
+    kept = {key: tuple(n for n in listed if _sayable(n)) for key, listed in lists.items() if listed}
+    return msgspec.structs.replace(query, **kept)
 
 
 def answerable(query: Query) -> bool:
     """Whether any record could match: no record holds NUL, lone surrogates or a scope that is too long."""
     scope = query.scope
-    words = [scope.tenant, scope.user, scope.agent, scope.session, query.text, *(query.ids or ())]
-    words += [*(query.kinds or ()), *(query.marks or ()), *query.without, *query.where]
+    words = [scope.tenant, scope.user, scope.agent, scope.session, query.text, *query.where]
     words += [value for value in query.where.values() if isinstance(value, str)]
     if query.limit == 0 or () in (query.ids, query.kinds, query.marks):
         return False
     if any(isinstance(v, float) and not math.isfinite(v) for v in query.where.values()):
         return False
+    return _sayable("".join(word for word in words if word))
+
+
+def _sayable(text: str) -> bool:
     try:
-        return b"\0" not in "".join(word for word in words if word).encode()
+        return b"\0" not in text.encode()
     except UnicodeEncodeError:
         return False
 
 
 def _checked_change(change: Change) -> Change:
-    new: dict[str, Any] = {"query": asked(change.query), "updated_at": _moment("updated_at", change.updated_at)}
+    new: dict[str, Any] = {"query": _chosen(change.query), "updated_at": _moment("updated_at", change.updated_at)}
     if change.kind is not UNSET:
         _name("kind", change.kind)
     if change.text is not UNSET:
@@ -173,14 +201,16 @@ def _checked_change(change: Change) -> Change:
         new["expires_at"] = _moment("expires_at", change.expires_at)
     for mark in change.mark:
         _name("mark", mark)
+    if change.unmark:
+        new["unmark"] = tuple(mark for mark in change.unmark if _sayable(mark))
     return msgspec.structs.replace(change, **new)
 
 
-_scopes: dict[Scope, Scope] = {}
+_scopes: dict[Scope, tuple[Scope, str]] = {}
 
 
-def _checked_scope(scope: Scope) -> Scope:
-    """The scope with "" taken as None; verdicts are remembered, since scopes repeat."""
+def _checked_scope(scope: Scope) -> tuple[Scope, str]:
+    """The scope with "" taken as None, and its place; verdicts are remembered, since scopes repeat."""
     known = _scopes.get(scope)
     if known is not None:
         return known
@@ -188,9 +218,10 @@ def _checked_scope(scope: Scope) -> Scope:
     for part in (scope.user, scope.agent, scope.session):
         if part is not None:
             _name("scope", part)
-    known = Scope(
+    taken = Scope(
         tenant=scope.tenant, user=scope.user or None, agent=scope.agent or None, session=scope.session or None
     )
+    known = (taken, taken.place)
     if len(_scopes) > 65536:  # a service with millions of sessions must not keep them all
         _scopes.clear()
     _scopes[scope] = known
@@ -219,7 +250,7 @@ def _plain(what: str, text: str) -> int:
 def _moment(what: str, at: datetime) -> datetime:
     try:
         moved = utc(at)
-    except OverflowError:
+    except (OverflowError, ValueError):
         raise InvalidRecord(f"{what} is outside the years 1000 to 9999 in UTC: {at!r}") from None
     if moved < EARLIEST:
         raise InvalidRecord(f"{what} is outside the years 1000 to 9999 in UTC: {at!r}")
@@ -237,14 +268,29 @@ def _json(what: str, value: Any) -> str:
     except (OverflowError, TypeError, ValueError) as error:
         raise InvalidRecord(f"{what} cannot be written as JSON: {error}") from None
     # Each test below is a cheap sign that something may be wrong; only then is the body walked.
-    if (
+    if not _flat(value) and (
         b"null" in spelled
         or b"\\u0000" in spelled
         or spelled.count(b"[") + spelled.count(b"{") > MAX_DEPTH
         or spelled[:1] != b"{"
+        or _LONG in spelled.translate(_DIGITS)
     ):
         _walk(what, value, 0)
     return spelled.decode()
+
+
+def _flat(value: Any) -> bool:
+    """Whether this is a dict of plain strings and whole numbers, in which nothing can be wrong; most bodies are."""
+    if type(value) is not dict:
+        return False
+    for name, inner in value.items():
+        if type(name) is not str or "\0" in name:
+            return False
+        kind = type(inner)
+        whole = kind is bool or (kind is int and -(2**63) <= inner < 2**64)
+        if not (whole or (kind is str and "\0" not in inner)):
+            return False
+    return True
 
 
 def _walk(what: str, value: Any, depth: int) -> None:
@@ -254,6 +300,8 @@ def _walk(what: str, value: Any, depth: int) -> None:
         raise InvalidRecord(f"{what} holds {value}, which JSON cannot say")
     if isinstance(value, str) and "\0" in value:
         raise InvalidRecord(f"{what} holds a NUL character")
+    if isinstance(value, int) and not -(2**63) <= value < 2**64:
+        raise InvalidRecord(f"{what} holds {value}, which does not fit 64 bits")
     if isinstance(value, dict | list | tuple | set | frozenset):
         if depth >= MAX_DEPTH:
             raise InvalidRecord(f"{what} is nested deeper than {MAX_DEPTH} levels")

@@ -18,6 +18,7 @@ from octavo.ids import new_id, next_seq, now
 from octavo.text import fold, haystack, spell, spellings
 
 Rank: TypeAlias = tuple[datetime, int, str, str]
+_MOST = 2**53  # no store holds more records, and no driver takes a larger number everywhere
 
 
 class Scope(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -196,7 +197,19 @@ class Query(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             if not (value is None or isinstance(value, str | int | float | bool)):
                 raise InvalidQuery(f"where[{name!r}] must be a string, number, boolean or None; got {value!r}")
         moments = {"since": self.since, "until": self.until, "alive_at": self.alive_at}
-        moved = {name: utc(at) for name, at in moments.items() if at is not None and at.tzinfo is not UTC}
+        moved: dict[str, Any] = {}
+        if self.limit is not None and self.limit > _MOST:
+            moved["limit"] = None
+        if self.offset > _MOST:
+            moved["offset"] = _MOST
+        try:
+            for name, at in moments.items():
+                if at is not None and at.tzinfo is not UTC:
+                    moved[name] = utc(at)
+            if self.after is not None and self.after.at is not None and self.after.at.tzinfo is not UTC:
+                moved["after"] = msgspec.structs.replace(self.after, at=utc(self.after.at))
+        except (OverflowError, ValueError) as error:  # near the years 1 and 9999 a time may have no UTC
+            raise InvalidQuery(f"a time of the query cannot be said in UTC: {error}") from None
         return msgspec.structs.replace(self, **moved) if moved else self
 
 

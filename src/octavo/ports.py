@@ -48,6 +48,13 @@ class Describes(Protocol):
     async def describe(self) -> list[Finding]: ...
 
 
+@runtime_checkable
+class ListsTenants(Protocol):
+    """A store that can name every tenant it keeps records of, sorted, so that all of it can be moved or counted."""
+
+    async def tenants(self) -> list[str]: ...
+
+
 async def walk(store: Store, query: Query, size: int = 1000) -> AsyncIterator[list[Record]]:
     """All answers to a query in pages of `size`, oldest first, at the same cost per page however long it gets."""
     cursor = query.after or START

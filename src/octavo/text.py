@@ -1,7 +1,7 @@
 """Text as Octavo compares it: one folding for every backend, one spelling for JSON values."""
 
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -33,18 +33,23 @@ def spellings(value: Any) -> tuple[str, ...]:
     return (*forms, "-0.0") if value == 0 else forms
 
 
-def leaves(value: Any) -> Iterator[str]:
+def leaves(value: Any) -> list[str]:
     """The values inside a JSON document as text, in order; keys are names, not content."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict):
-        for inner in value.values():
-            yield from leaves(inner)
-    elif isinstance(value, list | tuple):
-        for inner in value:
-            yield from leaves(inner)
-    elif value is not None:
-        yield spell(value)
+    found: list[str] = []
+    _gather(value.values() if type(value) is dict else (value,), found)
+    return found
+
+
+def _gather(values: Iterable[Any], found: list[str]) -> None:
+    for value in values:
+        if type(value) is str:
+            found.append(value)
+        elif type(value) is dict:
+            _gather(value.values(), found)
+        elif type(value) is list:
+            _gather(value, found)
+        elif value is not None:
+            found.append(spell(value))
 
 
 def haystack(text: str, data: Any) -> str:

@@ -107,6 +107,7 @@ class Shelf:
         self._rows: dict[Key, Sealed] = {}
         self._places: dict[str, tuple[str, ...]] = {}
         self._lanes: dict[Lane, Ranks] = {}
+        self.tenants: set[str] = set()
 
     def get(self, key: Key) -> Sealed | None:
         return self._rows.get(key)
@@ -123,6 +124,8 @@ class Shelf:
             ranks = lanes.get(lane)
             if ranks is None:
                 ranks = lanes[lane] = Ranks()
+                if lane[0] == "tenant":
+                    self.tenants.add(lane[1])
             ranks.add(sealed.rank, sealed.kind)
 
     def drop(self, sealed: Sealed) -> None:
@@ -138,6 +141,8 @@ class Shelf:
             ranks.discard(sealed.rank, sealed.kind)
             if not ranks.total:
                 del self._lanes[lane]
+                if lane[0] == "tenant":
+                    self.tenants.discard(lane[1])
 
     def swap(self, old: Sealed, new: Sealed) -> None:
         """Put a changed record where it stood; its rank never changes, so only marks and counts move."""
@@ -230,6 +235,10 @@ class Image:
             shelf = self.shelves[collection] = Shelf()
         return shelf
 
+    def tenants(self) -> list[str]:
+        """Every tenant that has a record, sorted."""
+        return sorted(set().union(*(shelf.tenants for shelf in self.shelves.values())))
+
     def answer(self, question: Lookup | Query) -> list[Sealed]:
         """Answer a draft's question."""
         if isinstance(question, Query):
@@ -244,5 +253,8 @@ class Image:
                     self.shelf(before.collection).drop(before)
             elif before is None:
                 self.shelf(after.collection).put(after)
-            else:
+            elif before.rank == after.rank:
                 self.shelf(after.collection).swap(before, after)
+            else:  # removed and added again with another time
+                self.shelf(before.collection).drop(before)
+                self.shelf(after.collection).put(after)

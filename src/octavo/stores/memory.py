@@ -32,6 +32,10 @@ class MemoryStore(BaseStore):
     async def _tally(self, query: Query) -> Tally:
         return self._image.shelf(query.collection).tally(query)
 
+    async def tenants(self) -> list[str]:
+        await self._ready()
+        return self._image.tenants()
+
     async def describe(self) -> list[Finding]:
         return [
             Finding("store", "memory"),

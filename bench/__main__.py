@@ -1,0 +1,133 @@
+"""`make bench`: time every store against its raw driver and its peers, and print one table."""
+
+import argparse
+import asyncio
+import sys
+import traceback
+from contextlib import aclosing
+from pathlib import Path
+from time import perf_counter
+
+from bench import measures
+from bench.peers.environment import PEERS
+from bench.places import DOES, SETTINGS, Places
+from bench.report import Line, footnotes, machine, save, table
+from bench.rounds import FULL, QUICK
+
+RESULTS = Path(__file__).parent / "results"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    parser.add_argument(
+        "--store",
+        action="append",
+        metavar="NAME",
+        help="only this store, such as sqlite or postgresql; may be repeated",
+    )
+    parser.add_argument(
+        "--quick", action="store_true", help="tiny sizes: shows that it runs, measures nothing"
+    )
+    parser.add_argument("--no-peers", action="store_true", help="leave out AgentScope and LangChain")
+    parser.add_argument(
+        "--million",
+        action="store_true",
+        help="read from 1,000,000 records on every store, not only on SQLite",
+    )
+    parser.add_argument("--markdown", action="store_true", help="print the table as Markdown")
+    parser.add_argument(
+        "--results", type=Path, default=RESULTS, metavar="DIR", help="where the JSON file and scratch data go"
+    )
+    given = parser.parse_args()
+    names = [
+        name
+        for name in SETTINGS
+        if not given.store or any(name.split()[0] == one or name == one for one in given.store)
+    ]
+    if not names:
+        parser.error(f"unknown store; known: {', '.join(SETTINGS)}")
+    return asyncio.run(_bench(names, given))
+
+
+async def _bench(names: list[str], given: argparse.Namespace) -> int:
+    run = Run(names, given)
+    await run.stores()
+    broken = bool(run.failures)
+    if run.with_peers:
+        await run.peers()
+    kept = save(run.lines, run.failures, run.pace, run.facts, given.results)
+    run.show()
+    run.say(f"numbers kept in {kept}")
+    return 1 if broken else 0
+
+
+class Run:
+    """One run of the benchmark: its lines so far, and what could not be measured."""
+
+    def __init__(self, names: list[str], given: argparse.Namespace) -> None:
+        self.names = names
+        self.given = given
+        self.pace = QUICK if given.quick else FULL
+        self.with_peers = not given.no_peers and any(name.startswith("sqlite") for name in names)
+        self.lines: list[Line] = []
+        self.failures: list[str] = []
+        self._began = perf_counter()
+        given.results.mkdir(parents=True, exist_ok=True)
+        self.facts = machine(given.results)
+        if self.facts["load_at_start"] > 0.5:
+            self.say(f"the machine is busy (load {self.facts['load_at_start']}): expect wide rounds")
+
+    def say(self, text: str) -> None:
+        print(f"[{perf_counter() - self._began:5.0f} s] {text}", file=sys.stderr, flush=True)
+
+    def fail(self, text: str) -> None:
+        self.failures.append(text)
+        self.say(f"!!! {text}")
+
+    async def stores(self) -> None:
+        """Each store against its raw drivers."""
+        for name in self.names:
+            # Whatever goes wrong with one store must not cost the minutes spent on the others.
+            try:
+                with SETTINGS[name].around(), Places(self.given.results) as places:
+                    found = measures.of_store(
+                        SETTINGS[name], places, self.pace, million=self.given.million, say=self.say
+                    )
+                    async with aclosing(found):
+                        async for line in found:
+                            self.lines.append(line)
+            except Exception as error:
+                traceback.print_exc()
+                self.fail(f"store {name} could not be measured: {type(error).__name__}: {error}")
+
+    async def peers(self) -> None:
+        """The SQLite store against the peers' SQL memories; a peer that fails is told, not fatal."""
+        try:
+            with Places(self.given.results) as places:
+                async with aclosing(measures.of_peers(places, self.pace, say=self.say)) as told:
+                    async for line in told:
+                        if isinstance(line, Line):
+                            self.lines.append(line)
+                        else:
+                            self.fail(line)
+        except Exception as error:
+            traceback.print_exc()
+            self.fail(f"peers could not be measured: {type(error).__name__}: {error}")
+
+    def show(self) -> None:
+        """Print the table, its footnotes and, last, what is missing from it."""
+        markdown = self.given.markdown
+        does = {label: DOES[label] for name in self.names for label in SETTINGS[name].raw}
+        does |= {peer.name: peer.does for peer in PEERS} if self.with_peers else {}
+        print(table(self.lines, list(SETTINGS), markdown=markdown))
+        print()
+        for note in footnotes(
+            self.pace, self.facts, does, {name: SETTINGS[name].note for name in self.names}
+        ):
+            print(f"- {note}" if markdown else f"  {note}")
+        for failure in self.failures:
+            print(f"\n!!! {failure}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

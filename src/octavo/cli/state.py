@@ -1,0 +1,18 @@
+"""Where the command keeps how far an interrupted move had come."""
+
+import hashlib
+import os
+from pathlib import Path
+
+from octavo.text import spell
+
+
+def state_file(*what: object) -> Path | None:
+    """The file for one move, the same for the same words from the same folder; None where none can be kept."""
+    try:
+        name = hashlib.blake2b(spell([str(Path.cwd()), *what]).encode(), digest_size=8).hexdigest()
+        folder = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "octavo"
+        folder.mkdir(parents=True, exist_ok=True)
+    except (OSError, RuntimeError):  # RuntimeError: nobody has told this process where its home is
+        return None
+    return folder / f"{what[0]}-{name}.jsonl" if os.access(folder, os.W_OK) else None

@@ -1,0 +1,123 @@
+"""What the command says, to people and to programs: results on stdout, everything else on stderr."""
+
+import sys
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import click
+import msgspec
+
+from octavo.cli.secrets import hidden
+from octavo.transfer import Progress
+
+LINE_SECONDS = 5.0  # between two lines of progress where there is no terminal to draw a bar on
+
+
+def several(count: int, thing: str) -> str:
+    """A number and its noun."""
+    return f"{count:,} {thing}" if count == 1 else f"{count:,} {thing}s"
+
+
+class Teller:
+    """One command's voice. `--json` leaves stdout to a single document, `--quiet` leaves only errors."""
+
+    def __init__(
+        self, *, json: bool, quiet: bool, debug: bool, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.json = json
+        self.debug = debug
+        self._quiet = quiet
+        self._clock = clock
+        self.urls: list[str] = []  # whose passwords must not be said
+        self.done = 0  # records, as last told by a move
+        self.resumable = False  # whether the same command would go on from there
+
+    def say(self, sentence: str, *, err: bool = False) -> None:
+        """A result for people."""
+        if not (self.json or self._quiet):
+            click.echo(sentence, err=err)
+
+    def note(self, sentence: str) -> None:
+        """Something worth knowing beside the result."""
+        if not self._quiet:
+            click.echo(sentence, err=True)
+
+    def document(self, **values: Any) -> None:
+        """The result for programs."""
+        if self.json:
+            spelled = msgspec.json.format(msgspec.json.encode(values), indent=2).decode()
+            click.echo(spelled)
+
+    def failed(self, error: BaseException) -> None:
+        """Say in one sentence what went wrong; the traceback only when asked for."""
+        if self.debug:
+            click.echo(self.hidden("".join(traceback.format_exception(error))), err=True, nl=False)
+        sentence = self.hidden(" ".join(str(error).split()) or type(error).__name__)
+        click.echo(f"octavo: {sentence}", err=True)
+        self.document(ok=False, error=sentence, kind=type(error).__name__)
+
+    def hidden(self, text: str) -> str:
+        return hidden(text, self.urls)
+
+    @contextmanager
+    def progress(self, doing: str) -> Iterator[Progress]:
+        """A callback that draws a bar on a terminal, writes a line now and then elsewhere, or only remembers."""
+        if self._quiet:
+            yield self._remember
+        elif sys.stderr.isatty():
+            with self._bar(doing) as tell:
+                yield tell
+        else:
+            yield self._lines(doing)
+
+    def _remember(self, done: int, total: int | None) -> None:
+        del total
+        self.done = done
+
+    def _lines(self, doing: str) -> Progress:
+        told = self._clock()
+        first: tuple[float, int] | None = None
+
+        def tell(done: int, total: int | None) -> None:
+            nonlocal told, first
+            self._remember(done, total)
+            now = self._clock()
+            first = first or (
+                now,
+                done,
+            )  # what an earlier run has done says nothing about the speed of this one
+            if now - told >= LINE_SECONDS:
+                told = now
+                of = "" if total is None else f" of {total:,}"
+                speed = f", {(done - first[1]) / (now - first[0]):,.0f}/s" if now > first[0] else ""
+                click.echo(f"{doing} {done:,}{of} records{speed}", err=True)
+
+        return tell
+
+    @contextmanager
+    def _bar(self, doing: str) -> Iterator[Progress]:
+        from rich.console import Console
+        from rich.progress import (
+            BarColumn,
+            MofNCompleteColumn,
+            TaskProgressColumn,
+            TextColumn,
+            TimeRemainingColumn,
+        )
+        from rich.progress import Progress as Bar
+
+        columns = (
+            TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(show_speed=True), MofNCompleteColumn(),
+            TimeRemainingColumn(),
+        )  # fmt: skip
+        with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
+            task = bar.add_task(doing, total=None)
+
+            def tell(done: int, total: int | None) -> None:
+                self._remember(done, total)
+                bar.update(task, completed=done, total=total)
+
+            yield tell

@@ -1,0 +1,74 @@
+"""Records in Redis: `redis://`, `rediss://` and `unix://`. Needs the package `redis`, which is imported on use."""
+
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+
+from octavo.errors import ConfigError
+
+if TYPE_CHECKING:
+    from octavo.stores.redis.store import RedisStore
+
+__all__ = ["RedisStore", "open_redis"]
+
+_CONNECT_SECONDS = 5
+_ANSWER_SECONDS = 30  # a batch of 40,000 records on a busy machine takes a few
+
+
+def open_redis(url: str) -> "RedisStore":
+    """Open `redis://[[user]:password@]host[:port][/db][?prefix=octavo&ttl=seconds&…]`, `rediss://…` or `unix://path`.
+
+    Any other option is one of redis-py's connection, such as `socket_timeout=10` or `ssl_ca_certs=/path`.
+    """
+    store = _store()
+    import redis.asyncio
+
+    bare, prefix, ttl = _options(url)
+    defaults = {
+        "socket_connect_timeout": _CONNECT_SECONDS,
+        "socket_timeout": _ANSWER_SECONDS,
+        "protocol": 2,  # what every server speaks
+    }
+    try:
+        pool = redis.asyncio.ConnectionPool.from_url(bare, **defaults)
+        pool.make_connection()  # type: ignore[no-untyped-call] # connects to nothing yet, but refuses an option it does not know
+    except (TypeError, ValueError, redis.RedisError) as error:
+        raise ConfigError(f"not an option of a Redis connection: {error}") from error
+    return store(pool, prefix=prefix, ttl=ttl, owned=True)
+
+
+def _options(url: str) -> tuple[str, str, int | None]:
+    """The URL as redis-py takes it, and what of it is ours."""
+    parts = urlsplit(url)
+    scheme = parts.scheme.partition("+")[0]
+    ours = {"prefix": "octavo", "ttl": ""}
+    theirs = []
+    for name, value in parse_qsl(parts.query, keep_blank_values=True):
+        if name in ours:
+            ours[name] = value
+        else:
+            theirs.append((name, value))
+    if ours["ttl"] and not (ours["ttl"].isascii() and ours["ttl"].isdigit() and int(ours["ttl"])):
+        raise ConfigError(f"ttl={ours['ttl']} in a Redis URL: a number of seconds from 1 on is needed")
+    database = parts.path.strip("/")
+    if scheme != "unix" and database and not (database.isascii() and database.isdigit()):
+        raise ConfigError(f"a Redis database is a number, as in redis://localhost/0; got {database!r}")
+    bare = urlunsplit((scheme, parts.netloc, parts.path, urlencode(theirs), ""))
+    if scheme == "unix" and not bare.startswith("unix://"):  # what urlunsplit makes of an empty host
+        bare = "unix://" + bare.removeprefix("unix:")
+    return bare, ours["prefix"], int(ours["ttl"]) if ours["ttl"] else None
+
+
+def _store() -> type["RedisStore"]:
+    try:
+        import redis.asyncio  # noqa: F401
+    except ImportError as error:
+        raise ConfigError("a Redis store needs the package redis: pip install 'octavo[redis]'") from error
+    from octavo.stores.redis.store import RedisStore
+
+    return RedisStore
+
+
+def __getattr__(name: str) -> Any:
+    if name == "RedisStore":
+        return _store()
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

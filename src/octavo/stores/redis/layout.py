@@ -1,0 +1,187 @@
+"""Where things are in Redis: the names of keys, and members that sort as records do.
+
+Per tenant and collection, all behind one hash tag, so that a cluster keeps them on one node and a script may use them:
+
+    octavo:{tenant}:messages:body:<place>         hash: id → the record as JSON
+    octavo:{tenant}:messages:lane:place:<place>   sorted set: the place's records in order
+    octavo:{tenant}:messages:kinds:place:<place>  hash: kind → how many the lane holds
+    octavo:{tenant}:messages:marks:<place>        sorted set: mark, then order
+    octavo:{tenant}:messages:lane:user:<name>     the same as a place's lane for what several places share:
+    octavo:{tenant}:messages:kinds:user:<name>    tenant, user, agent and session
+    octavo:{tenant}:messages:names                sorted set: id, then place
+    octavo:tenants                                set: the tenants that have written
+
+Scores are all 0, so Redis compares members byte by byte.
+"""
+
+from datetime import UTC, datetime, timedelta
+
+import msgspec
+
+from octavo.errors import ConfigError
+from octavo.model import Query, Rank, Scope
+
+#: How a member is cut into order, id and place; the scripts count with the same numbers.
+ORDER_LENGTH = 29
+PLACE_LENGTH = 20
+
+_PARTS = ("session", "user", "agent")
+_REMEMBERED = 65536
+_YEAR_ONE = datetime(1, 1, 1, tzinfo=UTC)
+_NUL = b"\0"
+
+
+class Keys(msgspec.Struct, frozen=True):
+    """The keys a record of one collection and scope is kept under."""
+
+    body: bytes
+    lane: bytes
+    kinds: bytes
+    marks: bytes
+    names: bytes
+    shared: tuple[tuple[bytes, bytes], ...]  # lane and kinds of what other places stand in too
+
+    @property
+    def all(self) -> list[bytes]:
+        return [
+            self.body,
+            self.lane,
+            self.kinds,
+            self.marks,
+            self.names,
+            *(key for pair in self.shared for key in pair),
+        ]
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """What a query has to read: lanes, each with the mark in front of its members, and the counter of the first."""
+
+    base: bytes
+    lanes: list[tuple[bytes, bytes]]
+    kinds: bytes
+    shared: bool  # whether places that expire apart from each other stand in the lane
+    alone: bool  # whether the lanes hold nothing but what the scope covers
+
+
+class Layout:
+    """Names every key of a store from its prefix."""
+
+    def __init__(self, prefix: str) -> None:
+        if "\0" in prefix or prefix[prefix.find("{") :].startswith("{}"):
+            raise ConfigError(f"a Redis key prefix holds neither NUL nor an empty hash tag; got {prefix!r}")
+        self.prefix = prefix
+        self._front = f"{prefix}:" if prefix else ""
+        self._known: dict[tuple[str, Scope], Keys] = {}
+
+    @property
+    def tenants(self) -> bytes:
+        return f"{self._front}tenants".encode()
+
+    def base(self, collection: str, tenant: str) -> bytes:
+        """What every key of a tenant's collection begins with."""
+        return f"{self._front}{{{Scope(tenant=tenant).place}}}:{collection}:".encode()
+
+    def tenant_lane(self, collection: str, tenant: str) -> bytes:
+        return self.base(collection, tenant) + b"lane:tenant"
+
+    def keys(self, collection: str, scope: Scope) -> Keys:
+        """The keys of a record of this scope."""
+        known = self._known.get((collection, scope))
+        if known is None:
+            if len(self._known) >= _REMEMBERED:  # a service with millions of sessions must not keep them all
+                self._known.clear()
+            known = self._known[collection, scope] = self._named(collection, scope)
+        return known
+
+    def _named(self, collection: str, scope: Scope) -> Keys:
+        base, place = self.base(collection, scope.tenant), scope.place.encode()
+        names = [b"tenant", *(_part(part, value) for part in _PARTS if (value := getattr(scope, part)))]
+        return Keys(
+            body=base + b"body:" + place,
+            lane=base + b"lane:place:" + place,
+            kinds=base + b"kinds:place:" + place,
+            marks=base + b"marks:" + place,
+            names=base + b"names",
+            shared=tuple((base + b"lane:" + name, base + b"kinds:" + name) for name in names),
+        )
+
+    def asked(self, query: Query) -> Asked:
+        """The narrowest lanes that hold all a query can find, chosen as the memory store does."""
+        scope = query.scope
+        base = self.base(query.collection, scope.tenant)
+        if scope.exact:
+            place = scope.place.encode()
+            lanes = [(base + b"lane:place:" + place, b"")]
+            if query.marks is not None:
+                marked = base + b"marks:" + place
+                lanes = [(marked, mark.encode() + _NUL) for mark in dict.fromkeys(query.marks)]
+            return Asked(base, lanes, base + b"kinds:place:" + place, shared=False, alone=True)
+        named = [(part, value) for part in _PARTS if (value := getattr(scope, part))]
+        asked = sum(getattr(scope, part) is not None for part in _PARTS)
+        name = _part(*named[0]) if named else b"tenant"
+        alone = asked == len(named) <= 1
+        return Asked(base, [(base + b"lane:" + name, b"")], base + b"kinds:" + name, shared=True, alone=alone)
+
+
+def _part(part: str, value: str) -> bytes:
+    return f"{part}:{value}".encode()
+
+
+def member(rank: Rank) -> str:
+    """A record's place in every lane: text whose bytes sort as ranks do, since UTF-8 sorts as code points do.
+
+    No id holds NUL, which therefore ends it below every longer id.
+    """
+    at, seq, name, place = rank
+    return f"{_micros(at):015x}{seq:014x}{name}\0{place}"
+
+
+def moment(entry: bytes) -> datetime:
+    """The time a member stands at."""
+    return _YEAR_ONE + timedelta(microseconds=int(entry[:15], 16))
+
+
+def _micros(at: datetime) -> int:
+    seconds = (at.toordinal() - 1) * 86400 + at.hour * 3600 + at.minute * 60 + at.second
+    return seconds * 1_000_000 + at.microsecond
+
+
+class Span(msgspec.Struct, frozen=True):
+    """The part of a lane to read, from `low` up to but not including `high`; b"" has no bound."""
+
+    low: bytes
+    past_low: bool
+    high: bytes
+    forward: bool
+
+    @classmethod
+    def of(cls, query: Query) -> "Span":
+        forward = query.after is not None and not query.newest_first
+        low = b"" if query.since is None else b"%015x" % _micros(query.since)
+        high = b"" if query.until is None else b"%015x" % _micros(query.until)
+        past_low = False
+        if query.after is not None and (rank := query.after.rank) is not None:
+            # Nothing has a seq below 0: such a cursor stands before all of its time.
+            at = member(rank).encode() if rank[1] >= 0 else b"%015x" % _micros(rank[0])
+            if not forward:
+                high = min(high, at) if high else at
+            elif at >= low:
+                low, past_low = at, True
+        return cls(low, past_low, high, forward)
+
+    def beyond(self, last: bytes) -> "Span":
+        """What is left to read once `last` has been."""
+        if self.forward:
+            return Span(last, True, self.high, True)
+        return Span(self.low, self.past_low, last, False)
+
+    def bounds(self, mark: bytes) -> tuple[bytes, bytes]:
+        """The two ends as ZRANGEBYLEX (or its reverse) takes them, behind a mark."""
+        edge = b"(" if self.past_low else b"["
+        low = edge + mark + self.low if self.low or mark else b"-"
+        high = b"+"
+        if self.high:
+            high = b"(" + mark + self.high
+        elif mark:
+            high = b"(" + mark[:-1] + b"\1"  # just past every member behind this mark
+        return (low, high) if self.forward else (high, low)

@@ -1,0 +1,65 @@
+"""A record as Redis keeps it: the JSON of a Record, made and read without looking into its bodies."""
+
+from datetime import datetime
+
+import msgspec
+
+from octavo.codec import Sealed, decode_record
+from octavo.errors import StoreError
+from octavo.model import Record, Scope
+
+
+class _Row(msgspec.Struct, kw_only=True, omit_defaults=True):
+    collection: str
+    id: str
+    kind: str = ""
+    scope: Scope = Scope()
+    text: str = ""
+    data: msgspec.Raw
+    metadata: msgspec.Raw
+    marks: tuple[str, ...] = ()
+    created_at: datetime
+    updated_at: datetime
+    expires_at: datetime | None = None
+    seq: int
+
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(_Row).decode
+
+
+def blob(sealed: Sealed) -> str:
+    """A record in stored form as the text Redis keeps."""
+    return _encode(
+        _Row(
+            collection=sealed.collection, id=sealed.id, kind=sealed.kind, scope=sealed.scope, text=sealed.text,
+            data=msgspec.Raw(sealed.data_json), metadata=msgspec.Raw(sealed.metadata_json), marks=sealed.marks,
+            created_at=sealed.created_at, updated_at=sealed.updated_at, expires_at=sealed.expires_at, seq=sealed.seq,
+        )
+    ).decode()  # fmt: skip
+
+
+def sealed(kept: bytes) -> Sealed:
+    """The record in stored form, or StoreError when somebody else's value stands there."""
+    try:
+        row = _decode(kept)
+        data, metadata = bytes(row.data).decode(), bytes(row.metadata).decode()
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise _foreign(kept) from error
+    return Sealed(
+        collection=row.collection, id=row.id, kind=row.kind, scope=row.scope, place=row.scope.place, text=row.text,
+        data_json=data, metadata_json=metadata, marks=row.marks, created_at=row.created_at, updated_at=row.updated_at,
+        expires_at=row.expires_at, seq=row.seq,
+    )  # fmt: skip
+
+
+def record(kept: bytes) -> Record:
+    """The record, or StoreError when somebody else's value stands there."""
+    try:
+        return decode_record(kept)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise _foreign(kept) from error
+
+
+def _foreign(kept: bytes) -> StoreError:
+    return StoreError(f"Redis holds something that is no record of Octavo's: {kept[:60]!r}")

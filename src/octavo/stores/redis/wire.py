@@ -1,0 +1,83 @@
+"""Talking to Redis: scripts by their names, bytes whatever the client decodes, and errors in Octavo's words."""
+
+import asyncio
+import re
+from collections.abc import Awaitable, Sequence
+from typing import Any
+
+from redis import exceptions as told
+
+from octavo.errors import StoreError, StoreUnavailable
+from octavo.stores.redis.scripts import Script
+
+#: Replies that pass by themselves; before Redis 7 a script's error carries them inside, behind a minus sign.
+_PASSING = re.compile(
+    r"(?:^|-)(?:BUSY|CLUSTERDOWN|LOADING|MASTERDOWN|MISCONF|NOREPLICAS|OOM|READONLY|TRYAGAIN)\b"
+)
+_UNAVAILABLE = (told.ConnectionError, told.TimeoutError, told.OutOfMemoryError, told.ReadOnlyError, OSError)
+_LOGIN = (
+    told.AuthenticationError,
+    told.AuthorizationError,
+)  # these are ConnectionErrors too, and no retry mends them
+# RuntimeError is asyncio's for a connection whose event loop is gone.
+_FAILURES = (told.RedisError, OSError, RuntimeError)
+_WIDTH = 16  # commands on their way at once; Redis answers them one by one anyway
+
+
+class Wire:
+    """A client as one event loop uses it."""
+
+    def __init__(self, client: Any) -> None:
+        self.client = client
+        pool = getattr(client, "connection_pool", None)
+        # A plain pool refuses rather than waits when it is used up, so no more is asked of it than it has.
+        self._turns = asyncio.Semaphore(min(_WIDTH, getattr(pool, "max_connections", _WIDTH)))
+
+    async def run(self, script: Script, keys: Sequence[bytes], *args: bytes) -> Any:
+        """A script's answer, as bytes.
+
+        When the connection broke, which is how a restarted server shows, it is asked once more. That is safe although
+        the first run may have happened: adding what is kept changes nothing, a swap looks before it writes, and both are
+        told that they are asked again so that they answer what the first run would have.
+        """
+        try:
+            return await self._evaluated(script, keys, b"0", *args)
+        except told.ConnectionError as error:
+            if isinstance(error, _LOGIN):
+                raise translated(error) from error
+        except _FAILURES as error:
+            raise translated(error) from error
+        return await _told(self._evaluated(script, keys, b"1", *args))
+
+    async def ask(self, *words: str | bytes) -> Any:
+        """A command's answer, parsed by the client."""
+        return await _told(self.client.execute_command(*words))
+
+    async def _evaluated(self, script: Script, keys: Sequence[bytes], *args: bytes) -> Any:
+        async with self._turns:
+            say = self.client.execute_command
+            try:
+                return await say("EVALSHA", script.sha, len(keys), *keys, *args, NEVER_DECODE=True)
+            except told.NoScriptError:  # a server that is new, was restarted or had its scripts flushed
+                return await say("EVAL", script.text, len(keys), *keys, *args, NEVER_DECODE=True)
+
+
+async def _told(answering: Awaitable[Any]) -> Any:
+    try:
+        return await answering
+    except _FAILURES as error:
+        raise translated(error) from error
+
+
+def translated(error: Exception) -> StoreError:
+    """What went wrong, as the error a caller can act on."""
+    if isinstance(error, RuntimeError):
+        return StoreError(
+            f"the Redis client that was handed in belongs to an event loop that has ended ({error}); "
+            "hand in one made in this loop, or open the store by its URL"
+        )
+    if isinstance(error, _LOGIN):
+        return StoreError(f"Redis refused the login: {error}")
+    if isinstance(error, _UNAVAILABLE) or _PASSING.search(str(error)):
+        return StoreUnavailable(f"Redis is unavailable: {error or type(error).__name__}")
+    return StoreError(f"Redis refused: {error}")

@@ -1,0 +1,145 @@
+"""What one script call writes, packed: keys once each, everything else by their position."""
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from octavo.codec import Sealed
+from octavo.errors import StoreError
+from octavo.model import Scope
+from octavo.stores.draft import Effect
+from octavo.stores.redis.layout import Keys, Layout, member
+from octavo.stores.redis.rows import blob
+from octavo.stores.redis.scripts import ADD, ENROL, SWAP
+from octavo.stores.redis.wire import Wire
+
+#: Redis takes no argument beyond 512 MiB, and drops the connection of whoever sends one.
+_MOST_BYTES = 500 * 1024 * 1024
+
+_pack = msgspec.msgpack.Encoder().encode  # only of text: Lua's MessagePack knows no bytes
+
+
+class _Stands:
+    """The keys of a call, gathered: each distinct key once, and each place's as positions among them."""
+
+    def __init__(self) -> None:
+        self.keys: list[bytes] = []
+        self.types = bytearray()
+        self.packed: list[list[int | list[int]]] = []
+        self._positions: dict[bytes, int] = {}
+        self._numbers: dict[bytes, int] = {}
+
+    def number(self, keys: Keys) -> int:
+        """Which stand these keys are, counted from 1 as Lua does."""
+        number = self._numbers.get(keys.body)
+        if number is None:
+            body = self._position(keys.body, b"h")
+            lane = self._pair(keys.lane, keys.kinds)
+            rest = [self._position(keys.marks, b"z"), self._position(keys.names, b"z")]
+            shared = [self._pair(*pair) for pair in keys.shared]
+            self.packed.append([body, lane, lane + 1, *rest, shared])
+            number = self._numbers[keys.body] = len(self.packed)
+        return number
+
+    def _pair(self, lane: bytes, kinds: bytes) -> int:
+        position = self._position(lane, b"z")
+        self._position(kinds, b"h")  # the scripts look for a lane's counter right behind it
+        return position
+
+    def _position(self, key: bytes, kind: bytes) -> int:
+        position = self._positions.get(key)
+        if position is None:
+            self.keys.append(key)
+            self.types += kind
+            position = self._positions[key] = len(self.keys)
+        return position
+
+
+class Writer:
+    """Writes through the scripts, and keeps the list of tenants."""
+
+    def __init__(self, wire: Wire, layout: Layout, ttl: int | None) -> None:
+        self._wire = wire
+        self._layout = layout
+        self._ttl = b"%d" % (ttl or 0)
+        self._enrolled: set[str] = set()
+
+    async def add(self, records: Sequence[Sealed]) -> bytes:
+        """Add what is not kept yet; answer b"1" or b"0" for each record."""
+        stands, layout = _Stands(), self._layout
+        entries = [
+            (
+                stands.number(layout.keys(sealed.collection, sealed.scope)),
+                member(sealed.rank),
+                sealed.kind,
+                blob(sealed),
+                sealed.marks,
+            )
+            for sealed in records
+        ]
+        tenants = {sealed.scope.tenant for sealed in records}
+        await self._enrol(tenants)
+        packed = self._packed(stands, entries)
+        digits, fresh = await self._wire.run(ADD, stands.keys, *packed)
+        await self._confirm(tenants, fresh)
+        answer: bytes = digits
+        return answer
+
+    async def swap(
+        self,
+        effects: Iterable[Effect],
+        seen: dict[tuple[str, tuple[str, str]], bytes],
+        witnesses: Iterable[tuple[str, str, Scope]],
+    ) -> bool:
+        """Bring the effects about if every record is still as it was seen; whether that was so."""
+        stands, entries, tenants = _Stands(), [], set()
+        for effect in effects:
+            one = effect.after or effect.before
+            if one is None:
+                continue
+            before = effect.before and _side(effect.before, seen[one.collection, one.key].decode())
+            after = effect.after and _side(effect.after, blob(effect.after))
+            number = stands.number(self._layout.keys(one.collection, one.scope))
+            entries.append((number, one.id, before or False, after or False))
+            if after:
+                tenants.add(one.scope.tenant)
+        present = [
+            (stands.number(self._layout.keys(collection, scope)), name)
+            for collection, name, scope in witnesses
+        ]
+        await self._enrol(tenants)
+        done, fresh = await self._wire.run(SWAP, stands.keys, *self._packed(stands, entries), _pack(present))
+        if done:
+            await self._confirm(tenants, fresh)
+        return bool(done)
+
+    def _packed(self, stands: _Stands, entries: Sequence[object]) -> tuple[bytes, ...]:
+        packed = _pack(entries)
+        if len(packed) > _MOST_BYTES:
+            raise StoreError(
+                f"{len(packed)} bytes are more than the {_MOST_BYTES} one Redis transaction can take"
+            )
+        return self._ttl, bytes(stands.types), _pack(stands.packed), packed
+
+    async def _enrol(self, tenants: set[str]) -> None:
+        """Tenants are listed before they write, so that none with records is ever missing."""
+        missing = (
+            tenants if self._ttl != b"0" else tenants - self._enrolled
+        )  # a list that expires is renewed each time
+        if missing:
+            await self._wire.run(
+                ENROL, [self._layout.tenants], self._ttl, *(tenant.encode() for tenant in missing)
+            )
+            if len(self._enrolled) > 65536:
+                self._enrolled.clear()
+            self._enrolled |= missing
+
+    async def _confirm(self, tenants: set[str], fresh: int) -> None:
+        """List them once more when they had nothing: the list may have been flushed, or pruned a moment ago."""
+        if fresh and self._ttl == b"0":
+            self._enrolled -= tenants
+            await self._enrol(tenants)
+
+
+def _side(sealed: Sealed, body: str) -> tuple[str, str, str, tuple[str, ...]]:
+    return (member(sealed.rank), sealed.kind, body, sealed.marks)

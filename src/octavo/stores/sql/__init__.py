@@ -1,0 +1,63 @@
+"""SQL databases: one compiler, three dialects, thin drivers. Drivers load when a URL asks for them."""
+
+from typing import TYPE_CHECKING
+
+from octavo.errors import ConfigError
+from octavo.stores.sql.store import SQLStore
+from octavo.stores.sql.urls import parse
+
+if TYPE_CHECKING:
+    from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
+
+
+def open_sqlite(url: str) -> SQLStore:
+    """Open `sqlite:///relative.db`, `sqlite:////absolute.db` or `sqlite://` (in memory)."""
+    from octavo.stores.sql.drivers.sqlite import SQLiteDriver
+
+    address = parse(url)
+    if address.host:
+        raise ConfigError(f"sqlite URLs take three slashes before a path: sqlite:///{address.host}{address.path}")
+    path = address.path.removeprefix("/") or ":memory:"
+    durability = address.choice("durability", "full", ("full", "fast"))
+    timeout = address.option("timeout", 60.0, float)
+    prefix = address.prefix()
+    address.done("durability, timeout, prefix")
+    return SQLStore(SQLiteDriver(path, durability, timeout), prefix)
+
+
+def open_postgres(url: str) -> SQLStore:
+    """Open `postgresql://user:password@host:port/database`."""
+    try:
+        from octavo.stores.sql.drivers.postgres import PostgresDriver
+    except ModuleNotFoundError as error:
+        raise _missing("asyncpg", "postgres") from error
+    address = parse(url)
+    prefix = address.prefix()
+    return SQLStore(PostgresDriver(address), prefix)
+
+
+def open_mysql(url: str) -> SQLStore:
+    """Open `mysql://user:password@host:port/database`, on MySQL or MariaDB."""
+    try:
+        from octavo.stores.sql.drivers.mysql import MySQLDriver
+    except ModuleNotFoundError as error:
+        raise _missing("asyncmy", "mysql") from error
+    address = parse(url)
+    prefix = address.prefix()
+    return SQLStore(MySQLDriver(address), prefix)
+
+
+def SQLAlchemyStore(engine_or_session: "AsyncEngine | AsyncSession", prefix: str = "") -> SQLStore:  # noqa: N802
+    """A store over a caller's engine or session, which it neither commits nor closes."""
+    try:
+        from octavo.stores.sql.drivers.sqlalchemy import SQLAlchemyDriver
+    except ModuleNotFoundError as error:
+        raise _missing("sqlalchemy", "sqlalchemy") from error
+    return SQLStore(SQLAlchemyDriver(engine_or_session), prefix)
+
+
+def _missing(package: str, extra: str) -> ConfigError:
+    return ConfigError(f"this store needs {package}: pip install 'octavo[{extra}]'")
+
+
+__all__ = ["SQLAlchemyStore", "SQLStore", "open_mysql", "open_postgres", "open_sqlite"]

@@ -1,0 +1,179 @@
+"""From a Query to SQL, clause for clause as `Query.matches` has them. Names come from Shape, values are always bound."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from octavo.codec import fact
+from octavo.model import Query, Scope
+from octavo.stores.sql.schema import Table, mark_line
+from octavo.stores.sql.statements import Ask
+from octavo.text import fold, spellings
+
+#: The fields a record is read back from, in order; those of its scope that the query does not fix come after them.
+READ = (
+    ("id", "name"), ("kind", "name"), ("text", "text"), ("data", "json"), ("metadata", "json"), ("marks", "text"),
+    ("created_at", "time"), ("updated_at", "time"), ("expires_at", "time"), ("seq", "int"),
+)  # fmt: skip
+PARTS = ("tenant", "user", "agent", "session")
+
+
+def open_parts(scope: Scope) -> tuple[str, ...]:
+    """The parts of the scope that differ between the answers to one query."""
+    return tuple(part for part in PARTS[1:] if getattr(scope, part) is None)
+
+
+class Where:
+    """The conditions of a query as SQL, with the values they bind."""
+
+    def __init__(self, table: Table, query: Query, values: list[Any] | None = None) -> None:
+        self.table = table
+        self.dialect = table.dialect
+        self.values: list[Any] = [] if values is None else values
+        self.tests: list[str] = []
+        self._scope(query.scope)
+        self._names("id", query.ids)
+        self._names("kind", query.kinds)
+        self._times(query)
+        self._marks(query)
+        for name, value in query.where.items():
+            metadata = self.dialect.as_text(self.column("metadata"))
+            self._any_in(metadata, [f"\n{fact(name, spelled)}\n" for spelled in spellings(value)])
+        if query.text:
+            self._any_in(self.column("search"), [fold(query.text)])
+        self._after(query)
+
+    @property
+    def sql(self) -> str:
+        return " AND ".join(self.tests)
+
+    def column(self, field: str) -> str:
+        return self.table.column(field)
+
+    def bind(self, value: Any) -> str:
+        self.values.append(value)
+        return self.dialect.hole(len(self.values))
+
+    def _scope(self, scope: Scope) -> None:
+        if scope.exact and ("place",) in self.table.shape.axes:
+            self.tests.append(f"{self.column('place')} = {self.bind(scope.place)}")
+            return
+        self.tests.append(f"{self.column('tenant')} = {self.bind(scope.tenant)}")
+        for part, value in (("user", scope.user), ("agent", scope.agent), ("session", scope.session)):
+            if value is not None:
+                self.tests.append(f"{self.column(part)} = {self.bind(value)}")
+
+    def _names(self, field: str, names: tuple[str, ...] | None) -> None:
+        if names is not None:
+            self.tests.append(self._one_of(self.column(field), list(dict.fromkeys(names))))
+
+    def _one_of(self, column: str, names: Sequence[str]) -> str:
+        test, values = self.dialect.one_of(column, names, len(self.values) + 1)
+        self.values += values
+        return test
+
+    def _times(self, query: Query) -> None:
+        if query.since is not None:
+            self.tests.append(f"{self.column('created_at')} >= {self._moment(query.since)}")
+        if query.until is not None:
+            self.tests.append(f"{self.column('created_at')} < {self._moment(query.until)}")
+        if query.alive_at is not None:
+            expires = self.column("expires_at")
+            self.tests.append(f"({expires} IS NULL OR {expires} > {self._moment(query.alive_at)})")
+
+    def _moment(self, at: datetime) -> str:
+        return self.bind(self.dialect.time(at))
+
+    def _marks(self, query: Query) -> None:
+        marks = self.column("marks")
+        if query.marks is not None:
+            if self.table.marks and query.scope.exact:
+                place = self.bind(query.scope.place)
+                marked = self._one_of("mark", list(dict.fromkeys(query.marks)))
+                rows = f"SELECT rowno FROM {self.table.marks} WHERE place = {place} AND {marked}"
+                self.tests.append(f"rowno IN ({rows})")
+            else:
+                self._any_in(marks, [mark_line(mark) for mark in query.marks])
+        for mark in query.without:
+            self.tests.append(f"NOT {self.dialect.contains.format(marks, self.bind(mark_line(mark)))}")
+
+    def _any_in(self, column: str, needles: list[str]) -> None:
+        tests = [self.dialect.contains.format(column, self.bind(needle)) for needle in needles]
+        self.tests.append(f"({' OR '.join(tests)})")
+
+    def _after(self, query: Query) -> None:
+        if query.after is None or (rank := query.after.rank) is None:
+            return
+        sign = "<" if query.newest_first else ">"
+        order = self.table.order
+        values = [self.dialect.time(rank[0]), *rank[1:]]
+        if self.dialect.row_values:
+            holes = ", ".join(self.bind(value) for value in values)
+            self.tests.append(f"({', '.join(order)}) {sign} ({holes})")
+            return
+        cases = []
+        for depth in range(len(order)):
+            same = [f"{order[i]} = {self.bind(values[i])}" for i in range(depth)]
+            cases.append(f"({' AND '.join([*same, f'{order[depth]} {sign} {self.bind(values[depth])}'])})")
+        self.tests.append(f"({' OR '.join(cases)})")
+
+
+def select(
+    table: Table, query: Query, fields: Sequence[tuple[str, str]], *, order: int = 4, more: int = 0, lock: bool = False
+) -> Ask:
+    """The statement that answers the query; `order` is how many parts of the rank the database sorts by."""
+    where = Where(table, query)
+    dialect = table.dialect
+    picked = ", ".join([dialect.readable(table.column(field), type_) for field, type_ in fields])
+    way = "" if reads_forward(query) else " DESC"
+    sql = f"SELECT {picked} FROM {table.name} WHERE {where.sql}"
+    sql += " ORDER BY " + ", ".join([f"{column}{way}" for column in table.order[:order]])
+    if query.limit is not None or query.offset:
+        limit = dialect.no_limit if query.limit is None else where.bind(query.limit + more)
+        sql += f" LIMIT {limit}"
+        if query.offset:
+            sql += f" OFFSET {where.bind(query.offset)}"
+    return Ask(sql + dialect.lock_rows if lock else sql, where.values)
+
+
+def reads_forward(query: Query) -> bool:
+    """Whether the database is asked oldest first; when it is not, and the reader wants that, the answer is reversed."""
+    return not query.newest_first and (query.after is not None or (query.limit is None and not query.offset))
+
+
+def count(table: Table, query: Query) -> Ask:
+    """The statement that counts by kind what matches."""
+    where = Where(table, query)
+    kind, created = table.column("kind"), table.column("created_at")
+    return Ask(
+        f"SELECT {kind}, COUNT(*), MIN({created}), MAX({created}) FROM {table.name} WHERE {where.sql} GROUP BY {kind}",
+        where.values,
+    )
+
+
+def count_from(counts: str, shelf: str, counted: str, table: Table, query: Query) -> Ask:
+    """The statement that reads the counters of a shelf, and the first and last time by index.
+
+    Where counting happens later, rows past the number kept under `counted` are counted on the spot.
+    """
+    dialect, created = table.dialect, table.column("created_at")
+    values: list[Any] = []
+
+    def where() -> str:
+        """The conditions once more; numbered placeholders could be shared, but binding again reads the same for all."""
+        test = Where(table, query, values)
+        return test.sql
+
+    ends = [f"(SELECT {created} FROM {table.name} WHERE {where()} ORDER BY {created}{way} LIMIT 1)" for way in ("", " DESC")]
+    values.append(shelf)
+    kept = f"SELECT kind, n FROM {counts} WHERE shelf = {dialect.hole(len(values))}"
+    if query.kinds is not None:
+        test, kinds = dialect.one_of("kind", list(dict.fromkeys(query.kinds)), len(values) + 1)
+        kept += f" AND {test}"
+        values += kinds
+    if dialect.counts_later:
+        kind = table.column("kind")
+        kept += f" UNION ALL SELECT {kind}, COUNT(*) FROM {table.name} NOT INDEXED WHERE {where()} AND rowno > "
+        values.append(counted)
+        kept += f"(SELECT COALESCE(SUM(n), 0) FROM {counts} WHERE shelf = {dialect.hole(len(values))}) GROUP BY {kind}"
+    return Ask(f"SELECT kind, SUM(n), {ends[0]}, {ends[1]} FROM ({kept}) AS c GROUP BY kind HAVING SUM(n) <> 0", values)

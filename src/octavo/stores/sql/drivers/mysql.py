@@ -1,0 +1,141 @@
+"""MySQL and MariaDB through asyncmy."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import asyncmy
+from asyncmy import errors as mysql
+
+from octavo.errors import ConfigError, StoreClosed, StoreError, StoreUnavailable
+from octavo.ports import Finding
+from octavo.stores.sql.dialects import Dialect, MySQL
+from octavo.stores.sql.drivers.port import Awaiting, ConnectionLost
+from octavo.stores.sql.statements import Ask, Contended, Do, DoEach, Duplicate, Statement
+from octavo.stores.sql.urls import Address
+
+# Error numbers of the server and of the client library.
+TAKEN = {1062}
+BUSY = {1205, 1213}
+LOST = {1053, 1152, 1153, 1158, 1159, 1160, 1161, 1184, 2000, 2002, 2003, 2006, 2013, 2014, 2055, 4031}
+UNABLE = {1021, 1037, 1040, 1041, 1114, 1203, 1226, 1290, 1836, 3024}
+
+
+class MySQLDriver(Awaiting):
+    """A pool of connections that compare byte for byte and keep microseconds."""
+
+    def __init__(self, address: Address) -> None:
+        super().__init__()
+        self.dialect: Dialect = MySQL()
+        self._pool_size = address.option("pool_size", 10, int)
+        self._timeout = address.option("timeout", 60.0, float)
+        address.options.pop("charset", None)  # SQLAlchemy URLs carry it; ours is always utf8mb4
+        socket = address.option("unix_socket", None)
+        address.done("pool_size, timeout, prefix, unix_socket")
+        if not address.path.strip("/"):
+            raise ConfigError("the mysql URL names no database: mysql://user:password@host/DATABASE")
+        self._login = {
+            "host": address.host or "localhost", "port": address.port or 3306, "user": address.user or "root",
+            "password": address.password, "database": address.path.strip("/"), "charset": "utf8mb4",
+            "autocommit": True, "connect_timeout": 10, "unix_socket": socket,
+            # Quoting rules we know, and no silent truncation.
+            "init_command": "SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION'",
+        }  # fmt: skip
+        self._pool: Any = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    async def open(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        with _translated():
+            self._pool = await asyncmy.create_pool(minsize=1, maxsize=self._pool_size, pool_recycle=3600, **self._login)
+        async with self.connection() as connection:
+            version = (await self.send(connection, Ask("SELECT VERSION()")))[0][0]
+        self.dialect = MySQL("utf8mb4_nopad_bin" if "mariadb" in version.lower() else "utf8mb4_0900_bin")
+
+    async def close(self) -> None:
+        await self.settle()
+        pool, self._pool = self._pool, None
+        if pool is not None:
+            pool.close()
+            try:
+                await asyncio.wait_for(pool.wait_closed(), 10)
+            except TimeoutError:
+                pool.terminate()
+
+    @contextlib.asynccontextmanager
+    async def connection(self) -> AsyncIterator[Any]:
+        if self._pool is None:
+            raise StoreClosed("the MySQL store was closed")
+        if self._loop is not asyncio.get_running_loop():  # a pool belongs to the loop that made it
+            await self.open()
+        with _translated():
+            connection = await asyncio.wait_for(self._pool.acquire(), self._timeout)
+        try:
+            yield connection
+        except BaseException as error:
+            # A cancelled or broken exchange leaves bytes on the wire that the next user would take for an answer.
+            if isinstance(error, StoreUnavailable) or not isinstance(error, StoreError):
+                connection.close()
+            raise
+        finally:
+            await self._pool.release(connection)
+
+    async def begin(self, connection: Any) -> None:
+        # READ COMMITTED: no gap locks, on which conflict-ignoring inserts of several processes would dead-lock.
+        await self.send(connection, Do("SET TRANSACTION ISOLATION LEVEL READ COMMITTED"))
+        await self.send(connection, Do("BEGIN"))
+
+    async def send(self, connection: Any, statement: Statement) -> Any:
+        with _translated():
+            async with connection.cursor() as cursor:
+                if isinstance(statement, DoEach):
+                    for row in statement.rows:
+                        await cursor.execute(statement.sql, row)
+                    return None
+                await cursor.execute(statement.sql, statement.values or None)
+                return cursor.rowcount if type(statement) is Do else await cursor.fetchall()
+
+    async def describe(self) -> list[Finding]:
+        names = ("version", "innodb_flush_log_at_trx_commit", "sync_binlog", "max_allowed_packet", "collation_database", "log_bin")
+        async with self.connection() as connection:
+            rows = await self.send(
+                connection, Ask(f"SHOW VARIABLES WHERE Variable_name IN ({', '.join(['%s'] * len(names))})", names)
+            )
+        has = {row[0]: row[1] for row in rows}
+        flush, packet = has["innodb_flush_log_at_trx_commit"], int(has["max_allowed_packet"])
+        collation = has["collation_database"]
+        return [
+            Finding("store", "mysql"),
+            Finding("version", has["version"]),
+            Finding("innodb_flush_log_at_trx_commit", flush, "" if flush == "1" else "the last second of commits may be lost; set it to 1"),
+            Finding("max_allowed_packet", str(packet), "" if packet >= 64 << 20 else "records over about 4 MiB may be refused; set it to 64M"),
+            Finding("collation", collation, "" if collation.endswith("bin") else f"{collation} merges names that differ by case or accent in your own tables; Octavo's columns compare byte for byte all the same"),
+            Finding("pool", f"{self._pool_size} connections"),
+        ]
+
+
+@contextlib.contextmanager
+def _translated() -> Iterator[None]:
+    try:
+        yield
+    except mysql.MySQLError as error:
+        number = error.args[0] if error.args and isinstance(error.args[0], int) else 0
+        raise judged(number, f"MySQL: {error}") from error
+    except (ConnectionError, asyncio.IncompleteReadError) as error:
+        raise ConnectionLost(f"MySQL cannot be reached: {error}") from error
+    except (TimeoutError, OSError) as error:
+        raise StoreUnavailable(f"MySQL: {error or 'timed out'}") from error
+    except RuntimeError as error:  # asyncmy says so when the pool or the connection is closed
+        raise ConnectionLost(f"MySQL: {error}") from error
+
+
+def judged(number: int, message: str) -> StoreError:
+    """The error that a MySQL error number stands for."""
+    if number in TAKEN:
+        return Duplicate(message)
+    if number in BUSY:
+        return Contended(message)
+    if number in LOST:
+        return ConnectionLost(message)
+    return StoreUnavailable(message) if number in UNABLE else StoreError(message)

@@ -1,0 +1,113 @@
+"""PostgreSQL through asyncpg."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+from urllib.parse import quote, urlencode
+
+import asyncpg
+
+from octavo.errors import StoreClosed, StoreError, StoreUnavailable
+from octavo.ports import Finding
+from octavo.stores.sql.dialects import Dialect, PostgreSQL
+from octavo.stores.sql.drivers.port import Awaiting, ConnectionLost
+from octavo.stores.sql.statements import Ask, Contended, Do, DoEach, Duplicate, Statement
+from octavo.stores.sql.urls import Address
+
+
+class PostgresDriver(Awaiting):
+    """A pool of connections; options of the URL other than Octavo's own go to asyncpg as they are."""
+
+    def __init__(self, address: Address) -> None:
+        super().__init__()
+        self.dialect: Dialect = PostgreSQL()
+        self._pool_size = address.option("pool_size", 10, int)
+        self._timeout = address.option("timeout", 60.0, float)
+        login = quote(address.user, safe="") + (f":{quote(address.password, safe='')}" if address.password else "")
+        place = (f"[{address.host}]" if ":" in address.host else address.host) + (f":{address.port}" if address.port else "")
+        self._dsn = f"postgresql://{login}{'@' if login else ''}{place}{quote(address.path)}"
+        self._dsn += f"?{urlencode(address.options)}" if address.options else ""
+        self._pool: Any = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    async def open(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        with _translated():
+            self._pool = await asyncpg.create_pool(
+                self._dsn, min_size=1, max_size=self._pool_size, timeout=10, command_timeout=self._timeout
+            )
+
+    async def close(self) -> None:
+        await self.settle()
+        pool, self._pool = self._pool, None
+        if pool is not None:
+            try:
+                await asyncio.wait_for(pool.close(), 10)
+            except TimeoutError:
+                pool.terminate()
+
+    @contextlib.asynccontextmanager
+    async def connection(self) -> AsyncIterator[Any]:
+        if self._pool is None:
+            raise StoreClosed("the PostgreSQL store was closed")
+        if self._loop is not asyncio.get_running_loop():  # a pool belongs to the loop that made it
+            await self.open()
+        with _translated():
+            connection = await self._pool.acquire(timeout=self._timeout)
+        try:
+            yield connection
+        finally:
+            with contextlib.suppress(asyncpg.PostgresError, asyncpg.InterfaceError, OSError):
+                await self._pool.release(connection)
+
+    async def send(self, connection: Any, statement: Statement) -> Any:
+        with _translated():
+            if type(statement) is Do:
+                status: str = await connection.execute(statement.sql, *statement.values)
+                word = status.rpartition(" ")[2]
+                return int(word) if word.isdigit() else 0
+            if isinstance(statement, DoEach):
+                return await connection.executemany(statement.sql, statement.rows)
+            assert isinstance(statement, Ask)  # noqa: S101
+            return await connection.fetch(statement.sql, *statement.values)
+
+    async def describe(self) -> list[Finding]:
+        names = ("server_version", "fsync", "synchronous_commit", "full_page_writes", "server_encoding", "max_connections")
+        async with self.connection() as connection:
+            rows = await self.send(connection, Ask("SELECT name, setting FROM pg_settings WHERE name = ANY($1::text[])", [names]))
+        has = {row[0]: row[1] for row in rows}
+        lossy = "commits are lost when the machine fails; set it to on"
+        return [
+            Finding("store", "postgresql"),
+            Finding("version", has["server_version"]),
+            Finding("encoding", has["server_encoding"], "" if has["server_encoding"] == "UTF8" else "not UTF8: Chinese text is refused; create the database with ENCODING 'UTF8'"),
+            Finding("fsync", has["fsync"], "" if has["fsync"] == "on" else "the database may be destroyed when the machine fails; set fsync=on"),
+            Finding("synchronous_commit", has["synchronous_commit"], lossy if has["synchronous_commit"] == "off" else ""),
+            Finding("full_page_writes", has["full_page_writes"], "" if has["full_page_writes"] == "on" else "pages may be torn when the machine fails; set it to on"),
+            Finding("pool", f"{self._pool_size} of the server's {has['max_connections']} connections"),
+        ]
+
+
+@contextlib.contextmanager
+def _translated() -> Iterator[None]:
+    try:
+        yield
+    except asyncpg.UniqueViolationError as error:
+        raise Duplicate(f"PostgreSQL: {error}") from error
+    except (asyncpg.DeadlockDetectedError, asyncpg.SerializationError, asyncpg.LockNotAvailableError) as error:
+        raise Contended(f"PostgreSQL: {error}") from error
+    except (
+        asyncpg.PostgresConnectionError,  # 08…
+        asyncpg.AdminShutdownError, asyncpg.CrashShutdownError, asyncpg.CannotConnectNowError,  # 57P01 to 57P03
+        ConnectionError,
+    ) as error:  # fmt: skip
+        raise ConnectionLost(f"PostgreSQL cannot be reached: {error}") from error
+    except (asyncpg.InsufficientResourcesError, asyncpg.QueryCanceledError, TimeoutError, OSError) as error:
+        raise StoreUnavailable(f"PostgreSQL: {error or 'timed out'}") from error
+    except asyncpg.InterfaceError as error:
+        if "closed" in str(error):
+            raise ConnectionLost(f"PostgreSQL: {error}") from error
+        raise StoreError(f"PostgreSQL: {error}") from error
+    except asyncpg.PostgresError as error:
+        raise StoreError(f"PostgreSQL: {error}") from error

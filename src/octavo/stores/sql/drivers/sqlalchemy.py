@@ -1,0 +1,123 @@
+"""A caller's SQLAlchemy engine or session: connections are borrowed, and what was not opened here is not closed here."""
+
+import contextlib
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import Any, TypeVar
+
+from sqlalchemy import exc
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, AsyncSession
+
+from octavo.errors import ConfigError, StoreError, StoreUnavailable
+from octavo.ports import Finding
+from octavo.stores.sql.dialects import Dialect, MySQL, PostgreSQL, SQLite
+from octavo.stores.sql.drivers.port import Awaiting, ConnectionLost
+from octavo.stores.sql.statements import Ask, Contended, Do, DoEach, Duplicate, Script, Statement
+
+T = TypeVar("T")
+_DRIVERS = {"aiosqlite", "asyncpg", "asyncmy", "aiomysql"}
+_BUSY = {"40001", "40P01", "55P03"}
+
+
+class SQLAlchemyDriver(Awaiting):
+    """With an engine, transactions of its own; with a session, savepoints inside the caller's transaction."""
+
+    def __init__(self, engine_or_session: AsyncEngine | AsyncSession) -> None:
+        super().__init__()
+        self._session = engine_or_session if isinstance(engine_or_session, AsyncSession) else None
+        self._engine = engine_or_session if isinstance(engine_or_session, AsyncEngine) else None
+        self.joins = self._session is not None
+        bind = engine_or_session.get_bind() if isinstance(engine_or_session, AsyncSession) else engine_or_session
+        if bind.dialect.driver not in _DRIVERS:
+            raise ConfigError(f"engines on {bind.dialect.driver} are not supported; use {', '.join(sorted(_DRIVERS))}")
+        self.dialect: Dialect = {"sqlite": SQLite, "postgresql": PostgreSQL}.get(bind.dialect.name, MySQL)()
+        self._number = 0
+
+    async def open(self) -> None:
+        if isinstance(self.dialect, MySQL):
+            async with self.connection() as connection:
+                version = (await self.send(connection, Ask("SELECT VERSION()")))[0][0]
+            self.dialect = MySQL("utf8mb4_nopad_bin" if "mariadb" in version.lower() else "utf8mb4_0900_bin")
+
+    async def close(self) -> None:
+        await self.settle()
+
+    @contextlib.asynccontextmanager
+    async def connection(self) -> AsyncIterator[AsyncConnection]:
+        if self._session is not None:
+            with _translated():
+                connection = await self._session.connection()
+            yield connection
+            return
+        assert self._engine is not None  # noqa: S101
+        with _translated():
+            connection = await self._engine.connect()
+        try:
+            yield connection
+        finally:
+            with contextlib.suppress(exc.SQLAlchemyError, OSError):
+                await connection.close()
+
+    async def migrate(self, script: Callable[[], Script[T]]) -> T:
+        bind = self._session.bind if self._session is not None else None
+        if isinstance(self.dialect, MySQL) and isinstance(bind, AsyncEngine):
+            # Any CREATE commits the transaction around it in MySQL, and that one is the caller's: take another.
+            return await SQLAlchemyDriver(bind).write(script)
+        return await self.write(script)
+
+    async def begin(self, connection: AsyncConnection) -> None:
+        if isinstance(self.dialect, SQLite):
+            raw = await connection.get_raw_connection()
+            # Python's sqlite3 begins late and lazily: then a savepoint would be the transaction, and releasing it would
+            # commit; and a transaction that reads first fails at once when another writer is there.
+            if not raw.driver_connection.in_transaction:  # type: ignore[union-attr]
+                await self.send(connection, Do("BEGIN IMMEDIATE"))
+        if self._session is not None:
+            self._number += 1
+            await self.send(connection, Do(f"SAVEPOINT octavo_{self._number}"))
+
+    async def end(self, connection: AsyncConnection, *, keep: bool) -> None:
+        if self._session is not None:
+            word = "RELEASE SAVEPOINT" if keep else "ROLLBACK TO SAVEPOINT"
+            await self.send(connection, Do(f"{word} octavo_{self._number}"))
+            return
+        with _translated():
+            await (connection.commit() if keep else connection.rollback())
+
+    async def send(self, connection: AsyncConnection, statement: Statement) -> Any:
+        with _translated():
+            if isinstance(statement, DoEach):
+                for row in statement.rows:
+                    await connection.exec_driver_sql(statement.sql, tuple(row))
+                return None
+            result = await connection.exec_driver_sql(statement.sql, tuple(statement.values) or None)
+            return result.rowcount if type(statement) is Do else result.fetchall()
+
+    async def describe(self) -> list[Finding]:
+        owner = "session" if self._session is not None else "engine"
+        return [Finding("store", f"{self.dialect.name} through the caller's SQLAlchemy {owner}")]
+
+
+@contextlib.contextmanager
+def _translated() -> Iterator[None]:
+    try:
+        yield
+    except exc.DBAPIError as error:
+        raise _judged(error) from error
+    except (exc.TimeoutError, OSError) as error:
+        raise StoreUnavailable(f"the database cannot be reached: {error}") from error
+    except exc.SQLAlchemyError as error:
+        raise StoreError(f"SQLAlchemy: {error}") from error
+
+
+def _judged(error: exc.DBAPIError) -> StoreError:
+    message = f"database: {error.orig}"
+    state = getattr(error.orig, "sqlstate", None) or ""
+    args = getattr(error.orig, "args", ())
+    number = args[0] if args and isinstance(args[0], int) else 0
+    if isinstance(error, exc.IntegrityError):
+        return Duplicate(message) if state in ("", "23505") else StoreError(message)
+    if state in _BUSY or number in {1205, 1213} or "is locked" in message:
+        return Contended(message)
+    if error.connection_invalidated or state.startswith(("08", "57P")) or number in {2003, 2006, 2013}:
+        return ConnectionLost(message)
+    return StoreUnavailable(message) if state.startswith("53") or "unable to open" in message else StoreError(message)

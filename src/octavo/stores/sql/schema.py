@@ -1,0 +1,174 @@
+"""Tables, and the numbered migrations that bring them about; one table comes into being when it is first used."""
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from octavo.codec import Sealed
+from octavo.errors import ConfigError, StoreError
+from octavo.shapes import Shape
+from octavo.stores.sql.dialects import Dialect
+from octavo.stores.sql.statements import Ask, Do, Script
+
+#: The fields of a row in the order they are written; (id, place) is the key and comes first.
+FIELDS = (
+    ("id", "name"), ("place", "place"), ("tenant", "tenant"), ("user", "name"), ("agent", "name"), ("session", "name"),
+    ("kind", "name"), ("text", "text"), ("search", "text"), ("data", "json"), ("metadata", "json"), ("marks", "text"),
+    ("created_at", "time"), ("updated_at", "time"), ("expires_at", "time"), ("seq", "int"),
+)  # fmt: skip
+
+
+class Table:
+    """One collection's table in one dialect: its quoted names and the statements that never vary."""
+
+    def __init__(self, shape: Shape, dialect: Dialect, prefix: str) -> None:
+        self.shape = shape
+        self.dialect = dialect
+        self.plain_name = prefix + shape.table
+        self.name = dialect.quote(self.plain_name)
+        self.marks = dialect.quote(prefix + shape.marks_table) if shape.marks_table else ""
+        self.columns = [*(self.column(field) for field, _ in FIELDS), *(dialect.quote(e.name) for e in shape.extras)]
+        self.types = [*(type_ for _, type_ in FIELDS), *(extra.type for extra in shape.extras)]
+        self.order = tuple(self.column(field) for field in ("created_at", "seq", "id", "place"))
+
+    @functools.cached_property
+    def _columns(self) -> dict[str, str]:
+        own = {"place": "place", "search": "search", "rowno": "rowno"}
+        fields = (*(field for field, _ in FIELDS), "rowno")
+        return {field: self.dialect.quote(own.get(field) or self.shape.name(field)) for field in fields}
+
+    def column(self, field: str) -> str:
+        return self._columns[field]
+
+    def row(self, sealed: Sealed) -> tuple[Any, ...]:
+        """The values of a record, in the order of `columns`."""
+        scope, time = sealed.scope, self.dialect.time
+        created = time(sealed.created_at)
+        row = (
+            sealed.id, sealed.place, scope.tenant, scope.user or "", scope.agent or "", scope.session or "",
+            sealed.kind, sealed.text, sealed.search, sealed.data_json, sealed.metadata_json, mark_lines(sealed.marks),
+            created, created if sealed.updated_at is sealed.created_at else time(sealed.updated_at),
+            None if sealed.expires_at is None else time(sealed.expires_at), sealed.seq,
+        )  # fmt: skip
+        return (*row, *self._extras(sealed)) if self.shape.extras else row
+
+    def _extras(self, sealed: Sealed) -> list[Any]:
+        values = []
+        for extra in self.shape.extras:
+            value = extra.value(sealed)
+            if extra.type == "name" and not (isinstance(value, str) and len(value.encode()) <= 255):
+                value = None  # a repeated column must never be the reason a record is refused
+            values.append(value)
+        return values
+
+
+def mark_lines(marks: tuple[str, ...]) -> str:
+    """Marks as JSON with each between newlines, so that one can be found as text; nothing when there are none."""
+    return "[" + ",".join(mark_line(mark) for mark in marks) + "]" if marks else ""
+
+
+def mark_line(mark: str) -> str:
+    from octavo.text import spell
+
+    return f"\n{spell(mark)}\n"
+
+
+def _create(table: Table, prefix: str) -> list[str]:
+    """Version 1: the table with its documented columns, its key, and one index for each axis its readers ask by."""
+    dialect, shape = table.dialect, table.shape
+    quote, types = dialect.quote, dialect.types
+    nullable = {"expires_at"}
+    columns = [f"{quote('rowno')} {types['rowno']}"]
+    columns += [
+        f"{table.column(field)} {types[type_]}{'' if field in nullable else ' NOT NULL'}" for field, type_ in FIELDS
+    ]
+    columns += [f"{quote(extra.name)} {types[extra.type]}" for extra in shape.extras]
+    columns.append(f"UNIQUE ({table.column('id')}, {table.column('place')})")
+    indexes = []
+    for axis in shape.axes:
+        parts = axis if axis == ("place",) else ("tenant", *axis)
+        fields = [table.column(field) for field in dict.fromkeys((*parts, *dialect.order_tail))]
+        indexes.append((f"{table.plain_name}_by_{'_'.join(axis) or 'time'}", fields))
+    made = [f"CREATE TABLE {table.name} ({', '.join(columns)})"]
+    made += [_index(dialect, name, table.name, fields) for name, fields in indexes]
+    if table.marks:
+        made.append(
+            f"CREATE TABLE {table.marks} ({quote('place')} {types['place']} NOT NULL, "
+            f"{quote('mark')} {types['name']} NOT NULL, {quote('rowno')} BIGINT NOT NULL, "
+            f"{quote('message_id')} {types['name']} NOT NULL, PRIMARY KEY (place, mark, rowno))"
+        )
+        made.append(_index(dialect, f"{prefix}{shape.marks_table}_by_row", table.marks, [quote("rowno")]))
+    return made
+
+
+def _index(dialect: Dialect, name: str, table: str, fields: list[str]) -> str:
+    return f"CREATE INDEX {dialect.quote(name)} ON {table} ({', '.join(fields)})"
+
+
+#: What brings a table from each version to the next. Never edit one that was released: add another.
+MIGRATIONS: tuple[Callable[[Table, str], list[str]], ...] = (_create,)
+
+
+def ensure(table: Table, prefix: str) -> Script[bool]:
+    """Bring the table to the current version, whoever else is trying the same; answer whether anything was to do."""
+    dialect = table.dialect
+    versions = dialect.quote(f"{prefix}octavo_tables")
+    if (yield from dialect.exists(f"{prefix}octavo_tables")) and (yield from _version(table, versions)) == len(MIGRATIONS):
+        return False
+    lock = f"{prefix}octavo schema"
+    yield from dialect.lock_schema(lock)
+    try:
+        yield from _migrate(table, prefix, versions)
+    finally:
+        yield from dialect.unlock_schema(lock)
+    return True
+
+
+def _version(table: Table, versions: str) -> Script[int | None]:
+    rows = yield Ask(f"SELECT version FROM {versions} WHERE name = {table.dialect.hole(1)}", (table.plain_name,))
+    if not rows:
+        return None
+    version = int(rows[0][0])
+    if version > len(MIGRATIONS):
+        raise ConfigError(
+            f"table {table.plain_name!r} has schema version {version}, this Octavo knows {len(MIGRATIONS)}: "
+            "upgrade octavo, or open the database with the version that wrote it"
+        )
+    return version
+
+
+def _drop(table: Table, prefix: str) -> Script[None]:
+    for plain, name in ((table.plain_name, table.name), (prefix + table.shape.marks_table, table.marks)):
+        if name and (yield from table.dialect.exists(plain)):
+            yield Do(f"DROP TABLE {name}")
+
+
+def _migrate(table: Table, prefix: str, versions: str) -> Script[None]:
+    dialect, types = table.dialect, table.dialect.types
+    counts = dialect.quote(f"{prefix}octavo_counts")
+    if not (yield from dialect.exists(f"{prefix}octavo_tables")):
+        yield Do(f"CREATE TABLE {versions} (name {types['name']} PRIMARY KEY, version INTEGER NOT NULL)")
+    if not (yield from dialect.exists(f"{prefix}octavo_counts")):
+        yield Do(
+            f"CREATE TABLE {counts} (shelf {types['place']} NOT NULL, kind {types['name']} NOT NULL, "
+            "slot INTEGER NOT NULL, n BIGINT NOT NULL, PRIMARY KEY (shelf, kind, slot))"
+        )
+    version = yield from _version(table, versions)
+    if version is None:
+        if (yield from dialect.exists(table.plain_name)):
+            raise StoreError(
+                f"a table {table.plain_name!r} that is not Octavo's is in the way; "
+                "give Octavo's tables another name with ?prefix=octavo_ in the URL"
+            )
+        # Noted before it is made: where DDL commits by itself, a crash half-way must not look like a stranger's table.
+        yield Do(f"INSERT INTO {versions} (name, version) VALUES ({dialect.hole(1)}, 0)", (table.plain_name,))
+        version = 0
+        yield from dialect.save()
+    elif version == 0:  # somebody died while making it; it has never been used
+        yield from _drop(table, prefix)
+    for number, migration in enumerate(MIGRATIONS[version:], version + 1):
+        for sql in migration(table, prefix):
+            yield Do(sql)
+        yield Do(
+            f"UPDATE {versions} SET version = {dialect.hole(1)} WHERE name = {dialect.hole(2)}", (number, table.plain_name)
+        )

@@ -1,0 +1,344 @@
+"""The three verbs as scripts over any dialect."""
+
+import itertools
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+from msgspec import UNSET
+
+from octavo.codec import Kept, Prepared, Sealed, seal
+from octavo.model import Change, Query, Record, Scope, Tally
+from octavo.stores.sql.compile import PARTS, READ, count, count_from, open_parts, reads_forward, select
+from octavo.stores.sql.schema import FIELDS, Table
+from octavo.stores.sql.statements import Ask, Do, DoEach, Script
+
+_body = msgspec.json.Decoder(dict[str, Any]).decode
+_marks = msgspec.json.Decoder(tuple[str, ...]).decode
+_MUTABLE = ("kind", "text", "search", "data", "metadata", "marks", "updated_at", "expires_at")
+_SCOPE = tuple((part, "name") for part in PARTS)
+_GONE = (("rowno", "int"), ("kind", "name"), ("place", "name"), *_SCOPE)
+_SWEEP = 10_000  # rows a process adds before it counts them; a tally counts on the spot those that wait
+_TAIL = 1000  # rows a tally may count on the spot before it is worth sweeping them
+
+
+class Tables:
+    """Every table a store has used so far, and the one that counts."""
+
+    def __init__(self, counts: str, slot: int) -> None:
+        self.by_collection: dict[str, Table] = {}
+        self.counts = counts
+        self.slot = slot  # processes that count in rows of their own do not wait for each other
+        self.uncounted: dict[str, int] = {}  # rows this process added since it last swept, by collection
+
+    def __getitem__(self, collection: str) -> Table:
+        return self.by_collection[collection]
+
+
+class _Counting:
+    """How the counters move during one transaction; written once, at its end, in one order for all writers."""
+
+    def __init__(self, tables: Tables) -> None:
+        self.tables = tables
+        self.moves: dict[tuple[str, str], int] = {}
+        self.swept: dict[str, int] = {}  # where this transaction has counted up to, by collection
+
+    def sweep(self, table: Table) -> Script[None]:
+        """Count the rows that were added since the last sweep; nothing where every append counts at once."""
+        if not table.dialect.counts_later:
+            return
+        collection = table.shape.collection
+        counted = (counted_of(collection), "")
+        start = self.swept.get(collection)
+        if start is None:
+            start = (yield Ask(f"SELECT COALESCE(SUM(n), 0) FROM {self.tables.counts} WHERE shelf = ?", counted[:1]))[0][0]
+        end = (yield Ask(f"SELECT COALESCE(MAX(rowno), 0) FROM {table.name}"))[0][0]
+        if end > start:
+            fields = ", ".join([table.column(field) for field, _ in _GONE[1:]])
+            sql = f"SELECT {fields}, COUNT(*) FROM {table.name} NOT INDEXED WHERE rowno > ? GROUP BY {fields}"
+            for kind, place, *scope, n in (yield Ask(sql, (start,))):
+                self.move(table, _scope(*scope), place, kind, n)
+        # After a removal the end may lie before the start: numbers of removed rows are given out again.
+        self.moves[counted] = self.moves.get(counted, 0) + end - start
+        self.swept[collection] = end
+        self.tables.uncounted[collection] = 0
+
+    def move(self, table: Table, scope: Scope, place: str, kind: str, by: int) -> None:
+        moves = self.moves
+        for axis in table.shape.axes:
+            key = (shelf_of(table.shape.collection, axis, scope, place), kind)
+            moves[key] = moves.get(key, 0) + by
+
+    def rows(self, slot: int) -> list[Sequence[Any]]:
+        return [(shelf, kind, slot, n) for (shelf, kind), n in sorted(self.moves.items()) if n]
+
+
+def shelf_of(collection: str, axis: tuple[str, ...], scope: Scope, place: str) -> str:
+    """The short name of the counter of one value of one axis."""
+    if axis == ("place",):
+        return _shelf("", collection, "place", place)
+    return _shelf(scope.tenant, collection, axis[0] if axis else "", getattr(scope, axis[0]) or "" if axis else "")
+
+
+def counted_of(collection: str) -> str:
+    """The name under which the number of the last counted row is kept."""
+    return _shelf("", collection, "counted", "")
+
+
+@lru_cache(maxsize=65536)
+def _shelf(tenant: str, collection: str, axis: str, value: str) -> str:
+    return Scope(tenant=tenant, user=collection, agent=axis, session=value).place
+
+
+def apply_all(tables: Tables, batches: Sequence[list[Prepared]]) -> Script[list[list[int]]]:
+    """Apply several callers' batches in one transaction; answer each caller's counts."""
+    counts = [[0] * len(batch) for batch in batches]
+    counting = _Counting(tables)
+    waiting: dict[str, list[tuple[Sealed, list[int], int]]] = {}
+    for batch, answer in zip(batches, counts, strict=True):
+        for number, op in enumerate(batch):
+            if isinstance(op, Kept):  # adds wait for each other, to go in together
+                for sealed in op.records:
+                    waiting.setdefault(sealed.collection, []).append((sealed, answer, number))
+                continue
+            yield from _add(waiting, counting)
+            table = tables[op.query.collection]
+            if isinstance(op, Change):
+                answer[number] = yield from _change(table, op, counting)
+            else:
+                answer[number] = yield from _remove(table, op.query, counting)
+    yield from _add(waiting, counting)
+    for collection, rows in tables.uncounted.items():
+        if rows >= _SWEEP:
+            yield from counting.sweep(tables[collection])
+    if moves := counting.rows(tables.slot):
+        yield from next(iter(tables.by_collection.values())).dialect.upsert_counts(tables.counts, moves)
+    return counts
+
+
+def _add(waiting: dict[str, list[tuple[Sealed, list[int], int]]], counting: _Counting) -> Script[None]:
+    uncounted = counting.tables.uncounted
+    for collection, entries in waiting.items():
+        table = counting.tables[collection]
+        later = table.dialect.counts_later
+        first: dict[tuple[str, str], tuple[Sealed, list[int], int]] = {}
+        for entry in entries:
+            first.setdefault(entry[0].key, entry)
+        rows: list[Sequence[Any]] = [table.row(sealed) for sealed, _, _ in first.values()]
+        went_in = yield from table.dialect.insert(table.name, table.columns, table.types, rows)
+        marked = []
+        for (sealed, answer, number), is_new in zip(first.values(), went_in, strict=True):
+            if is_new:
+                answer[number] += 1
+                if not later:
+                    counting.move(table, sealed.scope, sealed.place, sealed.kind, 1)
+                if sealed.marks:
+                    marked.append(sealed)
+        if later:
+            uncounted[collection] = uncounted.get(collection, 0) + len(rows)
+        if marked and table.marks:
+            yield from _mark(table, marked)
+    waiting.clear()
+
+
+def _mark(table: Table, marked: list[Sealed]) -> Script[None]:
+    """Enter each mark of these records into the table that finds records by mark."""
+    hole = table.dialect.hole
+    name = f"CAST({hole(1)} AS TEXT)" if table.dialect.name == "postgresql" else hole(1)
+    sql = (
+        f"INSERT INTO {table.marks} (place, mark, rowno, message_id) "
+        f"SELECT place, {name}, rowno, {table.column('id')} FROM {table.name} "
+        f"WHERE {table.column('id')} = {hole(2)} AND place = {hole(3)}"
+    )
+    yield DoEach(sql, [(mark, sealed.id, sealed.place) for sealed in marked for mark in sealed.marks])
+
+
+def _change(table: Table, change: Change, counting: _Counting) -> Script[int]:
+    """Read and lock what matches, change it in Python, write back what differs."""
+    if change.kind is not UNSET:  # what is not counted yet cannot be moved from one kind to another
+        yield from counting.sweep(table)
+    rows = yield select(table, change.query, (*READ, *_SCOPE, ("rowno", "int")), lock=True)
+    updates: list[Sequence[Any]] = []
+    remarked: list[Sealed] = []
+    unmarked: list[int] = []
+    for row in rows:
+        record = read(table, row, _scope(*row[-5:-1]))
+        after = change.applied_to(record)
+        if after is record:
+            continue
+        sealed = seal(after)
+        values = dict(zip((field for field, _ in FIELDS), table.row(sealed), strict=False))
+        extras = table.row(sealed)[len(FIELDS) :]
+        updates.append((*(values[field] for field in _MUTABLE), *extras, row[-1]))
+        if sealed.kind != record.kind:
+            counting.move(table, sealed.scope, sealed.place, record.kind, -1)
+            counting.move(table, sealed.scope, sealed.place, sealed.kind, 1)
+        if sealed.marks != record.marks:
+            unmarked.append(row[-1])
+            remarked.append(sealed)
+    if updates:
+        yield DoEach(_update(table), updates)
+        if table.marks and unmarked:
+            yield from _delete(table.marks, unmarked)
+            yield from _mark(table, remarked)
+    return len(updates)
+
+
+def _update(table: Table) -> str:
+    hole = table.dialect.hole
+    json = {field for field, type_ in FIELDS if type_ == "json"}
+    sets = []
+    for number, field in enumerate(_MUTABLE, 1):
+        given = f"{hole(number)}::text::json" if field in json and table.dialect.name == "postgresql" else hole(number)
+        sets.append(f"{table.column(field)} = {given}")
+    extras = [table.dialect.quote(extra.name) for extra in table.shape.extras]
+    sets += [f"{name} = {hole(number)}" for number, name in enumerate(extras, len(sets) + 1)]
+    return f"UPDATE {table.name} SET {', '.join(sets)} WHERE rowno = {hole(len(sets) + 1)}"
+
+
+def _remove(table: Table, query: Query, counting: _Counting) -> Script[int]:
+    yield from counting.sweep(table)
+    rows = yield select(table, query, _GONE, lock=True)
+    for _, kind, place, *scope in rows:
+        counting.move(table, _scope(*scope), place, kind, -1)
+    numbers = [row[0] for row in rows]
+    if table.marks:
+        yield from _delete(table.marks, numbers)
+    yield from _delete(table.name, numbers)
+    yield from counting.sweep(table)
+    return len(numbers)
+
+
+def _delete(name: str, numbers: list[int]) -> Script[None]:
+    for start in range(0, len(numbers), 1000):
+        listed = ", ".join(str(int(number)) for number in numbers[start : start + 1000])
+        yield Do(f"DELETE FROM {name} WHERE rowno IN ({listed})")
+
+
+def find(table: Table, query: Query) -> Script[list[Record]]:
+    """Answer the query as `Query.over` would."""
+    parts = open_parts(query.scope)
+    fields = (*READ, *((part, "name") for part in parts))
+    sorts = len(table.dialect.order_tail)
+    if sorts < 4 and not query.offset:
+        # The index orders by time and seq, which hardly ever tie; sorting by the whole rank would copy every row.
+        rows = yield select(table, query, fields, order=sorts, more=1)
+        limit = query.limit
+        if limit is not None and len(rows) > limit:
+            cut = _ties(rows[limit - 1], rows[limit])
+            rows = (yield select(table, query, fields)) if cut else rows[:limit]
+    else:
+        rows = yield select(table, query, fields)
+    scope_of = _scopes(query.scope, parts)
+    width = len(READ)
+    records = [read(table, row, scope_of(row[width:])) for row in rows]
+    if any(_ties(row, other) for row, other in itertools.pairwise(rows)):
+        records.sort(key=lambda record: record.rank, reverse=not reads_forward(query))
+    if not reads_forward(query) and not query.newest_first:
+        records.reverse()
+    return records
+
+
+def _ties(row: Sequence[Any], other: Sequence[Any]) -> bool:
+    """Whether two rows of READ have the same time and seq."""
+    return bool(row[6] == other[6] and row[9] == other[9])
+
+
+def _scopes(asked: Scope, parts: tuple[str, ...]) -> Callable[[Sequence[str]], Scope]:
+    """What makes the scope of a record out of the parts that the query left open."""
+    if not parts:
+        fixed = _scope(asked.tenant, asked.user or "", asked.agent or "", asked.session or "")
+        return lambda _: fixed
+    fields = [asked.tenant, asked.user or "", asked.agent or "", asked.session or ""]
+    places = [PARTS.index(part) for part in parts]
+
+    def scope_of(values: Sequence[str]) -> Scope:
+        for place, value in zip(places, values, strict=True):
+            fields[place] = value
+        return _scope(*fields)
+
+    return scope_of
+
+
+def sweep(tables: Tables, collection: str) -> Script[None]:
+    """Count what waits to be counted, in a transaction of its own."""
+    counting = _Counting(tables)
+    yield from counting.sweep(tables[collection])
+    if moves := counting.rows(tables.slot):
+        yield from tables[collection].dialect.upsert_counts(tables.counts, moves)
+
+
+def tally_and_lag(tables: Tables, query: Query) -> Script[tuple[Tally, bool]]:
+    """A tally, and whether so many rows wait to be counted that the next one would feel it."""
+    answer = yield from tally(tables, query)
+    return answer, (yield from _lags(tables, query.collection))
+
+
+def _lags(tables: Tables, collection: str) -> Script[bool]:
+    table = tables[collection]
+    if not table.dialect.counts_later:
+        return False
+    sql = (
+        f"SELECT (SELECT COALESCE(MAX(rowno), 0) FROM {table.name}) - "
+        f"(SELECT COALESCE(SUM(n), 0) FROM {tables.counts} WHERE shelf = ?)"
+    )
+    return bool((yield Ask(sql, (counted_of(collection),)))[0][0] > _TAIL)
+
+
+def tally(tables: Tables, query: Query) -> Script[Tally]:
+    """Count as `Tally.of` would: from the counters where they serve, else by an index."""
+    table = tables[query.collection]
+    axis = _axis_asked(table, query)
+    if axis is None:
+        rows = yield count(table, query)
+    else:
+        shelf = shelf_of(query.collection, axis, query.scope, query.scope.place)
+        rows = yield count_from(tables.counts, shelf, counted_of(query.collection), table, query)
+    if not rows:
+        return Tally()
+    moment = table.dialect.moment
+    by_kind = {kind: int(n) for kind, n, _, _ in rows}
+    return Tally(
+        total=sum(by_kind.values()),
+        by_kind=by_kind,
+        first=min(moment(first) for _, _, first, _ in rows),
+        last=max(moment(last) for _, _, _, last in rows),
+    )
+
+
+def _axis_asked(table: Table, query: Query) -> tuple[str, ...] | None:
+    """The axis whose counters answer a tally of this query, if one does."""
+    scope, axes = query.scope, table.shape.axes
+    if not query.plain:
+        return None
+    if scope.exact:
+        return ("place",) if ("place",) in axes else None
+    axis = tuple(part for part in ("user", "agent", "session") if getattr(scope, part) is not None)
+    return axis if axis in axes else None
+
+
+def read(table: Table, row: Sequence[Any], scope: Scope) -> Record:
+    """A record from the columns of READ."""
+    id_, kind, text, data, metadata, marks, created, updated, expires, seq = row[:10]
+    moment = table.dialect.moment
+    created_at = moment(created)
+    return Record(
+        collection=table.shape.collection,
+        id=id_,
+        kind=kind,
+        scope=scope,
+        text=text,
+        data=_body(data),
+        metadata=_body(metadata) if metadata != "{}" else {},
+        marks=_marks(marks) if marks else (),
+        created_at=created_at,
+        updated_at=created_at if updated == created else moment(updated),
+        expires_at=None if expires is None else moment(expires),
+        seq=seq,
+    )
+
+
+@lru_cache(maxsize=4096)
+def _scope(tenant: str, user: str, agent: str, session: str) -> Scope:
+    return Scope(tenant=tenant, user=user or None, agent=agent or None, session=session or None)

@@ -1,0 +1,50 @@
+"""Database work as scripts: generators that yield statements and are sent the answers.
+
+A script knows SQL and no driver; a driver runs any script, in a thread (apsw) or on the event loop (asyncpg, asyncmy,
+SQLAlchemy). So each piece of work is written once, though half of the drivers are blocking and half are not.
+"""
+
+from collections.abc import Generator, Sequence
+from typing import Any, TypeAlias, TypeVar
+
+from octavo.errors import StoreError
+
+T = TypeVar("T")
+
+
+class Ask:
+    """Send a statement, get its rows as tuples."""
+
+    __slots__ = ("sql", "values")
+
+    def __init__(self, sql: str, values: Sequence[Any] = ()) -> None:
+        self.sql = sql
+        self.values = values
+
+
+class Do(Ask):
+    """Send a statement, get the number of rows it inserted or deleted."""
+
+    __slots__ = ()
+
+
+class DoEach:
+    """Send a statement once for each row of values; nothing comes back."""
+
+    __slots__ = ("rows", "sql")
+
+    def __init__(self, sql: str, rows: Sequence[Sequence[Any]]) -> None:
+        self.sql = sql
+        self.rows = rows
+
+
+Statement: TypeAlias = Ask | Do | DoEach
+Script: TypeAlias = Generator[Statement, Any, T]
+
+
+class Duplicate(StoreError):  # noqa: N818
+    """A unique key is taken; thrown into the script, which decides what that means."""
+
+
+class Contended(StoreError):  # noqa: N818
+    """A deadlock, a lock time-out or a busy database: running the whole script again is the cure."""

@@ -1,0 +1,109 @@
+"""The SQL store: one for every dialect and driver."""
+
+import asyncio
+import random
+from collections.abc import Sequence
+
+from octavo.codec import Kept, Prepared
+from octavo.model import Query, Record, Tally
+from octavo.ports import Finding
+from octavo.shapes import SHAPES
+from octavo.stores.base import BaseStore
+from octavo.stores.sql import scripts
+from octavo.stores.sql.drivers.port import Batch, Driver
+from octavo.stores.sql.schema import Table, ensure
+from octavo.stores.sql.statements import Ask, Script
+
+
+class SQLStore(BaseStore):
+    """Records in SQL tables under their documented names; an acknowledgement means COMMIT has returned."""
+
+    def __init__(self, driver: Driver, prefix: str = "") -> None:
+        super().__init__()
+        self._driver = driver
+        self._prefix = prefix
+        self._tables: scripts.Tables | None = None
+        self._making = asyncio.Lock()
+        self._unsure: set[str] = set()  # collections to look for again before the next use
+
+    async def _open(self) -> None:
+        await self._driver.open()
+        # Only SQLite has a single writer by nature; elsewhere each process counts in one of sixteen rows.
+        slot = 0 if self._driver.dialect.name == "sqlite" else random.randrange(16)  # noqa: S311 - spreads load
+        self._tables = scripts.Tables(self._driver.dialect.quote(f"{self._prefix}octavo_counts"), slot)
+
+    async def _close(self) -> None:
+        await self._driver.close()
+
+    async def _apply(self, ops: list[Prepared]) -> list[int]:
+        tables = await self._having(_collections(ops))
+        if not tables.by_collection:
+            return [0] * len(ops)
+
+        def apply_all(batches: Sequence[Batch]) -> Script[list[list[int]]]:
+            return scripts.apply_all(tables, batches)
+
+        return await self._driver.commit(ops, apply_all)
+
+    async def _find(self, query: Query) -> list[Record]:
+        tables = await self._having({query.collection})
+        return await self._driver.read(lambda: scripts.find(tables[query.collection], query))
+
+    async def _tally(self, query: Query) -> Tally:
+        tables = await self._having({query.collection})
+        answer, lags = await self._driver.read(lambda: scripts.tally_and_lag(tables, query))
+        if lags and not self._driver.joins:
+            await self._driver.write(lambda: scripts.sweep(tables, query.collection))
+        return answer
+
+    async def tenants(self) -> list[str]:
+        """Every tenant that has records here."""
+        tables = await self._having(set(SHAPES))
+        found: set[str] = set()
+        for table in tables.by_collection.values():
+            found.update(await self._driver.read(lambda table=table: _tenants(table)))  # type: ignore[misc]
+        return sorted(found)
+
+    async def describe(self) -> list[Finding]:
+        """What this database is, how durable it is and what is dangerous about it."""
+        await self._ready()
+        return await self._driver.describe()
+
+    async def _having(self, collections: set[str]) -> scripts.Tables:
+        """The tables, after making those that are used for the first time."""
+        tables = self._tables
+        assert tables is not None  # noqa: S101 - opened
+        for collection in self._unsure & collections:
+            del tables.by_collection[collection]
+        self._unsure -= collections
+        if collections <= tables.by_collection.keys():
+            return tables
+        async with self._making:
+            for collection in sorted(collections - tables.by_collection.keys()):
+                table = Table(SHAPES[collection], self._driver.dialect, self._prefix)
+                made = await self._driver.migrate(lambda table=table: ensure(table, self._prefix))  # type: ignore[misc]
+                tables.by_collection[collection] = table
+                if made and self._driver.joins:  # the caller may yet roll the new table back
+                    self._unsure.add(collection)
+        return tables
+
+
+def _collections(ops: list[Prepared]) -> set[str]:
+    named: set[str] = set()
+    for op in ops:
+        if isinstance(op, Kept):
+            named.update(sealed.collection for sealed in op.records)
+        else:
+            named.add(op.query.collection)
+    return named
+
+
+def _tenants(table: Table) -> Script[list[str]]:
+    """Step from one tenant to the next along the index, however many records each has."""
+    tenant, hole = table.column("tenant"), table.dialect.hole(1)
+    found: list[str] = []
+    rows = yield Ask(f"SELECT MIN({tenant}) FROM {table.name}")
+    while rows[0][0] is not None:
+        found.append(rows[0][0])
+        rows = yield Ask(f"SELECT MIN({tenant}) FROM {table.name} WHERE {tenant} > {hole}", (found[-1],))
+    return found

@@ -1,0 +1,70 @@
+"""Database URLs, in Octavo's own spelling and in SQLAlchemy's."""
+
+import re
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+import msgspec
+
+from octavo.errors import ConfigError
+
+_PREFIX = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,30}")
+
+
+class Address(msgspec.Struct):
+    """A URL taken apart; options are popped as they are understood, so that what is left is unknown."""
+
+    scheme: str
+    host: str
+    port: int | None
+    user: str
+    password: str
+    path: str
+    options: dict[str, str]
+
+    def option(self, name: str, default: Any, read: Callable[[str], Any] = str) -> Any:
+        """One option from the URL's query, read or refused with its name and value."""
+        raw = self.options.pop(name, None)
+        if raw is None:
+            return default
+        try:
+            return read(raw)
+        except ValueError as error:
+            raise ConfigError(f"bad value {raw!r} for {name} in the {self.scheme} URL: {error}") from None
+
+    def choice(self, name: str, default: str, allowed: tuple[str, ...]) -> str:
+        value: str = self.option(name, default)
+        if value not in allowed:
+            raise ConfigError(f"bad value {value!r} for {name} in the {self.scheme} URL; choose from {', '.join(allowed)}")
+        return value
+
+    def prefix(self) -> str:
+        """The table prefix: a plain identifier, because it becomes part of table names."""
+        value: str = self.option("prefix", "")
+        if value and not _PREFIX.fullmatch(value):
+            raise ConfigError(f"bad prefix {value!r} in the {self.scheme} URL: letters, digits and _ only, 31 at most")
+        return value
+
+    def done(self, known: str) -> None:
+        """Refuse options nobody asked for: a misspelt one must not be ignored."""
+        if self.options:
+            raise ConfigError(f"unknown option {', '.join(self.options)} in the {self.scheme} URL; known: {known}")
+
+
+def parse(url: str) -> Address:
+    """Take a URL apart, or say what is wrong with it without showing its password."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError as error:
+        raise ConfigError(f"not a usable database URL: {error}") from None
+    return Address(
+        scheme=parts.scheme.partition("+")[0],
+        host=unquote(parts.hostname or ""),
+        port=port,
+        user=unquote(parts.username or ""),
+        password=unquote(parts.password or ""),
+        path=unquote(parts.path),
+        options=dict(parse_qsl(parts.query, keep_blank_values=True)),
+    )

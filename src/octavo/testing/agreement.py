@@ -1,0 +1,99 @@
+"""Generated programs give the same answers on this store as on the one that is right."""
+
+import asyncio
+import math
+import os
+import time
+
+import msgspec
+from hypothesis import HealthCheck, given, settings
+
+from octavo.codec import encode_record
+from octavo.ids import new_id
+from octavo.model import Query, Record, Scope
+from octavo.ports import Store
+from octavo.testing.strategies import Program, Write, programs, spelled
+from octavo.testing.subject import Subject
+
+
+class Agreement(Subject):
+    """`OCTAVO_PROGRAMS` says how many programs are run."""
+
+    def test_programs_agree(self) -> None:
+        """Counts, records, their order and tallies are those of the reference store, whatever is written and asked."""
+        with asyncio.Runner() as runner:
+            store, patience = runner.run(self.open()), Patience()
+            try:
+
+                @settings(
+                    max_examples=int(os.environ.get("OCTAVO_PROGRAMS", "300")),
+                    deadline=None,
+                    report_multiple_bugs=False,
+                    suppress_health_check=list(HealthCheck),
+                )
+                @given(programs())
+                def agree(program: Program) -> None:
+                    if patience.over(program):
+                        return
+                    try:
+                        runner.run(self.compare(store, program))
+                    except BaseException:
+                        patience.begin(program)
+                        raise
+
+                agree()
+            finally:
+                runner.run(store.close())
+
+    async def compare(self, store: Store, program: Program) -> None:
+        """Take the steps on both stores and compare each answer, then everything that is left."""
+        tenant = new_id()
+        async with asyncio.timeout(self.seconds), self.reference() as right:
+            for step in program.under(tenant):
+                if isinstance(step, Write):
+                    assert await store.apply(step.ops) == await right.apply(step.ops)
+                else:
+                    found = await same(store, right, step.query)
+                    if found:  # then from the middle of the answer, which is where pages are cut
+                        middle = found[len(found) // 2].cursor
+                        await same(store, right, msgspec.structs.replace(step.query, after=middle))
+            for collection in {record.collection for record in written(program)}:
+                for suffix in ("", "2"):
+                    await same(
+                        store, right, Query(collection=collection, scope=Scope(tenant=tenant + suffix))
+                    )
+
+
+class Patience:
+    """A limit to shrinking: once time is up only programs known to fail are run, so the shortest so far is shown."""
+
+    def __init__(self, seconds: float = 60) -> None:
+        self._seconds = seconds
+        self._ends_at = math.inf
+        self._failed: set[str] = set()
+
+    def begin(self, program: Program) -> None:
+        self._failed.add(repr(program))
+        self._ends_at = min(self._ends_at, time.monotonic() + self._seconds)
+
+    def over(self, program: Program) -> bool:
+        return time.monotonic() > self._ends_at and repr(program) not in self._failed
+
+
+def written(program: Program) -> list[Record]:
+    """Every record a program tries to add."""
+    ops = [op for step in program.steps if isinstance(step, Write) for op in step.ops]
+    return [record for op in ops for record in getattr(op, "records", ())]
+
+
+async def same(store: Store, right: Store, query: Query) -> list[Record]:
+    """Both stores answer the query alike, down to the spelling of numbers and the order of keys."""
+    found = await store.find(query)
+    assert spelling(found) == spelling(await right.find(query)), spelled(query)
+    assert await store.tally(query) == await right.tally(query), spelled(query)
+    return found
+
+
+def spelling(records: list[Record]) -> list[str]:
+    """Records as JSON: to Python, 1 == True == 1.0 and dicts have no order."""
+    return [encode_record(record).decode() for record in records]

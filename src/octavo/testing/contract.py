@@ -1,0 +1,15 @@
+"""The whole contract in one class."""
+
+from octavo.testing.agreement import Agreement
+from octavo.testing.bodies import Bodies
+from octavo.testing.crowds import Crowds
+from octavo.testing.hostile import Hostile
+from octavo.testing.life import Life
+from octavo.testing.races import Races
+from octavo.testing.texts import Texts
+from octavo.testing.volume import Volume
+from octavo.testing.writes import Writes
+
+
+class StoreContract(Agreement, Texts, Bodies, Writes, Hostile, Races, Life, Volume, Crowds):
+    """Every promise a store makes, as tests; see docs/custom-store.md."""

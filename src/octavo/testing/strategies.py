@@ -1,0 +1,281 @@
+"""Generated programs: sequences of writes and questions that find where two stores disagree.
+
+Names, times and values come from small pools, so that ids collide, times tie and questions find something. A query has
+at most two clauses (with more, nothing is ever found) and looks for pieces of text that were written before.
+"""
+
+import itertools
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, TypeAlias
+
+import msgspec
+from hypothesis import strategies as st
+from msgspec import NODEFAULT
+
+from octavo.model import START, Add, Change, Cursor, Op, Query, Record, Remove, Scope
+from octavo.text import haystack
+
+COLLECTIONS = ("events", "messages", "profile")
+IDS = ("a", "A", "á", "b", "b ", "c:1")
+KINDS = ("", "user", "User", "tool")
+MARKS = ("hint", "Hint", "重要", "x%")
+TENANTS = ("", "2")
+NAMES = (None, "u", "U", "v|w")
+FACT_NAMES = ("k", "K", "a.b", 'q"', "项")
+FACTS = ("x", "X", "1", "", "null", 1, 1.0, 0, -0.0, 0.5, 2**53 + 1, True, False, None, "50%", 'say "hi"\n')
+BODIES: tuple[dict[str, Any], ...] = (
+    {},
+    {"n": 1},
+    {"n": 1.0},
+    {"n": True},
+    {"b": {"deep": ["Straße", None, {"": 5e-324}]}, "a": 2},
+    {"a": 2, "b": "两"},
+)
+TEXTS = (
+    "",
+    "Hello World",
+    "HELLO wörld",
+    "打开计算器。",
+    "Straße 100% _sure_",
+    "cafe\u0301\nİstanbul",
+    "ﬁn 👍🏽",
+)
+BIRTH = datetime(2024, 2, 29, 23, 59, 59, 999_999, tzinfo=UTC)
+TIMES = (
+    BIRTH,
+    BIRTH + timedelta(microseconds=1),
+    BIRTH + timedelta(microseconds=2),
+    BIRTH + timedelta(seconds=1),
+    BIRTH - timedelta(days=400),
+    datetime(1000, 1, 1, tzinfo=UTC),
+    datetime(9999, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC),
+)
+
+SCOPES = tuple(
+    Scope(tenant=tenant, user=user, agent=agent, session=session)
+    for tenant, user, agent, session in itertools.product(TENANTS, NAMES, NAMES, NAMES)
+)
+
+# Whole values are drawn from ready pools rather than built part by part: each draw costs more than a store's answer.
+_pair = tuple(itertools.product(FACT_NAMES, FACTS))
+_times = st.sampled_from(TIMES)
+_times_or_none = st.sampled_from((None, *TIMES))
+_ids = st.sampled_from(IDS)
+_kinds = st.sampled_from(KINDS)
+_marks = st.sampled_from([(), *((mark,) for mark in MARKS), *itertools.permutations(MARKS, 2)])
+_facts = st.sampled_from(
+    [{}, *({name: fact} for name, fact in _pair), *({"k": 1, name: fact} for name, fact in _pair)]
+)
+_texts = st.sampled_from(TEXTS) | st.text(
+    max_size=8, alphabet=st.characters(codec="utf-8", exclude_characters="\0")
+)
+_bodies = st.sampled_from(BODIES)
+_scopes = st.sampled_from(SCOPES)
+_seqs = st.integers(0, 2)
+_flags = st.booleans()
+_some_ids = st.lists(_ids, max_size=3).map(tuple)
+_some_kinds = st.lists(_kinds, max_size=2).map(tuple)
+_mostly = st.sampled_from((True, True, True, False))
+_limits = st.sampled_from((None, 1, 2, 3, 5, 0))
+_offsets = st.sampled_from((0, 0, 0, 1, 2))
+_clauses = st.lists(
+    st.sampled_from(("ids", "kinds", "marks", "without", "text", "since", "until", "where", "alive_at")),
+    max_size=2,
+    unique=True,
+)
+
+
+class Write(msgspec.Struct, frozen=True):
+    """Apply these ops in one call."""
+
+    ops: tuple[Op, ...]
+
+
+class Ask(msgspec.Struct, frozen=True):
+    """Find and tally; `behind` says after which record to read, since a cursor holds a tenant that is only known later."""
+
+    query: Query
+    behind: Record | Cursor | None = None
+
+
+Step: TypeAlias = Write | Ask
+
+
+class Program:
+    """Steps to take on two stores; printed as the code one would type."""
+
+    def __init__(self, steps: Sequence[Step]) -> None:
+        self.steps = list(steps)
+
+    def __repr__(self) -> str:
+        return "Program([\n" + "".join(f"    {spelled(step)},\n" for step in self.steps) + "])"
+
+    def under(self, tenant: str) -> list[Step]:
+        """The same steps with every tenant name put behind this one, so that programs never meet in one store."""
+        return [_moved(step, tenant) for step in self.steps]
+
+
+def spelled(value: Any) -> str:
+    """A value as code, without the fields that were left as they are by default."""
+    if isinstance(value, msgspec.Struct):
+        fields = msgspec.structs.fields(value)
+        shown = [(field.name, getattr(value, field.name)) for field in fields if not _left(field, value)]
+        return f"{type(value).__name__}({', '.join(f'{name}={spelled(inner)}' for name, inner in shown)})"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(spelled, value))}]"
+    if isinstance(value, datetime) and value in TIMES:
+        return f"TIMES[{TIMES.index(value)}]"
+    return repr(value)
+
+
+def _left(field: msgspec.structs.FieldInfo, value: msgspec.Struct) -> bool:
+    kept = getattr(value, field.name)
+    if field.default is not NODEFAULT:
+        return kept is field.default or (kept == field.default and type(kept) is type(field.default))
+    return field.default_factory is dict and kept == {}
+
+
+def _moved(value: Any, tenant: str) -> Any:
+    if isinstance(value, Scope):
+        return msgspec.structs.replace(value, tenant=tenant + value.tenant)
+    if isinstance(value, Record | Query):
+        return msgspec.structs.replace(value, scope=_moved(value.scope, tenant))
+    if isinstance(value, Add):
+        return Add([_moved(record, tenant) for record in value.records])
+    if isinstance(value, Change | Remove):
+        return msgspec.structs.replace(value, query=_moved(value.query, tenant))
+    if isinstance(value, Write):
+        return Write(tuple(_moved(op, tenant) for op in value.ops))
+    if isinstance(value, Ask):
+        behind = _moved(value.behind, tenant) if isinstance(value.behind, Record) else value.behind
+        after = behind.cursor if isinstance(behind, Record) else behind
+        return Ask(msgspec.structs.replace(_moved(value.query, tenant), after=after), behind)
+    return value
+
+
+@st.composite
+def records(draw: st.DrawFn, collection: str, scopes: Sequence[Scope]) -> Record:
+    """A record whose id, time and sequence often collide with another's."""
+    return Record(
+        collection=collection,
+        id=draw(_ids),
+        kind=draw(_kinds),
+        scope=_one_of(draw, scopes),
+        text=draw(_texts),
+        data=draw(_bodies),
+        metadata=draw(_facts),
+        marks=draw(_marks),
+        created_at=draw(_times),
+        updated_at=draw(_times_or_none),
+        expires_at=draw(_times_or_none),
+        seq=draw(_seqs),
+    )
+
+
+def _one_of(draw: st.DrawFn, values: Sequence[Any]) -> Any:
+    return values[draw(st.integers(0, len(values) - 1))]
+
+
+@st.composite
+def queries(draw: st.DrawFn, collection: str, stored: Sequence[Record]) -> Query:
+    """A question with at most two clauses, most of them true of some stored record, and any form of paging."""
+    mine = [record for record in stored if record.collection == collection]
+    model = _one_of(draw, mine or stored)
+    wanted: dict[str, Any] = {"collection": collection, "newest_first": draw(_flags)}
+    wanted["scope"] = _widened(draw, model.scope)
+    for clause in draw(_clauses):
+        wanted[clause] = _clause(draw, clause, model)
+    if not draw(_mostly):
+        wanted["limit"] = draw(_limits)
+        wanted["offset"] = draw(_offsets)
+    return Query(**wanted)
+
+
+def _widened(draw: st.DrawFn, scope: Scope) -> Scope:
+    """A scope that covers this one: each part as it is, any, or (when the record has none) exactly none."""
+    if draw(_flags):
+        return Scope(tenant=scope.tenant)
+    parts = {name: getattr(scope, name) for name in ("user", "agent", "session")}
+    return Scope(
+        tenant=scope.tenant,
+        **{name: None if draw(_flags) else value or "" for name, value in parts.items()},
+    )
+
+
+def _clause(draw: st.DrawFn, clause: str, model: Record) -> Any:
+    if clause == "ids":
+        return (*draw(_some_ids), model.id) if draw(_mostly) else draw(_some_ids)
+    if clause == "kinds":
+        return (*draw(_some_kinds), model.kind) if draw(_mostly) else draw(_some_kinds)
+    if clause == "marks" and model.marks and draw(_mostly):
+        return model.marks
+    if clause in {"marks", "without"}:
+        return draw(_marks)
+    if clause == "where":
+        return model.metadata if draw(_mostly) else draw(_facts)
+    if clause == "text":
+        return _needle(draw, model.text or haystack("", model.data))
+    return draw(_times)
+
+
+def _needle(draw: st.DrawFn, text: str) -> str:
+    if not text:
+        return text
+    start = draw(st.integers(0, len(text) - 1))
+    piece = text[start : start + draw(st.integers(1, 4))]
+    return piece.swapcase() if draw(_flags) else piece
+
+
+_changed: dict[str, st.SearchStrategy[Any]] = {
+    "kind": _kinds,
+    "text": _texts,
+    "data": _bodies,
+    "merge": _bodies,
+    "metadata": _facts,
+    "expires_at": _times_or_none,
+    "mark": _marks,
+    "unmark": st.none() | _marks,
+}
+_some_fields = st.lists(st.sampled_from(sorted(_changed)), min_size=1, max_size=2, unique=True)
+
+
+@st.composite
+def changes(draw: st.DrawFn, query: Query) -> Change:
+    """A change of one or two fields of what the query finds."""
+    fields = {name: draw(_changed[name]) for name in draw(_some_fields)}
+    return Change(query=query, updated_at=draw(_times), **fields)
+
+
+_verbs = st.sampled_from(("add", "add", "add", "change", "change", "change", "remove"))
+
+
+@st.composite
+def programs(draw: st.DrawFn, collections: Sequence[str] = COLLECTIONS) -> Program:
+    """A program over one or two of the collections and a few scopes; what it asks is drawn knowing what it wrote."""
+    used = draw(st.lists(st.sampled_from(collections), min_size=1, max_size=2, unique=True))
+    scopes = draw(st.lists(_scopes, min_size=1, max_size=4))
+    batches = [st.lists(records(collection, scopes), min_size=1, max_size=6) for collection in used]
+    stored = draw(batches[0])
+    steps: list[Step] = [Write((Add(tuple(stored)),))]
+    for _ in range(draw(st.integers(1, 4))):
+        for _ in range(draw(st.integers(1, 3))):
+            collection = _one_of(draw, stored).collection
+            behind = [None, START, *(record for record in stored if record.collection == collection)]
+            steps.append(
+                Ask(draw(queries(collection, stored)), None if draw(_mostly) else _one_of(draw, behind))
+            )
+        ops: list[Op] = []
+        for _ in range(draw(st.integers(1, 3))):
+            collection = _one_of(draw, stored).collection
+            verb = draw(_verbs)
+            if verb == "add":
+                added = draw(_one_of(draw, batches))
+                stored.extend(added)
+                ops.append(Add(tuple(added)))
+            elif verb == "change":
+                ops.append(draw(changes(draw(queries(collection, stored)))))
+            else:
+                ops.append(Remove(draw(queries(collection, stored))))
+        steps.append(Write(tuple(ops)))
+    return Program(steps)

@@ -1,0 +1,86 @@
+"""The store under test: how it is opened, and how a test gets one without any asyncio plugin."""
+
+import asyncio
+import functools
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any, ClassVar
+
+import pytest
+
+from octavo.errors import OctavoError
+from octavo.ids import new_id
+from octavo.model import Scope
+from octavo.ports import Store
+from octavo.stores import open_store
+from octavo.stores.memory import MemoryStore
+
+
+class Subject:
+    """What a subclass says about its store: `open`, and `url` or `again` when its records outlive a store object.
+
+    Every test writes under a tenant of its own, so one database may serve them all and nothing is cleaned between them.
+    """
+
+    #: A URL that names the same records each time it is opened, in any process; "" when there is none.
+    url: str = ""
+    #: A test that has not come to an end by then fails, rather than hang whoever runs it.
+    seconds: ClassVar[float] = 240
+
+    async def open(self) -> Store:
+        """A store to test; closed by the test."""
+        if not self.url:
+            raise NotImplementedError("a StoreContract needs `async def open(self)` or a `url`")
+        return open_store(self.url)
+
+    async def again(self) -> Store:
+        """Another store on the records of those opened before by this test."""
+        if not self.url:
+            pytest.skip("records end with the store object: neither `url` nor `again` is given")
+        return await self.open()
+
+    def reference(self) -> Store:
+        """The store whose answers are right."""
+        return MemoryStore()
+
+    @asynccontextmanager
+    async def opened(self) -> AsyncIterator[Store]:
+        store = await self.open()
+        try:
+            yield store
+        finally:
+            await store.close()
+
+    @asynccontextmanager
+    async def opened_again(self) -> AsyncIterator[Store]:
+        store = await self.again()
+        try:
+            yield store
+        finally:
+            await store.close()
+
+
+def on_a_store(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
+    """Run `async def test(self, store, home)` on an open store and a scope nobody else uses."""
+
+    @functools.wraps(test)
+    def run(self: Subject) -> None:
+        async def body() -> None:
+            async with asyncio.timeout(self.seconds), self.opened() as store:
+                await test(self, store, Scope(tenant=new_id()))
+
+        asyncio.run(body())
+
+    del run.__wrapped__  # pytest would take `store` and `home` for fixtures
+    return run
+
+
+async def refused(error: type[OctavoError], verb: Awaitable[Any], expected: str = "") -> str:
+    """What the store said when it refused; it must, with this error and these words."""
+    try:
+        answer = await verb
+    except error as refusal:
+        assert type(refusal) is error
+        assert expected in str(refusal)
+        return str(refusal)
+    raise AssertionError(f"not refused with {error.__name__}({expected!r}) but answered {answer!r}")

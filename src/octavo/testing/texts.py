@@ -1,0 +1,274 @@
+"""Text that databases get wrong: caseless search, and names that must never be taken for one another."""
+
+from typing import Any
+
+import msgspec
+
+from octavo.model import Add, Change, Query, Record, Remove, Scope
+from octavo.ports import Store
+from octavo.shapes import SHAPES
+from octavo.testing.subject import Subject, on_a_store
+
+#: (what is looked for, what was written, whether it is found). Judged by hand, not by the code under test.
+NEEDLES = (
+    ("hello", "Say HELLO", True),
+    ("STRASSE", "Hauptstraße 5", True),
+    ("ß", "STRASSE", True),
+    ("ss", "ẞ", True),
+    ("straße", "strase", False),
+    ("İSTANBUL", "i̇stanbul", True),
+    ("i", "İ", True),
+    ("istanbul", "İstanbul", False),  # the dot of İ stays, between i and s
+    ("ı", "I", False),
+    ("I", "ılık ı", False),
+    ("I", "i", True),
+    ("fi", "ﬁn", True),
+    ("ﬁ", "FIN", True),
+    ("ffi", "oﬃce", True),
+    ("ABC", "ａｂｃ", True),
+    ("ａｂｃ", "xABCx", True),
+    ("12", "第１２章", True),
+    ("ΟΔΟΣ", "οδος", True),
+    ("σ", "ΤΕΛΟΣ", True),
+    ("ς", "σ", True),
+    ("αι", "ᾼ", True),
+    ("café", "un cafe\u0301", True),
+    ("CAFE\u0301", "café", True),
+    ("cafe", "café", False),
+    ("cafe", "cafe\u0301", False),
+    ("\u0301", "é", False),
+    ("å", "\u212b", True),
+    ("k", "\u212a", True),
+    ("ω", "\u2126", True),
+    ("μ", "\u00b5", True),
+    ("dž", "Ǆ", True),
+    ("2", "x²", True),
+    ("1/2", "½", False),  # it folds to a fraction slash
+    ("𐐨", "𐐀", True),
+    ("한", "\u1112\u1161\u11ab", True),
+    ("하", "한", False),
+    ("ガ", "ｶﾞ", True),
+    ("カ", "ガ", False),
+    ("计算器", "打开计算器。", True),
+    ("器", "计算器", True),
+    ("计算", "计 算", False),
+    ("計算", "计算", False),
+    ("?", "吗？", True),
+    ("%", "100%", True),
+    ("%", "100", False),
+    ("100%", "1000 %", False),
+    ("1%0", "100", False),
+    ("_", "snake_case", True),
+    ("_", "snake", False),
+    ("a_b", "axb", False),
+    ("\\", "C:\\dir", True),
+    ("\\", "C:/dir", False),
+    ("\\%", "100%", False),
+    ("\\_", "a_b", False),
+    ("\\n", "a\nb", False),
+    ("*", "a", False),
+    ("[a]", "a", False),
+    ("^", "a", False),
+    ("'", "it's", True),
+    ("''", "it's", False),
+    ('"', 'say "hi"', True),
+    ("; DROP TABLE", "x'; drop table y", True),
+    ("👍", "👍🏽", True),
+    ("👍🏽", "👍", False),
+    ("👍🏽", "👍🏿", False),
+    ("😀", "😁", False),
+    ("👩", "👩\u200d💻", True),
+    ("👩💻", "👩\u200d💻", False),
+    ("\u200d", "👩\u200d💻", True),
+    ("\u200d", "ab", False),
+    ("שלום", "אמר שלום לך", True),
+    ("لا", "ﻻ", True),
+    ("coop", "co\u00adop", False),  # a soft hyphen is a character
+    ("a\nb", "line A\nB", True),
+    ("a b", "a\nb", False),
+    ("a\nb", "a\r\nb", False),
+    ("\t", "a\tb", True),
+    ("a b", "a\u00a0b", True),
+    ("a b", "a\u3000b", True),
+    ("a ", "a", False),
+    (" a", "a", False),
+    ("a ", "a b", True),
+    ("null", "nothing", False),
+    ("", "anything", True),
+)
+
+#: The same question put to records without a text: the values of their data are looked through, their keys are not.
+VALUES: tuple[tuple[str, dict[str, Any], bool], ...] = (
+    ("deep", {"a": [{"b": "So DEEP"}]}, True),
+    ("name", {"name": "x"}, False),
+    ("true", {"flag": True}, True),
+    ("1.5", {"n": 1.5}, True),
+    ("null", {"n": None}, False),
+    ("c", {"a": "c"}, True),
+    ('say "hi"', {"a": 'SAY "HI"'}, True),
+    ("a\nb", {"x": "a", "y": "b"}, True),  # values stand on lines of their own
+    ("ab", {"x": "a", "y": "b"}, False),
+    ("计算", {"问": {"答": "计算器"}}, True),
+    ("\\n", {"a": "x\ny"}, False),
+    ("{", {}, False),
+)  # fmt: skip
+
+#: Names that some backend has been seen to merge, cut, pad or take for its own syntax.
+NAMES = (
+    "alice", "Alice", "ALICE", "alicé", "alice\u0301", "alice ", " alice", "alice  ", "alice\t", "alice\n", "ａｌｉｃｅ",
+    "ﬁ", "fi", "ß", "ss", "İ", "i̇", "ı", "i", "K", "\u212a", "é", "e\u0301", "ガ", "ｶﾞ", "计算器", "計算器", "😀", "😁",
+    "👍", "👍🏽", "👩\u200d💻", "a\u200db", "ab", "\ufeffab", "\u202eab", "a\u00adb", "שלום", ":", "a:b", "a::b", "a|b", "a/b",
+    "a\\b", "a\\", "../a", "..", ".", "/", "%", "%61", "_", "a%", "a_", "*", "?", "[a]", "{a}", "'", "''", '"', "`", "$1", "%s",
+    "--", "; DROP TABLE messages", "0", "00", "1", "1.0", "01", "1e0", "-0", "null", "NULL", "None", "true", "nan", "{}", "[]",
+    "\x01", "\x7f", "\x1f", "\r\n", "a\nb", "a b", "a\u00a0b", "CON", "nul.txt", "~", "#", "a&b=c", "+", "a+b", "a%2Bb",
+    "x" * 255, "x" * 254 + "y", "é" * 127, "😀" * 63,
+)  # fmt: skip
+
+
+class Texts(Subject):
+    @on_a_store
+    async def test_caseless_search(self, store: Store, home: Scope) -> None:
+        """A text search finds what the table of nasty pairs says, and nothing else."""
+        pairs = list(enumerate(NEEDLES))
+        written = [
+            Record(collection="messages", id=str(n), scope=home, text=text) for n, (_, text, _) in pairs
+        ]
+        await store.apply([Add(written)])
+        wrong = []
+        for number, (needle, text, expected) in pairs:
+            query = Query(collection="messages", ids=(str(number),), scope=home, text=needle)
+            found = await store.find(query)
+            if bool(found) != expected or (await store.tally(query)).total != len(found):
+                wrong.append((needle, text, expected))
+        assert wrong == []
+        # Asked of all records at once, so that an index rather than a filter may answer.
+        for needle in {needle for needle, _, _ in NEEDLES}:
+            found = await store.find(Query(collection="messages", scope=home, text=needle))
+            said = {str(n) for n, (other, _, expected) in pairs if other == needle and expected}
+            denied = {str(n) for n, (other, _, expected) in pairs if other == needle and not expected}
+            names = {record.id for record in found}
+            assert said <= names, needle
+            assert not denied & names, needle
+
+    @on_a_store
+    async def test_search_in_data(self, store: Store, home: Scope) -> None:
+        """A record without text is searched by the values of its data; with text, its data is not looked at."""
+        wrong = []
+        for number, (needle, data, expected) in enumerate(VALUES):
+            plain = Record(collection="events", id=f"p{number}", scope=home, data=data)
+            spoken = Record(collection="events", id=f"s{number}", scope=home, text="#", data=data)
+            await store.apply([Add([plain, spoken])])
+            found = await store.find(
+                Query(collection="events", ids=(plain.id, spoken.id), scope=home, text=needle)
+            )
+            if [record.id for record in found] != ([plain.id] if expected else []):
+                wrong.append((needle, data, expected))
+        assert wrong == []
+
+    @on_a_store
+    async def test_text_comes_back(self, store: Store, home: Scope) -> None:
+        """A text is given back character by character: nothing normalised, trimmed or cut."""
+        texts = [
+            *(text for _, text, _ in NEEDLES),
+            *NAMES,
+            "\r\n \t",
+            " ",
+            "\n",
+            "\ufffe\U0010ffff",
+            "a" * 70_000,
+        ]
+        written = [
+            Record(collection="messages", id=str(n), scope=home, text=text) for n, text in enumerate(texts)
+        ]
+        await store.apply([Add(written)])
+        found = {
+            record.id: record.text for record in await store.find(Query(collection="messages", scope=home))
+        }
+        assert [found[str(n)] for n in range(len(texts))] == texts
+
+    @on_a_store
+    async def test_ids_are_bytes(self, store: Store, home: Scope) -> None:
+        """Two ids that differ in case, accent, spaces or normalisation are two records, in every collection."""
+        for collection in SHAPES:
+            written = [
+                Record(collection=collection, id=name, scope=home, seq=n) for n, name in enumerate(NAMES)
+            ]
+            assert await store.apply([Add(written)]) == [len(NAMES)], collection
+            assert await store.apply([Add(written[::-1])]) == [0], collection
+            for record in written[:: 1 if collection == "messages" else 9]:
+                query = Query(collection=collection, ids=(record.id,), scope=home)
+                assert [one.seq for one in await store.find(query)] == [record.seq], record.id
+            found = await store.find(Query(collection=collection, scope=home))
+            assert sorted(one.id for one in found) == sorted(NAMES), collection
+            assert await store.apply([Remove(Query(collection=collection, ids=("alice",), scope=home))]) == [
+                1
+            ]
+            assert (await store.tally(Query(collection=collection, scope=home))).total == len(NAMES) - 1
+
+    @on_a_store
+    async def test_kinds_and_marks_are_bytes(self, store: Store, home: Scope) -> None:
+        """Kinds and marks are told apart byte by byte in questions, tallies and changes."""
+        written = [
+            Record(collection="messages", id=str(n), scope=home, kind=name, marks=(name, "all"))
+            for n, name in enumerate(NAMES)
+        ]
+        await store.apply([Add(written)])
+        home_query = Query(collection="messages", scope=home)
+        assert (await store.tally(home_query)).by_kind == dict.fromkeys(NAMES, 1)
+        for number, name in enumerate(NAMES):
+            for clause in ({"kinds": (name,)}, {"marks": (name,)}):
+                query = msgspec.structs.replace(home_query, **clause)
+                assert [record.id for record in await store.find(query)] == [str(number)], clause
+                assert (await store.tally(query)).by_kind == {name: 1}
+        rest = await store.find(msgspec.structs.replace(home_query, without=("alice",)))
+        assert {record.kind for record in rest} == {*NAMES} - {"alice"}
+        assert await store.apply([Change(query=home_query, unmark=("alice", "ﬁ"), kind="alice")]) == [
+            len(NAMES)
+        ]
+        after = {record.id: record for record in await store.find(home_query)}
+        for number, name in enumerate(NAMES):
+            kept = ("all",) if name in {"alice", "ﬁ"} else (name, "all")
+            assert (after[str(number)].marks, after[str(number)].kind) == (kept, "alice")
+
+    @on_a_store
+    async def test_scopes_never_meet(self, store: Store, home: Scope) -> None:
+        """Tenants, users, agents and sessions that merely look alike share no record."""
+        for part in ("user", "agent", "session"):
+            scopes = [msgspec.structs.replace(home, **{part: name}) for name in NAMES]
+            await self._apart(store, scopes, part)
+        short = [name for name in NAMES if len((home.tenant + name).encode()) <= 64]
+        await self._apart(store, [Scope(tenant=home.tenant + name) for name in short], "tenant")
+        tricks = [
+            ("ab", "c", None),
+            ("a", "bc", None),
+            ("a", None, "bc"),
+            (None, "ab", "c"),
+            ("1:a", "b", None),
+        ]
+        tricks += [
+            ("1:a1:b", None, None),
+            ("a|b", "c", None),
+            ("a", "b|c", None),
+            ("a", "b", "c"),
+            ("a/b/c", None, None),
+        ]
+        places = [
+            Scope(tenant=f"{home.tenant}~", user=user, agent=agent, session=session)
+            for user, agent, session in tricks
+        ]
+        await self._apart(store, places, "place")
+
+    async def _apart(self, store: Store, scopes: list[Scope], what: str) -> None:
+        written = [
+            Record(collection="profile", id="same", kind=what, scope=scope, seq=n)
+            for n, scope in enumerate(scopes)
+        ]
+        assert await store.apply([Add(written)]) == [len(scopes)], what
+        for record in written:
+            parts = {name: getattr(record.scope, name) or "" for name in ("user", "agent", "session")}
+            query = Query(
+                collection="profile", kinds=(what,), scope=Scope(tenant=record.scope.tenant, **parts)
+            )
+            found = await store.find(query)
+            assert [(one.seq, one.scope) for one in found] == [(record.seq, record.scope)], record.scope
+            assert (await store.tally(query)).total == 1

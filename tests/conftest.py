@@ -1,0 +1,113 @@
+"""Servers, sizes and settings that all tests share."""
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from functools import cache
+
+import hypothesis
+import pytest
+
+from servers import Remote, Shared, Unavailable, fresh
+from servers.verdict import NOT_TESTED, give_up, in_ci
+
+SERVERS = pytest.StashKey[Shared | Remote]()
+
+hypothesis.settings.register_profile("octavo", deadline=None, derandomize=in_ci(), print_blob=True)
+hypothesis.settings.load_profile("octavo")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    worker = getattr(config, "workerinput", None)
+    config.stash[SERVERS] = Remote(worker["servers"]) if worker else Shared()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node) -> None:
+    """Tell each xdist worker where to ask for the run's servers."""
+    node.workerinput["servers"] = node.config.stash[SERVERS].listen()
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    config.stash[SERVERS].close()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup() -> Iterator[None]:
+    try:
+        return (yield)
+    except Unavailable as reason:
+        give_up(reason)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call() -> Iterator[None]:
+    try:
+        return (yield)
+    except Unavailable as reason:
+        give_up(reason)
+
+
+def pytest_terminal_summary(terminalreporter) -> None:
+    """Name what was not tested even when nobody asked for the reasons of skips."""
+    skips = (str(report.longrepr[2]) for report in terminalreporter.stats.get("skipped", []))
+    for line in sorted({skip[skip.index(NOT_TESTED) :] for skip in skips if NOT_TESTED in skip}):
+        terminalreporter.write_line(line, red=True, bold=True)
+
+
+@pytest.fixture(scope="session")
+def server_url(pytestconfig: pytest.Config) -> Callable[[str], str]:
+    """The address of the run's server of a kind, started on first use."""
+    capture = pytestconfig.pluginmanager.getplugin("capturemanager")
+
+    @cache
+    def url(kind: str) -> str:
+        # An installation takes a minute: what it prints must be seen while it happens.
+        with capture.global_and_fixture_disabled():
+            return pytestconfig.stash[SERVERS].url(kind)
+
+    return url
+
+
+@pytest.fixture(scope="session")
+def postgres_url(server_url) -> str:
+    return server_url("postgres")
+
+
+@pytest.fixture(scope="session")
+def mysql_url(server_url) -> str:
+    return server_url("mysql")
+
+
+@pytest.fixture(scope="session")
+def redis_url(server_url) -> str:
+    return server_url("redis")
+
+
+@pytest.fixture
+def fresh_url(server_url) -> Iterator[Callable[[str], str]]:
+    """Addresses of empty databases, as many as a test asks for, all dropped after it."""
+    with ExitStack() as stack:
+        yield lambda kind: stack.enter_context(fresh(kind, server_url(kind)))
+
+
+@pytest.fixture
+def fresh_postgres(fresh_url) -> str:
+    return fresh_url("postgres")
+
+
+@pytest.fixture
+def fresh_mysql(fresh_url) -> str:
+    return fresh_url("mysql")
+
+
+@pytest.fixture
+def fresh_redis(fresh_url) -> str:
+    return fresh_url("redis")
+
+
+@pytest.fixture(scope="session")
+def size() -> Callable[[int, int], int]:
+    """`size(small, full)`: how much a torture test does by default, and with OCTAVO_TORTURE=full."""
+    torture = os.environ.get("OCTAVO_TORTURE") == "full"
+    return lambda small, full: full if torture else small

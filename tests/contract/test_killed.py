@@ -1,0 +1,41 @@
+"""kill -9 of a writer at random moments: what was acknowledged is there once, and a batch is whole or absent."""
+
+import random
+from collections import Counter
+
+import pytest
+
+from octavo import Query, Scope, open_store
+from octavo.testing.processes import BATCH, BOARD, killed_after
+
+PLACES = {
+    "sqlite": "sqlite:///{folder}/records.db",
+    "sqlite-fast": "sqlite:///{folder}/records.db?durability=fast",
+    "file": "file://{folder}/records",
+    "single-file": "file://{folder}/records?per_session=false",
+    "json-file": "file://{folder}/records?format=json",
+}
+
+
+@pytest.mark.torture
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("place", PLACES)
+async def test_killed_writers_lose_nothing(place, tmp_path, size):
+    """Every acknowledged batch is kept once, none is half kept, and the next process opens the store as if nothing happened."""
+    url = PLACES[place].format(folder=tmp_path)
+    chance = random.Random(place)
+    for number in range(size(5, 50)):
+        tenant = f"round-{number}"
+        acknowledged = await killed_after(url, tenant, chance.randint(1, 120), chance.uniform(0, 0.02))
+        async with open_store(url) as store:
+            found = await store.find(Query(collection="messages", scope=Scope(tenant=tenant)))
+            tally = await store.tally(Query(collection="messages", scope=Scope(tenant=tenant)))
+        assert max(Counter(record.id for record in found).values()) == 1
+        assert tally.total == len(found)
+        kept = Counter(tuple(map(int, record.id.split("-")[:2])) for record in found if record.id != BOARD)
+        assert {*acknowledged} <= {*kept}
+        assert set(kept.values()) == {BATCH}
+        # The board was changed in the same call as each batch: it names the last batch of every lane that is kept.
+        (board,) = (record.data for record in found if record.id == BOARD)
+        last = {str(lane): max(n for one, n in kept if one == lane) for lane in {lane for lane, _ in kept}}
+        assert board == last
