@@ -2,9 +2,11 @@
 
 import argparse
 import asyncio
+import signal
 import sys
 import traceback
 from contextlib import aclosing
+from datetime import UTC, datetime
 from pathlib import Path
 from time import perf_counter
 
@@ -46,18 +48,21 @@ def main() -> int:
     ]
     if not names:
         parser.error(f"unknown store; known: {', '.join(SETTINGS)}")
+    # Ended from outside, it still shows what it has and takes its servers and scratch data with it.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     return asyncio.run(_bench(names, given))
 
 
 async def _bench(names: list[str], given: argparse.Namespace) -> int:
     run = Run(names, given)
-    await run.stores()
-    broken = bool(run.failures)
-    if run.with_peers:
-        await run.peers()
-    kept = save(run.lines, run.failures, run.pace, run.facts, given.results)
-    run.show()
-    run.say(f"numbers kept in {kept}")
+    try:
+        await run.stores()
+        broken = bool(run.failures)
+        if run.with_peers:
+            await run.peers()
+    finally:  # minutes of work are worth showing even when the rest is interrupted
+        run.show()
+    run.say(f"numbers kept in {run.kept}")
     return 1 if broken else 0
 
 
@@ -74,6 +79,7 @@ class Run:
         self._began = perf_counter()
         given.results.mkdir(parents=True, exist_ok=True)
         self.facts = machine(given.results)
+        self.kept = given.results / f"{datetime.now(UTC):%Y%m%d-%H%M%S-%f}.json"
         if self.facts["load_at_start"] > 0.5:
             self.say(f"the machine is busy (load {self.facts['load_at_start']}): expect wide rounds")
 
@@ -99,6 +105,7 @@ class Run:
             except Exception as error:
                 traceback.print_exc()
                 self.fail(f"store {name} could not be measured: {type(error).__name__}: {error}")
+            self.save()
 
     async def peers(self) -> None:
         """The SQLite store against the peers' SQL memories; a peer that fails is told, not fatal."""
@@ -113,6 +120,11 @@ class Run:
         except Exception as error:
             traceback.print_exc()
             self.fail(f"peers could not be measured: {type(error).__name__}: {error}")
+        self.save()
+
+    def save(self) -> None:
+        """Keep all numbers so far."""
+        save(self.lines, self.failures, self.pace, self.facts, self.kept)
 
     def show(self) -> None:
         """Print the table, its footnotes and, last, what is missing from it."""

@@ -97,7 +97,7 @@ def _file(durability: str) -> Setting:
     fsync = durability == "fsync"
     return Setting(
         f"file {durability}",
-        lambda places, total: Octavo(total, f"file://{places.path()}?format=jsonl&durability={durability}"),
+        lambda places, total: Octavo(total, f"file://{places.path()}?format=jsonl&sync={durability}"),
         {"os.write": lambda places, total: PlainFiles(total, places.path(), fsync=fsync)},
         note="JSONL" + (", fsync before each acknowledgement" if fsync else ", handed to the kernel"),
     )

@@ -172,6 +172,7 @@ def machine(folder: Path) -> dict[str, Any]:
         "sqlite_apsw": apsw.sqlite_lib_version(),
         "sqlite_python": sqlite3.sqlite_version,
         "fsync_ms": round(_fsync_ms(folder), 3),
+        "at": datetime.now(UTC).isoformat(timespec="seconds"),
         "load_at_start": round(os.getloadavg()[0], 1),
     }
 
@@ -188,15 +189,11 @@ def _fsync_ms(folder: Path) -> float:
     return median(spent) * 1000
 
 
-def save(lines: list[Line], failures: list[str], pace: Pace, facts: dict[str, Any], folder: Path) -> Path:
+def save(lines: list[Line], failures: list[str], pace: Pace, facts: dict[str, Any], path: Path) -> None:
     """Keep the numbers of this run as JSON."""
-    at = datetime.now(UTC)
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{at:%Y%m%d-%H%M%S-%f}.json"
     path.write_text(
         json.dumps(
             {
-                "at": at.isoformat(),
                 "machine": facts,
                 "pace": pace._asdict(),
                 "lines": [line._asdict() | {"goal": line.goal} for line in lines],
@@ -205,4 +202,3 @@ def save(lines: list[Line], failures: list[str], pace: Pace, facts: dict[str, An
             indent=1,
         )
     )
-    return path

@@ -149,14 +149,15 @@ class Query(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     def over(self, records: Iterable[Record]) -> list[Record]:
         """Answer this question from the given records: filtered, in order, cut to the page asked for."""
-        found = sorted((record for record in records if self.matches(record)), key=lambda record: record.rank)
-        return self.page(found)
+        # Looked up in a tuple, the ids of a long list would cost their square.
+        asked = self if self.ids is None else msgspec.structs.replace(self, ids=frozenset(self.ids))
+        return self.page(sorted((record for record in records if asked.matches(record)), key=_rank))
 
     def page(self, found: list[Record]) -> list[Record]:
         """Cut the page asked for out of all matches, given oldest first."""
         forward = self.after is not None and not self.newest_first
         if not forward:
-            found = found[::-1]
+            found = list(reversed(found))
         if self.after is not None and (rank := self.after.rank) is not None:
             found = [r for r in found if (r.rank > rank if forward else r.rank < rank)]
         found = found[self.offset :]
@@ -213,6 +214,10 @@ class Query(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return msgspec.structs.replace(self, **moved) if moved else self
 
 
+def _rank(record: Record) -> Rank:
+    return record.rank
+
+
 class Add(msgspec.Struct, frozen=True, tag_field="op", tag="add"):
     """Keep these records; one whose id is already kept in its scope is left alone."""
 
@@ -228,7 +233,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_
     data: dict[str, Any] | UnsetType = UNSET
     merge: dict[str, Any] | UnsetType = UNSET
     metadata: dict[str, Any] | UnsetType = UNSET
-    expires_at: datetime | None | UnsetType = UNSET
+    expires_at: datetime | UnsetType | None = UNSET
     mark: tuple[str, ...] = ()
     unmark: tuple[str, ...] | None = ()  # None removes every mark
     updated_at: datetime = field(default_factory=now)

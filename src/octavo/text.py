@@ -29,8 +29,9 @@ def spellings(value: Any) -> tuple[str, ...]:
     whole = isinstance(value, int) or value.is_integer()
     if not whole or abs(value) > 2**53:  # past 2**53 an int and a float are no longer the same number
         return (spell(value),)
-    forms = (spell(int(value)), spell(float(value)))
-    return (*forms, "-0.0") if value == 0 else forms
+    if value == 0:
+        return ("0", "0.0", "-0.0")
+    return (spell(int(value)), spell(float(value)))
 
 
 def leaves(value: Any) -> list[str]:

@@ -56,11 +56,10 @@ class OnServer(StoreContract):
     kind: str
 
     @pytest.fixture(scope="class", autouse=True)
-    def place(self, request, server_url):
-        with fresh(request.cls.kind, server_url(request.cls.kind)) as url:
-            request.cls.url = url
+    @classmethod
+    def place(cls, server_url):
+        with fresh(cls.kind, server_url(cls.kind)) as cls.url:
             yield
-            request.cls.url = ""
 
 
 class TestPostgres(OnServer):
@@ -112,9 +111,10 @@ class OverServer(OverSQLAlchemy):
     database: str
 
     @pytest.fixture(scope="class", autouse=True)
-    def place(self, request, server_url):
-        with fresh(request.cls.kind, server_url(request.cls.kind)) as url:
-            request.cls.database = url.partition("://")[2]
+    @classmethod
+    def place(cls, server_url):
+        with fresh(cls.kind, server_url(cls.kind)) as url:
+            cls.database = url.partition("://")[2]
             yield
 
     def address(self):

@@ -3,11 +3,11 @@
 import itertools
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
-from octavo.codec import Sealed
+from octavo.codec import Kept, Prepared, Sealed
 from octavo.model import Query, Rank, Scope, Tally
-from octavo.stores.draft import Effect, Key, Lookup
+from octavo.stores.draft import Effect, Key, Lookup, draft
 
 Lane: TypeAlias = tuple[str, ...]
 _CHUNK = 1024
@@ -24,7 +24,8 @@ class Ranks:
         self.total = 0
 
     def add(self, rank: Rank, kind: str) -> None:
-        self.by_kind[kind] = self.by_kind.get(kind, 0) + 1
+        by_kind = self.by_kind
+        by_kind[kind] = by_kind.get(kind, 0) + 1
         self.total += 1
         last = self._chunks[-1]
         if not last or rank > last[-1]:
@@ -74,19 +75,11 @@ class Ranks:
         return min(index, len(self._chunks) - 1)
 
 
-def _lanes(sealed: Sealed) -> list[Lane]:
-    """The orders a record stands in: its tenant's, its exact place's, each named part's, and one per mark."""
-    scope, place = sealed.scope, sealed.place
+def _lanes(scope: Scope, place: str) -> list[Lane]:
+    """The orders a record of this scope stands in: its tenant's, its exact place's, and each named part's."""
     tenant = scope.tenant
-    lanes: list[Lane] = [("tenant", tenant), ("place", place)]
-    if scope.user is not None:
-        lanes.append(("user", tenant, scope.user))
-    if scope.agent is not None:
-        lanes.append(("agent", tenant, scope.agent))
-    if scope.session is not None:
-        lanes.append(("session", tenant, scope.session))
-    lanes.extend(("mark", place, mark) for mark in sealed.marks)
-    return lanes
+    named = [(part, value) for part in ("user", "agent", "session") if (value := getattr(scope, part)) is not None]
+    return [("tenant", tenant), ("place", place), *((part, tenant, value) for part, value in named)]
 
 
 def _lane_asked(scope: Scope) -> tuple[Lane, bool]:
@@ -105,28 +98,25 @@ class Shelf:
 
     def __init__(self) -> None:
         self._rows: dict[Key, Sealed] = {}
-        self._places: dict[str, tuple[str, ...]] = {}
+        self._places: dict[str, tuple[str, ...]] = {}  # where an id is kept
         self._lanes: dict[Lane, Ranks] = {}
+        self._routes: dict[str, tuple[Ranks, ...]] = {}  # the orders a place stands in, so that an append looks up one
         self.tenants: set[str] = set()
 
     def get(self, key: Key) -> Sealed | None:
         return self._rows.get(key)
 
     def put(self, sealed: Sealed) -> None:
-        key = sealed.key
-        old = self._rows.get(key)
-        if old is not None:
-            self.drop(old)
+        """Keep a record whose key is free."""
+        name, place = key = sealed.key
         self._rows[key] = sealed
-        self._places[key[0]] = (*self._places.get(key[0], ()), key[1])
-        lanes = self._lanes
-        for lane in _lanes(sealed):
-            ranks = lanes.get(lane)
-            if ranks is None:
-                ranks = lanes[lane] = Ranks()
-                if lane[0] == "tenant":
-                    self.tenants.add(lane[1])
-            ranks.add(sealed.rank, sealed.kind)
+        known = self._places.get(name)
+        self._places[name] = (place,) if known is None else (*known, place)
+        rank, kind = sealed.rank, sealed.kind
+        for ranks in self._routes.get(place) or self._route(sealed.scope, place):
+            ranks.add(rank, kind)
+        for mark in sealed.marks:
+            self._lane(("mark", place, mark)).add(rank, kind)
 
     def drop(self, sealed: Sealed) -> None:
         name, place = sealed.key
@@ -136,31 +126,45 @@ class Shelf:
             self._places[name] = rest
         else:
             del self._places[name]
-        for lane in _lanes(sealed):
-            ranks = self._lanes[lane]
-            ranks.discard(sealed.rank, sealed.kind)
-            if not ranks.total:
-                del self._lanes[lane]
-                if lane[0] == "tenant":
-                    self.tenants.discard(lane[1])
+        for lane in _lanes(sealed.scope, place):
+            self._leave(lane, sealed)
+        for mark in sealed.marks:
+            self._leave(("mark", place, mark), sealed)
 
     def swap(self, old: Sealed, new: Sealed) -> None:
-        """Put a changed record where it stood; its rank never changes, so only marks and counts move."""
+        """Put a changed record where it stood; its rank is the same, so only marks and counts move."""
+        place = new.place
         self._rows[new.key] = new
-        if old.marks == new.marks and old.kind == new.kind:
+        if old.kind != new.kind:
+            for ranks in self._routes.get(place) or self._route(new.scope, place):
+                ranks.recount(old.kind, new.kind)
+        if old.marks != new.marks or (old.marks and old.kind != new.kind):
+            for mark in old.marks:
+                self._leave(("mark", place, mark), old)
+            for mark in new.marks:
+                self._lane(("mark", place, mark)).add(new.rank, new.kind)
+
+    def _lane(self, lane: Lane) -> Ranks:
+        ranks = self._lanes.get(lane)
+        if ranks is None:
+            ranks = self._lanes[lane] = Ranks()
+        return ranks
+
+    def _route(self, scope: Scope, place: str) -> tuple[Ranks, ...]:
+        self.tenants.add(scope.tenant)
+        route = self._routes[place] = tuple(self._lane(lane) for lane in _lanes(scope, place))
+        return route
+
+    def _leave(self, lane: Lane, sealed: Sealed) -> None:
+        ranks = self._lanes[lane]
+        ranks.discard(sealed.rank, sealed.kind)
+        if ranks.total:
             return
-        before, after = _lanes(old), _lanes(new)
-        for lane in before:
-            if lane not in after:
-                ranks = self._lanes[lane]
-                ranks.discard(old.rank, old.kind)
-                if not ranks.total:
-                    del self._lanes[lane]
-            elif old.kind != new.kind:
-                self._lanes[lane].recount(old.kind, new.kind)
-        for lane in after:
-            if lane not in before:
-                self._lanes.setdefault(lane, Ranks()).add(new.rank, new.kind)
+        del self._lanes[lane]  # or sessions that were cleared would be remembered for ever
+        if lane[0] != "mark":
+            self._routes.clear()  # any of them may lead through the lane that is gone
+        if lane[0] == "tenant":
+            self.tenants.discard(lane[1])
 
     def find(self, query: Query) -> list[Sealed]:
         """Answer as `Query.over` would, reading no further than the page asked for."""
@@ -245,6 +249,27 @@ class Image:
             return self.shelf(question.collection).find(question)
         shelf = self.shelf(question.collection)
         return [sealed for key in question.keys if (sealed := shelf.get(key)) is not None]
+
+    def apply(self, ops: list[Prepared]) -> list[int]:
+        """Apply a batch, all of it or nothing."""
+        if len(ops) == 1 and isinstance(ops[0], Kept):  # nearly every batch: nothing in it can fail half-way
+            return [sum(self._keep(sealed) for sealed in ops[0].records)]
+        asking = draft(ops)
+        try:
+            question = next(asking)
+            while True:
+                question = asking.send(self.answer(question))
+        except StopIteration as done:
+            effects, counts = done.value
+        self.commit(effects)
+        return cast("list[int]", counts)
+
+    def _keep(self, sealed: Sealed) -> bool:
+        shelf = self.shelf(sealed.collection)
+        if shelf.get(sealed.key) is not None:
+            return False
+        shelf.put(sealed)
+        return True
 
     def commit(self, effects: Iterable[Effect]) -> None:
         for before, after in ((effect.before, effect.after) for effect in effects):

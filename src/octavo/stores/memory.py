@@ -4,7 +4,6 @@ from octavo.codec import Prepared
 from octavo.model import Query, Record, Tally
 from octavo.ports import Finding
 from octavo.stores.base import BaseStore
-from octavo.stores.draft import draft
 from octavo.stores.image import Image
 
 
@@ -16,15 +15,7 @@ class MemoryStore(BaseStore):
         self._image = Image()
 
     async def _apply(self, ops: list[Prepared]) -> list[int]:
-        asking = draft(ops)
-        try:
-            question = next(asking)
-            while True:
-                question = asking.send(self._image.answer(question))
-        except StopIteration as done:
-            effects, counts = done.value
-        self._image.commit(effects)
-        return counts
+        return self._image.apply(ops)
 
     async def _find(self, query: Query) -> list[Record]:
         return [sealed.record for sealed in self._image.answer(query)]

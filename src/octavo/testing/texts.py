@@ -100,6 +100,7 @@ NEEDLES = (
 #: The same question put to records without a text: the values of their data are looked through, their keys are not.
 VALUES: tuple[tuple[str, dict[str, Any], bool], ...] = (
     ("deep", {"a": [{"b": "So DEEP"}]}, True),
+    ("deep", {"a": ("Deep", {"b": 1})}, True),
     ("name", {"name": "x"}, False),
     ("true", {"flag": True}, True),
     ("1.5", {"n": 1.5}, True),

@@ -152,7 +152,7 @@ class Book:
                 _log.warning("%d damaged lines of %s were set aside", len(rows.bad), self._folder.path(path))
                 self._folder.set_aside(path, rows.bad)
             if rows.bad or rows.ragged or (rows.total and not rows.kept):
-                self._folder.rewrite(path, rows.lines())
+                self._folder.rewrite(path, files, rows.lines())
                 rows.total = len(rows.kept)
             yield path, self._folder.size(path), rows
 
@@ -279,9 +279,10 @@ class Book:
     def _tidy(self, out: Outgoing) -> None:
         """Tidy what a write left behind; the write itself is done."""
         try:
-            for path in out.lines:
-                if self.records.families[path].untidy:
-                    self._rewrite(path)
+            if untidy := [path for path in out.lines if self.records.families[path].untidy]:
+                files = self._folder.families() if len(untidy) > 1 else {}
+                for path in untidy:
+                    self._rewrite(path, files.get(path) or [*self._folder.archives(path), path])
             if self._ledger.end > _LEDGER_BYTES:
                 self._turn_over()
         except OSError as error:
@@ -289,12 +290,12 @@ class Book:
             _log.warning("%s could not be tidied: %s", self._root, error)
             self._known = False
 
-    def _rewrite(self, path: str) -> None:
+    def _rewrite(self, path: str, files: list[str]) -> None:
         """Rewrite a family without its dead lines, or delete it when nothing else is left."""
-        rows = self._folder.rows(path, [*self._folder.archives(path), path], whole=False)
+        rows = self._folder.rows(path, files, whole=False)
         if rows.bad:
             self._folder.set_aside(path, rows.bad)
-        size = self._folder.rewrite(path, rows.lines())
+        size = self._folder.rewrite(path, files, rows.lines())
         if len(rows.kept) != self.records.families[path].live:
             self._known = False  # somebody edited the file
         self._ledger.begin([Part(path, size, size, len(rows.kept))], [], sync=False)

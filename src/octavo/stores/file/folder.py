@@ -16,6 +16,7 @@ class Folder:
 
     def __init__(self, root: Path, rotate_bytes: int) -> None:
         self._root = root
+        self._prefix = f"{root}/"
         self._own = root / ".octavo"
         self._rotate_bytes = rotate_bytes
         self._last_stamp = 0
@@ -27,17 +28,17 @@ class Folder:
     def size(self, family: str) -> int:
         """The size of a family's file, 0 when there is none."""
         try:
-            return (self._root / family).stat().st_size
+            return os.stat(self._prefix + family).st_size  # noqa: PTH116 - once per write, where a Path costs more than the call
         except FileNotFoundError:
             return 0
 
     def append(self, family: str, data: bytes) -> None:
-        path = self._root / family
+        path = self._prefix + family
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
         try:
             fd = os.open(path, flags, 0o666)
         except FileNotFoundError:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            self.path(family).parent.mkdir(parents=True, exist_ok=True)
             fd = os.open(path, flags, 0o666)
         try:
             write_all(fd, data, path)
@@ -105,19 +106,21 @@ class Folder:
 
     def archives(self, family: str) -> list[str]:
         """The archives of a family, oldest first."""
-        folder, _, _ = family.rpartition("/")
+        folder, _, name = family.rpartition("/")
+        stem = name.rpartition(".")[0] + "."
         collection = collection_of(family)
         found = []
-        for name in self._names(folder):
-            named = read_name(collection, name)
-            if named is not None and named[0] == family and named[1] is not None:
-                found.append((named[1], f"{folder}/{name}" if folder else name))
-        return [name for _, name in sorted(found)]
+        for other in self._names(folder):
+            # Most names are other families'; only those that may be archives of this one are looked at closely.
+            if other != name and other.startswith(stem):
+                named = read_name(collection, other)
+                if named is not None and named[0] == family and named[1] is not None:
+                    found.append((named[1], f"{folder}/{other}" if folder else other))
+        return [path for _, path in sorted(found)]
 
     def _names(self, folder: str) -> list[str]:
         try:
-            with os.scandir(self._root / folder) as entries:
-                return [entry.name for entry in entries if entry.is_file()]
+            return os.listdir(self._root / folder)  # noqa: PTH208 - names are all that is wanted, and there may be many
         except (FileNotFoundError, NotADirectoryError):
             return []
 
@@ -145,15 +148,14 @@ class Folder:
                 rows.add(data, name.rpartition(".")[2], whole=whole)
         return rows
 
-    def rewrite(self, family: str, lines: list[bytes]) -> int:
-        """Replace all of a family's files by these lines; answers the size of the file that is written to next.
+    def rewrite(self, family: str, files: Iterable[str], lines: list[bytes]) -> int:
+        """Replace a family's files, oldest first, by these lines; answers the size of the file that is written to next.
 
         Killed at any moment, the files still come to the same records: the new files are archives younger than the old
         ones, so they repeat what those say; the old ones go oldest first, so that a tombstone outlives what it buries;
         and the file written to goes last, replaced by the youngest of the new ones in one step.
         """
         suffix = family.rpartition(".")[2]
-        old = self.archives(family)
         new: list[str] = []
         for chunk in self._chunks(lines):
             staged = self.stage(joined(chunk, suffix))
@@ -161,8 +163,9 @@ class Folder:
             self.place(staged, new[-1])
         if new:
             sync_folder(self.path(family).parent)
-        for name in old:
-            self.path(name).unlink()
+        for name in files:
+            if name != family:
+                self.path(name).unlink()
         if new:
             self.path(new[-1]).replace(self.path(family))
         else:

@@ -73,6 +73,7 @@ class Ledger:
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._spelled = str(path)
         self._fd = -1
         self._inode = (0, 0)
         self._opening = _Opening(1, "", "", "")
@@ -119,7 +120,7 @@ class Ledger:
     def follow(self) -> list[Frame]:
         """What others have kept since the last call, or Lost."""
         try:
-            there = self._path.stat()
+            there = os.stat(self._spelled)  # noqa: PTH116 - once per read, where a Path costs more than the call
         except FileNotFoundError:
             raise Lost from None
         if self._fd < 0:
@@ -230,7 +231,7 @@ def _boot() -> str:
         return ""
 
 
-def write_all(fd: int, data: bytes, path: Path) -> None:
+def write_all(fd: int, data: bytes, path: Path | str) -> None:
     """Write everything, in one call unless the system takes less; an error names the path."""
     try:
         written = os.write(fd, data)
@@ -249,6 +250,6 @@ def sync_folder(path: Path) -> None:
         os.close(fd)
 
 
-def _named(error: OSError, path: Path) -> OSError:
+def _named(error: OSError, path: Path | str) -> OSError:
     """The error with the path it is about: calls on descriptors do not know it."""
     return OSError(error.errno, error.strerror, str(path)) if error.filename is None else error

@@ -10,6 +10,7 @@ class Lock:
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._spelled = str(path)
         self._fd = -1
 
     def take(self) -> bool:
@@ -58,7 +59,7 @@ class Lock:
 
     def _current(self) -> bool:
         try:
-            there = self._path.stat()
+            there = os.stat(self._spelled)  # noqa: PTH116 - once per write, where a Path costs more than the call
         except FileNotFoundError:
             return False
         return os.path.samestat(there, os.fstat(self._fd))

@@ -95,22 +95,21 @@ class Records:
 
     def _take_line(self, path: str, family: Family, key: Key, sealed: Sealed | None) -> None:
         collection = collection_of(path)
-        shelf = self._image.shelf(collection)
-        old = shelf.get(key)
+        old = self._image.shelf(collection).get(key)
         homes = () if old is None else self._homes(old)
         if sealed is not None:
             if path not in homes:
                 family.live += 1
                 if (more := (*homes, path)) != (self._home(sealed),):
                     self._strays[collection, key] = more
-            shelf.put(sealed)
+            self._image.commit([Effect(old, sealed)])
         elif old is not None and path in homes:
             family.live -= 1
             if rest := tuple(home for home in homes if home != path):
                 self._strays[collection, key] = rest
             else:
                 self._strays.pop((collection, key), None)
-                shelf.drop(old)
+                self._image.commit([Effect(old, None)])
 
     # --- going out
 

@@ -1,6 +1,6 @@
 """Reading: pages of a lane, each page one script call and therefore one moment."""
 
-from collections.abc import AsyncGenerator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from typing import TypeAlias
 
@@ -19,9 +19,17 @@ _PAGE_BYTES = 8 * 1024 * 1024
 _FEW = 100
 _IDS = 500
 
+_pack = msgspec.msgpack.Encoder().encode
+
 Found: TypeAlias = tuple[Record, bytes]
 
-_pack = msgspec.msgpack.Encoder().encode
+
+class Look(msgspec.Struct):
+    """What was found, and the version its lane's counter had when the reading began."""
+
+    found: list[Found] = []
+    watched: bytes = b""
+    version: bytes | None = None
 
 
 class Reader:
@@ -31,23 +39,23 @@ class Reader:
         self._wire = wire
         self._layout = layout
 
-    async def find(self, query: Query) -> list[Found]:
+    async def find(self, query: Query) -> Look:
         """The records a query finds, each with the bytes Redis keeps; no more is read than the page needs."""
         if query.limit == 0:
-            return []
-        if query.ids is not None:
-            return await self._named(query)
-        found: list[Found] = []
-        skip = 0 if self._sure(query) else query.offset
+            return Look()
+        look = Look(watched=self._layout.asked(query).kinds)
+        skip = 0 if query.ids is not None or self._sure(query) else query.offset
         end = None if query.limit is None else skip + query.limit
         async with aclosing(self._matching(query)) as pages:
-            async for page in pages:
-                found += page
-                if end is not None and len(found) >= end:
+            async for version, page in pages:
+                look.version = version if look.version is None else look.version
+                look.found += page
+                if end is not None and len(look.found) >= end:
                     break
-        found = found[skip:end]
-        forward = query.after is not None and not query.newest_first
-        return found if forward or query.newest_first else found[::-1]
+        look.found = look.found[skip:end]
+        if query.ids is None and not query.newest_first and query.after is None:
+            look.found.reverse()  # they were read from the newest back
+        return look
 
     async def tally(self, query: Query) -> Tally:
         """Count as `Tally.of` would; from counters when only the scope and kinds are asked about."""
@@ -56,16 +64,15 @@ class Reader:
             return await self._counted(query)
         lane, _ = asked.lanes[0]
         flat, first, last = await self._wire.run(TALLY, [lane, asked.kinds], asked.base)
-        counts = {
-            kind.decode(): int(n) for kind, n in zip(flat[::2], flat[1::2], strict=True) if kind != b"\0"
-        }
+        fields = zip(flat[::2], flat[1::2], strict=True)
+        counts = {name.decode(): int(number) for name, number in fields if name[:1] != b"\0"}
         by_kind = {kind: n for kind, n in counts.items() if query.kinds is None or kind in query.kinds}
         if not by_kind:
             return Tally()
         if len(by_kind) == len(counts):
             return Tally(total=sum(by_kind.values()), by_kind=by_kind, first=moment(first), last=moment(last))
         ends = [
-            await self.find(msgspec.structs.replace(query, limit=1, newest_first=newest, after=START))
+            (await self.find(msgspec.structs.replace(query, limit=1, newest_first=newest, after=START))).found
             for newest in (False, True)
         ]
         if not all(ends):  # removed since they were counted
@@ -73,71 +80,84 @@ class Reader:
         oldest, newest = (found[0][0].created_at for found in ends)
         return Tally(total=sum(by_kind.values()), by_kind=by_kind, first=oldest, last=newest)
 
-    async def bodies(self, collection: str, keys: Sequence[Key], scopes: dict[str, Scope]) -> list[bytes]:
-        """The bytes kept under these keys, leaving out what is not; `scopes` says whose place each is."""
+    async def bodies(
+        self, collection: str, keys: Sequence[Key], scopes: Mapping[str, Scope]
+    ) -> tuple[bytes, list[bytes]]:
+        """The bytes kept under these keys, leaving out what is not; `scopes` says whose place each is.
+
+        In front stands the version of the first one's place.
+        """
+        first = b""
         found: list[bytes] = []
         for start in range(0, len(keys), _IDS):
             part = keys[start : start + _IDS]
             places = {place: n for n, place in enumerate(dict.fromkeys(place for _, place in part), 1)}
-            names = [self._layout.keys(collection, scopes[place]).body for place in places]
+            names = [self._layout.keys(collection, scopes[place]) for place in places]
             wanted = [word for name, place in part for word in (places[place], name)]
-            found += await self._wire.run(BODIES, names, _pack(wanted))
-        return found
+            read = [*(name.body for name in names), names[0].kinds]
+            version, bodies = await self._wire.run(BODIES, read, _pack(wanted))
+            first = version if start == 0 else first
+            found += bodies
+        return first, found
 
     async def _counted(self, query: Query) -> Tally:
         by_kind: dict[str, int] = {}
         first = last = None
-        async for page in self._matching(msgspec.structs.replace(query, after=START)):
+        async for _, page in self._matching(msgspec.structs.replace(query, after=START)):
             for record, _ in page:
                 by_kind[record.kind] = by_kind.get(record.kind, 0) + 1
                 first = first or record.created_at
                 last = record.created_at
         return Tally(total=sum(by_kind.values()), by_kind=by_kind, first=first, last=last)
 
-    async def _named(self, query: Query) -> list[Found]:
+    async def _named(self, query: Query) -> tuple[bytes, list[Found]]:
         ids = list(dict.fromkeys(query.ids or ()))
-        scope = query.scope
+        scope, asked = query.scope, self._layout.asked(query)
+        version: bytes = b""
+        bodies: list[bytes] = []
         if scope.exact:
-            bodies = await self.bodies(
-                query.collection, [(name, scope.place) for name in ids], {scope.place: scope}
-            )
+            keys = [(name, scope.place) for name in ids]
+            version, bodies = await self.bodies(query.collection, keys, {scope.place: scope})
         else:
-            base = self._layout.base(query.collection, scope.tenant)
-            bodies = []
             for start in range(0, len(ids), _IDS):
-                bodies += await self._wire.run(
-                    NAMED, [base + b"names"], base, _pack(ids[start : start + _IDS])
-                )
+                part = _pack(ids[start : start + _IDS])
+                names = [asked.base + b"names", asked.kinds]
+                seen, more = await self._wire.run(NAMED, names, asked.base, part)
+                version = seen if start == 0 else version
+                bodies += more
         kept = {record.key: (record, body) for body in bodies for record in (rows.record(body),)}
-        return [kept[record.key] for record in query.over(record for record, _ in kept.values())]
+        return version, [kept[record.key] for record in query.over(record for record, _ in kept.values())]
 
     def _sure(self, query: Query) -> bool:
         """Whether everything in the lanes within the span matches, so that the offset may be skipped unread."""
         asked = self._layout.asked(query)
-        unasked = msgspec.structs.replace(query, since=None, until=None, marks=None)
-        return asked.alone and len(asked.lanes) == 1 and unasked.plain and query.kinds is None
+        spoken_for = {"since": None, "until": None, **({"marks": None} if query.scope.exact else {})}
+        rest = msgspec.structs.replace(query, **spoken_for)
+        return asked.alone and len(asked.lanes) == 1 and rest.plain and query.kinds is None
 
-    async def _matching(self, query: Query) -> AsyncGenerator[list[Found], None]:
-        """What matches, in reading order, page by page; when nothing else can stand there, from the offset on."""
+    async def _matching(self, query: Query) -> AsyncGenerator[tuple[bytes, list[Found]], None]:
+        """What matches, page by page in reading order, each with the version of the lane when it was read.
+
+        Where all in the lane matches, the pages begin at the offset.
+        """
         if query.ids is not None:
-            found = await self._named(query)
-            yield found
+            yield await self._named(query)
             return
         asked, span, sure = self._layout.asked(query), Span.of(query), self._sure(query)
         skip = query.offset if sure else 0
         size = (
             _PAGE if query.limit is None else min(query.limit if sure else max(_FEW, 2 * query.limit), _PAGE)
         )
-        keys = [lane for lane, _ in asked.lanes] + ([asked.kinds] if asked.shared else [])
+        keys = [*(lane for lane, _ in asked.lanes), asked.kinds]
         command = b"ZRANGEBYLEX" if span.forward else b"ZREVRANGEBYLEX"
         while True:
             bounds = [word for _, mark in asked.lanes for word in (*span.bounds(mark), b"%d" % len(mark))]
             numbers = [b"%d" % number for number in (size, skip, _PAGE_BYTES)]
-            answers = await self._wire.run(PAGE, keys, asked.base, command, *numbers, *bounds)
+            version, answers = await self._wire.run(PAGE, keys, asked.base, command, *numbers, *bounds)
             skip -= answers[0][1]
             bodies, last = _merged(answers, forward=span.forward)
             records = [(rows.record(body), body) for body in bodies]
-            yield [found for found in records if sure or query.matches(found[0])]
+            yield version, [found for found in records if sure or query.matches(found[0])]
             if last is None:
                 return
             span = span.beyond(last)

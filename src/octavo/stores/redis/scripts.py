@@ -5,8 +5,11 @@ MessagePack, since Lua cannot unpack more than some 8000 arguments. Lua never co
 so by the server's locale, not by bytes.
 
 Expiry: the keys of one place expire together, so they never contradict each other. Lanes that places share live as long
-as the longest of them; the field NUL of such a lane's counter is the moment (ms) from which it may count the dead, and a
-member is alive as long as it stands in its own place's lane.
+as the longest of them; the field `NUL` of such a lane's counter is the moment (ms) from which it may count the dead, and
+a member is alive as long as it stands in its own place's lane.
+
+Swaps: the field `NUL v` of a lane's counter names the last swap that touched the lane. A swap that saw another name there
+when it read starts over: something it did not find may be there now.
 """
 
 import hashlib
@@ -24,6 +27,7 @@ _MEMBERS = r"""
 local again = ARGV[1] == '1'
 local function id_of(member) return string.sub(member, 30, -22) end
 local function place_of(member) return string.sub(member, -20) end
+local function version(kinds) return redis.call('HGET', kinds, '\0v') or '' end
 local function now_ms()
   local time = redis.call('TIME')
   return time[1] * 1000 + math.floor(time[2] / 1000)
@@ -193,7 +197,8 @@ return {table.concat(answer), fresh}
 """,
 )
 
-# entries: {stand, id, before, after}, each {member, kind, body, marks} or false. witnesses: {stand, id} that must be kept.
+# entries: {stand, id, before, after}, each {member, kind, body, marks} or false. ARGV goes on with witnesses, {stand, id}
+# that must be kept; watched counters, {position in KEYS, version}; and the name of this swap.
 # Answers whether it was done, and whether the tenant's collection was empty.
 SWAP = Script(
     _MEMBERS,
@@ -212,6 +217,9 @@ end
 for _, witness in ipairs(cmsgpack.unpack(ARGV[6])) do
   if redis.call('HEXISTS', KEYS[stands[witness[1]][1]], witness[2]) == 0 then return {0, fresh} end
 end
+for _, watched in ipairs(cmsgpack.unpack(ARGV[7])) do
+  if version(KEYS[watched[1]]) ~= watched[2] then return {0, fresh} end
+end
 for _, entry in ipairs(entries) do
   local stand, id, before, after = stands[entry[1]], entry[2], entry[3], entry[4]
   if before and after and before[1] == after[1] then
@@ -226,15 +234,19 @@ for _, entry in ipairs(entries) do
     redis.call('HDEL', KEYS[stand[1]], id)
   end
 end
-write_lanes()
+for stand in pairs(touched) do
+  redis.call('HSET', KEYS[stand[3]], '\0v', ARGV[8])
+  for _, lane in ipairs(stand[6]) do redis.call('HSET', KEYS[lane + 1], '\0v', ARGV[8]) end
+end
+write_lanes() -- after the names: it drops the counters of lanes that are empty now
 settle()
 return {1, fresh}
 """,
 )
 
-# KEYS: lanes[, the counter of a lane that places share]. ARGV: again, base, command, how many members to look at, how many
+# KEYS: lanes, and the counter to watch. ARGV: again, base, command, how many members to look at, how many
 # to skip, bytes to stop at, then per lane: from, to, length of the mark in front.
-# Answers per lane: whether there is more, how many were skipped, the last member looked at, {member, body, ...}.
+# Answers the version, and per lane: whether there is more, how many were skipped, the last member looked at, {member, body, ...}.
 PAGE = Script(
     _MEMBERS,
     _SHARED,
@@ -243,7 +255,7 @@ local base, command = ARGV[2], ARGV[3]
 local most, skip, bytes = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
 local lanes = (#ARGV - 6) / 3
 local kinds = KEYS[lanes + 1]
-local doubtful = kinds and redis.call('HEXISTS', kinds, '\0') == 1
+local doubtful = redis.call('HEXISTS', kinds, '\0') == 1
 local answer = {}
 for lane = 1, lanes do
   local at = 4 + 3 * lane
@@ -272,11 +284,11 @@ for lane = 1, lanes do
   end
   answer[lane] = {more, skip - left, last, page}
 end
-return answer
+return {version(kinds), answer}
 """,
 )
 
-# KEYS: names. ARGV: again, base, ids. Answers the bodies found, in whatever places.
+# KEYS: names, and the counter to watch. ARGV: again, base, ids. Answers the version and the bodies found, in any place.
 NAMED = Script(
     _MEMBERS,
     r"""
@@ -287,11 +299,11 @@ for _, id in ipairs(cmsgpack.unpack(ARGV[3])) do
     if body then found[#found + 1] = body else redis.call('ZREM', KEYS[1], entry) end
   end
 end
-return found
+return {version(KEYS[#KEYS]), found}
 """,
 )
 
-# KEYS: bodies. ARGV: again, {position in KEYS, id, ...}. Answers the bodies found.
+# KEYS: bodies, and the counter to watch. ARGV: again, {position in KEYS, id, ...}. Answers the version and the bodies found.
 BODIES = Script(
     _MEMBERS,
     r"""
@@ -300,7 +312,7 @@ for n = 1, #wanted, 2 do
   local body = redis.call('HGET', KEYS[wanted[n]], wanted[n + 1])
   if body then found[#found + 1] = body end
 end
-return found
+return {version(KEYS[#KEYS]), found}
 """,
 )
 
@@ -322,18 +334,24 @@ local function recount()
   local right, doubt = {}, nil
   for place in pairs(places) do
     local own = redis.call('HGETALL', base .. 'kinds:place:' .. place)
-    for n = 1, #own, 2 do right[own[n]] = (right[own[n]] or 0) + own[n + 1] end
+    for n = 1, #own, 2 do
+      if own[n] ~= '\0v' then right[own[n]] = (right[own[n]] or 0) + own[n + 1] end
+    end
     local left = redis.call('PTTL', base .. 'body:' .. place)
     if left >= 0 and (not doubt or left < doubt) then doubt = left end
   end
   if doubt then right['\0'] = string.format('%.0f', now_ms() + doubt - 1000) end
+  if size == #dead then
+    redis.call('DEL', kinds)
+    return
+  end
   local old = redis.call('HKEYS', kinds)
   for kind, number in pairs(right) do redis.call('HSET', kinds, kind, number) end
   for _, kind in ipairs(old) do
-    if not right[kind] then redis.call('HDEL', kinds, kind) end
+    if not right[kind] and kind ~= '\0v' then redis.call('HDEL', kinds, kind) end
   end
 end
-local doubt = redis.call('HGET', kinds, '\0')
+local doubt = redis.call('HGET', kinds, '\0') -- nothing of a lane without one can have expired apart from the rest
 if doubt and tonumber(doubt) <= now_ms() then recount() end
 local first, last = redis.call('ZRANGE', lane, 0, 0), redis.call('ZRANGE', lane, -1, -1)
 return {redis.call('HGETALL', kinds), first[1] or '', last[1] or ''}

@@ -71,7 +71,7 @@ class RedisStore(BaseStore):
 
     async def _find(self, query: Query) -> list[Record]:
         line = await self._here()
-        return [record for record, _ in await line.reader.find(query)]
+        return [record for record, _ in (await line.reader.find(query)).found]
 
     async def _tally(self, query: Query) -> Tally:
         line = await self._here()
@@ -122,7 +122,7 @@ class RedisStore(BaseStore):
     async def _swapped(self, line: "_Line", ops: list[Prepared]) -> list[int]:
         """Work out what the ops come to, then bring it about if nothing of it has moved meanwhile; else start over.
 
-        A record that others add between the two steps counts as added after this batch.
+        A record that others merely add between the two steps counts as added after this batch.
         """
         for attempt in range(_ATTEMPTS):
             # Whoever has lost a race waits in line behind the losers of this process, so that somebody always wins.
@@ -130,7 +130,7 @@ class RedisStore(BaseStore):
                 sight = _Sight(line.reader, ops)
                 with contextlib.suppress(_Moved):
                     effects, counts = await sight.drafted(ops)
-                    if not effects or await line.writer.swap(effects, sight.bodies, sight.witnesses):
+                    if not effects or await line.writer.swap(effects, sight):
                         return counts
             await asyncio.sleep(random.uniform(0, _PAUSE_SECONDS * min(attempt + 1, 10)))  # noqa: S311
         raise Conflict(
@@ -148,6 +148,7 @@ class _Sight:
     def __init__(self, reader: Reader, ops: Sequence[Prepared]) -> None:
         self.bodies: dict[tuple[str, Key], bytes] = {}
         self.witnesses: list[tuple[str, str, Scope]] = []  # adds that found their id taken rely on it
+        self.versions: dict[bytes, bytes] = {}
         self._reader = reader
         kept = (sealed for op in ops if isinstance(op, Kept) for sealed in op.records)
         self._scopes = {sealed.place: sealed.scope for sealed in kept}
@@ -164,8 +165,14 @@ class _Sight:
 
     async def _answer(self, question: Lookup | Query) -> list[Sealed]:
         if isinstance(question, Query):
-            return [self._seen(body) for _, body in await self._reader.find(question)]
-        bodies = await self._reader.bodies(question.collection, question.keys, self._scopes)
+            look = await self._reader.find(question)
+            if (
+                look.version is not None
+                and self.versions.setdefault(look.watched, look.version) != look.version
+            ):
+                raise _Moved
+            return [self._seen(body) for _, body in look.found]
+        _, bodies = await self._reader.bodies(question.collection, question.keys, self._scopes)
         kept = [self._seen(body) for body in bodies]
         self.witnesses += [(sealed.collection, sealed.id, sealed.scope) for sealed in kept]
         return kept

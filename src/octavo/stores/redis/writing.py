@@ -1,13 +1,15 @@
 """What one script call writes, packed: keys once each, everything else by their position."""
 
 from collections.abc import Iterable, Sequence
+from typing import Protocol
+from uuid import uuid4
 
 import msgspec
 
 from octavo.codec import Sealed
 from octavo.errors import StoreError
 from octavo.model import Scope
-from octavo.stores.draft import Effect
+from octavo.stores.draft import Effect, Key
 from octavo.stores.redis.layout import Keys, Layout, member
 from octavo.stores.redis.rows import blob
 from octavo.stores.redis.scripts import ADD, ENROL, SWAP
@@ -41,6 +43,10 @@ class _Stands:
             number = self._numbers[keys.body] = len(self.packed)
         return number
 
+    def counter(self, kinds: bytes) -> int:
+        """Where a lane's counter is; only asked for once all stands are in, since a stand wants it behind its lane."""
+        return self._position(kinds, b"h")
+
     def _pair(self, lane: bytes, kinds: bytes) -> int:
         position = self._position(lane, b"z")
         self._position(kinds, b"h")  # the scripts look for a lane's counter right behind it
@@ -53,6 +59,16 @@ class _Stands:
             self.types += kind
             position = self._positions[key] = len(self.keys)
         return position
+
+
+class Sight(Protocol):
+    """What effects were drawn from, and must still hold when they are brought about."""
+
+    bodies: dict[tuple[str, Key], bytes]  # of the records seen
+    witnesses: list[
+        tuple[str, str, Scope]
+    ]  # collection, id and scope of what must be kept, whatever it looks like
+    versions: dict[bytes, bytes]  # of the lanes read, by counter
 
 
 class Writer:
@@ -85,30 +101,24 @@ class Writer:
         answer: bytes = digits
         return answer
 
-    async def swap(
-        self,
-        effects: Iterable[Effect],
-        seen: dict[tuple[str, tuple[str, str]], bytes],
-        witnesses: Iterable[tuple[str, str, Scope]],
-    ) -> bool:
-        """Bring the effects about if every record is still as it was seen; whether that was so."""
+    async def swap(self, effects: Iterable[Effect], sight: Sight) -> bool:
+        """Bring the effects about if what they were drawn from still holds; whether it did."""
         stands, entries, tenants = _Stands(), [], set()
         for effect in effects:
             one = effect.after or effect.before
             if one is None:
                 continue
-            before = effect.before and _side(effect.before, seen[one.collection, one.key].decode())
+            before = effect.before and _side(effect.before, sight.bodies[one.collection, one.key].decode())
             after = effect.after and _side(effect.after, blob(effect.after))
             number = stands.number(self._layout.keys(one.collection, one.scope))
             entries.append((number, one.id, before or False, after or False))
             if after:
                 tenants.add(one.scope.tenant)
-        present = [
-            (stands.number(self._layout.keys(collection, scope)), name)
-            for collection, name, scope in witnesses
-        ]
+        kept = [(stands.number(self._layout.keys(name, scope)), own) for name, own, scope in sight.witnesses]
+        watched = [(stands.counter(key), version.decode()) for key, version in sight.versions.items()]
         await self._enrol(tenants)
-        done, fresh = await self._wire.run(SWAP, stands.keys, *self._packed(stands, entries), _pack(present))
+        rest = (_pack(kept), _pack(watched), uuid4().hex.encode())
+        done, fresh = await self._wire.run(SWAP, stands.keys, *self._packed(stands, entries), *rest)
         if done:
             await self._confirm(tenants, fresh)
         return bool(done)

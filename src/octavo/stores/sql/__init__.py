@@ -30,7 +30,7 @@ def open_postgres(url: str) -> SQLStore:
     try:
         from octavo.stores.sql.drivers.postgres import PostgresDriver
     except ModuleNotFoundError as error:
-        raise _missing("asyncpg", "postgres") from error
+        raise _missing(error, "asyncpg", "postgres") from error
     address = parse(url)
     prefix = address.prefix()
     return SQLStore(PostgresDriver(address), prefix)
@@ -41,7 +41,7 @@ def open_mysql(url: str) -> SQLStore:
     try:
         from octavo.stores.sql.drivers.mysql import MySQLDriver
     except ModuleNotFoundError as error:
-        raise _missing("asyncmy", "mysql") from error
+        raise _missing(error, "asyncmy", "mysql") from error
     address = parse(url)
     prefix = address.prefix()
     return SQLStore(MySQLDriver(address), prefix)
@@ -52,11 +52,13 @@ def SQLAlchemyStore(engine_or_session: "AsyncEngine | AsyncSession", prefix: str
     try:
         from octavo.stores.sql.drivers.sqlalchemy import SQLAlchemyDriver
     except ModuleNotFoundError as error:
-        raise _missing("sqlalchemy", "sqlalchemy") from error
+        raise _missing(error, "sqlalchemy", "sqlalchemy") from error
     return SQLStore(SQLAlchemyDriver(engine_or_session), prefix)
 
 
-def _missing(package: str, extra: str) -> ConfigError:
+def _missing(error: ModuleNotFoundError, package: str, extra: str) -> Exception:
+    if error.name != package:  # something else is broken, and must not hide behind advice that does not help
+        return error
     return ConfigError(f"this store needs {package}: pip install 'octavo[{extra}]'")
 
 

@@ -189,7 +189,7 @@ class PostgreSQL(Dialect):
         return went_in
 
     def upsert_counts(self, table: str, rows: list[Row]) -> Script[None]:
-        yield Ask(
+        yield Do(
             f"INSERT INTO {table} AS had (shelf, kind, slot, n) "
             "SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[]) "
             "ON CONFLICT (shelf, kind, slot) DO UPDATE SET n = had.n + excluded.n",

@@ -1,8 +1,8 @@
 """The SQL store: one for every dialect and driver."""
 
 import asyncio
+import functools
 import random
-from collections.abc import Sequence
 
 from octavo.codec import Kept, Prepared
 from octavo.model import Query, Record, Tally
@@ -10,7 +10,7 @@ from octavo.ports import Finding
 from octavo.shapes import SHAPES
 from octavo.stores.base import BaseStore
 from octavo.stores.sql import scripts
-from octavo.stores.sql.drivers.port import Batch, Driver
+from octavo.stores.sql.drivers.port import ApplyAll, Driver
 from octavo.stores.sql.schema import Table, ensure
 from octavo.stores.sql.statements import Ask, Script
 
@@ -23,27 +23,25 @@ class SQLStore(BaseStore):
         self._driver = driver
         self._prefix = prefix
         self._tables: scripts.Tables | None = None
+        self._apply_all: ApplyAll
         self._making = asyncio.Lock()
-        self._unsure: set[str] = set()  # collections to look for again before the next use
+        self._unsure: set[str] = set()  # collections to look for again before every use
 
     async def _open(self) -> None:
         await self._driver.open()
         # Only SQLite has a single writer by nature; elsewhere each process counts in one of sixteen rows.
         slot = 0 if self._driver.dialect.name == "sqlite" else random.randrange(16)  # noqa: S311 - spreads load
-        self._tables = scripts.Tables(self._driver.dialect.quote(f"{self._prefix}octavo_counts"), slot)
+        tables = scripts.Tables(self._driver.dialect.quote(f"{self._prefix}octavo_counts"), slot)
+        self._tables, self._apply_all = tables, functools.partial(scripts.apply_all, tables)
 
     async def _close(self) -> None:
         await self._driver.close()
 
     async def _apply(self, ops: list[Prepared]) -> list[int]:
         tables = await self._having(_collections(ops))
-        if not tables.by_collection:
+        if not tables.by_collection:  # only empty adds so far
             return [0] * len(ops)
-
-        def apply_all(batches: Sequence[Batch]) -> Script[list[list[int]]]:
-            return scripts.apply_all(tables, batches)
-
-        return await self._driver.commit(ops, apply_all)
+        return await self._driver.commit(ops, self._apply_all)
 
     async def _find(self, query: Query) -> list[Record]:
         tables = await self._having({query.collection})
@@ -74,8 +72,7 @@ class SQLStore(BaseStore):
         tables = self._tables
         assert tables is not None  # noqa: S101 - opened
         for collection in self._unsure & collections:
-            del tables.by_collection[collection]
-        self._unsure -= collections
+            tables.by_collection.pop(collection, None)
         if collections <= tables.by_collection.keys():
             return tables
         async with self._making:

@@ -1,0 +1,297 @@
+"""What is particular to SQL: documented names, migrations, group commit, plans, and a caller's own transaction."""
+
+import asyncio
+
+import pytest
+from octavo import Add, Change, ConfigError, Query, Record, Remove, Scope, StoreError, open_store
+from octavo.shapes import SHAPES
+from octavo.stores.sql import SQLAlchemyStore, schema
+from octavo.stores.sql.compile import READ, select
+from octavo.stores.sql.dialects import MySQL, PostgreSQL, SQLite
+from octavo.stores.sql.drivers import sqlite as sqlite_driver
+from octavo.stores.sql.schema import Table
+from octavo.stores.sql.statements import Ask, Do
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
+
+DOCUMENTED = {
+    "agent_events": {"event_id", "agent_name", "session_id", "event_type", "timestamp", "data", "metadata"},
+    "profile_memories": {
+        "id", "memory_type", "entity_id", "content", "metadata", "embedding_id", "created_at", "updated_at",
+    },
+    "event_memories": {
+        "id", "memory_type", "entity_id", "content", "metadata", "embedding_id", "is_permanent", "expiry_date",
+        "created_at", "updated_at",
+    },
+    "memory_logs": {"id", "memory_id", "memory_layer", "action", "reason", "metadata", "created_at"},
+}  # fmt: skip
+
+
+@pytest.fixture(params=["sqlite", "postgres", "mysql"])
+def url(request, tmp_path):
+    """An empty database of each kind."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path}/a.db"
+    return request.getfixturevalue(f"fresh_{request.param}")
+
+
+def record(**more):
+    return Record(collection="events", scope=Scope(agent="a", session="s"), **more)
+
+
+def ask(store, sql, values=()):
+    def script():
+        return (yield Ask(sql, values))
+
+    return store._driver.read(script)
+
+
+def do(store, *statements):
+    def script():
+        for sql in statements:
+            yield Do(sql)
+
+    return store._driver.write(script)
+
+
+async def columns(store, table):
+    if store._driver.dialect.name == "sqlite":
+        return {row[1] for row in await ask(store, f"PRAGMA table_info({table})")}
+    hole = store._driver.dialect.hole(1)
+    where = "table_schema = DATABASE() AND " if store._driver.dialect.name == "mysql" else ""
+    sql = f"SELECT column_name FROM information_schema.columns WHERE {where}table_name = {hole}"
+    return {row[0] for row in await ask(store, sql, (table,))}
+
+
+async def test_documented_names(url):
+    """Tables and columns have the names people were promised, and carry the record's values."""
+    async with open_store(url) as store:
+        for collection in SHAPES:
+            await store.apply([Add([Record(collection=collection, scope=Scope(user="u"), text="t", data={"memory_layer": "profile"})])])
+        for table, expected in DOCUMENTED.items():
+            assert expected <= await columns(store, table)
+        for shape in SHAPES.values():
+            assert await columns(store, shape.table)
+        rows = await ask(store, "SELECT memory_type, entity_id, content, is_permanent FROM event_memories")
+        assert [tuple(row) for row in rows] == [("user", "u", "t", True)]
+        rows = await ask(store, "SELECT memory_layer, reason FROM memory_logs")
+        assert [tuple(row) for row in rows] == [("profile", "t")]
+
+
+async def test_extra_columns_follow_changes(url):
+    """A column that repeats part of the record is right after a change, and never the reason to refuse one."""
+    async with open_store(url) as store:
+        await store.apply([Add([Record(collection="profile", id="m", scope=Scope(user="u"), data={"embedding_id": "x" * 300})])])
+        assert (await ask(store, "SELECT embedding_id FROM profile_memories"))[0][0] is None
+        await store.apply([Change(query=Query(collection="profile"), merge={"embedding_id": "v1"})])
+        assert (await ask(store, "SELECT embedding_id FROM profile_memories"))[0][0] == "v1"
+
+
+async def test_a_strangers_table(url):
+    """A table of the same name that is not Octavo's is left alone, and the error names the cure."""
+    async with open_store(url) as store:
+        await do(store, "CREATE TABLE agent_events (mine INTEGER)")
+        with pytest.raises(StoreError, match="agent_events.*not Octavo's.*prefix"):
+            await store.apply([Add([record()])])
+    async with open_store(f"{url}?prefix=mem_") as store:
+        assert await store.apply([Add([record(id="x")])]) == [1]
+        assert [found.id for found in await store.find(Query(collection="events"))] == ["x"]
+        assert "event_id" in await columns(store, "mem_agent_events")
+
+
+async def test_a_newer_schema(url):
+    """A database written by a newer Octavo is refused with the version it has and what to do."""
+    async with open_store(url) as store:
+        await store.apply([Add([record()])])
+        await do(store, "UPDATE octavo_tables SET version = 99")
+    async with open_store(url) as store:
+        with pytest.raises(ConfigError, match=r"agent_events.*99.*upgrade octavo"):
+            await store.find(Query(collection="events"))
+
+
+async def test_from_every_older_version(url, monkeypatch):
+    """Opening a table of any older version brings it to the current one and keeps its records."""
+    def add_column(table, prefix):
+        return [f"ALTER TABLE {table.name} ADD COLUMN later INTEGER"]
+
+    for version in range(1, len(schema.MIGRATIONS) + 1):
+        async with open_store(f"{url}?prefix=v{version}_") as store:
+            with monkeypatch.context() as patch:
+                patch.setattr(schema, "MIGRATIONS", schema.MIGRATIONS[:version])
+                await store.apply([Add([record(id="old")])])
+        with monkeypatch.context() as patch:
+            patch.setattr(schema, "MIGRATIONS", (*schema.MIGRATIONS, add_column))
+            async with open_store(f"{url}?prefix=v{version}_") as one, open_store(f"{url}?prefix=v{version}_") as two:
+                counts = await asyncio.gather(one.apply([Add([record(id="new")])]), two.apply([Add([record(id="also")])]))
+                assert counts == [[1], [1]]
+                assert {found.id for found in await one.find(Query(collection="events"))} == {"old", "new", "also"}
+                assert "later" in await columns(one, f"v{version}_agent_events")
+
+
+async def test_a_table_half_made(url):
+    """A process that died while making a table, where CREATE cannot be undone, does not block the next one."""
+    async with open_store(url) as store:
+        await store.apply([Add([Record(collection="messages", marks=("m",))])])
+        await do(store, "UPDATE octavo_tables SET version = 0 WHERE name = 'messages'", "DROP TABLE message_marks")
+    async with open_store(url) as store:
+        assert await store.apply([Add([Record(collection="messages", id="x", marks=("m",))])]) == [1]
+        assert [found.id for found in await store.find(Query(collection="messages"))] == ["x"]
+
+
+async def test_group_commit(tmp_path, monkeypatch):
+    """Fifty concurrent writers share a handful of transactions, and each has its own count."""
+    commits = []
+    real = sqlite_driver._transact
+    monkeypatch.setattr(sqlite_driver, "_transact", lambda c, s: (commits.append(1), real(c, s))[1])
+    async with open_store(f"sqlite:///{tmp_path}/a.db") as store:
+        await store.apply([Add([record(id="0")])])
+        commits.clear()
+        counts = await asyncio.gather(*(store.apply([Add([record(id=str(i // 2))])]) for i in range(100)))
+        assert sum(count for [count] in counts) == 49
+        assert len(commits) <= 10
+
+
+async def test_duplicates_inside_a_large_batch(url):
+    """A batch that holds known and new ids adds exactly the new ones, however it is cut into statements."""
+    async with open_store(url) as store:
+        await store.apply([Add([record(id=str(i)) for i in range(0, 3000, 3)])])
+        assert await store.apply([Add([record(id=str(i)) for i in range(3000)])]) == [2000]
+        assert (await store.tally(Query(collection="events", scope=Scope(agent="a")))).total == 3000
+
+
+async def test_counters_never_drift(url):
+    """Counters and rows agree after adds, changes of kind and removals in every order, also after row numbers are reused."""
+    async with open_store(url) as store:
+        for turn in range(4):
+            await store.apply([Add([record(id=f"{turn}-{i}", kind=f"k{i % 3}") for i in range(700)])])
+            await store.apply([Change(query=Query(collection="events", kinds=("k0",), limit=50), kind="k9")])
+            await store.apply([Remove(Query(collection="events", limit=300))])
+            await store.apply([
+                Add([record(id=f"{turn}-x", kind="k1")]),
+                Remove(Query(collection="events", kinds=("k2",), limit=5)),
+                Add([record(id=f"{turn}-y", kind="k2")]),
+                Remove(Query(collection="events", ids=(f"{turn}-x",))),
+            ])
+            for scope in (Scope(), Scope(agent="a"), Scope(session="s")):
+                counted = await store.tally(Query(collection="events", scope=scope))
+                rows = await ask(store, "SELECT event_type, COUNT(*) FROM agent_events GROUP BY event_type")
+                assert counted.by_kind == {row[0]: row[1] for row in rows}
+
+
+async def test_last_of_a_session_needs_no_sort(tmp_path):
+    """The newest of a session come straight off an index: nothing is sorted and nothing else is read."""
+    async with open_store(f"sqlite:///{tmp_path}/a.db") as store:
+        await store.apply([Add([record()])])
+        for collection, scope in (("events", Scope(session="s")), ("messages", Scope(user="u", agent="", session="s"))):
+            await store.find(Query(collection=collection))
+            table = Table(SHAPES[collection], SQLite(), "")
+            asked = select(table, Query(collection=collection, scope=scope, limit=50), READ, order=2)
+            plan = " ".join(str(row) for row in await ask(store, f"EXPLAIN QUERY PLAN {asked.sql}", asked.values))
+            assert "USING INDEX" in plan
+            assert "TEMP B-TREE" not in plan
+
+
+@pytest.mark.parametrize("dialect", [SQLite(), PostgreSQL(), MySQL()], ids=lambda dialect: dialect.name)
+def test_values_are_always_bound(dialect):
+    """Nothing a caller can choose becomes part of the SQL text."""
+    evil = "'; DROP TABLE x; --"
+    query = Query(
+        collection="messages", ids=(evil,), kinds=(evil,), scope=Scope(tenant=evil, user=evil, agent=evil, session=evil),
+        marks=(evil,), without=(evil,), text=evil, where={evil: evil}, limit=7, offset=3,
+    )  # fmt: skip
+    for scope in (query.scope, Scope(tenant=evil)):
+        asked = select(Table(SHAPES["messages"], dialect, ""), Query(**{f: getattr(query, f) for f in query.__struct_fields__} | {"scope": scope}), READ)
+        assert "DROP" not in asked.sql
+        assert "drop" not in asked.sql
+
+
+@pytest.mark.parametrize(
+    ("bad", "says"),
+    [
+        ("sqlite:///x.db?durability=maybe", "durability.*full, fast"),
+        ("sqlite:///x.db?durabilty=full", "unknown option durabilty"),
+        ("sqlite:///x.db?timeout=soon", "bad value 'soon' for timeout"),
+        ("sqlite:///x.db?prefix=a;b", "bad prefix"),
+        ("sqlite://x.db", "three slashes"),
+        ("mysql://u:secret@h/", "names no database"),
+        ("mysql://u:secret@h/d?nonsense=1", "unknown option nonsense"),
+        ("postgresql://u:secret@h:port/d", "not a usable database URL"),
+        ("postgresql://u:secret@h/d?pool_size=many", "bad value 'many'"),
+    ],
+)
+def test_bad_urls(bad, says):
+    """A bad URL is refused when it is opened, by name and value, without showing the password."""
+    with pytest.raises(ConfigError, match=says) as caught:
+        open_store(bad)
+    assert "secret" not in str(caught.value)
+
+
+async def test_sqlalchemy_spellings(fresh_postgres, fresh_mysql, tmp_path):
+    """The URLs people already have for SQLAlchemy open the same stores."""
+    spelled = [
+        f"sqlite+aiosqlite:///{tmp_path}/a.db",
+        fresh_postgres.replace("postgresql://", "postgresql+asyncpg://"),
+        fresh_mysql.replace("mysql://", "mysql+aiomysql://") + "?charset=utf8mb4",
+    ]
+    for url in spelled:
+        async with open_store(url) as store:
+            assert await store.apply([Add([record()])]) == [1]
+
+
+@pytest.fixture
+async def engine(url):
+    driver = {"sqlite": "sqlite+aiosqlite", "postgresql": "postgresql+asyncpg", "mysql": "mysql+asyncmy"}
+    scheme, _, rest = url.partition("://")
+    made = create_async_engine(f"{driver[scheme]}://{rest}")
+    yield made
+    await made.dispose()
+
+
+async def test_a_session_is_the_callers(engine, url):
+    """Given a session, writes join the caller's transaction: rolled back with it, kept when it commits, never closed."""
+    async with AsyncSession(engine) as session:
+        store = SQLAlchemyStore(session)
+        assert await store.apply([Add([record(id="gone")])]) == [1]
+        assert len(await store.find(Query(collection="events"))) == 1
+        await session.rollback()
+        assert await store.find(Query(collection="events")) == []
+        await store.apply([Add([record(id="kept")])])
+        with pytest.raises(StoreError):
+            await store._driver.write(lambda: (yield Do("INSERT INTO nowhere VALUES (1)")))  # fails inside a savepoint
+        await store.apply([Add([record(id="also")])])
+        await session.commit()
+        await store.close()
+        assert (await session.execute(text("SELECT 1"))).scalar() == 1
+    async with open_store(url) as other:
+        assert {found.id for found in await other.find(Query(collection="events"))} == {"kept", "also"}
+
+
+async def test_a_sessions_own_rows_and_ours_commit_together(engine, url):
+    """Octavo's first table, made inside the caller's transaction, neither commits nor loses what the caller wrote."""
+    async with engine.begin() as connection:
+        await connection.execute(text("CREATE TABLE mine (n INTEGER)"))
+    async with AsyncSession(engine) as session:
+        await session.execute(text("INSERT INTO mine VALUES (1)"))
+        await SQLAlchemyStore(session).apply([Add([record()])])
+        await session.rollback()
+        assert (await session.execute(text("SELECT COUNT(*) FROM mine"))).scalar() == 0
+
+
+async def test_an_engine_stays_open(engine):
+    """Given an engine, the store opens connections from it and gives all of them back."""
+    async with SQLAlchemyStore(engine) as store:
+        await asyncio.gather(*(store.apply([Add([record(id=str(i))])]) for i in range(50)))
+        assert (await store.tally(Query(collection="events"))).total == 50
+    assert engine.pool.checkedout() == 0
+    async with engine.connect() as connection:
+        assert (await connection.execute(text("SELECT COUNT(*) FROM agent_events"))).scalar() == 50
+
+
+def test_other_drivers_are_refused():
+    """An engine on a driver that was never tried is refused by name."""
+    class Fake:
+        class dialect:
+            driver, name = "pyodbc", "mssql"
+
+    with pytest.raises(ConfigError, match="pyodbc"):
+        SQLAlchemyStore(Fake())

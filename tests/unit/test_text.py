@@ -1,0 +1,92 @@
+"""Folding, spelling and what a search looks through."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from octavo.text import fold, haystack, leaves, spell, spellings
+
+
+@pytest.mark.parametrize(
+    ("text", "folded"),
+    [
+        ("Hello", "hello"),
+        ("ＡＢＣ", "abc"),
+        ("Straße", "strasse"),
+        ("ﬁn", "fin"),
+        ("İ", "i̇"),
+        ("ı", "ı"),
+        ("ΣΑΣ", "σασ"),
+        ("ς", "σ"),
+        ("cafe\u0301", "café"),
+        ("\u212b", "å"),
+        ("ｶﾞ", "ガ"),
+        ("计算器", "计算器"),
+        ("👍🏽", "👍🏽"),
+        ("a\u00a0b", "a b"),
+        ("\t\n ", "\t\n "),
+        ("", ""),
+    ],
+)
+def test_fold(text, folded):
+    """The folded form is the one written down here, on every platform."""
+    assert fold(text) == folded
+
+
+@given(st.text())
+def test_folding_twice_changes_nothing(text):
+    """A folded needle may be folded again: both sides of a comparison have the same form."""
+    assert fold(fold(text)) == fold(text)
+
+
+@given(st.text(alphabet=st.characters(max_codepoint=127)))
+def test_the_short_way_for_ascii_agrees(text):
+    """Plain ASCII, folded without tables, comes out as the tables would have it."""
+    assert fold(text) == fold(text + "é")[:-1]
+
+
+@pytest.mark.parametrize(
+    ("value", "forms"),
+    [
+        (1, {"1", "1.0"}),
+        (1.0, {"1", "1.0"}),
+        (0, {"0", "0.0", "-0.0"}),
+        (-0.0, {"0", "0.0", "-0.0"}),
+        (0.5, {"0.5"}),
+        (-3, {"-3", "-3.0"}),
+        (True, {"true"}),
+        (False, {"false"}),
+        (None, {"null"}),
+        ("1", {'"1"'}),
+        ("é", {'"é"'}),
+        (2**53, {"9007199254740992", "9007199254740992.0"}),
+        (2**53 + 1, {"9007199254740993"}),
+        (1e22, {"1e22"}),
+    ],
+)
+def test_spellings(value, forms):
+    """A number is looked for under every spelling that equals it; a boolean is never a number."""
+    assert set(spellings(value)) == forms
+
+
+@given(st.integers(-(2**53), 2**53) | st.floats(allow_nan=False, allow_infinity=False))
+def test_a_stored_number_is_found_by_an_equal_one(value):
+    """Whatever way a number was written, asking for an equal number finds it."""
+    assert spell(value) in spellings(value)
+    if float(value).is_integer() and abs(value) <= 2**53:
+        assert spell(value) in spellings(float(value))
+        assert spell(value) in spellings(int(value))
+
+
+def test_leaves():
+    """Values are searched in their order, keys and null are not, and scalars are spelled as in JSON."""
+    body = {"b": "x", "a": [1, 2.5, {"k": True, "n": None}], "c": {"d": ["y"]}}
+    assert list(leaves(body)) == ["x", "1", "2.5", "true", "y"]
+
+
+def test_haystack():
+    """The text is searched if there is one, and only then is the data left out."""
+    assert haystack("Text", {"a": "Data"}) == "text"
+    assert haystack("", {"a": "Data", "b": ["X"]}) == "data\nx"
+    assert haystack("", {}) == ""
+    assert haystack("", None) == ""
