@@ -21,7 +21,8 @@ EARLIEST = datetime(1000, 1, 1, tzinfo=UTC)  # where MySQL's DATETIME begins
 MAX_SEQ = 2**53
 _LONG, _DIGITS = b"0" * 19, bytes.maketrans(b"123456789", b"0" * 9)  # 19 digits in a row may be past 64 bits
 
-_encode = msgspec.json.Encoder(decimal_format="number").encode
+# A Decimal is written as a string: as a number it could be NaN or 1.10, which would not come back, or not as spelled.
+_encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
 
 
@@ -317,7 +318,9 @@ def _lines(metadata: dict[str, Any]) -> str:
     spelled = _json("metadata", metadata)  # judged whole; then spelled entry by entry
     if len(metadata) == 1:
         return f"{{\n{spelled[1:-1]}\n}}"
-    return "{" + ",".join([f"\n{fact(name, spell(value))}\n" for name, value in metadata.items()]) + "}"
+    # By name as spelled: of 1 and "1" the last stays, as it does for whoever decodes the text.
+    facts = {str(name): f"\n{fact(name, spell(value))}\n" for name, value in metadata.items()}
+    return "{" + ",".join(facts.values()) + "}"
 
 
 def fact(name: str, spelled: str) -> str:

@@ -5,8 +5,8 @@ import subprocess
 import sys
 
 import pytest
-from documented import blocks, list_store
 
+from documented import blocks, list_store
 from octavo import Add, Query, Record, open_store
 from octavo.errors import ConfigError
 from octavo.testing import StoreContract

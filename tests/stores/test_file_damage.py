@@ -11,7 +11,7 @@ from files import EVENTS, Kill, Killed, child, event, forget, ids, lines_of, ope
 
 from octavo.errors import StoreError, StoreUnavailable
 from octavo.model import Add, Change, Query, Remove
-from octavo.stores.file import FileStore
+from octavo.stores.file import FileStore, records
 from octavo.stores.file.book import Layout
 
 
@@ -21,8 +21,8 @@ class TestDamage:
         async with FileStore(tmp_path / "whole") as store:
             await store.apply([Add([event(n, data={"m": "软件"}) for n in range(3)])])
         whole = (tmp_path / "whole/session_s.jsonl").read_bytes()
-        second = whole.index(b"\n") + 1
-        for end in range(second, len(whole) + 1):
+        last = whole.rindex(b"\n", 0, -1)
+        for end in range(last - 5, len(whole) + 1):
             root = tmp_path / str(end)
             root.mkdir()
             (root / "session_s.jsonl").write_bytes(whole[:end])
@@ -92,6 +92,35 @@ class TestDamage:
         assert len(seen) == 2
         assert step >= 8
         book.close()
+
+    @pytest.mark.parametrize("options", [{}, {"format": "json"}, {"rotate_bytes": 400}])
+    def test_killed_while_tidying(self, tmp_path, monkeypatch, options):
+        """Rewriting a session and its archives without dead lines may stop anywhere: nothing is lost, nothing comes back."""
+        monkeypatch.setattr(records, "_DEAD_LINES", 1)
+        layout = Layout(**options)
+        batch = [
+            Change(query=EVENTS, kind="changed"),
+            Remove(Query(collection="events", ids=("evt_0", "evt_2", "evt_4"))),
+        ]
+        for step in range(1000):
+            root = tmp_path / str(step)
+            book = opened(root, layout)
+            for n in range(6):
+                write(book, [Add([event(n)])])
+            kill = Kill(step, monkeypatch)
+            with kill, contextlib.suppress(Killed):
+                write(book, batch)
+            forget(book)
+            for _ in range(2):
+                book = opened(root, layout)
+                state = [(record.id, record.kind) for record in book.records.find(EVENTS)]
+                changed = [(f"evt_{n}", "changed") for n in (1, 3, 5)]
+                assert state in (changed, [(f"evt_{n}", "user_message") for n in range(6)]), step
+                book.close()
+            if not kill.done:
+                assert state == changed
+                break
+        assert step >= 4
 
     @pytest.mark.parametrize("options", [{}, {"format": "json"}, {"sync": "fsync"}, {"rotate_bytes": 600}])
     @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EIO, errno.EACCES])

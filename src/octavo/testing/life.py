@@ -29,8 +29,10 @@ class Life(Subject):
         await store.apply([Add([Record(collection="messages", scope=home)])])
         await store.close()
         await store.close()
-        for verb in (store.apply([Remove(query)]), store.find(query), store.tally(query), store.__aenter__()):
-            await refused(StoreClosed, verb)
+        await refused(StoreClosed, store.apply([Remove(query)]))
+        await refused(StoreClosed, store.find(query))
+        await refused(StoreClosed, store.tally(query))
+        await refused(StoreClosed, store.__aenter__())
 
     @on_a_store
     async def test_close_without_use(self, store: Store, home: Scope) -> None:

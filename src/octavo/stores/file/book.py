@@ -63,7 +63,7 @@ class Book:
 
     def __init__(self, root: Path, layout: Layout) -> None:
         own = root / ".octavo"
-        self._root = root
+        self.root = root
         self._sync = layout.sync == "fsync"
         self._folder = Folder(root, layout.rotate_bytes)
         self._ledger = Ledger(own / "ledger")
@@ -90,7 +90,7 @@ class Book:
         self._presence.share()
         self._folder.sweep()
         self._read_all()
-        if self._presence.alone():
+        if self._presence.alone() and not self._ledger.fresh:
             # An empty ledger holds nothing that could undo a person's edits after the next power cut.
             self._try_turn_over()
 
@@ -128,6 +128,7 @@ class Book:
 
     def _read_all(self) -> None:
         """Finish what is in the ledger, then read every file."""
+        self._known = False
         frames: list[Frame] = []
         pending: Frame | None = None
         try:
@@ -191,25 +192,28 @@ class Book:
     def _write(self, batches: list[list[Prepared]]) -> list[Outcome]:
         for _ in range(3):
             effects: list[Effect] = []
-            outcomes: list[Outcome] = []
-            for ops in batches:
-                try:
-                    drafted, counts = self.records.drafted(ops)
-                except OctavoError as error:
-                    outcomes.append(error)
-                else:
-                    effects += drafted
-                    outcomes.append(counts)
             try:
+                outcomes = [self._drafted(ops, effects) for ops in batches]
                 self._keep(effects)
             except OSError:
                 self.records.undo(effects)
                 raise
             except _Meddled:
                 self._read_all()
+            except BaseException:
+                self._known = False  # the records in memory may be ahead of the files
+                raise
             else:
                 return outcomes
-        raise OSError(errno.EBUSY, "files are changed by others as fast as they can be read", str(self._root))
+        raise OSError(errno.EBUSY, "files are changed by others as fast as they can be read", str(self.root))
+
+    def _drafted(self, ops: list[Prepared], effects: list[Effect]) -> Outcome:
+        try:
+            drafted, counts = self.records.drafted(ops)
+        except OctavoError as error:
+            return error
+        effects += drafted
+        return counts
 
     def _keep(self, effects: list[Effect]) -> None:
         """Write the effects to the ledger and the files, all or none."""
@@ -287,7 +291,7 @@ class Book:
                 self._turn_over()
         except OSError as error:
             # The records are safe and the files say so; only what is no longer needed stays a little longer.
-            _log.warning("%s could not be tidied: %s", self._root, error)
+            _log.warning("%s could not be tidied: %s", self.root, error)
             self._known = False
 
     def _rewrite(self, path: str, files: list[str]) -> None:
@@ -315,7 +319,7 @@ class Book:
         try:
             self._turn_over()
         except OSError as error:
-            _log.warning("the ledger of %s could not be emptied: %s", self._root, error)
+            _log.warning("the ledger of %s could not be emptied: %s", self.root, error)
             return False
         return True
 
@@ -341,7 +345,8 @@ class Book:
         try:
             if self._known and self.enter() and self._presence.alone():
                 self.catch_up()
-                self._try_turn_over()
+                if not self._ledger.fresh:
+                    self._try_turn_over()
         finally:
             self._known = False
             self._ledger.close()
@@ -351,6 +356,6 @@ class Book:
     def failure(self, error: OSError) -> StoreError:
         """The system's error as the store's, saying which path it is about."""
         kind = StoreUnavailable if error.errno in _PASSING else StoreError
-        failure = kind(f"{error.strerror or error}: {error.filename or self._root}")
+        failure = kind(f"{error.strerror or error}: {error.filename or self.root}")
         failure.__cause__ = error
         return failure

@@ -77,6 +77,7 @@ class Ledger:
         self._fd = -1
         self._inode = (0, 0)
         self._opening = _Opening(1, "", "", "")
+        self._start = 0
         self._pending = 0  # the length of the frame being written
         self.end = 0  # where the next frame begins: everything before it has been followed
 
@@ -84,6 +85,11 @@ class Ledger:
     def elsewhen(self) -> bool:
         """Whether the machine may have gone down since this ledger was begun."""
         return self._opening.boot != _boot() or not self._opening.boot
+
+    @property
+    def fresh(self) -> bool:
+        """Whether there is nothing in it that a new one would be without."""
+        return self.end == self._start and not self.elsewhen
 
     def attach(self) -> None:
         """Begin to follow the ledger that is there, from its first frame."""
@@ -101,6 +107,7 @@ class Ledger:
             raise Lost
         self.close()
         self._fd, self._opening, self.end = fd, opening, len(line) + 1
+        self._start = self.end
         self._inode = ((there := os.fstat(fd)).st_ino, there.st_dev)
 
     def replace(self) -> None:
@@ -183,6 +190,9 @@ class Ledger:
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
+
+    def __del__(self) -> None:
+        self.close()  # a store that nobody closed must not keep descriptors and locks for ever
 
     def _take(self, size: int) -> list[Frame]:
         data = self._read(size)

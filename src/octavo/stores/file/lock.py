@@ -52,6 +52,9 @@ class Lock:
             os.close(self._fd)
             self._fd = -1
 
+    def __del__(self) -> None:
+        self.close()  # a store that nobody closed must not keep descriptors and locks for ever
+
     def _open(self) -> None:
         if self._fd < 0:
             self._path.parent.mkdir(parents=True, exist_ok=True)

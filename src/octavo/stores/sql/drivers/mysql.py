@@ -11,16 +11,10 @@ from asyncmy import errors as mysql
 from octavo.errors import ConfigError, StoreClosed, StoreError, StoreUnavailable
 from octavo.ports import Finding
 from octavo.stores.sql.dialects import Dialect, MySQL
+from octavo.stores.sql.drivers.mysql_errors import judged
 from octavo.stores.sql.drivers.port import Awaiting, ConnectionLost
-from octavo.stores.sql.statements import Ask, Contended, Do, DoEach, Duplicate, Statement
+from octavo.stores.sql.statements import Ask, Do, DoEach, Statement
 from octavo.stores.sql.urls import Address
-
-# Error numbers of the server and of the client library.
-TAKEN = {1062}
-BUSY = {1205, 1213}
-LOST = {1053, 1152, 1153, 1158, 1159, 1160, 1161, 1184, 2000, 2002, 2003, 2006, 2013, 2014, 2055, 4031}
-UNABLE = {1021, 1037, 1040, 1041, 1114, 1203, 1226, 1290, 1836, 3024}
-
 
 class MySQLDriver(Awaiting):
     """A pool of connections that compare byte for byte and keep microseconds."""
@@ -128,14 +122,3 @@ def _translated() -> Iterator[None]:
         raise StoreUnavailable(f"MySQL: {error or 'timed out'}") from error
     except RuntimeError as error:  # asyncmy says so when the pool or the connection is closed
         raise ConnectionLost(f"MySQL: {error}") from error
-
-
-def judged(number: int, message: str) -> StoreError:
-    """The error that a MySQL error number stands for."""
-    if number in TAKEN:
-        return Duplicate(message)
-    if number in BUSY:
-        return Contended(message)
-    if number in LOST:
-        return ConnectionLost(message)
-    return StoreUnavailable(message) if number in UNABLE else StoreError(message)

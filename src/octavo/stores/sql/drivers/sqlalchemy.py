@@ -10,6 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, AsyncSession
 from octavo.errors import ConfigError, StoreError, StoreUnavailable
 from octavo.ports import Finding
 from octavo.stores.sql.dialects import Dialect, MySQL, PostgreSQL, SQLite
+from octavo.stores.sql.drivers.mysql_errors import judged
 from octavo.stores.sql.drivers.port import Awaiting, ConnectionLost
 from octavo.stores.sql.statements import Ask, Contended, Do, DoEach, Duplicate, Script, Statement
 
@@ -110,14 +111,16 @@ def _translated() -> Iterator[None]:
 
 
 def _judged(error: exc.DBAPIError) -> StoreError:
+    """What the driver below SQLAlchemy meant, by PostgreSQL's states, MySQL's numbers or SQLite's words."""
     message = f"database: {error.orig}"
-    state = getattr(error.orig, "sqlstate", None) or ""
     args = getattr(error.orig, "args", ())
-    number = args[0] if args and isinstance(args[0], int) else 0
-    if isinstance(error, exc.IntegrityError):
-        return Duplicate(message) if state in ("", "23505") else StoreError(message)
-    if state in _BUSY or number in {1205, 1213} or "is locked" in message:
+    if args and isinstance(args[0], int):
+        return judged(args[0], message)
+    state = getattr(error.orig, "sqlstate", None) or ""
+    if state == "23505" or "UNIQUE constraint failed" in message:
+        return Duplicate(message)
+    if state in _BUSY or "is locked" in message:
         return Contended(message)
-    if error.connection_invalidated or state.startswith(("08", "57P")) or number in {2003, 2006, 2013}:
+    if error.connection_invalidated or state.startswith(("08", "57P")):
         return ConnectionLost(message)
     return StoreUnavailable(message) if state.startswith("53") or "unable to open" in message else StoreError(message)

@@ -4,7 +4,7 @@ import re
 import types
 from pathlib import Path
 
-PAGE = Path(__file__).parents[2] / "docs" / "custom-store.md"
+PAGE = Path(__file__).parents[1] / "docs" / "custom-store.md"
 
 
 def blocks() -> dict[str, str]:
