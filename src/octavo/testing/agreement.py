@@ -4,6 +4,7 @@ import asyncio
 import math
 import os
 import time
+from typing import ClassVar
 
 import msgspec
 from hypothesis import HealthCheck, given, settings
@@ -19,10 +20,13 @@ from octavo.testing.subject import Subject
 class Agreement(Subject):
     """`OCTAVO_PROGRAMS` says how many programs are run."""
 
+    #: How long a program that fails is made shorter before it is shown.
+    shrink_seconds: ClassVar[float] = 60
+
     def test_programs_agree(self) -> None:
         """Counts, records, their order and tallies are those of the reference store, whatever is written and asked."""
         with asyncio.Runner() as runner:
-            store, patience = runner.run(self.open()), Patience()
+            store, patience = runner.run(self.open()), Patience(self.shrink_seconds)
             try:
 
                 @settings(
@@ -67,7 +71,7 @@ class Agreement(Subject):
 class Patience:
     """A limit to shrinking: once time is up only programs known to fail are run, so the shortest so far is shown."""
 
-    def __init__(self, seconds: float = 60) -> None:
+    def __init__(self, seconds: float) -> None:
         self._seconds = seconds
         self._ends_at = math.inf
         self._failed: set[str] = set()

@@ -40,7 +40,10 @@ class Volume(Subject):
         assert [record.id for record in await store.find(session)] == ["e39807", "e39907"]
         names = tuple(record.id for record in written)
         assert (await store.tally(Query(collection="events", scope=home, ids=names))).total == MANY
-        pages = [[record.id for record in page] async for page in walk(store, query, 15_000)]
+        pages: list[list[str]] = []
+        async for page in walk(store, query, 15_000):
+            pages.append([record.id for record in page])
+            assert len(pages) <= 3, "pages repeat"
         assert [len(page) for page in pages] == [15_000, 15_000, 10_000]
         assert [name for page in pages for name in page] == [record.id for record in written]
         assert await store.apply([Change(query=query, kind="tool")]) == [MANY // 2]

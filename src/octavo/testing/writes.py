@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 
 from octavo.errors import InvalidQuery, InvalidRecord
-from octavo.model import START, Add, Change, Op, Query, Record, Remove, Scope, Tally
+from octavo.model import START, Add, Change, Op, Query, Rank, Record, Remove, Scope, Tally
 from octavo.ports import Store, walk
 from octavo.testing.subject import Subject, on_a_store, refused
 
@@ -162,13 +162,20 @@ class Writes(Subject):
         query = Query(collection="messages", scope=home)
         assert [record.rank for record in await store.find(query)] == ranks
         for size in (1, 5, 14, 42, 43):
-            pages = [page async for page in walk(store, query, size)]
-            assert [record.rank for page in pages for record in page] == ranks
-        backwards, cursor = [], START
+            walked: list[Rank] = []
+            async for page in walk(store, query, size):
+                walked += [record.rank for record in page]
+                assert len(walked) <= len(ranks), (
+                    "pages repeat"
+                )  # else the walk of a faulty store would never end
+            assert walked == ranks
+        backwards: list[Rank] = []
+        cursor = START
         while page := await store.find(
             msgspec.structs.replace(query, after=cursor, limit=5, newest_first=True)
         ):
             backwards += [record.rank for record in page]
+            assert len(backwards) <= len(ranks), "pages repeat"
             cursor = page[-1].cursor
         assert backwards == ranks[::-1]
 
@@ -182,6 +189,7 @@ class Writes(Subject):
         late: list[Record] = []
         async for page in walk(store, Query(collection="messages", scope=home), 10):
             seen += [record.id for record in page]
+            assert len(seen) <= 100, "pages repeat"
             if len(late) < 15:
                 late += [
                     Record(collection="messages", scope=home, created_at=NOON + timedelta(days=1))

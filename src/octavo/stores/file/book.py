@@ -24,7 +24,7 @@ from octavo.stores.file.records import Family, Outgoing, Records
 Outcome: TypeAlias = list[int] | OctavoError
 
 _LEDGER_BYTES = 4 * 1024 * 1024
-_WORTH_EMPTYING = 64 * 1024
+_WORTH_EMPTYING = 4096
 _PASSING = {
     errno.ENOSPC,
     errno.EDQUOT,
@@ -92,7 +92,7 @@ class Book:
         self._read_all()
         if self._presence.alone() and not self._ledger.fresh:
             # An empty ledger holds nothing that could undo a person's edits after the next power cut.
-            self._try_turn_over()
+            self._turned_over()
 
     def follow(self) -> bool:
         """Take in what others have written; False when that cannot be followed and `catch_up` must be called."""
@@ -108,16 +108,14 @@ class Book:
         """Take in what others have written and finish what somebody died over."""
         if self.follow():
             try:
-                frame = self._ledger.pending()
-            except Lost:
-                self._known = False
-            else:
-                if frame is not None:
+                if (frame := self._ledger.pending()) is not None:
                     self._redo([frame])
                     self._ledger.keep()
                     self._take_in(frame)
                     for part in frame.parts:
                         self.records.family(part.path).size = self._folder.size(part.path)
+            except (Lost, BadLine):
+                self._known = False
         if not self._known:
             self._read_all()
 
@@ -142,6 +140,8 @@ class Book:
         if pending is not None:
             self._redo([pending])
             self._ledger.keep()
+            if pending.sync:
+                self._unsynced.update(part.path for part in pending.parts)
         self.records.load(self._loaded())
         self._known = True
 
@@ -315,18 +315,17 @@ class Book:
             self._unsynced = set()
         self._ledger.replace()
 
-    def _try_turn_over(self) -> bool:
-        try:
-            self._turn_over()
-        except OSError as error:
-            _log.warning("the ledger of %s could not be emptied: %s", self.root, error)
-            return False
-        return True
-
     def _made_room(self, error: OSError) -> bool:
         """Whether a disk that is full has more room now that the ledger was emptied."""
         full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-        return full and self._ledger.end > _WORTH_EMPTYING and self._try_turn_over()
+        return full and self._ledger.end > _WORTH_EMPTYING and self._turned_over()
+
+    def _turned_over(self) -> bool:
+        try:
+            self._turn_over()
+        except OSError:  # the old one serves as well, only longer
+            return False
+        return True
 
     # --- the rest
 
@@ -346,7 +345,7 @@ class Book:
             if self._known and self.enter() and self._presence.alone():
                 self.catch_up()
                 if not self._ledger.fresh:
-                    self._try_turn_over()
+                    self._turned_over()
         finally:
             self._known = False
             self._ledger.close()

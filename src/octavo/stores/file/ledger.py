@@ -19,6 +19,7 @@ Why a batch is kept whole or not at all, and every process sees it, whoever is k
    through the descriptor they hold; one who missed a whole ledger reads the files again.
 """
 
+import contextlib
 import os
 import zlib
 from collections.abc import Sequence
@@ -113,16 +114,21 @@ class Ledger:
     def replace(self) -> None:
         """Begin an empty ledger; under the lock, with every frame of the old one in its files."""
         opening = _Opening(1, os.urandom(12).hex(), self._opening.name, _boot())
-        staged = self._path.with_name("staged-ledger")
-        fd = os.open(staged, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
+        line = msgspec.json.encode(opening) + b"\n"
+        spare = self._path.with_name("spare")
+        # Written over what is there, not into an empty file: a disk that is full must still take a new ledger.
+        fd = os.open(spare, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666)
         try:
-            write_all(fd, msgspec.json.encode(opening) + b"\n", staged)
+            write_all(fd, line, spare)
+            os.ftruncate(fd, len(line))
             os.fsync(fd)
         finally:
             os.close(fd)
-        staged.replace(self._path)
+        spare.replace(self._path)
         sync_folder(self._path.parent)
         self.attach()
+        with contextlib.suppress(OSError):
+            spare.write_bytes(line)
 
     def follow(self) -> list[Frame]:
         """What others have kept since the last call, or Lost."""

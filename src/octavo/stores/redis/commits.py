@@ -39,8 +39,13 @@ class Commits:
             self._waiting[tenants] = deque([waiting])
             task = asyncio.create_task(self._drain(tenants))
             self._running.add(task)
-            task.add_done_callback(self._running.discard)
+            task.add_done_callback(self._ended)
         return await waiting.answer
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._running.discard(task)
+        if not task.cancelled():
+            task.exception()  # the waiters have been told; asyncio need not complain that nobody looked
 
     async def settled(self) -> None:
         """Wait until nothing is on its way any more."""

@@ -12,7 +12,7 @@ async def findings(wire: Wire, ttl: int | None) -> list[Finding]:
     """Facts and warnings; what the server does not tell is left out or said to be unknown."""
     info: dict[str, Any] = {}
     for section in ("server", "persistence", "memory"):
-        info.update(await wire.ask("INFO", section))
+        info.update(_one_node(await wire.ask("INFO", section)))
     server = f"{info.get('server_name', 'redis')} {info.get('redis_version', 'of unknown version')}"
     found = [
         Finding("store", "redis"),
@@ -28,7 +28,7 @@ async def findings(wire: Wire, ttl: int | None) -> list[Finding]:
 async def _saves(wire: Wire) -> str | None:
     """The save points, or None where the server keeps its configuration to itself, as hosted ones do."""
     try:
-        settings = await wire.ask("CONFIG GET", "save")
+        settings = _one_node(await wire.ask("CONFIG GET", "save"))
     except StoreUnavailable:
         raise
     except StoreError:
@@ -36,6 +36,12 @@ async def _saves(wire: Wire) -> str | None:
     with contextlib.suppress(AttributeError):
         return str({_word(name): _word(value) for name, value in settings.items()}.get("save", ""))
     return None
+
+
+def _one_node(answer: Any) -> Any:
+    """A cluster's client answers for each node; they are taken to be alike."""
+    per_node = isinstance(answer, dict) and answer and all(isinstance(told, dict) for told in answer.values())
+    return next(iter(answer.values())) if per_node else answer
 
 
 def _durability(info: dict[str, Any], saves: str | None) -> Finding:

@@ -21,10 +21,6 @@ import msgspec
 from octavo.errors import ConfigError
 from octavo.model import Query, Rank, Scope
 
-#: How a member is cut into order, id and place; the scripts count with the same numbers.
-ORDER_LENGTH = 29
-PLACE_LENGTH = 20
-
 _PARTS = ("session", "user", "agent")
 _REMEMBERED = 65536
 _YEAR_ONE = datetime(1, 1, 1, tzinfo=UTC)
@@ -41,17 +37,6 @@ class Keys(msgspec.Struct, frozen=True):
     names: bytes
     shared: tuple[tuple[bytes, bytes], ...]  # lane and kinds of what other places stand in too
 
-    @property
-    def all(self) -> list[bytes]:
-        return [
-            self.body,
-            self.lane,
-            self.kinds,
-            self.marks,
-            self.names,
-            *(key for pair in self.shared for key in pair),
-        ]
-
 
 class Asked(msgspec.Struct, frozen=True):
     """What a query has to read: lanes, each with the mark in front of its members, and the counter of the first."""
@@ -59,7 +44,6 @@ class Asked(msgspec.Struct, frozen=True):
     base: bytes
     lanes: list[tuple[bytes, bytes]]
     kinds: bytes
-    shared: bool  # whether places that expire apart from each other stand in the lane
     alone: bool  # whether the lanes hold nothing but what the scope covers
 
 
@@ -115,12 +99,12 @@ class Layout:
             if query.marks is not None:
                 marked = base + b"marks:" + place
                 lanes = [(marked, mark.encode() + _NUL) for mark in dict.fromkeys(query.marks)]
-            return Asked(base, lanes, base + b"kinds:place:" + place, shared=False, alone=True)
+            return Asked(base, lanes, base + b"kinds:place:" + place, alone=True)
         named = [(part, value) for part in _PARTS if (value := getattr(scope, part))]
         asked = sum(getattr(scope, part) is not None for part in _PARTS)
         name = _part(*named[0]) if named else b"tenant"
         alone = asked == len(named) <= 1
-        return Asked(base, [(base + b"lane:" + name, b"")], base + b"kinds:" + name, shared=True, alone=alone)
+        return Asked(base, [(base + b"lane:" + name, b"")], base + b"kinds:" + name, alone=alone)
 
 
 def _part(part: str, value: str) -> bytes:
@@ -130,7 +114,8 @@ def _part(part: str, value: str) -> bytes:
 def member(rank: Rank) -> str:
     """A record's place in every lane: text whose bytes sort as ranks do, since UTF-8 sorts as code points do.
 
-    No id holds NUL, which therefore ends it below every longer id.
+    No id holds NUL, which therefore ends it below every longer id. The scripts cut it by the same lengths: 29 characters of
+    time and seq, the id, NUL, 20 of place.
     """
     at, seq, name, place = rank
     return f"{_micros(at):015x}{seq:014x}{name}\0{place}"

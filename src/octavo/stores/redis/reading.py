@@ -16,12 +16,12 @@ from octavo.stores.redis.wire import Wire
 #: A page ends at so many members or bytes: Redis serves nobody else while it is put together.
 _PAGE = 2000
 _PAGE_BYTES = 8 * 1024 * 1024
-_FEW = 100
+_FEW = 20
 _IDS = 500
 
 _pack = msgspec.msgpack.Encoder().encode
 
-Found: TypeAlias = tuple[Record, bytes]
+Found: TypeAlias = tuple[Record, str]
 
 
 class Look(msgspec.Struct):
@@ -29,7 +29,7 @@ class Look(msgspec.Struct):
 
     found: list[Found] = []
     watched: bytes = b""
-    version: bytes | None = None
+    version: str | None = None
 
 
 class Reader:
@@ -40,7 +40,7 @@ class Reader:
         self._layout = layout
 
     async def find(self, query: Query) -> Look:
-        """The records a query finds, each with the bytes Redis keeps; no more is read than the page needs."""
+        """The records a query finds, each with the text Redis keeps; no more is read than the page needs."""
         if query.limit == 0:
             return Look()
         look = Look(watched=self._layout.asked(query).kinds)
@@ -82,20 +82,20 @@ class Reader:
 
     async def bodies(
         self, collection: str, keys: Sequence[Key], scopes: Mapping[str, Scope]
-    ) -> tuple[bytes, list[bytes]]:
-        """The bytes kept under these keys, leaving out what is not; `scopes` says whose place each is.
+    ) -> tuple[str, list[str]]:
+        """The text kept under these keys, leaving out what is not; `scopes` says whose place each is.
 
         In front stands the version of the first one's place.
         """
-        first = b""
-        found: list[bytes] = []
+        first = ""
+        found: list[str] = []
         for start in range(0, len(keys), _IDS):
             part = keys[start : start + _IDS]
             places = {place: n for n, place in enumerate(dict.fromkeys(place for _, place in part), 1)}
             names = [self._layout.keys(collection, scopes[place]) for place in places]
             wanted = [word for name, place in part for word in (places[place], name)]
             read = [*(name.body for name in names), names[0].kinds]
-            version, bodies = await self._wire.run(BODIES, read, _pack(wanted))
+            version, bodies = rows.bodies(await self._wire.run(BODIES, read, _pack(wanted)))
             first = version if start == 0 else first
             found += bodies
         return first, found
@@ -110,11 +110,11 @@ class Reader:
                 last = record.created_at
         return Tally(total=sum(by_kind.values()), by_kind=by_kind, first=first, last=last)
 
-    async def _named(self, query: Query) -> tuple[bytes, list[Found]]:
+    async def _named(self, query: Query) -> tuple[str, list[Found]]:
         ids = list(dict.fromkeys(query.ids or ()))
         scope, asked = query.scope, self._layout.asked(query)
-        version: bytes = b""
-        bodies: list[bytes] = []
+        version = ""
+        bodies: list[str] = []
         if scope.exact:
             keys = [(name, scope.place) for name in ids]
             version, bodies = await self.bodies(query.collection, keys, {scope.place: scope})
@@ -122,7 +122,7 @@ class Reader:
             for start in range(0, len(ids), _IDS):
                 part = _pack(ids[start : start + _IDS])
                 names = [asked.base + b"names", asked.kinds]
-                seen, more = await self._wire.run(NAMED, names, asked.base, part)
+                seen, more = rows.bodies(await self._wire.run(NAMED, names, asked.base, part))
                 version = seen if start == 0 else version
                 bodies += more
         kept = {record.key: (record, body) for body in bodies for record in (rows.record(body),)}
@@ -135,7 +135,7 @@ class Reader:
         rest = msgspec.structs.replace(query, **spoken_for)
         return asked.alone and len(asked.lanes) == 1 and rest.plain and query.kinds is None
 
-    async def _matching(self, query: Query) -> AsyncGenerator[tuple[bytes, list[Found]], None]:
+    async def _matching(self, query: Query) -> AsyncGenerator[tuple[str, list[Found]], None]:
         """What matches, page by page in reading order, each with the version of the lane when it was read.
 
         Where all in the lane matches, the pages begin at the offset.
@@ -145,30 +145,33 @@ class Reader:
             return
         asked, span, sure = self._layout.asked(query), Span.of(query), self._sure(query)
         skip = query.offset if sure else 0
-        size = (
-            _PAGE if query.limit is None else min(query.limit if sure else max(_FEW, 2 * query.limit), _PAGE)
-        )
+        size = _PAGE
+        if query.limit is not None:
+            few = query.limit if sure else query.limit + query.offset
+            # Where only the scope is looser than the lane, most of it will match; of any other clause nothing is known.
+            size = min(few if query.plain and query.kinds is None else max(_FEW, 2 * few), _PAGE)
         keys = [*(lane for lane, _ in asked.lanes), asked.kinds]
         command = b"ZRANGEBYLEX" if span.forward else b"ZREVRANGEBYLEX"
         while True:
             bounds = [word for _, mark in asked.lanes for word in (*span.bounds(mark), b"%d" % len(mark))]
             numbers = [b"%d" % number for number in (size, skip, _PAGE_BYTES)]
-            version, answers = await self._wire.run(PAGE, keys, asked.base, command, *numbers, *bounds)
+            packed = await self._wire.run(PAGE, keys, asked.base, command, *numbers, *bounds)
+            version, answers = rows.pages(packed)
             skip -= answers[0][1]
             bodies, last = _merged(answers, forward=span.forward)
             records = [(rows.record(body), body) for body in bodies]
             yield version, [found for found in records if sure or query.matches(found[0])]
             if last is None:
                 return
-            span = span.beyond(last)
+            span = span.beyond(last.encode())
             size = min(2 * size, _PAGE)
 
 
 def _merged(
-    answers: Iterable[tuple[int, int, bytes, list[bytes]]], *, forward: bool
-) -> tuple[list[bytes], bytes | None]:
+    answers: Iterable[tuple[int, int, str, list[str]]], *, forward: bool
+) -> tuple[list[str], str | None]:
     """The bodies of several lanes in order, once each, as far as all lanes were read; and where that is, if not at the end."""
-    bodies: dict[bytes, bytes] = {}
+    bodies: dict[str, str] = {}
     open_ends = []
     for more, _, last, flat in answers:
         bodies.update(zip(flat[::2], flat[1::2], strict=True))

@@ -39,12 +39,12 @@ def blob(sealed: Sealed) -> str:
     ).decode()  # fmt: skip
 
 
-def sealed(kept: bytes) -> Sealed:
+def sealed(kept: str) -> Sealed:
     """The record in stored form, or StoreError when somebody else's value stands there."""
     try:
         row = _decode(kept)
         data, metadata = bytes(row.data).decode(), bytes(row.metadata).decode()
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except msgspec.DecodeError as error:
         raise _foreign(kept) from error
     return Sealed(
         collection=row.collection, id=row.id, kind=row.kind, scope=row.scope, place=row.scope.place, text=row.text,
@@ -53,13 +53,33 @@ def sealed(kept: bytes) -> Sealed:
     )  # fmt: skip
 
 
-def record(kept: bytes) -> Record:
+def record(kept: str) -> Record:
     """The record, or StoreError when somebody else's value stands there."""
     try:
         return decode_record(kept)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except msgspec.DecodeError as error:
         raise _foreign(kept) from error
 
 
-def _foreign(kept: bytes) -> StoreError:
+_bodies = msgspec.msgpack.Decoder(tuple[str, list[str]]).decode
+_pages = msgspec.msgpack.Decoder(tuple[str, list[tuple[int, int, str, list[str]]]]).decode
+
+
+def bodies(packed: bytes) -> tuple[str, list[str]]:
+    """A version and records as text, from a script's answer."""
+    try:
+        return _bodies(packed)
+    except msgspec.DecodeError as error:  # not even text
+        raise _foreign(packed) from error
+
+
+def pages(packed: bytes) -> tuple[str, list[tuple[int, int, str, list[str]]]]:
+    """A version and the pages of some lanes, from a script's answer."""
+    try:
+        return _pages(packed)
+    except msgspec.DecodeError as error:
+        raise _foreign(packed) from error
+
+
+def _foreign(kept: str | bytes) -> StoreError:
     return StoreError(f"Redis holds something that is no record of Octavo's: {kept[:60]!r}")

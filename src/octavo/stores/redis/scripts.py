@@ -1,8 +1,8 @@
 """The Lua that runs inside Redis. Each script is one step nobody can come between.
 
 Every script takes as ARGV[1] whether it is asked again because the answer to its first run was lost. Lists travel as
-MessagePack, since Lua cannot unpack more than some 8000 arguments. Lua never compares strings for order here: it would do
-so by the server's locale, not by bytes.
+MessagePack: Lua cannot unpack more than some 8000 arguments, and a client reads one long reply far faster than many short.
+Lua never compares strings for order here: it would do so by the server's locale, not by bytes.
 
 Expiry: the keys of one place expire together, so they never contradict each other. Lanes that places share live as long
 as the longest of them; the field `NUL` of such a lane's counter is the moment (ms) from which it may count the dead, and
@@ -284,7 +284,7 @@ for lane = 1, lanes do
   end
   answer[lane] = {more, skip - left, last, page}
 end
-return {version(kinds), answer}
+return cmsgpack.pack({version(kinds), answer})
 """,
 )
 
@@ -299,7 +299,7 @@ for _, id in ipairs(cmsgpack.unpack(ARGV[3])) do
     if body then found[#found + 1] = body else redis.call('ZREM', KEYS[1], entry) end
   end
 end
-return {version(KEYS[#KEYS]), found}
+return cmsgpack.pack({version(KEYS[#KEYS]), found})
 """,
 )
 
@@ -312,7 +312,7 @@ for n = 1, #wanted, 2 do
   local body = redis.call('HGET', KEYS[wanted[n]], wanted[n + 1])
   if body then found[#found + 1] = body end
 end
-return {version(KEYS[#KEYS]), found}
+return cmsgpack.pack({version(KEYS[#KEYS]), found})
 """,
 )
 

@@ -146,9 +146,9 @@ class _Sight:
     """What a draft has seen of Redis, and must still be so when its effects are brought about."""
 
     def __init__(self, reader: Reader, ops: Sequence[Prepared]) -> None:
-        self.bodies: dict[tuple[str, Key], bytes] = {}
+        self.bodies: dict[tuple[str, Key], str] = {}
         self.witnesses: list[tuple[str, str, Scope]] = []  # adds that found their id taken rely on it
-        self.versions: dict[bytes, bytes] = {}
+        self.versions: dict[bytes, str] = {}
         self._reader = reader
         kept = (sealed for op in ops if isinstance(op, Kept) for sealed in op.records)
         self._scopes = {sealed.place: sealed.scope for sealed in kept}
@@ -177,7 +177,7 @@ class _Sight:
         self.witnesses += [(sealed.collection, sealed.id, sealed.scope) for sealed in kept]
         return kept
 
-    def _seen(self, body: bytes) -> Sealed:
+    def _seen(self, body: str) -> Sealed:
         sealed = rows.sealed(body)
         if self.bodies.setdefault((sealed.collection, sealed.key), body) != body:
             raise _Moved

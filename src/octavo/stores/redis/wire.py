@@ -19,8 +19,8 @@ _LOGIN = (
     told.AuthenticationError,
     told.AuthorizationError,
 )  # these are ConnectionErrors too, and no retry mends them
-# RuntimeError is asyncio's for a connection whose event loop is gone.
-_FAILURES = (told.RedisError, OSError, RuntimeError)
+# RuntimeError is asyncio's for a connection whose event loop is gone; a cluster's exception is no RedisError.
+_FAILURES = (told.RedisError, told.RedisClusterException, OSError, RuntimeError)
 _WIDTH = 16  # commands on their way at once; Redis answers them one by one anyway
 
 

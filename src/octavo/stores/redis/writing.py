@@ -64,11 +64,11 @@ class _Stands:
 class Sight(Protocol):
     """What effects were drawn from, and must still hold when they are brought about."""
 
-    bodies: dict[tuple[str, Key], bytes]  # of the records seen
+    bodies: dict[tuple[str, Key], str]  # of the records seen
     witnesses: list[
         tuple[str, str, Scope]
     ]  # collection, id and scope of what must be kept, whatever it looks like
-    versions: dict[bytes, bytes]  # of the lanes read, by counter
+    versions: dict[bytes, str]  # of the lanes read, by counter
 
 
 class Writer:
@@ -108,14 +108,14 @@ class Writer:
             one = effect.after or effect.before
             if one is None:
                 continue
-            before = effect.before and _side(effect.before, sight.bodies[one.collection, one.key].decode())
+            before = effect.before and _side(effect.before, sight.bodies[one.collection, one.key])
             after = effect.after and _side(effect.after, blob(effect.after))
             number = stands.number(self._layout.keys(one.collection, one.scope))
             entries.append((number, one.id, before or False, after or False))
             if after:
                 tenants.add(one.scope.tenant)
         kept = [(stands.number(self._layout.keys(name, scope)), own) for name, own, scope in sight.witnesses]
-        watched = [(stands.counter(key), version.decode()) for key, version in sight.versions.items()]
+        watched = [(stands.counter(key), version) for key, version in sight.versions.items()]
         await self._enrol(tenants)
         rest = (_pack(kept), _pack(watched), uuid4().hex.encode())
         done, fresh = await self._wire.run(SWAP, stands.keys, *self._packed(stands, entries), *rest)

@@ -2,15 +2,15 @@
 
 import asyncio
 import contextlib
-import copy
 import random
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol, TypeVar
 
 from octavo.codec import Prepared
-from octavo.errors import OctavoError, StoreError, StoreUnavailable
+from octavo.errors import StoreError, StoreUnavailable
 from octavo.ports import Finding
+from octavo.stores.gather import Gathering
 from octavo.stores.sql.dialects import Dialect
 from octavo.stores.sql.statements import Contended, Do, Script, Statement
 
@@ -50,17 +50,12 @@ class ConnectionLost(StoreUnavailable):
 
 
 class Awaiting:
-    """What drivers on the event loop share: group commit, patience with locks, one new try on a dead connection.
+    """What drivers on the event loop share: group commit, patience with locks, one new try on a dead connection."""
 
-    While one transaction is under way, the callers of the next one gather.
-    """
-
-    MOST_CALLERS = 500
     joins = False  # whether every script runs inside a transaction of the caller's
 
     def __init__(self) -> None:
-        self._waiting: list[tuple[Batch, asyncio.Future[list[int]]]] = []
-        self._task: asyncio.Task[None] | None = None
+        self._gathering = Gathering(self._commit_all, most=500)
 
     # What a driver fills in.
 
@@ -81,12 +76,11 @@ class Awaiting:
     # What all of them do alike.
 
     async def commit(self, batch: Batch, apply_all: ApplyAll) -> list[int]:
-        """Apply a batch together with whoever else is waiting; cancelling one waiter stops nobody's write."""
-        answer: asyncio.Future[list[int]] = asyncio.get_running_loop().create_future()
-        self._waiting.append((batch, answer))
-        if self._task is None or self._task.done():
-            self._task = asyncio.create_task(self._work(apply_all))
-        return await answer
+        return await self._gathering.submit((batch, apply_all))
+
+    async def _commit_all(self, group: list[tuple[Batch, ApplyAll]]) -> list[list[int]]:
+        apply_all = group[0][1]  # of one store, so the same for all
+        return await self.write(lambda: apply_all([batch for batch, _ in group]))
 
     async def read(self, script: Callable[[], Script[T]]) -> T:
         async def work(connection: Any) -> T:
@@ -110,8 +104,7 @@ class Awaiting:
 
     async def settle(self) -> None:
         """Wait until no transaction is under way."""
-        while self._task is not None and not self._task.done():
-            await asyncio.wait([self._task])
+        await self._gathering.settle()
 
     async def _with_connection(self, work: Callable[[Any], Awaitable[T]]) -> T:
         try:
@@ -135,37 +128,6 @@ class Awaiting:
         except ConnectionLost as error:  # not to be tried again: it may have been kept
             raise StoreUnavailable(f"the connection was lost while committing: {error}") from error
         return result
-
-    async def _work(self, apply_all: ApplyAll) -> None:
-        while self._waiting:
-            group = self._waiting[: self.MOST_CALLERS]
-            del self._waiting[: self.MOST_CALLERS]
-            await self._commit_group(group, apply_all)
-
-    async def _commit_group(self, group: list[tuple[Batch, asyncio.Future[list[int]]]], apply_all: ApplyAll) -> None:
-        try:
-            counts = await self.write(lambda: apply_all([batch for batch, _ in group]))
-        except StoreUnavailable as error:  # for all of them alike: trying each alone would only wait again
-            _fail(group, error)
-        except OctavoError as error:
-            if len(group) == 1:
-                _fail(group, error)
-                return
-            for one in group:  # one caller's bad batch must not fail its neighbours
-                await self._commit_group([one], apply_all)
-        except BaseException:
-            _fail(group, StoreUnavailable("the event loop stopped before the write was done"))
-            raise
-        else:
-            for (_, answer), count in zip(group, counts, strict=True):
-                if not answer.done():  # else its waiter was cancelled; the write stands all the same
-                    answer.set_result(count)
-
-
-def _fail(group: list[tuple[Batch, asyncio.Future[list[int]]]], error: OctavoError) -> None:
-    for _, answer in group:
-        if not answer.done():
-            answer.set_exception(copy.copy(error).with_traceback(error.__traceback__))
 
 
 async def run(script: Script[T], send: Callable[[Statement], Awaitable[Any]]) -> T:

@@ -1,0 +1,161 @@
+"""Records with a time to live: every key of a place has it, and what expired is neither found nor counted."""
+
+import asyncio
+import time
+from contextlib import asynccontextmanager
+
+import pytest
+import redis.asyncio as aio
+
+from octavo import Add, Change, Query, Record, Remove, Scope, open_store
+
+ALL = Query(collection="messages")
+OF_ALICE = Query(collection="messages", scope=Scope(user="alice"))
+
+
+def note(name: str, session: str, **fields) -> Record:
+    return Record(collection="messages", id=name, scope=Scope(user="alice", session=session), **fields)
+
+
+def exactly(session: str) -> Query:
+    return Query(collection="messages", scope=Scope(user="alice", agent="", session=session))
+
+
+@asynccontextmanager
+async def raw(url: str):
+    client = aio.Redis.from_url(url)
+    try:
+        yield client
+    finally:
+        await client.aclose()
+
+
+async def lives(client: aio.Redis) -> dict[str, int]:
+    """How long each key lives on, in seconds; -1 for good."""
+    return {key.decode(): await client.ttl(key) for key in await client.keys()}
+
+
+async def gone(client: aio.Redis, part: str) -> None:
+    """Wait until no key's name holds this part."""
+    deadline = time.monotonic() + 20
+    while any(part.encode() in key for key in await client.keys()):
+        assert time.monotonic() < deadline, f"{part} did not expire"
+        await asyncio.sleep(0.02)
+
+
+async def ids(store, query: Query = ALL) -> list[str]:
+    return [record.id for record in await store.find(query)]
+
+
+async def test_every_key_expires_from_the_first_write_on(fresh_redis):
+    async with open_store(f"{fresh_redis}?ttl=100") as store, raw(fresh_redis) as client:
+        await store.apply([Add([note("a", "s", marks=("m",))])])
+        first = await lives(client)
+        assert len(first) == 12
+        assert all(0 < seconds <= 100 for seconds in first.values()), first
+        for key in first:
+            await client.expire(key, 50)
+        await store.apply([Change(query=ALL, kind="x", mark=("n",))])
+        assert all(50 < seconds <= 100 for seconds in (await lives(client)).values())
+        await store.apply([Add([note("b", "s")])])
+        await store.apply([Remove(Query(collection="messages", ids=("b",)))])
+        assert all(50 < seconds <= 100 for seconds in (await lives(client)).values())
+
+
+async def test_without_ttl_nothing_expires(fresh_redis):
+    async with open_store(fresh_redis) as store, raw(fresh_redis) as client:
+        await store.apply([Add([note("a", "s", marks=("m",))])])
+        await store.apply([Change(query=ALL, kind="x")])
+        assert set((await lives(client)).values()) == {-1}
+
+
+async def test_what_expired_is_neither_found_nor_counted(fresh_redis):
+    """One session expires beside another that stays: lanes both stand in forget the first."""
+    async with (
+        open_store(f"{fresh_redis}?ttl=1") as brief,
+        open_store(f"{fresh_redis}?ttl=1000") as store,
+        raw(fresh_redis) as client,
+    ):
+        await store.apply([Add([note("a", "long", kind="user")])])
+        await brief.apply(
+            [Add([note("b", "brief", kind="tool", marks=("m",)), note("c", "brief", kind="user")])]
+        )
+        assert (await store.tally(ALL)).by_kind in ({"user": 2, "tool": 1}, {"user": 1})
+        await gone(client, f"body:{exactly('brief').scope.place}")
+        assert not [key for key in await client.keys() if exactly("brief").scope.place.encode() in key]
+        for query in (ALL, OF_ALICE):
+            tally = await store.tally(query)
+            assert (tally.total, tally.by_kind) == (1, {"user": 1})
+            assert tally.first == tally.last
+            assert await ids(store, query) == ["a"]
+        by_id = Query(collection="messages", ids=("a", "b", "c"))
+        assert await ids(store, by_id) == ["a"]
+        assert await ids(store, exactly("brief")) == []
+        assert (await store.tally(exactly("brief"))).total == 0
+        assert await store.apply([Remove(ALL)]) == [1]
+
+
+@pytest.mark.parametrize("first", ["find", "tally", "offset"])
+async def test_an_id_that_expired_may_come_back(fresh_redis, first):
+    """The order an expired record stood at does not become a second sight of the one that took its id."""
+    async with open_store(f"{fresh_redis}?ttl=1000") as store, open_store(f"{fresh_redis}?ttl=1") as brief:
+        await store.apply([Add([note("a", "long")])])
+        await brief.apply([Add([note("b", "brief", kind="old")])])
+        async with raw(fresh_redis) as client:
+            await gone(client, exactly("brief").scope.place)
+        later = note("b", "brief", kind="new")
+        assert await store.apply([Add([later])]) == [1]
+        if first == "tally":
+            assert (await store.tally(ALL)).by_kind == {"": 1, "new": 1}
+        if first == "offset":
+            page = Query(collection="messages", limit=5, offset=1)
+            assert await ids(store, page) == ["a"]
+        assert await ids(store) == ["a", "b"]
+        tally = await store.tally(ALL)
+        assert (tally.total, tally.last) == (2, later.created_at)
+
+
+async def test_all_of_a_tenant_expires(fresh_redis):
+    async with open_store(f"{fresh_redis}?ttl=1") as store, raw(fresh_redis) as client:
+        await store.apply([Add([note("a", "s", marks=("m",))])])
+        await gone(client, "octavo")
+        assert await ids(store) == []
+        assert (await store.tally(ALL)).total == 0
+        assert await store.tenants() == []
+        assert await store.apply([Add([note("a", "s")])]) == [1]
+
+
+async def test_who_keeps_for_good_is_not_cut_short(fresh_redis):
+    """A store with a ttl beside one without: neither's records go before their time."""
+    async with (
+        open_store(fresh_redis) as store,
+        open_store(f"{fresh_redis}?ttl=100") as brief,
+        raw(fresh_redis) as client,
+    ):
+        await brief.apply([Add([note("a", "one")])])
+        await store.apply([Add([note("b", "two")])])
+        await brief.apply([Add([note("c", "three")])])
+        places = {session: exactly(session).scope.place for session in ("one", "two", "three")}
+        for key, seconds in (await lives(client)).items():
+            expiring = (
+                places["one"] in key
+                or places["three"] in key
+                or ":session:one" in key
+                or ":session:three" in key
+            )
+            assert (seconds > 0) == expiring, (key, seconds)
+        await store.apply([Add([note("d", "one")])])  # now this session is to stay
+        assert not [
+            key for key, seconds in (await lives(client)).items() if places["one"] in key and seconds > 0
+        ]
+
+
+async def test_a_tally_trusts_its_counters_until_something_may_have_expired(fresh_redis):
+    async with open_store(f"{fresh_redis}?ttl=1000") as store, raw(fresh_redis) as client:
+        await store.apply([Add([note(f"n{n}", f"s{n}") for n in range(20)])])
+        (kinds,) = [key for key in await client.keys() if key.endswith(b"kinds:tenant")]
+        await client.hset(kinds, "", 7)
+        assert (await store.tally(ALL)).total == 7
+        await client.hset(kinds, "\0", 1)  # the moment from which it may count what has expired
+        assert (await store.tally(ALL)).total == 20
+        assert int(await client.hget(kinds, "\0")) > time.time() * 1000
