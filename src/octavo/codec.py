@@ -189,7 +189,10 @@ def _sayable(text: str) -> bool:
 
 
 def _checked_change(change: Change) -> Change:
-    new: dict[str, Any] = {"query": _chosen(change.query), "updated_at": _moment("updated_at", change.updated_at)}
+    new: dict[str, Any] = {
+        "query": _chosen(change.query),
+        "updated_at": _moment("updated_at", change.updated_at),
+    }
     if change.kind is not UNSET:
         _name("kind", change.kind)
     if change.text is not UNSET:
@@ -234,7 +237,9 @@ def _name(what: str, value: str, most: int = MAX_NAME_BYTES) -> None:
         return
     _plain(what, value)
     if len(value.encode()) > most:
-        raise InvalidRecord(f"{what} is {len(value.encode())} bytes long, at most {most} are kept: {value[:40]!r}…")
+        raise InvalidRecord(
+            f"{what} is {len(value.encode())} bytes long, at most {most} are kept: {value[:40]!r}…"
+        )
 
 
 def _plain(what: str, text: str) -> int:
@@ -244,7 +249,9 @@ def _plain(what: str, text: str) -> int:
         try:
             text.encode()
         except UnicodeEncodeError as error:
-            raise InvalidRecord(f"{what} holds half a surrogate pair at {error.start}: {text[:40]!r}") from None
+            raise InvalidRecord(
+                f"{what} holds half a surrogate pair at {error.start}: {text[:40]!r}"
+            ) from None
     return len(text)
 
 
@@ -297,7 +304,9 @@ def _flat(value: Any) -> bool:
 def _walk(what: str, value: Any, depth: int) -> None:
     if depth == 0 and not isinstance(value, dict):
         raise InvalidRecord(f"{what} must be a dict; got {type(value).__name__}")
-    if isinstance(value, float) and not math.isfinite(value):  # JSON has no word for it: it would come back as null
+    if isinstance(value, float) and not math.isfinite(
+        value
+    ):  # JSON has no word for it: it would come back as null
         raise InvalidRecord(f"{what} holds {value}, which JSON cannot say")
     if isinstance(value, str) and "\0" in value:
         raise InvalidRecord(f"{what} holds a NUL character")

@@ -144,7 +144,8 @@ class Query(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     def _facts_hold(self, metadata: dict[str, Any]) -> bool:
         return all(
-            name in metadata and spell(metadata[name]) in spellings(value) for name, value in self.where.items()
+            name in metadata and spell(metadata[name]) in spellings(value)
+            for name, value in self.where.items()
         )
 
     def over(self, records: Iterable[Record]) -> list[Record]:
@@ -156,8 +157,7 @@ class Query(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     def page(self, found: list[Record]) -> list[Record]:
         """Cut the page asked for out of all matches, given oldest first."""
         forward = self.after is not None and not self.newest_first
-        if not forward:
-            found = list(reversed(found))
+        found = found if forward else found[::-1]
         if self.after is not None and (rank := self.after.rank) is not None:
             found = [r for r in found if (r.rank > rank if forward else r.rank < rank)]
         found = found[self.offset :]
@@ -196,7 +196,9 @@ class Query(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             raise InvalidQuery(f"offset must be 0 or more; got {self.offset}")
         for name, value in self.where.items():
             if not (value is None or isinstance(value, str | int | float | bool)):
-                raise InvalidQuery(f"where[{name!r}] must be a string, number, boolean or None; got {value!r}")
+                raise InvalidQuery(
+                    f"where[{name!r}] must be a string, number, boolean or None; got {value!r}"
+                )
         moments = {"since": self.since, "until": self.until, "alive_at": self.alive_at}
         moved: dict[str, Any] = {}
         if self.limit is not None and self.limit > _MOST:

@@ -58,6 +58,8 @@ class ListsTenants(Protocol):
 async def walk(store: Store, query: Query, size: int = 1000) -> AsyncIterator[list[Record]]:
     """All answers to a query in pages of `size`, oldest first, at the same cost per page however long it gets."""
     cursor = query.after or START
-    while page := await store.find(msgspec.structs.replace(query, after=cursor, limit=size, newest_first=False)):
+    while page := await store.find(
+        msgspec.structs.replace(query, after=cursor, limit=size, newest_first=False)
+    ):
         yield page
         cursor = page[-1].cursor

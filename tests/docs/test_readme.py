@@ -22,7 +22,9 @@ def test_every_block(tmp_path):
         elif kind == "console":
             command, _, shown = block.partition("\n")
             assert command == "$ make run"
-            recipe = re.search(r"^run: .*\n\t@\$\(BIN\)/python (\S+)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
+            recipe = re.search(
+                r"^run: .*\n\t@\$\(BIN\)/python (\S+)$", (ROOT / "Makefile").read_text(), re.MULTILINE
+            )
             assert run([sys.executable, ROOT / recipe[1]], tmp_path) == shown
         else:
             raise AssertionError(f"a {kind} block that nothing runs: {block}")
@@ -37,6 +39,8 @@ def test_every_link():
 
 def run(command, folder):
     env = {**os.environ, "PYTHONIOENCODING": "utf-8"}
-    done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(
+        command, cwd=folder, env=env, capture_output=True, text=True, check=False, timeout=60
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout

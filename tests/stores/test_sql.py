@@ -67,7 +67,20 @@ async def test_documented_names(url):
     """Tables and columns have the names people were promised, and carry the record's values."""
     async with open_store(url) as store:
         for collection in SHAPES:
-            await store.apply([Add([Record(collection=collection, scope=Scope(user="u"), text="t", data={"memory_layer": "profile"})])])
+            await store.apply(
+                [
+                    Add(
+                        [
+                            Record(
+                                collection=collection,
+                                scope=Scope(user="u"),
+                                text="t",
+                                data={"memory_layer": "profile"},
+                            )
+                        ]
+                    )
+                ]
+            )
         for table, expected in DOCUMENTED.items():
             assert expected <= await columns(store, table)
         for shape in SHAPES.values():
@@ -81,7 +94,20 @@ async def test_documented_names(url):
 async def test_extra_columns_follow_changes(url):
     """A column that repeats part of the record is right after a change, and never the reason to refuse one."""
     async with open_store(url) as store:
-        await store.apply([Add([Record(collection="profile", id="m", scope=Scope(user="u"), data={"embedding_id": "x" * 300})])])
+        await store.apply(
+            [
+                Add(
+                    [
+                        Record(
+                            collection="profile",
+                            id="m",
+                            scope=Scope(user="u"),
+                            data={"embedding_id": "x" * 300},
+                        )
+                    ]
+                )
+            ]
+        )
         assert (await ask(store, "SELECT embedding_id FROM profile_memories"))[0][0] is None
         await store.apply([Change(query=Query(collection="profile"), merge={"embedding_id": "v1"})])
         assert (await ask(store, "SELECT embedding_id FROM profile_memories"))[0][0] == "v1"
@@ -111,6 +137,7 @@ async def test_a_newer_schema(url):
 
 async def test_from_every_older_version(url, monkeypatch):
     """Opening a table of any older version brings it to the current one and keeps its records."""
+
     def add_column(table, prefix):
         return [f"ALTER TABLE {table.name} ADD COLUMN later INTEGER"]
 
@@ -121,10 +148,19 @@ async def test_from_every_older_version(url, monkeypatch):
                 await store.apply([Add([record(id="old")])])
         with monkeypatch.context() as patch:
             patch.setattr(schema, "MIGRATIONS", (*schema.MIGRATIONS, add_column))
-            async with open_store(f"{url}?prefix=v{version}_") as one, open_store(f"{url}?prefix=v{version}_") as two:
-                counts = await asyncio.gather(one.apply([Add([record(id="new")])]), two.apply([Add([record(id="also")])]))
+            async with (
+                open_store(f"{url}?prefix=v{version}_") as one,
+                open_store(f"{url}?prefix=v{version}_") as two,
+            ):
+                counts = await asyncio.gather(
+                    one.apply([Add([record(id="new")])]), two.apply([Add([record(id="also")])])
+                )
                 assert counts == [[1], [1]]
-                assert {found.id for found in await one.find(Query(collection="events"))} == {"old", "new", "also"}
+                assert {found.id for found in await one.find(Query(collection="events"))} == {
+                    "old",
+                    "new",
+                    "also",
+                }
                 assert "later" in await columns(one, f"v{version}_agent_events")
 
 
@@ -132,7 +168,9 @@ async def test_a_table_half_made(url):
     """A process that died while making a table, where CREATE cannot be undone, does not block the next one."""
     async with open_store(url) as store:
         await store.apply([Add([Record(collection="messages", marks=("m",))])])
-        await do(store, "UPDATE octavo_tables SET version = 0 WHERE name = 'messages'", "DROP TABLE message_marks")
+        await do(
+            store, "UPDATE octavo_tables SET version = 0 WHERE name = 'messages'", "DROP TABLE message_marks"
+        )
     async with open_store(url) as store:
         assert await store.apply([Add([Record(collection="messages", id="x", marks=("m",))])]) == [1]
         assert [found.id for found in await store.find(Query(collection="messages"))] == ["x"]
@@ -166,12 +204,14 @@ async def test_counters_never_drift(url):
             await store.apply([Add([record(id=f"{turn}-{i}", kind=f"k{i % 3}") for i in range(700)])])
             await store.apply([Change(query=Query(collection="events", kinds=("k0",), limit=50), kind="k9")])
             await store.apply([Remove(Query(collection="events", limit=300))])
-            await store.apply([
-                Add([record(id=f"{turn}-x", kind="k1")]),
-                Remove(Query(collection="events", kinds=("k2",), limit=5)),
-                Add([record(id=f"{turn}-y", kind="k2")]),
-                Remove(Query(collection="events", ids=(f"{turn}-x",))),
-            ])
+            await store.apply(
+                [
+                    Add([record(id=f"{turn}-x", kind="k1")]),
+                    Remove(Query(collection="events", kinds=("k2",), limit=5)),
+                    Add([record(id=f"{turn}-y", kind="k2")]),
+                    Remove(Query(collection="events", ids=(f"{turn}-x",))),
+                ]
+            )
             for scope in (Scope(), Scope(agent="a"), Scope(session="s")):
                 counted = await store.tally(Query(collection="events", scope=scope))
                 rows = await ask(store, "SELECT event_type, COUNT(*) FROM agent_events GROUP BY event_type")
@@ -182,11 +222,16 @@ async def test_last_of_a_session_needs_no_sort(tmp_path):
     """The newest of a session come straight off an index: nothing is sorted and nothing else is read."""
     async with open_store(f"sqlite:///{tmp_path}/a.db") as store:
         await store.apply([Add([record()])])
-        for collection, scope in (("events", Scope(session="s")), ("messages", Scope(user="u", agent="", session="s"))):
+        for collection, scope in (
+            ("events", Scope(session="s")),
+            ("messages", Scope(user="u", agent="", session="s")),
+        ):
             await store.find(Query(collection=collection))
             table = Table(SHAPES[collection], SQLite(), "")
             asked = select(table, Query(collection=collection, scope=scope, limit=50), READ, order=2)
-            plan = " ".join(str(row) for row in await ask(store, f"EXPLAIN QUERY PLAN {asked.sql}", asked.values))
+            plan = " ".join(
+                str(row) for row in await ask(store, f"EXPLAIN QUERY PLAN {asked.sql}", asked.values)
+            )
             assert "USING INDEX" in plan
             assert "TEMP B-TREE" not in plan
 
@@ -200,7 +245,11 @@ def test_values_are_always_bound(dialect):
         marks=(evil,), without=(evil,), text=evil, where={evil: evil}, limit=7, offset=3,
     )  # fmt: skip
     for scope in (query.scope, Scope(tenant=evil)):
-        asked = select(Table(SHAPES["messages"], dialect, ""), Query(**{f: getattr(query, f) for f in query.__struct_fields__} | {"scope": scope}), READ)
+        asked = select(
+            Table(SHAPES["messages"], dialect, ""),
+            Query(**{f: getattr(query, f) for f in query.__struct_fields__} | {"scope": scope}),
+            READ,
+        )
         assert "DROP" not in asked.sql
         assert "drop" not in asked.sql
 
@@ -257,7 +306,9 @@ async def test_a_session_is_the_callers(engine, url):
         assert await store.find(Query(collection="events")) == []
         await store.apply([Add([record(id="kept")])])
         with pytest.raises(StoreError):
-            await store._driver.write(lambda: (yield Do("INSERT INTO nowhere VALUES (1)")))  # fails inside a savepoint
+            await store._driver.write(
+                lambda: (yield Do("INSERT INTO nowhere VALUES (1)"))
+            )  # fails inside a savepoint
         await store.apply([Add([record(id="also")])])
         await session.commit()
         await store.close()
@@ -289,6 +340,7 @@ async def test_an_engine_stays_open(engine):
 
 def test_other_drivers_are_refused():
     """An engine on a driver that was never tried is refused by name."""
+
     class Fake:
         class dialect:
             driver, name = "pyodbc", "mssql"

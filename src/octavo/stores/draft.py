@@ -51,7 +51,9 @@ def draft(ops: list[Prepared]) -> Asking:
     return [effect for effect in overlay.values() if effect.before is not effect.after], counts
 
 
-def _add(records: list[Sealed], overlay: dict[tuple[str, Key], Effect]) -> Generator[Lookup, list[Sealed], int]:
+def _add(
+    records: list[Sealed], overlay: dict[tuple[str, Key], Effect]
+) -> Generator[Lookup, list[Sealed], int]:
     fresh: dict[str, dict[Key, Sealed]] = {}
     for sealed in records:  # the first of several with one id wins
         fresh.setdefault(sealed.collection, {}).setdefault(sealed.key, sealed)
@@ -68,9 +70,13 @@ def _add(records: list[Sealed], overlay: dict[tuple[str, Key], Effect]) -> Gener
     return added
 
 
-def _found(query: Query, overlay: dict[tuple[str, Key], Effect]) -> Generator[Query, list[Sealed], list[Sealed]]:
+def _found(
+    query: Query, overlay: dict[tuple[str, Key], Effect]
+) -> Generator[Query, list[Sealed], list[Sealed]]:
     """What the query finds once the effects so far are counted in."""
-    drafted = {key: effect.after for (collection, key), effect in overlay.items() if collection == query.collection}
+    drafted = {
+        key: effect.after for (collection, key), effect in overlay.items() if collection == query.collection
+    }
     if not drafted:
         return (yield query)
     stored = yield query.unpaged

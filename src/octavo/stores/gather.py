@@ -20,7 +20,10 @@ class Gathering(Generic[W, A]):
     """
 
     def __init__(
-        self, commit: Callable[[list[W]], Awaitable[list[A]]], most: int, weigh: Callable[[W], int] = lambda _: 1
+        self,
+        commit: Callable[[list[W]], Awaitable[list[A]]],
+        most: int,
+        weigh: Callable[[W], int] = lambda _: 1,
     ) -> None:
         self._commit = commit
         self._most = most  # what a group may weigh, unless a single caller's work weighs more
@@ -53,7 +56,9 @@ class Gathering(Generic[W, A]):
                 await self._settle_group(group)
         finally:
             # Reached with callers left only when the task itself is cancelled: none of them may wait for ever.
-            _fail([*group, *self._waiting], StoreUnavailable("the event loop stopped before the write was done"))
+            _fail(
+                [*group, *self._waiting], StoreUnavailable("the event loop stopped before the write was done")
+            )
             self._waiting.clear()
 
     def _next_group(self) -> list[tuple[W, asyncio.Future[A]]]:

@@ -65,7 +65,9 @@ class Ranks:
         order = range(stop, start - 1, -1) if newest_first else range(start, stop + 1)
         for index in order:
             chunk = chunks[index]
-            left = 0 if low is None or index > start else (bisect_right if past_low else bisect_left)(chunk, low)
+            left = (
+                0 if low is None or index > start else (bisect_right if past_low else bisect_left)(chunk, low)
+            )
             right = len(chunk) if high is None or index < stop else bisect_left(chunk, high)
             yield from reversed(chunk[left:right]) if newest_first else chunk[left:right]
 
@@ -78,7 +80,9 @@ class Ranks:
 def _lanes(scope: Scope, place: str) -> list[Lane]:
     """The orders a record of this scope stands in: its tenant's, its exact place's, and each named part's."""
     tenant = scope.tenant
-    named = [(part, value) for part in ("user", "agent", "session") if (value := getattr(scope, part)) is not None]
+    named = [
+        (part, value) for part in ("user", "agent", "session") if (value := getattr(scope, part)) is not None
+    ]
     return [("tenant", tenant), ("place", place), *((part, tenant, value) for part, value in named)]
 
 
@@ -100,7 +104,9 @@ class Shelf:
         self._rows: dict[Key, Sealed] = {}
         self._places: dict[str, tuple[str, ...]] = {}  # where an id is kept
         self._lanes: dict[Lane, Ranks] = {}
-        self._routes: dict[str, tuple[Ranks, ...]] = {}  # the orders a place stands in, so that an append looks up one
+        self._routes: dict[
+            str, tuple[Ranks, ...]
+        ] = {}  # the orders a place stands in, so that an append looks up one
         self.tenants: set[str] = set()
 
     def get(self, key: Key) -> Sealed | None:
@@ -216,9 +222,18 @@ class Shelf:
             elif low is None or rank >= low:
                 low, past_low = rank, True
         lane, _ = _lane_asked(query.scope)
-        lanes = [("mark", lane[1], m) for m in query.marks] if query.marks is not None and lane[0] == "place" else [lane]
+        lanes = (
+            [("mark", lane[1], m) for m in query.marks]
+            if query.marks is not None and lane[0] == "place"
+            else [lane]
+        )
         if len(lanes) > 1:
-            union = {r for each in lanes if (ranks := self._lanes.get(each)) for r in ranks.between(None, None, past_low=False, newest_first=False)}
+            union = {
+                r
+                for each in lanes
+                if (ranks := self._lanes.get(each))
+                for r in ranks.between(None, None, past_low=False, newest_first=False)
+            }
             merged = Ranks()
             for rank in sorted(union):
                 merged.add(rank, "")

@@ -30,7 +30,11 @@ class MemoryStore(BaseStore):
     async def describe(self) -> list[Finding]:
         return [
             Finding("store", "memory"),
-            Finding("durability", "none", "everything is lost when the process ends; use sqlite:///path.db to keep it"),
+            Finding(
+                "durability",
+                "none",
+                "everything is lost when the process ends; use sqlite:///path.db to keep it",
+            ),
         ]
 
 

@@ -26,28 +26,44 @@ class Agreement(Subject):
     def test_programs_agree(self) -> None:
         """Counts, records, their order and tallies are those of the reference store, whatever is written and asked."""
         with asyncio.Runner() as runner:
-            store, patience = runner.run(self.open()), Patience(self.shrink_seconds)
+            store = runner.run(self.open())
             try:
-
-                @settings(
-                    max_examples=int(os.environ.get("OCTAVO_PROGRAMS", "300")),
-                    deadline=None,
-                    report_multiple_bugs=False,
-                    suppress_health_check=list(HealthCheck),
-                )
-                @given(programs())
-                def agree(program: Program) -> None:
-                    if patience.over(program):
-                        return
-                    try:
-                        runner.run(self.compare(store, program))
-                    except BaseException:
-                        patience.begin(program)
-                        raise
-
-                agree()
+                self._agree(runner, store)
             finally:
                 runner.run(store.close())
+
+    def _agree(self, runner: asyncio.Runner, store: Store) -> None:
+        failed: list[Program] = []
+        ends_at = math.inf
+
+        @settings(
+            max_examples=int(os.environ.get("OCTAVO_PROGRAMS", "300")),
+            deadline=None,
+            report_multiple_bugs=False,
+            suppress_health_check=list(HealthCheck),
+        )
+        @given(programs())
+        def agree(program: Program) -> None:
+            nonlocal ends_at
+            if time.monotonic() > ends_at:
+                raise ShortEnough
+            try:
+                runner.run(self.compare(store, program))
+            except BaseException:
+                failed.append(program)
+                ends_at = min(ends_at, time.monotonic() + self.shrink_seconds)
+                raise
+
+        try:
+            agree()
+        except ShortEnough:
+            program = min(failed, key=lambda program: len(repr(program)))
+            try:
+                runner.run(self.compare(store, program))
+            except BaseException as error:
+                error.add_note(f"The shortest program found that fails:\n{program!r}")
+                raise
+            raise AssertionError(f"a program failed once and then passed:\n{program!r}") from None
 
     async def compare(self, store: Store, program: Program) -> None:
         """Take the steps on both stores and compare each answer, then everything that is left."""
@@ -68,20 +84,8 @@ class Agreement(Subject):
                     )
 
 
-class Patience:
-    """A limit to shrinking: once time is up only programs known to fail are run, so the shortest so far is shown."""
-
-    def __init__(self, seconds: float) -> None:
-        self._seconds = seconds
-        self._ends_at = math.inf
-        self._failed: set[str] = set()
-
-    def begin(self, program: Program) -> None:
-        self._failed.add(repr(program))
-        self._ends_at = min(self._ends_at, time.monotonic() + self._seconds)
-
-    def over(self, program: Program) -> bool:
-        return time.monotonic() > self._ends_at and repr(program) not in self._failed
+class ShortEnough(BaseException):
+    """Ends the shrinking of a failing program; hypothesis lets it through, since it is no Exception."""
 
 
 def written(program: Program) -> list[Record]:

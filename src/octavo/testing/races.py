@@ -82,16 +82,16 @@ class Races(Subject):
 
         async def write_all() -> None:
             try:
-                for number in range(15):
+                for number in range(6):
                     await asyncio.gather(write(2 * number), write(2 * number + 1))
             finally:
                 written.set()
 
         async with asyncio.TaskGroup() as group:
             group.create_task(write_all())
-            for _ in range(3):
+            for _ in range(2):
                 group.create_task(read())
-        assert (await store.tally(query)).total == 300
+        assert (await store.tally(query)).total == 120
 
     @on_a_store
     async def test_neighbours(self, store: Store, home: Scope) -> None:

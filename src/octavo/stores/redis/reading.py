@@ -149,7 +149,7 @@ class Reader:
         if query.limit is not None:
             few = query.limit if sure else query.limit + query.offset
             # Where only the scope is looser than the lane, most of it will match; of any other clause nothing is known.
-            size = min(few if query.plain and query.kinds is None else max(_FEW, 2 * few), _PAGE)
+            size = min(few if sure or (query.plain and query.kinds is None) else max(_FEW, 2 * few), _PAGE)
         keys = [*(lane for lane, _ in asked.lanes), asked.kinds]
         command = b"ZRANGEBYLEX" if span.forward else b"ZREVRANGEBYLEX"
         while True:

@@ -69,7 +69,7 @@ def bodies(packed: bytes) -> tuple[str, list[str]]:
     """A version and records as text, from a script's answer."""
     try:
         return _bodies(packed)
-    except msgspec.DecodeError as error:  # not even text
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:  # not even text
         raise _foreign(packed) from error
 
 
@@ -77,7 +77,7 @@ def pages(packed: bytes) -> tuple[str, list[tuple[int, int, str, list[str]]]]:
     """A version and the pages of some lanes, from a script's answer."""
     try:
         return _pages(packed)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise _foreign(packed) from error
 
 

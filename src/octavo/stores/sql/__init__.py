@@ -16,7 +16,9 @@ def open_sqlite(url: str) -> SQLStore:
 
     address = parse(url)
     if address.host:
-        raise ConfigError(f"sqlite URLs take three slashes before a path: sqlite:///{address.host}{address.path}")
+        raise ConfigError(
+            f"sqlite URLs take three slashes before a path: sqlite:///{address.host}{address.path}"
+        )
     path = address.path.removeprefix("/") or ":memory:"
     durability = address.choice("durability", "full", ("full", "fast"))
     timeout = address.option("timeout", 60.0, float)

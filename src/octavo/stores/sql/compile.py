@@ -119,7 +119,13 @@ class Where:
 
 
 def select(
-    table: Table, query: Query, fields: Sequence[tuple[str, str]], *, order: int = 4, more: int = 0, lock: bool = False
+    table: Table,
+    query: Query,
+    fields: Sequence[tuple[str, str]],
+    *,
+    order: int = 4,
+    more: int = 0,
+    lock: bool = False,
 ) -> Ask:
     """The statement that answers the query; `order` is how many parts of the rank the database sorts by."""
     where = Where(table, query)
@@ -164,7 +170,10 @@ def count_from(counts: str, shelf: str, counted: str, table: Table, query: Query
         test = Where(table, query, values)
         return test.sql
 
-    ends = [f"(SELECT {created} FROM {table.name} WHERE {where()} ORDER BY {created}{way} LIMIT 1)" for way in ("", " DESC")]
+    ends = [
+        f"(SELECT {created} FROM {table.name} WHERE {where()} ORDER BY {created}{way} LIMIT 1)"
+        for way in ("", " DESC")
+    ]
     values.append(shelf)
     kept = f"SELECT kind, n FROM {counts} WHERE shelf = {dialect.hole(len(values))}"
     if query.kinds is not None:
@@ -173,7 +182,12 @@ def count_from(counts: str, shelf: str, counted: str, table: Table, query: Query
         values += kinds
     if dialect.counts_later:
         kind = table.column("kind")
-        kept += f" UNION ALL SELECT {kind}, COUNT(*) FROM {table.name} NOT INDEXED WHERE {where()} AND rowno > "
+        kept += (
+            f" UNION ALL SELECT {kind}, COUNT(*) FROM {table.name} NOT INDEXED WHERE {where()} AND rowno > "
+        )
         values.append(counted)
         kept += f"(SELECT COALESCE(SUM(n), 0) FROM {counts} WHERE shelf = {dialect.hole(len(values))}) GROUP BY {kind}"
-    return Ask(f"SELECT kind, SUM(n), {ends[0]}, {ends[1]} FROM ({kept}) AS c GROUP BY kind HAVING SUM(n) <> 0", values)
+    return Ask(
+        f"SELECT kind, SUM(n), {ends[0]}, {ends[1]} FROM ({kept}) AS c GROUP BY kind HAVING SUM(n) <> 0",
+        values,
+    )

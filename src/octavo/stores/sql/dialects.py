@@ -22,7 +22,9 @@ class Dialect:
     no_limit: ClassVar[str]
     row_values: ClassVar[bool] = True  # whether (a, b) > (x, y) walks an index
     order_tail: ClassVar[tuple[str, ...]] = ("created_at", "seq")
-    counts_later: ClassVar[bool] = False  # whether appends leave the counters to a later sweep over the newest rows
+    counts_later: ClassVar[bool] = (
+        False  # whether appends leave the counters to a later sweep over the newest rows
+    )
 
     def quote(self, name: str) -> str:
         return f'"{name}"'
@@ -68,7 +70,9 @@ class Dialect:
     def exists(self, table: str) -> Script[bool]:
         raise NotImplementedError
 
-    def insert(self, table: str, columns: Sequence[str], types: Sequence[str], rows: list[Row]) -> Script[list[bool]]:
+    def insert(
+        self, table: str, columns: Sequence[str], types: Sequence[str], rows: list[Row]
+    ) -> Script[list[bool]]:
         """Insert what is not there yet; answer for each row whether it went in."""
         raise NotImplementedError
 
@@ -119,12 +123,15 @@ class SQLite(Dialect):
         rows = yield Ask("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", (table,))
         return bool(rows)
 
-    def insert(self, table: str, columns: Sequence[str], types: Sequence[str], rows: list[Row]) -> Script[list[bool]]:
+    def insert(
+        self, table: str, columns: Sequence[str], types: Sequence[str], rows: list[Row]
+    ) -> Script[list[bool]]:
         del types
         sql = f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))}) ON CONFLICT DO NOTHING"
         went_in = []
         for row in rows:
-            went_in.append((yield Do(sql, row)) == 1)
+            changed = yield Do(sql, row)
+            went_in.append(changed == 1)
         return went_in
 
     def upsert_counts(self, table: str, rows: list[Row]) -> Script[None]:
@@ -171,10 +178,13 @@ class PostgreSQL(Dialect):
         yield Ask("SELECT pg_advisory_xact_lock(hashtext($1))", (name,))
 
     def exists(self, table: str) -> Script[bool]:
-        rows = yield Ask("SELECT to_regclass($1)::text", (self.quote(table),))
-        return rows[0][0] is not None
+        # A query over the catalogue: to_regclass remembers that a table was not there, even after waiting for its maker.
+        sql = "SELECT 1 FROM pg_tables WHERE schemaname = ANY(current_schemas(false)) AND tablename = $1"
+        return bool((yield Ask(sql, (table,))))
 
-    def insert(self, table: str, columns: Sequence[str], types: Sequence[str], rows: list[Row]) -> Script[list[bool]]:
+    def insert(
+        self, table: str, columns: Sequence[str], types: Sequence[str], rows: list[Row]
+    ) -> Script[list[bool]]:
         arrays = ", ".join(f"${n}::{self.arrays.get(type_, 'text[]')}" for n, type_ in enumerate(types, 1))
         picks = ", ".join(f"c{n}::json" if type_ == "json" else f"c{n}" for n, type_ in enumerate(types, 1))
         names = ", ".join(f"c{n}" for n in range(1, len(types) + 1))
@@ -184,7 +194,9 @@ class PostgreSQL(Dialect):
         )
         went_in: list[bool] = []
         for chunk in _chunks(rows, most_rows=5000):
-            added = {tuple(row) for row in (yield Ask(sql, [list(column) for column in zip(*chunk, strict=True)]))}
+            added = {
+                tuple(row) for row in (yield Ask(sql, [list(column) for column in zip(*chunk, strict=True)]))
+            }
             went_in.extend((row[0], row[1]) in added for row in chunk)
         return went_in
 
@@ -204,7 +216,12 @@ class MySQL(Dialect):
     contains = "LOCATE({1}, {0}) > 0"
     no_limit = "18446744073709551615"
     row_values = False  # MySQL reads the whole index for a row comparison
-    order_tail = ("created_at", "seq", "id", "place")  # without all of them it sorts every match of a LIMIT query
+    order_tail = (
+        "created_at",
+        "seq",
+        "id",
+        "place",
+    )  # without all of them it sorts every match of a LIMIT query
 
     def __init__(self, binary: str = "utf8mb4_nopad_bin") -> None:
         exact = f"CHARACTER SET utf8mb4 COLLATE {binary}"
@@ -241,11 +258,14 @@ class MySQL(Dialect):
 
     def exists(self, table: str) -> Script[bool]:
         rows = yield Ask(
-            "SELECT 1 FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name = %s", (table,)
+            "SELECT 1 FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name = %s",
+            (table,),
         )
         return bool(rows)
 
-    def insert(self, table: str, columns: Sequence[str], types: Sequence[str], rows: list[Row]) -> Script[list[bool]]:
+    def insert(
+        self, table: str, columns: Sequence[str], types: Sequence[str], rows: list[Row]
+    ) -> Script[list[bool]]:
         del types
         went_in: list[bool] = []
         for chunk in _chunks(rows, most_rows=500, most_characters=2_000_000):
@@ -267,7 +287,10 @@ class MySQL(Dialect):
         else:
             return [True] * len(rows)
         test, values = self.one_of(columns[0], [row[0] for row in rows], 1)
-        taken = {tuple(row) for row in (yield Ask(f"SELECT {columns[0]}, {columns[1]} FROM {table} WHERE {test}", values))}
+        taken = {
+            tuple(row)
+            for row in (yield Ask(f"SELECT {columns[0]}, {columns[1]} FROM {table} WHERE {test}", values))
+        }
         went_in = []
         for row in rows:
             try:

@@ -27,7 +27,10 @@ class Table:
         self.plain_name = prefix + shape.table
         self.name = dialect.quote(self.plain_name)
         self.marks = dialect.quote(prefix + shape.marks_table) if shape.marks_table else ""
-        self.columns = [*(self.column(field) for field, _ in FIELDS), *(dialect.quote(e.name) for e in shape.extras)]
+        self.columns = [
+            *(self.column(field) for field, _ in FIELDS),
+            *(dialect.quote(e.name) for e in shape.extras),
+        ]
         self.types = [*(type_ for _, type_ in FIELDS), *(extra.type for extra in shape.extras)]
         self.order = tuple(self.column(field) for field in ("created_at", "seq", "id", "place"))
 
@@ -80,7 +83,8 @@ def _create(table: Table, prefix: str) -> list[str]:
     nullable = {"expires_at"}
     columns = [f"{quote('rowno')} {types['rowno']}"]
     columns += [
-        f"{table.column(field)} {types[type_]}{'' if field in nullable else ' NOT NULL'}" for field, type_ in FIELDS
+        f"{table.column(field)} {types[type_]}{'' if field in nullable else ' NOT NULL'}"
+        for field, type_ in FIELDS
     ]
     columns += [f"{quote(extra.name)} {types[extra.type]}" for extra in shape.extras]
     columns.append(f"UNIQUE ({table.column('id')}, {table.column('place')})")
@@ -113,7 +117,9 @@ def ensure(table: Table, prefix: str) -> Script[bool]:
     """Bring the table to the current version, whoever else is trying the same; answer whether anything was to do."""
     dialect = table.dialect
     versions = dialect.quote(f"{prefix}octavo_tables")
-    if (yield from dialect.exists(f"{prefix}octavo_tables")) and (yield from _version(table, versions)) == len(MIGRATIONS):
+    if (yield from dialect.exists(f"{prefix}octavo_tables")) and (
+        yield from _version(table, versions)
+    ) == len(MIGRATIONS):
         return False
     lock = f"{prefix}octavo schema"
     yield from dialect.lock_schema(lock)
@@ -125,7 +131,9 @@ def ensure(table: Table, prefix: str) -> Script[bool]:
 
 
 def _version(table: Table, versions: str) -> Script[int | None]:
-    rows = yield Ask(f"SELECT version FROM {versions} WHERE name = {table.dialect.hole(1)}", (table.plain_name,))
+    rows = yield Ask(
+        f"SELECT version FROM {versions} WHERE name = {table.dialect.hole(1)}", (table.plain_name,)
+    )
     if not rows:
         return None
     version = int(rows[0][0])
@@ -170,5 +178,6 @@ def _migrate(table: Table, prefix: str, versions: str) -> Script[None]:
         for sql in migration(table, prefix):
             yield Do(sql)
         yield Do(
-            f"UPDATE {versions} SET version = {dialect.hole(1)} WHERE name = {dialect.hole(2)}", (number, table.plain_name)
+            f"UPDATE {versions} SET version = {dialect.hole(1)} WHERE name = {dialect.hole(2)}",
+            (number, table.plain_name),
         )

@@ -52,7 +52,11 @@ class _Counting:
         counted = (counted_of(collection), "")
         start = self.swept.get(collection)
         if start is None:
-            start = (yield Ask(f"SELECT COALESCE(SUM(n), 0) FROM {self.tables.counts} WHERE shelf = ?", counted[:1]))[0][0]
+            start = (
+                yield Ask(
+                    f"SELECT COALESCE(SUM(n), 0) FROM {self.tables.counts} WHERE shelf = ?", counted[:1]
+                )
+            )[0][0]
         end = (yield Ask(f"SELECT COALESCE(MAX(rowno), 0) FROM {table.name}"))[0][0]
         if end > start:
             fields = ", ".join([table.column(field) for field, _ in _GONE[1:]])
@@ -78,7 +82,9 @@ def shelf_of(collection: str, axis: tuple[str, ...], scope: Scope, place: str) -
     """The short name of the counter of one value of one axis."""
     if axis == ("place",):
         return _shelf("", collection, "place", place)
-    return _shelf(scope.tenant, collection, axis[0] if axis else "", getattr(scope, axis[0]) or "" if axis else "")
+    return _shelf(
+        scope.tenant, collection, axis[0] if axis else "", getattr(scope, axis[0]) or "" if axis else ""
+    )
 
 
 def counted_of(collection: str) -> str:
@@ -190,7 +196,11 @@ def _update(table: Table) -> str:
     json = {field for field, type_ in FIELDS if type_ == "json"}
     sets = []
     for number, field in enumerate(_MUTABLE, 1):
-        given = f"{hole(number)}::text::json" if field in json and table.dialect.name == "postgresql" else hole(number)
+        given = (
+            f"{hole(number)}::text::json"
+            if field in json and table.dialect.name == "postgresql"
+            else hole(number)
+        )
         sets.append(f"{table.column(field)} = {given}")
     extras = [table.dialect.quote(extra.name) for extra in table.shape.extras]
     sets += [f"{name} = {hole(number)}" for number, name in enumerate(extras, len(sets) + 1)]

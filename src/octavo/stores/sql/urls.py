@@ -36,20 +36,26 @@ class Address(msgspec.Struct):
     def choice(self, name: str, default: str, allowed: tuple[str, ...]) -> str:
         value: str = self.option(name, default)
         if value not in allowed:
-            raise ConfigError(f"bad value {value!r} for {name} in the {self.scheme} URL; choose from {', '.join(allowed)}")
+            raise ConfigError(
+                f"bad value {value!r} for {name} in the {self.scheme} URL; choose from {', '.join(allowed)}"
+            )
         return value
 
     def prefix(self) -> str:
         """The table prefix: a plain identifier, because it becomes part of table names."""
         value: str = self.option("prefix", "")
         if value and not _PREFIX.fullmatch(value):
-            raise ConfigError(f"bad prefix {value!r} in the {self.scheme} URL: letters, digits and _ only, 31 at most")
+            raise ConfigError(
+                f"bad prefix {value!r} in the {self.scheme} URL: letters, digits and _ only, 31 at most"
+            )
         return value
 
     def done(self, known: str) -> None:
         """Refuse options nobody asked for: a misspelt one must not be ignored."""
         if self.options:
-            raise ConfigError(f"unknown option {', '.join(self.options)} in the {self.scheme} URL; known: {known}")
+            raise ConfigError(
+                f"unknown option {', '.join(self.options)} in the {self.scheme} URL; known: {known}"
+            )
 
 
 def parse(url: str) -> Address:

@@ -16,6 +16,7 @@ from octavo.stores.sql.drivers.port import Awaiting, ConnectionLost
 from octavo.stores.sql.statements import Ask, Do, DoEach, Statement
 from octavo.stores.sql.urls import Address
 
+
 class MySQLDriver(Awaiting):
     """A pool of connections that compare byte for byte and keep microseconds."""
 
@@ -42,7 +43,9 @@ class MySQLDriver(Awaiting):
     async def open(self) -> None:
         self._loop = asyncio.get_running_loop()
         with _translated():
-            self._pool = await asyncmy.create_pool(minsize=1, maxsize=self._pool_size, pool_recycle=3600, **self._login)
+            self._pool = await asyncmy.create_pool(
+                minsize=1, maxsize=self._pool_size, pool_recycle=3600, **self._login
+            )
         async with self.connection() as connection:
             version = (await self.send(connection, Ask("SELECT VERSION()")))[0][0]
         self.dialect = MySQL("utf8mb4_nopad_bin" if "mariadb" in version.lower() else "utf8mb4_0900_bin")
@@ -91,10 +94,18 @@ class MySQLDriver(Awaiting):
                 return cursor.rowcount if type(statement) is Do else await cursor.fetchall()
 
     async def describe(self) -> list[Finding]:
-        names = ("version", "innodb_flush_log_at_trx_commit", "sync_binlog", "max_allowed_packet", "collation_database", "log_bin")
+        names = (
+            "version",
+            "innodb_flush_log_at_trx_commit",
+            "sync_binlog",
+            "max_allowed_packet",
+            "collation_database",
+            "log_bin",
+        )
         async with self.connection() as connection:
             rows = await self.send(
-                connection, Ask(f"SHOW VARIABLES WHERE Variable_name IN ({', '.join(['%s'] * len(names))})", names)
+                connection,
+                Ask(f"SHOW VARIABLES WHERE Variable_name IN ({', '.join(['%s'] * len(names))})", names),
             )
         has = {row[0]: row[1] for row in rows}
         flush, packet = has["innodb_flush_log_at_trx_commit"], int(has["max_allowed_packet"])
@@ -102,9 +113,23 @@ class MySQLDriver(Awaiting):
         return [
             Finding("store", "mysql"),
             Finding("version", has["version"]),
-            Finding("innodb_flush_log_at_trx_commit", flush, "" if flush == "1" else "the last second of commits may be lost; set it to 1"),
-            Finding("max_allowed_packet", str(packet), "" if packet >= 64 << 20 else "records over about 4 MiB may be refused; set it to 64M"),
-            Finding("collation", collation, "" if collation.endswith("bin") else f"{collation} merges names that differ by case or accent in your own tables; Octavo's columns compare byte for byte all the same"),
+            Finding(
+                "innodb_flush_log_at_trx_commit",
+                flush,
+                "" if flush == "1" else "the last second of commits may be lost; set it to 1",
+            ),
+            Finding(
+                "max_allowed_packet",
+                str(packet),
+                "" if packet >= 64 << 20 else "records over about 4 MiB may be refused; set it to 64M",
+            ),
+            Finding(
+                "collation",
+                collation,
+                ""
+                if collation.endswith("bin")
+                else f"{collation} merges names that differ by case or accent in your own tables; Octavo's columns compare byte for byte all the same",
+            ),
             Finding("pool", f"{self._pool_size} connections"),
         ]
 

@@ -24,8 +24,12 @@ class PostgresDriver(Awaiting):
         self.dialect: Dialect = PostgreSQL()
         self._pool_size = address.option("pool_size", 10, int)
         self._timeout = address.option("timeout", 60.0, float)
-        login = quote(address.user, safe="") + (f":{quote(address.password, safe='')}" if address.password else "")
-        place = (f"[{address.host}]" if ":" in address.host else address.host) + (f":{address.port}" if address.port else "")
+        login = quote(address.user, safe="") + (
+            f":{quote(address.password, safe='')}" if address.password else ""
+        )
+        place = (f"[{address.host}]" if ":" in address.host else address.host) + (
+            f":{address.port}" if address.port else ""
+        )
         self._dsn = f"postgresql://{login}{'@' if login else ''}{place}{quote(address.path)}"
         self._dsn += f"?{urlencode(address.options)}" if address.options else ""
         self._pool: Any = None
@@ -73,18 +77,49 @@ class PostgresDriver(Awaiting):
             return await connection.fetch(statement.sql, *statement.values)
 
     async def describe(self) -> list[Finding]:
-        names = ("server_version", "fsync", "synchronous_commit", "full_page_writes", "server_encoding", "max_connections")
+        names = (
+            "server_version",
+            "fsync",
+            "synchronous_commit",
+            "full_page_writes",
+            "server_encoding",
+            "max_connections",
+        )
         async with self.connection() as connection:
-            rows = await self.send(connection, Ask("SELECT name, setting FROM pg_settings WHERE name = ANY($1::text[])", [names]))
+            rows = await self.send(
+                connection, Ask("SELECT name, setting FROM pg_settings WHERE name = ANY($1::text[])", [names])
+            )
         has = {row[0]: row[1] for row in rows}
         lossy = "commits are lost when the machine fails; set it to on"
         return [
             Finding("store", "postgresql"),
             Finding("version", has["server_version"]),
-            Finding("encoding", has["server_encoding"], "" if has["server_encoding"] == "UTF8" else "not UTF8: Chinese text is refused; create the database with ENCODING 'UTF8'"),
-            Finding("fsync", has["fsync"], "" if has["fsync"] == "on" else "the database may be destroyed when the machine fails; set fsync=on"),
-            Finding("synchronous_commit", has["synchronous_commit"], lossy if has["synchronous_commit"] == "off" else ""),
-            Finding("full_page_writes", has["full_page_writes"], "" if has["full_page_writes"] == "on" else "pages may be torn when the machine fails; set it to on"),
+            Finding(
+                "encoding",
+                has["server_encoding"],
+                ""
+                if has["server_encoding"] == "UTF8"
+                else "not UTF8: Chinese text is refused; create the database with ENCODING 'UTF8'",
+            ),
+            Finding(
+                "fsync",
+                has["fsync"],
+                ""
+                if has["fsync"] == "on"
+                else "the database may be destroyed when the machine fails; set fsync=on",
+            ),
+            Finding(
+                "synchronous_commit",
+                has["synchronous_commit"],
+                lossy if has["synchronous_commit"] == "off" else "",
+            ),
+            Finding(
+                "full_page_writes",
+                has["full_page_writes"],
+                ""
+                if has["full_page_writes"] == "on"
+                else "pages may be torn when the machine fails; set it to on",
+            ),
             Finding("pool", f"{self._pool_size} of the server's {has['max_connections']} connections"),
         ]
 
@@ -95,7 +130,11 @@ def _translated() -> Iterator[None]:
         yield
     except asyncpg.UniqueViolationError as error:
         raise Duplicate(f"PostgreSQL: {error}") from error
-    except (asyncpg.DeadlockDetectedError, asyncpg.SerializationError, asyncpg.LockNotAvailableError) as error:
+    except (
+        asyncpg.DeadlockDetectedError,
+        asyncpg.SerializationError,
+        asyncpg.LockNotAvailableError,
+    ) as error:
         raise Contended(f"PostgreSQL: {error}") from error
     except (
         asyncpg.PostgresConnectionError,  # 08…

@@ -27,9 +27,13 @@ class SQLAlchemyDriver(Awaiting):
         self._session = engine_or_session if isinstance(engine_or_session, AsyncSession) else None
         self._engine = engine_or_session if isinstance(engine_or_session, AsyncEngine) else None
         self.joins = self._session is not None
-        bind = engine_or_session.get_bind() if isinstance(engine_or_session, AsyncSession) else engine_or_session
+        bind = (
+            engine_or_session.get_bind() if isinstance(engine_or_session, AsyncSession) else engine_or_session
+        )
         if bind.dialect.driver not in _DRIVERS:
-            raise ConfigError(f"engines on {bind.dialect.driver} are not supported; use {', '.join(sorted(_DRIVERS))}")
+            raise ConfigError(
+                f"engines on {bind.dialect.driver} are not supported; use {', '.join(sorted(_DRIVERS))}"
+            )
         self.dialect: Dialect = {"sqlite": SQLite, "postgresql": PostgreSQL}.get(bind.dialect.name, MySQL)()
         self._number = 0
 
@@ -123,4 +127,8 @@ def _judged(error: exc.DBAPIError) -> StoreError:
         return Contended(message)
     if error.connection_invalidated or state.startswith(("08", "57P")):
         return ConnectionLost(message)
-    return StoreUnavailable(message) if state.startswith("53") or "unable to open" in message else StoreError(message)
+    return (
+        StoreUnavailable(message)
+        if state.startswith("53") or "unable to open" in message
+        else StoreError(message)
+    )

@@ -47,7 +47,9 @@ class SQLiteDriver:
             raise
         # A database in memory belongs to its connection, so that one reads as well.
         count = 0 if self.path == ":memory:" else self._reader_count
-        self._readers = [_Worker(self._connect, "octavo-sqlite-reader") for _ in range(count)] or [self._writer]
+        self._readers = [_Worker(self._connect, "octavo-sqlite-reader") for _ in range(count)] or [
+            self._writer
+        ]
 
     async def commit(self, batch: Batch, apply_all: ApplyAll) -> list[int]:
         return await self._worker().commit(batch, apply_all)
@@ -65,15 +67,25 @@ class SQLiteDriver:
 
     async def describe(self) -> list[Finding]:
         version = apsw.sqlite_lib_version()
-        mode = await self._worker().run(lambda c: [_pragma(c, name) for name in ("journal_mode", "synchronous")])
+        mode = await self._worker().run(
+            lambda c: [_pragma(c, name) for name in ("journal_mode", "synchronous")]
+        )
         keeps = self.path != ":memory:"
         level = {0: "OFF", 1: "NORMAL", 2: "FULL", 3: "EXTRA"}[mode[1]]
-        loss = "" if mode[1] >= 2 or not keeps else "the last transactions may be lost when the power fails; use durability=full"
+        loss = (
+            ""
+            if mode[1] >= 2 or not keeps
+            else "the last transactions may be lost when the power fails; use durability=full"
+        )
         return [
             Finding("store", "sqlite"),
             Finding("version", version, "" if _number(version) >= (3, 46) else "an old SQLite; upgrade apsw"),
             Finding("file", self.path, "" if keeps else "everything is lost when the process ends"),
-            Finding("journal", str(mode[0]), "" if mode[0] == "wal" or not keeps else "not WAL: readers block the writer"),
+            Finding(
+                "journal",
+                str(mode[0]),
+                "" if mode[0] == "wal" or not keeps else "not WAL: readers block the writer",
+            ),
             Finding("durability", f"{self.durability} (synchronous={level})", loss),
         ]
 
@@ -104,7 +116,9 @@ class SQLiteDriver:
                     raise
                 time.sleep(0.005)
         connection.execute(f"PRAGMA synchronous = {_SYNCHRONOUS[self.durability]}")
-        connection.execute("PRAGMA cache_size = -65536")  # 64 MiB keep the indexes of a million records in memory
+        connection.execute(
+            "PRAGMA cache_size = -65536"
+        )  # 64 MiB keep the indexes of a million records in memory
         connection.execute("PRAGMA temp_store = MEMORY")
         return connection
 
