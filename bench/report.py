@@ -153,6 +153,8 @@ def footnotes(pace: Pace, facts: dict[str, Any], does: dict[str, str], notes: di
         f"{facts['cores']} cores, Python {facts['python']}, SQLite {facts['sqlite_apsw']} in apsw and {facts['sqlite_python']} in "
         f"sqlite3; one fsync takes {facts['fsync_ms']:.2f} ms on this disk."
     )
+    if facts["load_at_start"] > 0.5:
+        on += f" It was busy with other work (load {facts['load_at_start']} at the start), so these numbers are noisy."
     return [
         method,
         rules,

@@ -3,6 +3,9 @@
 import asyncio
 
 import pytest
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
+
 from octavo import Add, Change, ConfigError, Query, Record, Remove, Scope, StoreError, open_store
 from octavo.shapes import SHAPES
 from octavo.stores.sql import SQLAlchemyStore, schema
@@ -11,8 +14,6 @@ from octavo.stores.sql.dialects import MySQL, PostgreSQL, SQLite
 from octavo.stores.sql.drivers import sqlite as sqlite_driver
 from octavo.stores.sql.schema import Table
 from octavo.stores.sql.statements import Ask, Do
-from sqlalchemy import text
-from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 
 DOCUMENTED = {
     "agent_events": {"event_id", "agent_name", "session_id", "event_type", "timestamp", "data", "metadata"},
@@ -117,7 +118,7 @@ async def test_a_strangers_table(url):
     """A table of the same name that is not Octavo's is left alone, and the error names the cure."""
     async with open_store(url) as store:
         await do(store, "CREATE TABLE agent_events (mine INTEGER)")
-        with pytest.raises(StoreError, match="agent_events.*not Octavo's.*prefix"):
+        with pytest.raises(StoreError, match=r"agent_events.*not Octavo's.*prefix"):
             await store.apply([Add([record()])])
     async with open_store(f"{url}?prefix=mem_") as store:
         assert await store.apply([Add([record(id="x")])]) == [1]
@@ -342,7 +343,7 @@ def test_other_drivers_are_refused():
     """An engine on a driver that was never tried is refused by name."""
 
     class Fake:
-        class dialect:
+        class dialect:  # noqa: N801
             driver, name = "pyodbc", "mssql"
 
     with pytest.raises(ConfigError, match="pyodbc"):
