@@ -66,13 +66,15 @@ async def of_peers(places: Places, pace: Pace, *, say: Say) -> AsyncIterator[Lin
                     for job in jobs:
                         for line in await _duel(peer, durability, job, ours, theirs, pace):
                             yield line
-            say(f"{peer.name}: filling and reads")
-            async with _pair(places, pace, peer, python, "fast") as (ours, theirs):
-                await fill([Entrant(OURS, ours, "batch")], pace.total, pace)
-                await theirs.fill(pace.total)
-                for job in ("last", "late"):
-                    for line in await _duel(peer, "fast", job, ours, theirs, pace):
-                        yield line
+            for jobs in (("last", "late"), ("turn",)):
+                say(f"{peer.name}: filling and reads")
+                async with _pair(places, pace, peer, python, "fast") as (ours, theirs):
+                    ours.in_turn = theirs.in_turn = jobs == ("turn",)
+                    await fill([Entrant(OURS, ours, "batch")], pace.total, pace)
+                    await theirs.fill(pace.total)
+                    for job in jobs:
+                        for line in await _duel(peer, "fast", job, ours, theirs, pace):
+                            yield line
         except PeerFailed as reason:
             yield str(reason)
 
@@ -93,7 +95,7 @@ async def _pair(
 async def _duel(
     peer: Peer, durability: str, job: str, ours: Subject, theirs: Subject, pace: Pace
 ) -> list[Line]:
-    does = "append" if job == "late" else job
+    does = {"late": "append", "turn": "last"}.get(job, job)
     label = peer.name + (", as it comes" if durability == "default" else "")
     rates = await alternate([Entrant(OURS, ours, does), Entrant(label, theirs, does)], pace)
     return _lines(_store(durability), job, rates, pace)

@@ -39,9 +39,13 @@ def session_name(number: int) -> str:
     return f"session-{number:04d}"
 
 
-def rows(start: int, count: int, sessions: int) -> list[Row]:
-    """Rows number `start` and the `count - 1` after it, the same ones each time they are asked for."""
-    return [_row(number, number % sessions) for number in range(start, start + count)]
+def rows(start: int, count: int, sessions: int, *, in_turn: bool = False) -> list[Row]:
+    """Rows number `start` and the `count - 1` after it, the same ones each time they are asked for.
+
+    Sessions go on side by side, or in turn: each is over, at 100 records, before the next begins.
+    """
+    share = PER_SESSION if in_turn else 1
+    return [_row(number, number // share % sessions) for number in range(start, start + count)]
 
 
 def _row(number: int, session: int) -> Row:

@@ -18,6 +18,7 @@ class Subject:
 
     def __init__(self, total: int) -> None:
         self.sessions = sessions_of(total)
+        self.in_turn = False  # sessions one after the other rather than side by side
         self._written = 0
         self._dice = random.Random(7)
 
@@ -29,7 +30,7 @@ class Subject:
         elif job == "tally":
             given = count
         else:
-            given = rows(self._written, count, self.sessions)
+            given = rows(self._written, count, self.sessions, in_turn=self.in_turn)
             self._written += count
         work = getattr(self, job)
         began = perf_counter()

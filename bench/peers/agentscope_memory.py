@@ -66,7 +66,7 @@ class Peer:
         await asyncio.gather(*(appender(given[at::CROWD]) for at in range(CROWD)))
         return perf_counter() - began
 
-    async def fill(self, count: int) -> None:
+    async def fill(self, count: int, in_turn: bool) -> None:
         """Bulk insert into its own tables what its own add would have written there."""
         for memory in self.memories.values():
             await memory.close()
@@ -76,7 +76,7 @@ class Peer:
             db.executemany(
                 "INSERT OR IGNORE INTO session (id, user_id) VALUES (?, 'user')", [(name,) for name in names]
             )
-            for row in self._drawn(count):
+            for row in self._drawn(count, in_turn=in_turn):
                 message = _message(row)
                 db.execute(
                     'INSERT INTO message (id, msg, session_id, "index") VALUES (?, ?, ?, ?)',
@@ -102,8 +102,8 @@ class Peer:
                 raise AssertionError(f"{len(found)} messages instead of {LAST}")
         return perf_counter() - began
 
-    def _drawn(self, count: int) -> list[Row]:
-        drawn = rows(self.written, count, self.sessions)
+    def _drawn(self, count: int, *, in_turn: bool = False) -> list[Row]:
+        drawn = rows(self.written, count, self.sessions, in_turn=in_turn)
         self.written += count
         return drawn
 

@@ -118,7 +118,7 @@ class PeerSubject(Subject):
 
     async def fill(self, count: int) -> None:
         """Fill its tables directly, since its own way would take longer than the benchmark."""
-        await self._ask("fill", count=count)
+        await self._ask("fill", count=count, in_turn=self.in_turn)
 
     async def _ask(self, verb: str, **given: object) -> float:
         process = self._process

@@ -69,12 +69,15 @@ class Peer:
         await asyncio.gather(*(appender(given[at::CROWD]) for at in range(CROWD)))
         return perf_counter() - began
 
-    async def fill(self, count: int) -> None:
+    async def fill(self, count: int, in_turn: bool) -> None:
         """Bulk insert into its own table what its own add_message would have written there."""
         with closing(sqlite3.connect(self.path)) as db, db:
             db.executemany(
                 "INSERT INTO message_store (session_id, message) VALUES (?, ?)",
-                ((row.session, json.dumps(message_to_dict(_message(row)))) for row in self._drawn(count)),
+                (
+                    (row.session, json.dumps(message_to_dict(_message(row))))
+                    for row in self._drawn(count, in_turn=in_turn)
+                ),
             )
 
     async def last(self, count: int) -> float:
@@ -89,8 +92,8 @@ class Peer:
                 raise AssertionError(f"{len(found)} messages instead of {LAST}")
         return perf_counter() - began
 
-    def _drawn(self, count: int) -> list[Row]:
-        drawn = rows(self.written, count, self.sessions)
+    def _drawn(self, count: int, *, in_turn: bool = False) -> list[Row]:
+        drawn = rows(self.written, count, self.sessions, in_turn=in_turn)
         self.written += count
         return drawn
 
