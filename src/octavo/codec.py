@@ -26,36 +26,31 @@ _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
 
 
-class Sealed:
+class Sealed(msgspec.Struct, eq=False, gc=False):
     """A checked record in the form stores keep: JSON bodies as text, times in UTC.
 
-    It answers to the same names as Record (bodies are decoded afresh on each access, so nobody shares them).
+    It answers to the same names as Record (bodies are decoded afresh on each access, so nobody shares them). It can be part
+    of no reference cycle, so the collector need not look at millions of them.
     """
 
-    __slots__ = (
-        "collection", "created_at", "data_json", "expires_at", "id", "key", "kind", "marks",
-        "metadata_json", "place", "rank", "scope", "seq", "text", "updated_at",
-    )  # fmt: skip
+    collection: str
+    id: str
+    kind: str
+    scope: Scope
+    place: str
+    text: str
+    data_json: str
+    metadata_json: str
+    marks: tuple[str, ...]
+    created_at: datetime
+    updated_at: datetime
+    expires_at: datetime | None
+    seq: int
+    rank: Rank
 
-    def __init__(
-        self, collection: str, id: str, kind: str, scope: Scope, place: str, text: str, data_json: str,  # noqa: A002
-        metadata_json: str, marks: tuple[str, ...], created_at: datetime, updated_at: datetime, expires_at: datetime | None, seq: int,
-    ) -> None:  # fmt: skip
-        self.collection = collection
-        self.id = id
-        self.kind = kind
-        self.scope = scope
-        self.place = place
-        self.text = text
-        self.data_json = data_json
-        self.metadata_json = metadata_json
-        self.marks = marks
-        self.created_at = created_at
-        self.updated_at = updated_at
-        self.expires_at = expires_at
-        self.seq = seq
-        self.key = (id, place)
-        self.rank: Rank = (created_at, seq, id, place)
+    @property
+    def key(self) -> tuple[str, str]:
+        return (self.id, self.place)
 
     @property
     def data(self) -> dict[str, Any]:
@@ -80,7 +75,7 @@ class Sealed:
         )  # fmt: skip
 
 
-class Kept(msgspec.Struct, frozen=True):
+class Kept(msgspec.Struct, frozen=True, gc=False):
     """An Add whose records have passed the edge."""
 
     records: list[Sealed]
@@ -111,16 +106,20 @@ def _chosen(query: Query) -> Query:
 def seal(record: Record) -> Sealed:
     """Check a record and bring it into stored form, or raise InvalidRecord saying what is wrong with which one."""
     try:
-        if record.collection not in SHAPES:
+        if record.collection not in _collections:
             raise InvalidRecord(f"unknown collection {record.collection!r}; known: {', '.join(SHAPES)}")
-        if not record.id:
+        id_, kind = record.id, record.kind
+        if not id_:
             raise InvalidRecord("id is empty")
-        _name("id", record.id)
-        _name("kind", record.kind)
+        _name("id", id_)
+        if kind not in _kinds:
+            _name("kind", kind)
+            if len(_kinds) < 1000:  # kinds are few; whoever makes them up pays for the check each time
+                _kinds.add(kind)
         scope, place = _checked_scope(record.scope)
         text = record.text
-        size = _plain("text", text)
-        data_json = _json("data", record.data)
+        size = _plain("text", text) if text != "" else 0  # None must be refused, not skipped
+        data_json, _ = _spelled("data", record.data)
         metadata_json = _lines(record.metadata) if record.metadata else "{}"
         size += len(data_json) + len(metadata_json)
         # Characters are at most four bytes, so only a text that might be too long is measured exactly.
@@ -131,7 +130,9 @@ def seal(record: Record) -> Sealed:
             _name("mark", mark)
         if type(record.seq) is not int or not 0 <= record.seq < MAX_SEQ:
             raise InvalidRecord(f"seq must be 0 to 2**53 - 1; got {record.seq}")
-        created_at = _moment("created_at", record.created_at)
+        created_at = record.created_at
+        if created_at.tzinfo is not UTC or created_at < EARLIEST:
+            created_at = _moment("created_at", created_at)
         updated_at = created_at if record.updated_at is None else _moment("updated_at", record.updated_at)
         expires_at = None if record.expires_at is None else _moment("expires_at", record.expires_at)
     except InvalidRecord as error:
@@ -139,8 +140,8 @@ def seal(record: Record) -> Sealed:
     except (TypeError, AttributeError) as error:
         raise InvalidRecord(f"record {_short(record.id)} of {record.collection!r}: {error}") from error
     return Sealed(
-        record.collection, record.id, record.kind, scope, place, text, data_json, metadata_json, marks,
-        created_at, updated_at, expires_at, record.seq,
+        record.collection, id_, kind, scope, place, text, data_json, metadata_json, marks,
+        created_at, updated_at, expires_at, record.seq, (created_at, record.seq, id_, place),
     )  # fmt: skip
 
 
@@ -200,7 +201,7 @@ def _checked_change(change: Change) -> Change:
     for name in ("data", "merge", "metadata"):
         value = getattr(change, name)
         if value is not UNSET:
-            new[name] = _decode(_json(name, value))
+            new[name] = _decode(_spelled(name, value)[0])
     if isinstance(change.expires_at, datetime):
         new["expires_at"] = _moment("expires_at", change.expires_at)
     for mark in change.mark:
@@ -210,6 +211,8 @@ def _checked_change(change: Change) -> Change:
     return msgspec.structs.replace(change, **new)
 
 
+_collections = frozenset(SHAPES)
+_kinds: set[str] = set()
 _scopes: dict[Scope, tuple[Scope, str]] = {}
 
 
@@ -265,8 +268,8 @@ def _moment(what: str, at: datetime) -> datetime:
     return moved
 
 
-def _json(what: str, value: Any) -> str:
-    """JSON text of a body, refused when some backend would refuse or alter it."""
+def _spelled(what: str, value: Any) -> tuple[str, bool]:
+    """JSON text of a body, refused when some backend would refuse or alter it, and whether the body is flat."""
     try:
         spelled = _encode(value)
     except UnicodeEncodeError:
@@ -276,7 +279,8 @@ def _json(what: str, value: Any) -> str:
     except (OverflowError, TypeError, ValueError) as error:
         raise InvalidRecord(f"{what} cannot be written as JSON: {error}") from None
     # Each test below is a cheap sign that something may be wrong; only then is the body walked.
-    if not _flat(value) and (
+    flat = _flat(value)
+    if not flat and (
         b"null" in spelled
         or b"\\u0000" in spelled
         or spelled.count(b"[") + spelled.count(b"{") > MAX_DEPTH
@@ -284,7 +288,7 @@ def _json(what: str, value: Any) -> str:
         or _LONG in spelled.translate(_DIGITS)
     ):
         _walk(what, value, 0)
-    return spelled.decode()
+    return spelled.decode(), flat
 
 
 def _flat(value: Any) -> bool:
@@ -292,11 +296,16 @@ def _flat(value: Any) -> bool:
     if type(value) is not dict:
         return False
     for name, inner in value.items():
-        if type(name) is not str or "\0" in name:
-            return False
         kind = type(inner)
-        whole = kind is bool or (kind is int and -(2**63) <= inner < 2**64)
-        if not (whole or (kind is str and "\0" not in inner)):
+        if kind is str:
+            if "\0" in inner:
+                return False
+        elif kind is int:
+            if inner.bit_length() > 63:
+                return False
+        elif kind is not bool:
+            return False
+        if type(name) is not str or "\0" in name:
             return False
     return True
 
@@ -324,12 +333,15 @@ def _lines(metadata: dict[str, Any]) -> str:
 
     JSON strings hold no raw newline, and JSON allows one between tokens: the text stays valid for every reader.
     """
-    spelled = _json("metadata", metadata)  # judged whole; then spelled entry by entry
-    if len(metadata) == 1:
-        return f"{{\n{spelled[1:-1]}\n}}"
-    # By name as spelled: of 1 and "1" the last stays, as it does for whoever decodes the text.
-    facts = {str(name): f"\n{fact(name, spell(value))}\n" for name, value in metadata.items()}
-    return "{" + ",".join(facts.values()) + "}"
+    spelled, flat = _spelled("metadata", metadata)
+    # Inside a JSON string a quote has a backslash before it, so `,"` is the beginning of an entry or the end of a string
+    # that ends in a comma; no more of them than there are gaps between entries means that each is such a gap.
+    if flat and len(entries := spelled[1:-1].split(',"')) == len(metadata):
+        return "{\n" + '\n,\n"'.join(entries) + "\n}"
+    # Decoded first: of 1 and "1" the last stays, as it does for whoever reads the text.
+    return (
+        "{" + ",".join([f"\n{fact(name, spell(value))}\n" for name, value in _decode(spelled).items()]) + "}"
+    )
 
 
 def fact(name: str, spelled: str) -> str:

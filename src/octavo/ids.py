@@ -25,4 +25,21 @@ def next_seq() -> int:
 
 def new_id(prefix: str = "") -> str:
     """A fresh id: 56 bits of time in microseconds, then 72 random bits, so ids sort by birth."""
-    return f"{prefix}{time.time_ns() // 1000:014x}{os.urandom(9).hex()}"
+    try:
+        chance = _chances.pop()
+    except IndexError:
+        _draw()
+        chance = _chances.pop()
+    return f"{prefix}{time.time_ns() // 1000:014x}{chance}"
+
+
+_chances: list[str] = []
+
+
+def _draw() -> None:
+    """Draw the random parts of the next ids in one go: one at a time, the system call is most of an id's cost."""
+    drawn = os.urandom(9 * 256).hex()
+    _chances.extend([drawn[at : at + 18] for at in range(0, len(drawn), 18)])
+
+
+os.register_at_fork(after_in_child=_chances.clear)  # or parent and child would draw the same ones

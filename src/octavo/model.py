@@ -21,7 +21,7 @@ Rank: TypeAlias = tuple[datetime, int, str, str]
 _MOST = 2**53  # no store holds more records, and no driver takes a larger number everywhere
 
 
-class Scope(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Scope(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """Whose a record is. In a query, None means any and "" means none; tenant is always compared exactly."""
 
     tenant: str = ""

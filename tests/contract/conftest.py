@@ -1,4 +1,4 @@
-"""Which tests of the shipped contract are long at full length, and how the rest is spread over workers."""
+"""Which tests of the shipped contract are long at full length."""
 
 import pytest
 

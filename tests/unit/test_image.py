@@ -8,6 +8,7 @@ import pytest
 
 from documented import list_store
 from octavo import START, Add, Change, Query, Record, Remove, Scope, Tally
+from octavo.codec import seal
 from octavo.stores.image import Ranks
 from octavo.stores.memory import MemoryStore
 from octavo.testing.agreement import Agreement
@@ -26,7 +27,7 @@ class TestAgainstTheKernel(Agreement):
 
 
 def rank(number):
-    return (NOON + timedelta(seconds=number), number, str(number), "place")
+    return (NOON + timedelta(seconds=number), number, str(number), Scope().place)
 
 
 @pytest.mark.parametrize("order", ["rising", "falling", "shuffled"])
@@ -40,7 +41,17 @@ def test_ranks_stay_in_order(order):
         chance.shuffle(numbers)
     ranks, kept = Ranks(), []
     for number in numbers:
-        ranks.add(rank(number), "k")
+        ranks.add(
+            seal(
+                Record(
+                    collection="log",
+                    id=str(number),
+                    kind="k",
+                    created_at=NOON + timedelta(seconds=number),
+                    seq=number,
+                )
+            )
+        )
     for number in chance.sample(numbers, 4000):
         ranks.discard(rank(number), "k")
         kept.append(number)

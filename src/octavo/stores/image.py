@@ -1,7 +1,9 @@
 """Records in memory, indexed by what readers ask for: the engine of the memory store and of the file store."""
 
+import heapq
 import itertools
 from bisect import bisect_left, bisect_right
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any, TypeAlias, cast
 
@@ -14,26 +16,51 @@ _CHUNK = 1024
 
 
 class Ranks:
-    """Ranks in order: adding at the end costs the same at any size, adding or removing elsewhere one chunk's length."""
+    """Ranks in order, counted by kind. Appends gather and are put in order together, before anybody looks."""
 
-    __slots__ = ("_chunks", "by_kind", "total")
+    __slots__ = ("_by_kind", "_chunks", "_total", "recent")
 
     def __init__(self) -> None:
+        self.recent: list[Sealed] = []  # appended but not yet in order
         self._chunks: list[list[Rank]] = [[]]
-        self.by_kind: dict[str, int] = {}
-        self.total = 0
+        self._by_kind: dict[str, int] = {}
+        self._total = 0
 
-    def add(self, rank: Rank, kind: str) -> None:
-        by_kind = self.by_kind
-        by_kind[kind] = by_kind.get(kind, 0) + 1
-        self.total += 1
-        last = self._chunks[-1]
-        if not last or rank > last[-1]:
-            if len(last) < _CHUNK:
-                last.append(rank)
-            else:
-                self._chunks.append([rank])
+    @property
+    def total(self) -> int:
+        return self._total + len(self.recent)
+
+    @property
+    def by_kind(self) -> dict[str, int]:
+        self.settle()
+        return self._by_kind
+
+    def add(self, sealed: Sealed) -> None:
+        self.recent.append(sealed)
+        if len(self.recent) >= _CHUNK:
+            self.settle()
+
+    def settle(self) -> None:
+        """Put what was appended where it belongs; at most `_CHUNK` ranks wait, so nobody waits long for this."""
+        if not self.recent:
             return
+        by_kind = self._by_kind
+        for kind, n in Counter([sealed.kind for sealed in self.recent]).items():
+            by_kind[kind] = by_kind.get(kind, 0) + n
+        ranks = sorted([sealed.rank for sealed in self.recent])
+        self._total += len(ranks)
+        self.recent.clear()
+        last = self._chunks[-1]
+        if not last or ranks[0] > last[-1]:
+            room = _CHUNK - len(last)
+            last.extend(ranks[:room])
+            if len(ranks) > room:
+                self._chunks.append(ranks[room:])
+        else:
+            for rank in ranks:
+                self._insert(rank)
+
+    def _insert(self, rank: Rank) -> None:
         index = self._chunk_of(rank)
         chunk = self._chunks[index]
         chunk.insert(bisect_left(chunk, rank), rank)
@@ -42,7 +69,7 @@ class Ranks:
 
     def discard(self, rank: Rank, kind: str) -> None:
         self.recount(kind, None)
-        self.total -= 1
+        self._total -= 1
         index = self._chunk_of(rank)
         chunk = self._chunks[index]
         del chunk[bisect_left(chunk, rank)]
@@ -51,14 +78,16 @@ class Ranks:
 
     def recount(self, old: str, new: str | None) -> None:
         """Move one record from a kind to another, or to none."""
-        self.by_kind[old] -= 1
-        if not self.by_kind[old]:
-            del self.by_kind[old]
+        by_kind = self.by_kind
+        by_kind[old] -= 1
+        if not by_kind[old]:
+            del by_kind[old]
         if new is not None:
-            self.by_kind[new] = self.by_kind.get(new, 0) + 1
+            by_kind[new] = by_kind.get(new, 0) + 1
 
     def between(self, low: Any, high: Any, *, past_low: bool, newest_first: bool) -> Iterator[Rank]:
         """Ranks from low (or just past it) up to but not including high, in either direction; None has no bound."""
+        self.settle()
         chunks = self._chunks
         start = self._chunk_of(low) if low is not None else 0
         stop = self._chunk_of(high) if high is not None else len(chunks) - 1
@@ -97,36 +126,54 @@ def _lane_asked(scope: Scope) -> tuple[Lane, bool]:
     return (named[0][0], scope.tenant, named[0][1]), alone
 
 
+class _Home:
+    """The records of one place, and the orders they stand in, so that an append looks up one thing."""
+
+    __slots__ = ("alone", "route", "rows")
+
+    def __init__(self, place: str, route: tuple[Ranks, ...]) -> None:
+        self.alone = (place,)
+        self.route = route
+        self.rows: dict[str, Sealed] = {}
+
+
 class Shelf:
     """The records of one collection."""
 
     def __init__(self) -> None:
-        self._rows: dict[Key, Sealed] = {}
+        self._homes: dict[str, _Home] = {}
         self._places: dict[str, tuple[str, ...]] = {}  # where an id is kept
         self._lanes: dict[Lane, Ranks] = {}
-        self._routes: dict[
-            str, tuple[Ranks, ...]
-        ] = {}  # the orders a place stands in, so that an append looks up one
         self.tenants: set[str] = set()
 
     def get(self, key: Key) -> Sealed | None:
-        return self._rows.get(key)
+        home = self._homes.get(key[1])
+        return None if home is None else home.rows.get(key[0])
 
-    def put(self, sealed: Sealed) -> None:
-        """Keep a record whose key is free."""
-        name, place = key = sealed.key
-        self._rows[key] = sealed
+    def put(self, sealed: Sealed) -> bool:
+        """Keep a record, unless one with its key is kept; answer whether it was new."""
+        name, place = sealed.id, sealed.place
+        home = self._homes.get(place) or self._home(sealed.scope, place)
+        if name in home.rows:
+            return False
+        home.rows[name] = sealed
         known = self._places.get(name)
-        self._places[name] = (place,) if known is None else (*known, place)
-        rank, kind = sealed.rank, sealed.kind
-        for ranks in self._routes.get(place) or self._route(sealed.scope, place):
-            ranks.add(rank, kind)
+        self._places[name] = home.alone if known is None else (*known, place)
+        for ranks in home.route:
+            recent = ranks.recent
+            recent.append(sealed)
+            if len(recent) >= _CHUNK:
+                ranks.settle()
         for mark in sealed.marks:
-            self._lane(("mark", place, mark)).add(rank, kind)
+            self._lane(("mark", place, mark)).add(sealed)
+        return True
 
     def drop(self, sealed: Sealed) -> None:
-        name, place = sealed.key
-        del self._rows[sealed.key]
+        name, place = sealed.id, sealed.place
+        home = self._homes[place]
+        del home.rows[name]
+        if not home.rows:  # or sessions that were cleared would be remembered for ever
+            del self._homes[place]
         rest = tuple(other for other in self._places[name] if other != place)
         if rest:
             self._places[name] = rest
@@ -140,15 +187,16 @@ class Shelf:
     def swap(self, old: Sealed, new: Sealed) -> None:
         """Put a changed record where it stood; its rank is the same, so only marks and counts move."""
         place = new.place
-        self._rows[new.key] = new
+        home = self._homes[place]
+        home.rows[new.id] = new
         if old.kind != new.kind:
-            for ranks in self._routes.get(place) or self._route(new.scope, place):
+            for ranks in home.route:
                 ranks.recount(old.kind, new.kind)
         if old.marks != new.marks or (old.marks and old.kind != new.kind):
             for mark in old.marks:
                 self._leave(("mark", place, mark), old)
             for mark in new.marks:
-                self._lane(("mark", place, mark)).add(new.rank, new.kind)
+                self._lane(("mark", place, mark)).add(new)
 
     def _lane(self, lane: Lane) -> Ranks:
         ranks = self._lanes.get(lane)
@@ -156,19 +204,17 @@ class Shelf:
             ranks = self._lanes[lane] = Ranks()
         return ranks
 
-    def _route(self, scope: Scope, place: str) -> tuple[Ranks, ...]:
+    def _home(self, scope: Scope, place: str) -> _Home:
         self.tenants.add(scope.tenant)
-        route = self._routes[place] = tuple(self._lane(lane) for lane in _lanes(scope, place))
-        return route
+        home = self._homes[place] = _Home(place, tuple(self._lane(lane) for lane in _lanes(scope, place)))
+        return home
 
     def _leave(self, lane: Lane, sealed: Sealed) -> None:
         ranks = self._lanes[lane]
         ranks.discard(sealed.rank, sealed.kind)
         if ranks.total:
             return
-        del self._lanes[lane]  # or sessions that were cleared would be remembered for ever
-        if lane[0] != "mark":
-            self._routes.clear()  # any of them may lead through the lane that is gone
+        del self._lanes[lane]  # no home leads through it any more: each of them would have a record in it
         if lane[0] == "tenant":
             self.tenants.discard(lane[1])
 
@@ -180,7 +226,7 @@ class Shelf:
         matching: Iterable[Sealed] = (
             sealed
             for rank in self._candidates(query, newest_first=not forward)
-            if query.matches(sealed := self._rows[rank[2], rank[3]])  # type: ignore[arg-type]
+            if query.matches(sealed := self._homes[rank[3]].rows[rank[2]])  # type: ignore[arg-type]
         )
         end = None if query.limit is None else query.offset + query.limit
         page = list(itertools.islice(matching, query.offset, end))
@@ -203,13 +249,13 @@ class Shelf:
 
     def _end(self, ranks: Ranks, kinds: dict[str, int], *, newest_first: bool) -> Rank:
         walked = ranks.between(None, None, past_low=False, newest_first=newest_first)
-        return next(rank for rank in walked if self._rows[rank[2], rank[3]].kind in kinds)
+        return next(rank for rank in walked if self._homes[rank[3]].rows[rank[2]].kind in kinds)
 
     def _named(self, query: Query) -> Iterator[Sealed]:
         places = (query.scope.place,) if query.scope.exact else None
         for name in dict.fromkeys(query.ids or ()):
             for place in places or self._places.get(name, ()):
-                if (sealed := self._rows.get((name, place))) is not None:
+                if (sealed := self.get((name, place))) is not None:
                     yield sealed
 
     def _candidates(self, query: Query, *, newest_first: bool) -> Iterator[Rank]:
@@ -222,24 +268,20 @@ class Shelf:
             elif low is None or rank >= low:
                 low, past_low = rank, True
         lane, _ = _lane_asked(query.scope)
-        lanes = (
-            [("mark", lane[1], m) for m in query.marks]
-            if query.marks is not None and lane[0] == "place"
-            else [lane]
-        )
+        lanes = [lane]
+        if query.marks is not None and lane[0] == "place":
+            lanes = [("mark", lane[1], mark) for mark in query.marks]
         if len(lanes) > 1:
-            union = {
-                r
-                for each in lanes
-                if (ranks := self._lanes.get(each))
-                for r in ranks.between(None, None, past_low=False, newest_first=False)
-            }
-            merged = Ranks()
-            for rank in sorted(union):
-                merged.add(rank, "")
-            return merged.between(low, high, past_low=past_low, newest_first=newest_first)
+            return self._merged(lanes, low, high, past_low=past_low, newest_first=newest_first)
         ranks = self._lanes.get(lanes[0]) if lanes else None
         return ranks.between(low, high, past_low=past_low, newest_first=newest_first) if ranks else iter(())
+
+    def _merged(self, lanes: list[Lane], low: Any, high: Any, **how: bool) -> Iterator[Rank]:
+        """Several lanes as one, each rank once."""
+        known = [ranks for lane in lanes if (ranks := self._lanes.get(lane)) is not None]
+        walks = [ranks.between(low, high, **how) for ranks in known]
+        merged = heapq.merge(*walks, reverse=how["newest_first"])
+        return (rank for rank, _ in itertools.groupby(merged))
 
 
 class Image:
@@ -268,7 +310,7 @@ class Image:
     def apply(self, ops: list[Prepared]) -> list[int]:
         """Apply a batch, all of it or nothing."""
         if len(ops) == 1 and isinstance(ops[0], Kept):  # nearly every batch: nothing in it can fail half-way
-            return [sum(self._keep(sealed) for sealed in ops[0].records)]
+            return [sum([self.shelf(sealed.collection).put(sealed) for sealed in ops[0].records])]
         asking = draft(ops)
         try:
             question = next(asking)
@@ -278,13 +320,6 @@ class Image:
             effects, counts = done.value
         self.commit(effects)
         return cast("list[int]", counts)
-
-    def _keep(self, sealed: Sealed) -> bool:
-        shelf = self.shelf(sealed.collection)
-        if shelf.get(sealed.key) is not None:
-            return False
-        shelf.put(sealed)
-        return True
 
     def commit(self, effects: Iterable[Effect]) -> None:
         for before, after in ((effect.before, effect.after) for effect in effects):

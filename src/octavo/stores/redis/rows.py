@@ -46,10 +46,11 @@ def sealed(kept: str) -> Sealed:
         data, metadata = bytes(row.data).decode(), bytes(row.metadata).decode()
     except msgspec.DecodeError as error:
         raise _foreign(kept) from error
+    place = row.scope.place
     return Sealed(
-        collection=row.collection, id=row.id, kind=row.kind, scope=row.scope, place=row.scope.place, text=row.text,
+        collection=row.collection, id=row.id, kind=row.kind, scope=row.scope, place=place, text=row.text,
         data_json=data, metadata_json=metadata, marks=row.marks, created_at=row.created_at, updated_at=row.updated_at,
-        expires_at=row.expires_at, seq=row.seq,
+        expires_at=row.expires_at, seq=row.seq, rank=(row.created_at, row.seq, row.id, place),
     )  # fmt: skip
 
 
