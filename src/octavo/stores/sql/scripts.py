@@ -1,6 +1,5 @@
 """The three verbs as scripts over any dialect."""
 
-import itertools
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
@@ -20,6 +19,7 @@ _MUTABLE = ("kind", "text", "search", "data", "metadata", "marks", "updated_at",
 _SCOPE = tuple((part, "name") for part in PARTS)
 _GONE = (("rowno", "int"), ("kind", "name"), ("place", "name"), *_SCOPE)
 _SWEEP = 10_000  # rows a process adds before it counts them; a tally counts on the spot those that wait
+_FEW = 200  # rows that are read in less time than it takes to ask another thread to do it
 _TAIL = 1000  # rows a tally may count on the spot before it is worth sweeping them
 
 
@@ -31,6 +31,7 @@ class Tables:
         self.counts = counts
         self.slot = slot  # processes that count in rows of their own do not wait for each other
         self.uncounted: dict[str, int] = {}  # rows this process added since it last swept, by collection
+        self.due: str | None = None  # a collection of which so many wait that they should be counted
 
     def __getitem__(self, collection: str) -> Table:
         return self.by_collection[collection]
@@ -115,9 +116,6 @@ def apply_all(tables: Tables, batches: Sequence[list[Prepared]]) -> Script[list[
             else:
                 answer[number] = yield from _remove(table, op.query, counting)
     yield from _add(waiting, counting)
-    for collection, rows in tables.uncounted.items():
-        if rows >= _SWEEP:
-            yield from counting.sweep(tables[collection])
     if moves := counting.rows(tables.slot):
         yield from next(iter(tables.by_collection.values())).dialect.upsert_counts(tables.counts, moves)
     return counts
@@ -143,6 +141,8 @@ def _add(waiting: dict[str, list[tuple[Sealed, list[int], int]]], counting: _Cou
                     marked.append(sealed)
         if later:
             uncounted[collection] = uncounted.get(collection, 0) + len(rows)
+            if uncounted[collection] >= _SWEEP:
+                counting.tables.due = collection
         if marked and table.marks:
             yield from _mark(table, marked)
     waiting.clear()
@@ -240,14 +240,51 @@ def find(table: Table, query: Query) -> Script[list[Record]]:
             rows = (yield select(table, query, fields)) if cut else rows[:limit]
     else:
         rows = yield select(table, query, fields)
-    scope_of = _scopes(query.scope, parts)
-    width = len(READ)
-    records = [read(table, row, scope_of(row[width:])) for row in rows]
-    if any(_ties(row, other) for row, other in itertools.pairwise(rows)):
+    records, ties = _records(table, rows, query.scope, parts)
+    if ties:
         records.sort(key=lambda record: record.rank, reverse=not reads_forward(query))
     if not reads_forward(query) and not query.newest_first:
         records.reverse()
     return records
+
+
+def _records(
+    table: Table, rows: Sequence[Sequence[Any]], asked: Scope, parts: tuple[str, ...]
+) -> tuple[list[Record], bool]:
+    """The records of rows that have READ and the open parts of their scope, and whether any two neighbours tie."""
+    width = len(READ)
+    scopes: dict[Any, Scope] = {}
+    records: list[Record] = []
+    ties = False
+    last: Sequence[Any] | None = None
+    for row in rows:
+        place = tuple(row[width:])
+        scope = scopes.get(place)
+        if scope is None:
+            found = dict(zip(parts, place, strict=True))
+            fixed = {part: getattr(asked, part) or "" for part in PARTS}
+            scope = scopes[place] = _scope(**(fixed | found))
+        records.append(read(table, row, scope))
+        ties = ties or (last is not None and _ties(last, row))
+        last = row
+    return records, ties
+
+
+def is_small(table: Table, query: Query) -> bool:
+    """Whether a find reads a few rows straight off an index, whatever the table holds."""
+    if query.ids is not None:
+        return len(query.ids) <= _FEW
+    if query.limit is None or query.limit + query.offset > _FEW or query.kinds is not None:
+        return False
+    timed = msgspec.structs.replace(query, since=None, until=None) if query.since or query.until else query
+    return timed.plain and _axis_asked(table, query.scope) is not None
+
+
+def has_counters(tables: Tables, query: Query) -> bool:
+    """Whether counters answer a tally, with few rows left to count on the spot."""
+    table = tables[query.collection]
+    few = tables.uncounted.get(query.collection, 0) <= _TAIL
+    return few and query.plain and query.kinds is None and _axis_asked(table, query.scope) is not None
 
 
 def _ties(row: Sequence[Any], other: Sequence[Any]) -> bool:
@@ -299,7 +336,7 @@ def _lags(tables: Tables, collection: str) -> Script[bool]:
 def tally(tables: Tables, query: Query) -> Script[Tally]:
     """Count as `Tally.of` would: from the counters where they serve, else by an index."""
     table = tables[query.collection]
-    axis = _axis_asked(table, query)
+    axis = _axis_asked(table, query.scope) if query.plain else None
     if axis is None:
         rows = yield count(table, query)
     else:
@@ -317,14 +354,12 @@ def tally(tables: Tables, query: Query) -> Script[Tally]:
     )
 
 
-def _axis_asked(table: Table, query: Query) -> tuple[str, ...] | None:
-    """The axis whose counters answer a tally of this query, if one does."""
-    scope, axes = query.scope, table.shape.axes
-    if not query.plain:
-        return None
+def _axis_asked(table: Table, scope: Scope) -> tuple[str, ...] | None:
+    """The axis, of those that have an index and counters, that holds what the scope covers and nothing else."""
+    axes = table.shape.axes
     if scope.exact:
         return ("place",) if ("place",) in axes else None
-    axis = tuple(part for part in ("user", "agent", "session") if getattr(scope, part) is not None)
+    axis = tuple(part for part in PARTS[1:] if getattr(scope, part) is not None)
     return axis if axis in axes else None
 
 

@@ -5,6 +5,7 @@ import functools
 import random
 
 from octavo.codec import Kept, Prepared
+from octavo.errors import StoreError
 from octavo.model import Query, Record, Tally
 from octavo.ports import Finding
 from octavo.shapes import SHAPES
@@ -22,9 +23,10 @@ class SQLStore(BaseStore):
         super().__init__()
         self._driver = driver
         self._prefix = prefix
-        self._tables: scripts.Tables | None = None
+        self._tables: scripts.Tables  # both from the moment the store is open
         self._apply_all: ApplyAll
         self._making = asyncio.Lock()
+        self._sweeps: set[asyncio.Task[None]] = set()
         self._unsure: set[str] = set()  # collections to look for again before every use
 
     async def _open(self) -> None:
@@ -35,21 +37,48 @@ class SQLStore(BaseStore):
         self._tables, self._apply_all = tables, functools.partial(scripts.apply_all, tables)
 
     async def _close(self) -> None:
+        if self._sweeps:
+            await asyncio.wait(self._sweeps)
         await self._driver.close()
 
     async def _apply(self, ops: list[Prepared]) -> list[int]:
-        tables = await self._having(_collections(ops))
+        tables = self._tables
+        if self._unsure or _unknown(ops, tables.by_collection):
+            await self._having(_unknown(ops, {}))
         if not tables.by_collection:  # only empty adds so far
             return [0] * len(ops)
-        return await self._driver.commit(ops, self._apply_all)
+        counts = await self._driver.commit(ops, self._apply_all)
+        if tables.due is not None and not self._driver.joins:
+            self._sweep(tables, tables.due)
+        return counts
+
+    def _sweep(self, tables: scripts.Tables, collection: str) -> None:
+        """Have waiting rows counted while others go on; should that fail, tallies go on counting them on the spot."""
+        tables.due = None
+        task = asyncio.create_task(self._driver.write(lambda: scripts.sweep(tables, collection)))
+        self._sweeps.add(task)
+        task.add_done_callback(self._swept)
+
+    def _swept(self, task: "asyncio.Task[None]") -> None:
+        self._sweeps.discard(task)
+        if (
+            not task.cancelled()
+            and (error := task.exception()) is not None
+            and not isinstance(error, StoreError)
+        ):
+            raise error
 
     async def _find(self, query: Query) -> list[Record]:
         tables = await self._having({query.collection})
-        return await self._driver.read(lambda: scripts.find(tables[query.collection], query))
+        table = tables[query.collection]
+        return await self._driver.read(
+            lambda: scripts.find(table, query), small=scripts.is_small(table, query)
+        )
 
     async def _tally(self, query: Query) -> Tally:
         tables = await self._having({query.collection})
-        answer, lags = await self._driver.read(lambda: scripts.tally_and_lag(tables, query))
+        small = scripts.has_counters(tables, query)
+        answer, lags = await self._driver.read(lambda: scripts.tally_and_lag(tables, query), small=small)
         if lags and not self._driver.joins:
             await self._driver.write(lambda: scripts.sweep(tables, query.collection))
         return answer
@@ -70,7 +99,6 @@ class SQLStore(BaseStore):
     async def _having(self, collections: set[str]) -> scripts.Tables:
         """The tables, after making those that are used for the first time."""
         tables = self._tables
-        assert tables is not None  # noqa: S101 - opened
         for collection in self._unsure & collections:
             tables.by_collection.pop(collection, None)
         if collections <= tables.by_collection.keys():
@@ -85,14 +113,15 @@ class SQLStore(BaseStore):
         return tables
 
 
-def _collections(ops: list[Prepared]) -> set[str]:
-    named: set[str] = set()
+def _unknown(ops: list[Prepared], known: dict[str, Table]) -> set[str]:
+    """The collections these ops touch that have no table yet; nearly always none."""
+    unknown: set[str] = set()
     for op in ops:
         if isinstance(op, Kept):
-            named.update(sealed.collection for sealed in op.records)
-        else:
-            named.add(op.query.collection)
-    return named
+            unknown.update([sealed.collection for sealed in op.records if sealed.collection not in known])
+        elif op.query.collection not in known:
+            unknown.add(op.query.collection)
+    return unknown
 
 
 def _tenants(table: Table) -> Script[list[str]]:

@@ -38,7 +38,9 @@ class Driver(Protocol):
         """Run a script that changes the schema."""
         ...
 
-    async def read(self, script: Callable[[], Script[T]]) -> T: ...
+    async def read(self, script: Callable[[], Script[T]], *, small: bool = False) -> T:
+        """Run a script that only reads; `small` promises that it reads a few rows, straight off an index."""
+        ...
 
     async def describe(self) -> list[Finding]: ...
 
@@ -82,7 +84,9 @@ class Awaiting:
         apply_all = group[0][1]  # of one store, so the same for all
         return await self.write(lambda: apply_all([batch for batch, _ in group]))
 
-    async def read(self, script: Callable[[], Script[T]]) -> T:
+    async def read(self, script: Callable[[], Script[T]], *, small: bool = False) -> T:
+        del small  # whatever its size, the answer comes over a wire
+
         async def work(connection: Any) -> T:
             return await run(script(), lambda statement: self.send(connection, statement))
 
@@ -119,6 +123,8 @@ class Awaiting:
         await self.begin(connection)
         try:
             result = await run(script(), lambda statement: self.send(connection, statement))
+        except ConnectionLost:
+            raise  # there is nobody to say ROLLBACK to
         except BaseException:
             with contextlib.suppress(StoreError):
                 await self.end(connection, keep=False)

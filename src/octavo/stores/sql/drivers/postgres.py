@@ -61,6 +61,9 @@ class PostgresDriver(Awaiting):
             connection = await self._pool.acquire(timeout=self._timeout)
         try:
             yield connection
+        except ConnectionLost:
+            await self._pool.expire_connections()  # where one has died, the others have too
+            raise
         finally:
             with contextlib.suppress(asyncpg.PostgresError, asyncpg.InterfaceError, OSError):
                 await self._pool.release(connection)
@@ -144,6 +147,10 @@ def _translated() -> Iterator[None]:
         raise ConnectionLost(f"PostgreSQL cannot be reached: {error}") from error
     except (asyncpg.InsufficientResourcesError, asyncpg.QueryCanceledError, TimeoutError, OSError) as error:
         raise StoreUnavailable(f"PostgreSQL: {error or 'timed out'}") from error
+    except (
+        asyncpg.InternalClientError
+    ) as error:  # how asyncpg answers whoever speaks on a connection that has died
+        raise ConnectionLost(f"PostgreSQL: {error}") from error
     except asyncpg.InterfaceError as error:
         if "closed" in str(error):
             raise ConnectionLost(f"PostgreSQL: {error}") from error

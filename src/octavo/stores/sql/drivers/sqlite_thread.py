@@ -1,0 +1,176 @@
+"""Work on a SQLite connection: scripts, transactions, and a thread that does them for any event loop."""
+
+import asyncio
+import contextlib
+import itertools
+import os
+import queue
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple, TypeAlias, TypeVar
+
+import apsw
+
+from octavo.errors import OctavoError, StoreError, StoreUnavailable
+from octavo.stores.sql.drivers.port import ApplyAll
+from octavo.stores.sql.statements import Ask, Do, DoEach, Script, Statement
+
+T = TypeVar("T")
+
+
+class Call(NamedTuple):
+    """Something to be done: a function of the connection, or a batch together with what applies it."""
+
+    work: Any
+    apply_all: ApplyAll | None
+    loop: asyncio.AbstractEventLoop | None
+    answer: "asyncio.Future[Any] | None"
+
+
+class Worker:
+    """A thread with a connection of its own; each call is answered on the event loop it came from."""
+
+    MOST_CALLERS = 500
+
+    def __init__(self, connect: Callable[[], apsw.Connection], name: str) -> None:
+        self._inbox: queue.SimpleQueue[Call | None] = queue.SimpleQueue()
+        self._connect = connect
+        self._thread = threading.Thread(target=self._live, name=name, daemon=True)
+        self._thread.start()
+
+    async def run(self, work: Callable[[apsw.Connection], T]) -> T:
+        """Do some work with the connection, and answer what it answers."""
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[T] = loop.create_future()
+        self._inbox.put(Call(work, None, loop, answer))
+        return await answer
+
+    def take(self, calls: Iterable["Call"]) -> None:
+        """Do this as soon as what came before is done; the calls know who waits for them, if anybody does."""
+        for call in calls:
+            self._inbox.put(call)
+
+    async def stop(self) -> None:
+        self._inbox.put(None)
+        await asyncio.get_running_loop().run_in_executor(None, self._thread.join)
+
+    def _live(self) -> None:
+        connection: apsw.Connection | None = None
+        ending = False
+        while not ending:
+            taken = [self._inbox.get()]
+            with contextlib.suppress(queue.Empty):
+                while len(taken) < self.MOST_CALLERS:
+                    taken.append(self._inbox.get_nowait())
+            calls = [call for call in taken if call is not None]
+            ending = len(calls) < len(taken)
+            try:
+                with translated():
+                    connection = connection or self._connect()
+            except OctavoError as error:
+                answer_all([(call, None, error) for call in calls])
+                continue
+            for writes, group in itertools.groupby(calls, key=lambda call: call.apply_all is not None):
+                (self._commit_all if writes else self._run_each)(connection, list(group))
+        if connection is not None:
+            connection.close()
+
+    def _run_each(self, connection: apsw.Connection, calls: list[Call]) -> None:
+        for call in calls:
+            try:
+                with translated():
+                    outcome: Outcome = (call, call.work(connection), None)
+            except OctavoError as error:
+                outcome = (call, None, error)
+            answer_all([outcome])
+
+    def _commit_all(self, connection: apsw.Connection, calls: list[Call]) -> None:
+        """One transaction for all; when it fails, each alone, so that a bad batch fails by itself."""
+        try:
+            answer_all(commit(connection, calls))
+        except OctavoError as error:
+            if len(calls) == 1 or isinstance(error, StoreUnavailable):
+                answer_all([(call, None, error) for call in calls])
+                return
+            for call in calls:
+                self._commit_all(connection, [call])
+
+
+Outcome: TypeAlias = tuple[Call, Any, OctavoError | None]
+
+
+def answer_all(outcomes: list[Outcome]) -> None:
+    """Hand results over to their event loops, waking each loop once."""
+    for loop, group in itertools.groupby(outcomes, key=lambda outcome: outcome[0].loop):
+        if loop is not None:
+            with contextlib.suppress(RuntimeError):  # the loop has ended, and with it whoever waited
+                loop.call_soon_threadsafe(resolve, list(group))
+
+
+def resolve(outcomes: list[Outcome]) -> None:
+    """Tell those who wait, on the loop they wait on."""
+    for call, result, error in outcomes:
+        if (
+            call.answer is None or call.answer.done()
+        ):  # its waiter was cancelled; the write stands all the same
+            continue
+        if error is None:
+            call.answer.set_result(result)
+        else:
+            call.answer.set_exception(error)
+
+
+def commit(connection: apsw.Connection, calls: list[Call]) -> list[Outcome]:
+    """Apply the batches of all calls in one transaction."""
+    apply_all = calls[0].apply_all  # of one store, so the same for all
+    assert apply_all is not None  # noqa: S101
+    with translated():
+        counts = transact(connection, lambda: apply_all([call.work for call in calls]))
+    return [(call, count, None) for call, count in zip(calls, counts, strict=True)]
+
+
+def transact(connection: apsw.Connection, script: Callable[[], Script[T]]) -> T:
+    # IMMEDIATE: a transaction that reads first and asks for the lock later fails at once when another has it.
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        result = run(connection, script())
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+    return result
+
+
+def run(connection: apsw.Connection, script: Script[T]) -> T:
+    execute, changes = connection.execute, connection.changes
+    answer: Any = None
+    try:
+        statement: Statement = next(script)
+        while True:
+            if type(statement) is Do:
+                execute(statement.sql, statement.values)
+                answer = changes()
+            elif isinstance(statement, DoEach):
+                connection.executemany(statement.sql, statement.rows)
+                answer = None
+            elif isinstance(statement, Ask):
+                answer = execute(statement.sql, statement.values).fetchall()
+            statement = script.send(answer)
+    except StopIteration as done:
+        result: T = done.value
+        return result
+
+
+@contextlib.contextmanager
+def translated() -> Iterator[None]:
+    try:
+        yield
+    except (apsw.BusyError, apsw.LockedError, apsw.FullError, apsw.IOError) as error:
+        raise StoreUnavailable(f"SQLite: {error}") from error
+    except apsw.CantOpenError as error:
+        raise StoreUnavailable(f"SQLite cannot open the database file: {error}") from error
+    except apsw.Error as error:
+        raise StoreError(f"SQLite: {error}") from error
+    except OSError as error:
+        raise StoreUnavailable(f"SQLite: {os.strerror(error.errno or 0)}: {error.filename}") from error
