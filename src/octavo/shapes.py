@@ -25,14 +25,21 @@ class Extra(msgspec.Struct, frozen=True):
 
 
 class Shape(msgspec.Struct, frozen=True, kw_only=True):
-    """How one collection is spelled, and the axes its readers ask by: each axis has an index and a counter."""
+    """How one collection is spelled, and the axes its readers ask by: each has an index, and counters unless told."""
 
     collection: str
     table: str
     names: dict[str, str] = {}
     axes: tuple[tuple[str, ...], ...] = ((),)  # () is the whole tenant, ("place",) an exact scope
+    uncounted: tuple[
+        tuple[str, ...], ...
+    ] = ()  # axes whose values are many and short: counting is as quick as looking up
     extras: tuple[Extra, ...] = ()
     marks_table: str = ""
+
+    @property
+    def counted(self) -> tuple[tuple[str, ...], ...]:
+        return tuple(axis for axis in self.axes if axis not in self.uncounted)
 
     def name(self, field: str) -> str:
         """The documented name of a field."""
@@ -57,18 +64,21 @@ _ALL = (
             "id": "event_id", "agent": "agent_name", "kind": "event_type", "created_at": "timestamp",
         },
         axes=((), ("agent",), ("session",)),
+        uncounted=(("session",),),
     ),
     Shape(
         collection="observations",
         table="events",
         names={"id": "event_id", "session": "session_key", "kind": "obs_type"},
         axes=((), ("session",)),
+        uncounted=(("session",),),
     ),
     Shape(
         collection="turns",
         table="turns",
         names={"id": "turn_id", "session": "session_key", "kind": "status"},
         axes=((), ("session",)),
+        uncounted=(("session",),),
         extras=(Extra("input_event_id", "name", _value("input_event_id")),),
     ),
     Shape(collection="configs", table="configs", names={"id": "key", "kind": "config_type", "text": "content"}),
@@ -102,6 +112,7 @@ _ALL = (
         table="memory_logs",
         names={"session": "memory_id", "kind": "action", "text": "reason"},
         axes=((), ("session",), ("user",), ("agent",)),
+        uncounted=(("session",),),
         extras=(Extra("memory_layer", "name", _value("memory_layer")),),
     ),
 )  # fmt: skip

@@ -11,7 +11,7 @@ from octavo.shapes import SHAPES
 from octavo.stores.sql import SQLAlchemyStore, schema
 from octavo.stores.sql.compile import READ, select
 from octavo.stores.sql.dialects import MySQL, PostgreSQL, SQLite
-from octavo.stores.sql.drivers import sqlite as sqlite_driver
+from octavo.stores.sql.drivers import sqlite_thread
 from octavo.stores.sql.schema import Table
 from octavo.stores.sql.statements import Ask, Do
 
@@ -180,8 +180,8 @@ async def test_a_table_half_made(url):
 async def test_group_commit(tmp_path, monkeypatch):
     """Fifty concurrent writers share a handful of transactions, and each has its own count."""
     commits = []
-    real = sqlite_driver._transact
-    monkeypatch.setattr(sqlite_driver, "_transact", lambda c, s: (commits.append(1), real(c, s))[1])
+    real = sqlite_thread.transact
+    monkeypatch.setattr(sqlite_thread, "transact", lambda c, s: (commits.append(1), real(c, s))[1])
     async with open_store(f"sqlite:///{tmp_path}/a.db") as store:
         await store.apply([Add([record(id="0")])])
         commits.clear()

@@ -35,7 +35,7 @@ class Gathering(Generic[W, A]):
         """Commit this work together with whoever else is waiting."""
         answer: asyncio.Future[A] = asyncio.get_running_loop().create_future()
         self._waiting.append((work, answer))
-        if self._task is None or self._task.done():
+        if self.idle:
             self._task = asyncio.create_task(self._drain())
         return await answer
 

@@ -24,6 +24,7 @@ class Table:
     def __init__(self, shape: Shape, dialect: Dialect, prefix: str) -> None:
         self.shape = shape
         self.dialect = dialect
+        self.counted = shape.counted
         self.plain_name = prefix + shape.table
         self.name = dialect.quote(self.plain_name)
         self.marks = dialect.quote(prefix + shape.marks_table) if shape.marks_table else ""

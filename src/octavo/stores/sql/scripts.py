@@ -1,6 +1,6 @@
 """The three verbs as scripts over any dialect."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -60,10 +60,14 @@ class _Counting:
             )[0][0]
         end = (yield Ask(f"SELECT COALESCE(MAX(rowno), 0) FROM {table.name}"))[0][0]
         if end > start:
-            fields = ", ".join([table.column(field) for field, _ in _GONE[1:]])
+            # Only by what is counted: thousands of sessions in the tail are one row when nobody counts by session.
+            parts = [part for part in ("place", *PARTS[1:]) if any(part in axis for axis in table.counted)]
+            fields = ", ".join([table.column(field) for field in ("kind", "tenant", *parts)])
             sql = f"SELECT {fields}, COUNT(*) FROM {table.name} NOT INDEXED WHERE rowno > ? GROUP BY {fields}"
-            for kind, place, *scope, n in (yield Ask(sql, (start,))):
-                self.move(table, _scope(*scope), place, kind, n)
+            for kind, tenant, *values, n in (yield Ask(sql, (start,))):
+                known = dict(zip(parts, values, strict=True))
+                place = known.pop("place", "")
+                self.move(table, Scope(tenant=tenant, **known), place, kind, n)
         # After a removal the end may lie before the start: numbers of removed rows are given out again.
         self.moves[counted] = self.moves.get(counted, 0) + end - start
         self.swept[collection] = end
@@ -71,7 +75,7 @@ class _Counting:
 
     def move(self, table: Table, scope: Scope, place: str, kind: str, by: int) -> None:
         moves = self.moves
-        for axis in table.shape.axes:
+        for axis in table.counted:
             key = (shelf_of(table.shape.collection, axis, scope, place), kind)
             moves[key] = moves.get(key, 0) + by
 
@@ -165,11 +169,11 @@ def _change(table: Table, change: Change, counting: _Counting) -> Script[int]:
     if change.kind is not UNSET:  # what is not counted yet cannot be moved from one kind to another
         yield from counting.sweep(table)
     rows = yield select(table, change.query, (*READ, *_SCOPE, ("rowno", "int")), lock=True)
+    records, _ = _records(table, [row[:-1] for row in rows], change.query.scope, PARTS)
     updates: list[Sequence[Any]] = []
     remarked: list[Sealed] = []
     unmarked: list[int] = []
-    for row in rows:
-        record = read(table, row, _scope(*row[-5:-1]))
+    for row, record in zip(rows, records, strict=True):
         after = change.applied_to(record)
         if after is record:
             continue
@@ -252,21 +256,35 @@ def _records(
     table: Table, rows: Sequence[Sequence[Any]], asked: Scope, parts: tuple[str, ...]
 ) -> tuple[list[Record], bool]:
     """The records of rows that have READ and the open parts of their scope, and whether any two neighbours tie."""
-    width = len(READ)
-    scopes: dict[Any, Scope] = {}
+    collection, moment = table.shape.collection, table.dialect.moment
+    scopes: dict[tuple[str, ...], Scope] = {}
     records: list[Record] = []
-    ties = False
-    last: Sequence[Any] | None = None
-    for row in rows:
-        place = tuple(row[width:])
-        scope = scopes.get(place)
+    ties, last, last_seq = False, None, -1
+    # One loop without calls: this is where a read spends its time.
+    for id_, kind, text, data, metadata, marks, created, updated, expires, seq, *place in rows:
+        scope = scopes.get(key := tuple(place))
         if scope is None:
-            found = dict(zip(parts, place, strict=True))
             fixed = {part: getattr(asked, part) or "" for part in PARTS}
-            scope = scopes[place] = _scope(**(fixed | found))
-        records.append(read(table, row, scope))
-        ties = ties or (last is not None and _ties(last, row))
-        last = row
+            scope = scopes[key] = _scope(**(fixed | dict(zip(parts, place, strict=True))))
+        created_at = moment(created)
+        records.append(
+            Record(
+                collection=collection,
+                id=id_,
+                kind=kind,
+                scope=scope,
+                text=text,
+                data=_body(data),
+                metadata=_body(metadata) if metadata != "{}" else {},
+                marks=_marks(marks) if marks else (),
+                created_at=created_at,
+                updated_at=created_at if updated == created else moment(updated),
+                expires_at=None if expires is None else moment(expires),
+                seq=seq,
+            )
+        )
+        ties = ties or (seq == last_seq and created == last)
+        last, last_seq = created, seq
     return records, ties
 
 
@@ -284,28 +302,12 @@ def has_counters(tables: Tables, query: Query) -> bool:
     """Whether counters answer a tally, with few rows left to count on the spot."""
     table = tables[query.collection]
     few = tables.uncounted.get(query.collection, 0) <= _TAIL
-    return few and query.plain and query.kinds is None and _axis_asked(table, query.scope) is not None
+    return few and query.plain and query.kinds is None and _axis_asked(table, query.scope) in table.counted
 
 
 def _ties(row: Sequence[Any], other: Sequence[Any]) -> bool:
     """Whether two rows of READ have the same time and seq."""
     return bool(row[6] == other[6] and row[9] == other[9])
-
-
-def _scopes(asked: Scope, parts: tuple[str, ...]) -> Callable[[Sequence[str]], Scope]:
-    """What makes the scope of a record out of the parts that the query left open."""
-    if not parts:
-        fixed = _scope(asked.tenant, asked.user or "", asked.agent or "", asked.session or "")
-        return lambda _: fixed
-    fields = [asked.tenant, asked.user or "", asked.agent or "", asked.session or ""]
-    places = [PARTS.index(part) for part in parts]
-
-    def scope_of(values: Sequence[str]) -> Scope:
-        for place, value in zip(places, values, strict=True):
-            fields[place] = value
-        return _scope(*fields)
-
-    return scope_of
 
 
 def sweep(tables: Tables, collection: str) -> Script[None]:
@@ -337,7 +339,7 @@ def tally(tables: Tables, query: Query) -> Script[Tally]:
     """Count as `Tally.of` would: from the counters where they serve, else by an index."""
     table = tables[query.collection]
     axis = _axis_asked(table, query.scope) if query.plain else None
-    if axis is None:
+    if axis is None or axis not in table.counted:
         rows = yield count(table, query)
     else:
         shelf = shelf_of(query.collection, axis, query.scope, query.scope.place)
@@ -355,33 +357,12 @@ def tally(tables: Tables, query: Query) -> Script[Tally]:
 
 
 def _axis_asked(table: Table, scope: Scope) -> tuple[str, ...] | None:
-    """The axis, of those that have an index and counters, that holds what the scope covers and nothing else."""
+    """The axis, of those that have an index, that holds what the scope covers and nothing else."""
     axes = table.shape.axes
     if scope.exact:
         return ("place",) if ("place",) in axes else None
     axis = tuple(part for part in PARTS[1:] if getattr(scope, part) is not None)
     return axis if axis in axes else None
-
-
-def read(table: Table, row: Sequence[Any], scope: Scope) -> Record:
-    """A record from the columns of READ."""
-    id_, kind, text, data, metadata, marks, created, updated, expires, seq = row[:10]
-    moment = table.dialect.moment
-    created_at = moment(created)
-    return Record(
-        collection=table.shape.collection,
-        id=id_,
-        kind=kind,
-        scope=scope,
-        text=text,
-        data=_body(data),
-        metadata=_body(metadata) if metadata != "{}" else {},
-        marks=_marks(marks) if marks else (),
-        created_at=created_at,
-        updated_at=created_at if updated == created else moment(updated),
-        expires_at=None if expires is None else moment(expires),
-        seq=seq,
-    )
 
 
 @lru_cache(maxsize=4096)

@@ -34,8 +34,6 @@ class MySQLDriver(Awaiting):
             "host": address.host or "localhost", "port": address.port or 3306, "user": address.user or "root",
             "password": address.password, "database": address.path.strip("/"), "charset": "utf8mb4",
             "autocommit": True, "connect_timeout": 10, "unix_socket": socket,
-            # Quoting rules we know, and no silent truncation.
-            "init_command": "SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION'",
         }  # fmt: skip
         self._pool: Any = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -43,12 +41,22 @@ class MySQLDriver(Awaiting):
     async def open(self) -> None:
         self._loop = asyncio.get_running_loop()
         with _translated():
+            probe = await asyncmy.connect(**self._login)
+            try:
+                version = probe.get_server_info().lower()
+            finally:
+                await probe.ensure_closed()
+            self.dialect = MySQL("utf8mb4_nopad_bin" if "mariadb" in version else "utf8mb4_0900_bin")
+            # Quoting rules we know, no silent truncation, and no gap locks, on which conflict-ignoring inserts dead-lock.
+            isolation = "tx_isolation" if "mariadb" in version else "transaction_isolation"
+            settings = f"sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', SESSION {isolation} = 'READ-COMMITTED'"
             self._pool = await asyncmy.create_pool(
-                minsize=1, maxsize=self._pool_size, pool_recycle=3600, **self._login
+                minsize=1,
+                maxsize=self._pool_size,
+                pool_recycle=3600,
+                init_command=f"SET SESSION {settings}",
+                **self._login,
             )
-        async with self.connection() as connection:
-            version = (await self.send(connection, Ask("SELECT VERSION()")))[0][0]
-        self.dialect = MySQL("utf8mb4_nopad_bin" if "mariadb" in version.lower() else "utf8mb4_0900_bin")
 
     async def close(self) -> None:
         await self.settle()
@@ -77,11 +85,6 @@ class MySQLDriver(Awaiting):
             raise
         finally:
             await self._pool.release(connection)
-
-    async def begin(self, connection: Any) -> None:
-        # READ COMMITTED: no gap locks, on which conflict-ignoring inserts of several processes would dead-lock.
-        await self.send(connection, Do("SET TRANSACTION ISOLATION LEVEL READ COMMITTED"))
-        await self.send(connection, Do("BEGIN"))
 
     async def send(self, connection: Any, statement: Statement) -> Any:
         with _translated():

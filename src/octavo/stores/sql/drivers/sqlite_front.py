@@ -23,7 +23,7 @@ T = TypeVar("T")
 _SLOW_SECONDS = 0.005
 _REST = 100  # how many times as long as a slow one lasted the front rests
 _MOST_WEIGHT = 200_000  # characters of all records together; a record weighs 1000 at least
-PAGES = 4000  # of the write-ahead log, 16 MiB, after which it is written back; hot pages then go to disk once for many writes
+PAGES = 10_000  # of the write-ahead log, 40 MiB, after which it is written back; hot pages then go to disk once for many writes
 
 
 class _Pace:

@@ -1,0 +1,105 @@
+"""Small work on the event loop's own connection: the same answers as from the threads, and it gives way in time."""
+
+import asyncio
+import time
+
+import apsw
+import pytest
+
+from octavo import Add, Query, Record, Scope, open_store
+from octavo.stores.sql.drivers import sqlite_front
+
+
+@pytest.fixture
+def url(tmp_path):
+    return f"sqlite:///{tmp_path}/a.db?durability=fast"
+
+
+@pytest.fixture
+def taken(monkeypatch):
+    """What goes to the worker, as a list that grows."""
+    calls = []
+    real = sqlite_front.Worker.take
+
+    def take(self, given):
+        given = list(given)
+        calls.extend(given)
+        real(self, given)
+
+    monkeypatch.setattr(sqlite_front.Worker, "take", take)
+    return calls
+
+
+def record(number, **more):
+    return Record(collection="events", id=str(number), scope=Scope(agent="a", session="s"), **more)
+
+
+async def test_small_work_needs_no_thread(url, taken):
+    """Single appends, the last of a session and a tally are done on the spot."""
+    async with open_store(url) as store:
+        await store.apply([Add([record(0)])])
+        taken.clear()
+        for number in range(1, 20):
+            await store.apply([Add([record(number)])])
+        assert len(await store.find(Query(collection="events", scope=Scope(session="s"), limit=50))) == 20
+        assert taken == []
+
+
+async def test_large_work_goes_to_the_thread(url, taken):
+    """A batch that would hold up the event loop is done in the worker."""
+    async with open_store(url) as store:
+        await store.apply([Add([record(number) for number in range(1000)])])
+        assert len(taken) == 1
+        assert (await store.tally(Query(collection="events"))).total == 1000
+
+
+async def test_a_lock_is_waited_for_in_the_thread(url, tmp_path, taken):
+    """While another process writes, an append waits, and the event loop goes on meanwhile."""
+    async with open_store(url) as store:
+        await store.apply([Add([record(0)])])
+        other = apsw.Connection(str(tmp_path / "a.db"))
+        other.execute("BEGIN IMMEDIATE")
+        taken.clear()
+        waiting = asyncio.create_task(store.apply([Add([record(1)])]))
+        turns = 0
+        while not taken:  # the loop is free, or this would never end
+            await asyncio.sleep(0)
+            turns += 1
+        assert not waiting.done()
+        other.execute("ROLLBACK")
+        other.close()
+        assert await waiting == [1]
+
+
+async def test_a_slow_disk_is_left_to_the_threads(url, taken, monkeypatch):
+    """After two slow commits in a row the event loop does no more of them for a while."""
+    real = sqlite_front.commit
+    monkeypatch.setattr(sqlite_front, "commit", lambda *given: (time.sleep(0.006), real(*given))[1])
+    async with open_store(url) as store:
+        await store.apply([Add([record(0)])])
+        taken.clear()
+        for number in range(1, 6):
+            assert await store.apply([Add([record(number)])]) == [1]
+        assert len(taken) >= 3
+
+
+async def test_the_log_is_written_back(url, tmp_path, monkeypatch):
+    """However much is appended on the spot, the write-ahead log stays bounded."""
+    monkeypatch.setattr(sqlite_front, "PAGES", 50)
+    async with open_store(url) as store:
+        for number in range(2000):
+            await store.apply([Add([record(number)])])
+        assert (tmp_path / "a.db-wal").stat().st_size < 2_000_000  # 2,000 appends write about 40 MB of pages
+        assert (await store.tally(Query(collection="events"))).total == 2000
+
+
+async def test_waiting_work_survives_close(url):
+    """What was handed in before close is kept, and its caller told so."""
+    store = open_store(url)
+    await store.apply([Add([record(0)])])
+    waiting = [asyncio.create_task(store.apply([Add([record(number)])])) for number in range(1, 30)]
+    await asyncio.sleep(0)
+    await store.close()
+    assert await asyncio.gather(*waiting) == [[1]] * 29
+    async with open_store(url) as again:
+        assert (await again.tally(Query(collection="events"))).total == 30
