@@ -133,10 +133,15 @@ def _add(waiting: dict[str, list[tuple[Sealed, list[int], int]]], counting: _Cou
         first: dict[tuple[str, str], tuple[Sealed, list[int], int]] = {}
         for entry in entries:
             first.setdefault(entry[0].key, entry)
-        rows: list[Sequence[Any]] = [table.row(sealed) for sealed, _, _ in first.values()]
+        new = list(first.values())
+        if (
+            table.dialect.lock_rows
+        ):  # writers that take their row locks in one order do not dead-lock each other
+            new.sort(key=lambda entry: entry[0].key)
+        rows: list[Sequence[Any]] = [table.row(sealed) for sealed, _, _ in new]
         went_in = yield from table.dialect.insert(table.name, table.columns, table.types, rows)
         marked = []
-        for (sealed, answer, number), is_new in zip(first.values(), went_in, strict=True):
+        for (sealed, answer, number), is_new in zip(new, went_in, strict=True):
             if is_new:
                 answer[number] += 1
                 if not later:

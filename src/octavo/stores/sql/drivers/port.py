@@ -2,7 +2,9 @@
 
 import asyncio
 import contextlib
+import itertools
 import random
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol, TypeVar
@@ -17,7 +19,7 @@ from octavo.stores.sql.statements import Contended, Do, Script, Statement
 T = TypeVar("T")
 Batch = list[Prepared]
 ApplyAll = Callable[[Sequence[Batch]], Script[list[list[int]]]]
-PATIENCE = 8  # how often a whole transaction is tried when others hold its locks
+PATIENCE_SECONDS = 30  # how long a whole transaction is tried when others hold its locks
 
 
 class Driver(Protocol):
@@ -94,13 +96,14 @@ class Awaiting:
 
     async def write(self, script: Callable[[], Script[T]]) -> T:
         """Write, and write again when the database gave way to another transaction."""
-        for attempt in range(PATIENCE):
+        until = time.monotonic() + PATIENCE_SECONDS
+        for attempt in itertools.count():
             try:
                 return await self._with_connection(lambda connection: self._transact(connection, script))
             except Contended as error:
-                if attempt == PATIENCE - 1:
+                if time.monotonic() > until:
                     raise StoreUnavailable(f"the database stayed busy: {error}") from error
-                await asyncio.sleep(random.uniform(0, 0.01 * 2**attempt))  # noqa: S311 - jitter, not a secret
+                await asyncio.sleep(random.uniform(0, min(0.01 * 2**attempt, 0.5)))  # noqa: S311 - jitter, not a secret
         raise AssertionError  # unreachable
 
     async def migrate(self, script: Callable[[], Script[T]]) -> T:
