@@ -171,10 +171,6 @@ class Query(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return msgspec.structs.replace(self, newest_first=False, limit=None, offset=0, after=None)
 
     @property
-    def paged(self) -> bool:
-        return self.limit is not None or self.offset != 0 or self.after is not None
-
-    @property
     def plain(self) -> bool:
         """Whether only the scope and the kind are asked about, so that counters can answer a tally."""
         return (

@@ -15,6 +15,12 @@ def url(tmp_path):
     return f"sqlite:///{tmp_path}/a.db?durability=fast"
 
 
+@pytest.fixture(autouse=True)
+def patience(monkeypatch):
+    """A busy machine must not look like a slow disk."""
+    monkeypatch.setattr(sqlite_front, "_SLOW_SECONDS", 60)
+
+
 @pytest.fixture
 def taken(monkeypatch):
     """What goes to the worker, as a list that grows."""
@@ -74,6 +80,7 @@ async def test_a_lock_is_waited_for_in_the_thread(url, tmp_path, taken):
 async def test_a_slow_disk_is_left_to_the_threads(url, taken, monkeypatch):
     """After two slow commits in a row the event loop does no more of them for a while."""
     real = sqlite_front.commit
+    monkeypatch.setattr(sqlite_front, "_SLOW_SECONDS", 0.005)
     monkeypatch.setattr(sqlite_front, "commit", lambda *given: (time.sleep(0.006), real(*given))[1])
     async with open_store(url) as store:
         await store.apply([Add([record(0)])])
