@@ -150,7 +150,6 @@ def test_many_ids_are_looked_up_not_searched():
 def test_unpaged_and_plain():
     """`unpaged` keeps every clause and no page; `plain` is what counters can answer."""
     asked = query(kinds=("a",), limit=1, offset=2, after=START, newest_first=True)
-    assert asked.paged
     assert asked.unpaged == query(kinds=("a",))
     assert asked.plain
     for clause in (
