@@ -34,6 +34,11 @@ class Dialect:
         """The placeholder of the number-th value, counted from 1."""
         raise NotImplementedError
 
+    def typed_hole(self, number: int, type_: str) -> str:
+        """A placeholder where the database cannot tell from its place what it will be given."""
+        del type_
+        return self.hole(number)
+
     def one_of(self, column: str, values: Sequence[str], first: int) -> tuple[str, list[Any]]:
         """A test that the column is one of many values, and what to bind from placeholder `first` on."""
         holes = ", ".join(self.hole(first + offset) for offset in range(len(values)))
@@ -171,6 +176,13 @@ class PostgreSQL(Dialect):
 
     def hole(self, number: int) -> str:
         return f"${number}"
+
+    def typed_hole(self, number: int, type_: str) -> str:
+        casts = {
+            "name": "::text",
+            "json": "::text::json",
+        }  # text first: what is bound is text, not a JSON value
+        return f"${number}{casts.get(type_, '')}"
 
     def one_of(self, column: str, values: Sequence[str], first: int) -> tuple[str, list[Any]]:
         # One array, because a statement takes 32,767 values at most.

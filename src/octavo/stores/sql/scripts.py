@@ -10,12 +10,16 @@ from msgspec import UNSET
 from octavo.codec import Kept, Prepared, Sealed, seal
 from octavo.model import Change, Query, Record, Scope, Tally
 from octavo.stores.sql.compile import PARTS, READ, count, count_from, open_parts, reads_forward, select
+from octavo.stores.sql.dialects import Dialect
 from octavo.stores.sql.schema import FIELDS, Table
 from octavo.stores.sql.statements import Ask, Do, DoEach, Script
 
 _body = msgspec.json.Decoder(dict[str, Any]).decode
 _marks = msgspec.json.Decoder(tuple[str, ...]).decode
 _MUTABLE = ("kind", "text", "search", "data", "metadata", "marks", "updated_at", "expires_at")
+_MUTABLE_AT = tuple(
+    at for at, (field, _) in enumerate(FIELDS) if field in _MUTABLE
+)  # where they stand in a row
 _SCOPE = tuple((part, "name") for part in PARTS)
 _GONE = (("rowno", "int"), ("kind", "name"), ("place", "name"), *_SCOPE)
 _SWEEP = 10_000  # rows a process adds before it counts them; a tally counts on the spot those that wait
@@ -26,7 +30,8 @@ _TAIL = 1000  # rows a tally may count on the spot before it is worth sweeping t
 class Tables:
     """Every table a store has used so far, and the one that counts."""
 
-    def __init__(self, counts: str, slot: int) -> None:
+    def __init__(self, dialect: Dialect, counts: str, slot: int) -> None:
+        self.dialect = dialect
         self.by_collection: dict[str, Table] = {}
         self.counts = counts
         self.slot = slot  # processes that count in rows of their own do not wait for each other
@@ -121,7 +126,7 @@ def apply_all(tables: Tables, batches: Sequence[list[Prepared]]) -> Script[list[
                 answer[number] = yield from _remove(table, op.query, counting)
     yield from _add(waiting, counting)
     if moves := counting.rows(tables.slot):
-        yield from next(iter(tables.by_collection.values())).dialect.upsert_counts(tables.counts, moves)
+        yield from tables.dialect.upsert_counts(tables.counts, moves)
     return counts
 
 
@@ -134,9 +139,8 @@ def _add(waiting: dict[str, list[tuple[Sealed, list[int], int]]], counting: _Cou
         for entry in entries:
             first.setdefault(entry[0].key, entry)
         new = list(first.values())
-        if (
-            table.dialect.lock_rows
-        ):  # writers that take their row locks in one order do not dead-lock each other
+        # Writers that take their row locks in one order do not dead-lock each other.
+        if table.dialect.lock_rows:
             new.sort(key=lambda entry: entry[0].key)
         rows: list[Sequence[Any]] = [table.row(sealed) for sealed, _, _ in new]
         went_in = yield from table.dialect.insert(table.name, table.columns, table.types, rows)
@@ -160,10 +164,9 @@ def _add(waiting: dict[str, list[tuple[Sealed, list[int], int]]], counting: _Cou
 def _mark(table: Table, marked: list[Sealed]) -> Script[None]:
     """Enter each mark of these records into the table that finds records by mark."""
     hole = table.dialect.hole
-    name = f"CAST({hole(1)} AS TEXT)" if table.dialect.name == "postgresql" else hole(1)
     sql = (
         f"INSERT INTO {table.marks} (place, mark, rowno, message_id) "
-        f"SELECT place, {name}, rowno, {table.column('id')} FROM {table.name} "
+        f"SELECT place, {table.dialect.typed_hole(1, 'name')}, rowno, {table.column('id')} FROM {table.name} "
         f"WHERE {table.column('id')} = {hole(2)} AND place = {hole(3)}"
     )
     yield DoEach(sql, [(mark, sealed.id, sealed.place) for sealed in marked for mark in sealed.marks])
@@ -183,9 +186,8 @@ def _change(table: Table, change: Change, counting: _Counting) -> Script[int]:
         if after is record:
             continue
         sealed = seal(after)
-        values = dict(zip((field for field, _ in FIELDS), table.row(sealed), strict=False))
-        extras = table.row(sealed)[len(FIELDS) :]
-        updates.append((*(values[field] for field in _MUTABLE), *extras, row[-1]))
+        values = table.row(sealed)
+        updates.append((*(values[at] for at in _MUTABLE_AT), *values[len(FIELDS) :], row[-1]))
         if sealed.kind != record.kind:
             counting.move(table, sealed.scope, sealed.place, record.kind, -1)
             counting.move(table, sealed.scope, sealed.place, sealed.kind, 1)
@@ -202,15 +204,10 @@ def _change(table: Table, change: Change, counting: _Counting) -> Script[int]:
 
 def _update(table: Table) -> str:
     hole = table.dialect.hole
-    json = {field for field, type_ in FIELDS if type_ == "json"}
-    sets = []
-    for number, field in enumerate(_MUTABLE, 1):
-        given = (
-            f"{hole(number)}::text::json"
-            if field in json and table.dialect.name == "postgresql"
-            else hole(number)
-        )
-        sets.append(f"{table.column(field)} = {given}")
+    sets = [
+        f"{table.column(FIELDS[at][0])} = {table.dialect.typed_hole(number, FIELDS[at][1])}"
+        for number, at in enumerate(_MUTABLE_AT, 1)
+    ]
     extras = [table.dialect.quote(extra.name) for extra in table.shape.extras]
     sets += [f"{name} = {hole(number)}" for number, name in enumerate(extras, len(sets) + 1)]
     return f"UPDATE {table.name} SET {', '.join(sets)} WHERE rowno = {hole(len(sets) + 1)}"
@@ -320,7 +317,7 @@ def sweep(tables: Tables, collection: str) -> Script[None]:
     counting = _Counting(tables)
     yield from counting.sweep(tables[collection])
     if moves := counting.rows(tables.slot):
-        yield from tables[collection].dialect.upsert_counts(tables.counts, moves)
+        yield from tables.dialect.upsert_counts(tables.counts, moves)
 
 
 def tally_and_lag(tables: Tables, query: Query) -> Script[tuple[Tally, bool]]:

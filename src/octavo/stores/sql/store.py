@@ -31,9 +31,10 @@ class SQLStore(BaseStore):
 
     async def _open(self) -> None:
         await self._driver.open()
-        # Only SQLite has a single writer by nature; elsewhere each process counts in one of sixteen rows.
-        slot = 0 if self._driver.dialect.name == "sqlite" else random.randrange(16)  # noqa: S311 - spreads load
-        tables = scripts.Tables(self._driver.dialect.quote(f"{self._prefix}octavo_counts"), slot)
+        dialect = self._driver.dialect
+        # Where appends count at once, each process counts in one of sixteen rows.
+        slot = 0 if dialect.counts_later else random.randrange(16)  # noqa: S311 - spreads load
+        tables = scripts.Tables(dialect, dialect.quote(f"{self._prefix}octavo_counts"), slot)
         self._tables, self._apply_all = tables, functools.partial(scripts.apply_all, tables)
 
     async def _close(self) -> None:
@@ -48,13 +49,15 @@ class SQLStore(BaseStore):
         if not tables.by_collection:  # only empty adds so far
             return [0] * len(ops)
         counts = await self._driver.commit(ops, self._apply_all)
-        if tables.due is not None and not self._driver.joins:
+        if tables.due is not None:
             self._sweep(tables, tables.due)
         return counts
 
     def _sweep(self, tables: scripts.Tables, collection: str) -> None:
         """Have waiting rows counted while others go on; should that fail, tallies go on counting them on the spot."""
         tables.due = None
+        if self._sweeps or self._driver.joins:  # one at a time, and never inside a caller's transaction
+            return
         task = asyncio.create_task(self._driver.write(lambda: scripts.sweep(tables, collection)))
         self._sweeps.add(task)
         task.add_done_callback(self._swept)
@@ -79,8 +82,8 @@ class SQLStore(BaseStore):
         tables = await self._having({query.collection})
         small = scripts.has_counters(tables, query)
         answer, lags = await self._driver.read(lambda: scripts.tally_and_lag(tables, query), small=small)
-        if lags and not self._driver.joins:
-            await self._driver.write(lambda: scripts.sweep(tables, query.collection))
+        if lags:
+            self._sweep(tables, query.collection)
         return answer
 
     async def tenants(self) -> list[str]:

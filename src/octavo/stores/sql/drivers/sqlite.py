@@ -40,16 +40,17 @@ class SQLiteDriver:
 
     async def open(self) -> None:
         self._writer = Worker(self._connect, "octavo-sqlite-writer")
+        if self.path == ":memory:":  # belongs to its connection, so that one does everything
+            self._readers = [self._writer]
         try:
             await self._writer.run(lambda _: None)  # a file that cannot be opened must fail here, not later
+            if not self._readers:
+                self._front = Front(await self._writer.run(lambda _: self._connect()), self._writer)
         except OctavoError:
             await self.close()
             raise
-        if self.path == ":memory:":  # belongs to its connection, so that one does everything
-            self._readers = [self._writer]
-            return
-        self._readers = [Worker(self._connect, "octavo-sqlite-reader") for _ in range(self._reader_count)]
-        self._front = Front(await self._writer.run(lambda _: self._connect()), self._writer)
+        if not self._readers:
+            self._readers = [Worker(self._connect, "octavo-sqlite-reader") for _ in range(self._reader_count)]
 
     async def commit(self, batch: Batch, apply_all: ApplyAll) -> list[int]:
         worker = self._worker()
