@@ -1,11 +1,16 @@
 """What a backend must be able to do: three verbs, and small separate promises for what only some can."""
 
-from collections.abc import AsyncIterator, Sequence
-from typing import Protocol, Self, runtime_checkable
+from array import array
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Protocol, Self, TypeAlias, runtime_checkable
 
 import msgspec
 
-from octavo.model import START, Op, Query, Record, Tally
+from octavo.lexis.matches import Matches
+from octavo.model import START, Op, Query, Record, Scope, Tally
+
+#: A direction in meaning: 32-bit floats of unit length, so that a dot product is a cosine.
+Vector: TypeAlias = "array[float]"
 
 
 @runtime_checkable
@@ -53,6 +58,134 @@ class ListsTenants(Protocol):
     """A store that can name every tenant it keeps records of, sorted, so that all of it can be moved or counted."""
 
     async def tenants(self) -> list[str]: ...
+
+
+class Lexicon(msgspec.Struct, frozen=True, kw_only=True):
+    """How a store's index of terms stands against its records: what waits to be indexed, and what is wrong."""
+
+    collection: str
+    records: int
+    waiting: int = 0
+    missing: tuple[str, ...] = ()  # ids of records whose index entry is not there, or is of another text
+    stray: int = 0  # index entries of records that are gone
+
+
+@runtime_checkable
+class Searches(Protocol):
+    """A store that finds records by their terms. Its index may lag behind the records; its answers never do."""
+
+    async def search(self, query: Query, terms: Sequence[str]) -> Matches:
+        """Answer as `octavo.lexis.matching.matching` would from all records kept."""
+        ...
+
+    async def reindex(self, collection: str, progress: Callable[[int, int], None] | None = None) -> int:
+        """Build the index of a collection anew, while searches go on; answer how many records are in it."""
+        ...
+
+    async def verify(self, collection: str, progress: Callable[[int, int], None] | None = None) -> Lexicon:
+        """Compare the index of a collection with its records, one by one."""
+        ...
+
+
+@runtime_checkable
+class Embedder(Protocol):
+    """Turns text into vectors. `name` names the space they live in: vectors of two names are never compared."""
+
+    @property
+    def name(self) -> str: ...
+
+    def reads(self, text: str) -> bool:
+        """Whether the model was made for text in this language; if not, its opinion on it is not asked for."""
+        ...
+
+    async def embed(self, texts: Sequence[str], *, asking: bool = False) -> list[Vector]:
+        """One vector of unit length for each text; `asking` says that they are questions, not things to find."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+class Entry(msgspec.Struct, frozen=True, kw_only=True):
+    """What a vector index keeps of one record; `digest` is of the text that was embedded."""
+
+    collection: str
+    id: str
+    scope: Scope
+    digest: str
+    vector: Vector
+
+    @property
+    def key(self) -> "EntryKey":
+        return EntryKey(self.collection, self.id, self.scope.place)
+
+
+class EntryKey(msgspec.Struct, frozen=True, order=True):
+    """The name of an entry: a record's key with its collection."""
+
+    collection: str
+    id: str
+    place: str
+
+
+class Near(msgspec.Struct, frozen=True):
+    """A neighbour: whose it is, which text it was made from, and its cosine with what was asked for."""
+
+    key: EntryKey
+    digest: str
+    score: float
+
+
+class Space(msgspec.Struct, frozen=True, kw_only=True):
+    """One embedding model's vectors in an index; a space that is not complete is still being filled."""
+
+    name: str
+    dimensions: int
+    complete: bool
+    entries: int
+
+
+@runtime_checkable
+class VectorIndex(Protocol):
+    """Vectors of records, derived from a store and rebuildable from it. Each embedding model has a space of its own.
+
+    An index opens on first use, and whoever opened it closes it. What it cannot reach is StoreUnavailable.
+    """
+
+    async def put(self, space: str, entries: Sequence[Entry]) -> None:
+        """Keep these, in place of entries of the same key; the first ones make the space."""
+        ...
+
+    async def drop(self, space: str, keys: Sequence[EntryKey]) -> None:
+        """Forget these; a key that is not kept, or a space that is not there, is nothing to do."""
+        ...
+
+    async def nearest(
+        self, space: str, vector: Vector, scope: Scope, collections: Sequence[str], limit: int
+    ) -> list[Near]:
+        """The entries inside the scope and the collections that are nearest, best first; filtered before ranked."""
+        ...
+
+    def walk(self, space: str, size: int = 1000) -> AsyncIterator[list[tuple[EntryKey, str]]]:
+        """Every key with its digest, in pages, ordered by key."""
+        ...
+
+    async def spaces(self) -> list[Space]:
+        """The spaces kept, ordered by name."""
+        ...
+
+    async def complete(self, space: str) -> None:
+        """Note that every record now has its vector here, so that the space may serve."""
+        ...
+
+    async def forget(self, space: str) -> None:
+        """Remove a whole space."""
+        ...
+
+    async def close(self) -> None: ...
+
+    async def __aenter__(self) -> Self: ...
+
+    async def __aexit__(self, *exc: object) -> None: ...
 
 
 async def walk(store: Store, query: Query, size: int = 1000) -> AsyncIterator[list[Record]]:

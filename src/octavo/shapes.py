@@ -115,6 +115,9 @@ _ALL = (
         uncounted=(("session",),),
         extras=(Extra("memory_layer", "name", _value("memory_layer")),),
     ),
+    # What is derived from the rest: an exact index's vectors (kind is their space), and what still has to be embedded.
+    Shape(collection="vectors", table="octavo_vectors", names={"kind": "space"}, axes=((), ("place",), ("user",), ("agent",))),
+    Shape(collection="pending", table="octavo_pending", uncounted=((),)),
 )  # fmt: skip
 
 #: Every collection Octavo keeps, by name: table and column names come from here and from nowhere else.

@@ -1,0 +1,44 @@
+"""What a search by terms answers, and which terms choose the records it looks at."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+import msgspec
+
+from octavo.model import Scope
+
+#: No search looks at more records than this; what a question's rarest terms find comes first.
+MOST = 2000
+
+
+class Match(msgspec.Struct, frozen=True, gc=False):
+    """A record that holds at least one of the terms asked for: how often it holds each, and how long it is."""
+
+    id: str
+    scope: Scope
+    created_at: datetime
+    seq: int
+    length: int  # its terms, all counted
+    counts: tuple[int, ...]  # one for each term asked for
+
+
+class Matches(msgspec.Struct, frozen=True):
+    """What was found, oldest first, and in how many records each term stands (counted up to MOST + 1)."""
+
+    found: list[Match] = []
+    held: tuple[int, ...] = ()
+
+
+def nominated(terms: Sequence[str], held: Sequence[int]) -> list[str]:
+    """The terms that choose the records to look at: from the rarest on, as many as find no more than MOST together.
+
+    `held` says in how many records each term stands. A term nobody holds is left out; the rarest one is always in.
+    """
+    chosen: list[str] = []
+    total = 0
+    for n, term in sorted((n, term) for n, term in zip(held, terms, strict=True) if n):
+        total += n
+        if chosen and total > MOST:
+            break
+        chosen.append(term)
+    return chosen

@@ -1,0 +1,42 @@
+"""What a search by terms finds before anything is ranked: the meaning every store's `search` is held to."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from octavo.lexis.matches import MOST, Match, Matches, nominated
+from octavo.lexis.terms import terms as terms_of
+from octavo.model import Query, Record
+from octavo.text import leaves
+
+
+def content(text: str, data: object) -> str:
+    """The text a record is found by: its own, or the values of its data when it has none."""
+    return text or "\n".join(leaves(data))
+
+
+def count_terms(text: str) -> tuple[Counter[str], int]:
+    """How often each term stands in a text, and how many there are in all."""
+    found = terms_of(text)
+    return Counter(found), len(found)
+
+
+def matching(query: Query, terms: Sequence[str], records: Iterable[Record]) -> Matches:
+    """Search the given records: those that match the query and hold any of the (distinct) terms.
+
+    When more than MOST do, only what the nominated terms find is looked at, and of that the newest MOST.
+    The paging of the query, and its `text`, are not looked at.
+    """
+    asked = msgspec.structs.replace(query.unpaged, text=None)
+    found: list[Match] = []
+    for record in asked.over(records):
+        counted, length = count_terms(content(record.text, record.data))
+        counts = tuple(counted[term] for term in terms)
+        if any(counts):
+            found.append(Match(record.id, record.scope, record.created_at, record.seq, length, counts))
+    held = tuple(min(sum(1 for match in found if match.counts[at]), MOST + 1) for at in range(len(terms)))
+    if len(found) > MOST:
+        places = [terms.index(term) for term in nominated(terms, held)]
+        found = [match for match in found if any(match.counts[at] for at in places)][-MOST:]
+    return Matches(found, held)

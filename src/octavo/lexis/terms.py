@@ -1,0 +1,103 @@
+"""One tokenizer for every backend: text in, terms out, in the order they stand.
+
+Latin words are stemmed; scripts written without spaces become single characters and pairs; numbers, dates, code
+identifiers and emoji become terms of their own. A term holds letters, digits and symbols, never white space or ASCII
+punctuation, so that any engine can take it as one token.
+"""
+
+import re
+import unicodedata
+from functools import lru_cache
+
+from octavo.lexis.dates import days
+from octavo.lexis.english import stem
+
+MOST_CHARACTERS = 200_000  # of one text; a longer one is found by what stands at its beginning
+
+# Scripts without spaces between words: kana, Han, Hangul, Thai, Lao, Burmese, Khmer.
+_UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff"
+# Signs that stand on letters and belong to their word: Latin accents left over, and those of the Indic scripts.
+_SIGNS = "\u0300-\u036f\u0900-\u0dff"
+_EMOJI = "\u2600-\u27bf\u2b00-\u2bff\U0001f1e6-\U0001f1ff\U0001f300-\U0001f3fa\U0001f400-\U0001faff"  # skin tones are no matter
+_LETTER = rf"(?:[^\W_{_UNSPACED}]|[{_SIGNS}])"
+_CHUNK = re.compile(
+    rf"[{_UNSPACED}]+"
+    rf"|{_LETTER}+(?:(?:['’_.\-]|(?<=\d)[,:/](?=\d)){_LETTER}+)*(?:\+\+|#)?"
+    rf"|[{_EMOJI}]"
+)
+_PLAIN = re.compile(r"[a-z0-9]+(?:'[a-z]+)?")  # all there is in most English text
+_IS_UNSPACED = re.compile(rf"[{_UNSPACED}]")
+_PARTS = re.compile(r"[^\W\d_]+|\d+")
+_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_SPECIAL = {"c++": "cplusplus", "c#": "csharp", "f#": "fsharp"}
+_MAY_HOLD_DATE = re.compile(r"\d{4}")
+
+
+def terms(text: str) -> list[str]:
+    """Every term of a text, repeated as often as it stands there."""
+    if len(text) > MOST_CHARACTERS:
+        text = text[:MOST_CHARACTERS]
+    if not text.isascii():
+        text = unicodedata.normalize("NFKC", text)
+    found: list[str] = []
+    for chunk in _CHUNK.findall(text):
+        if _IS_UNSPACED.match(chunk):
+            found += chunk
+            if len(chunk) > 1:
+                found += [chunk[at : at + 2] for at in range(len(chunk) - 1)]
+        else:
+            found += _expand(chunk)
+    if _MAY_HOLD_DATE.search(text):
+        found += [f"{y}{m:02}{d:02}" for y, m, d in days(text) if y and m and d]
+    return found
+
+
+@lru_cache(maxsize=65536)
+def _expand(chunk: str) -> tuple[str, ...]:
+    """The terms of one chunk of letters, digits and what joins them."""
+    folded = chunk.casefold()
+    if folded in _SPECIAL:
+        return (_SPECIAL[folded],)
+    chunk = chunk.rstrip("+#")
+    word = folded.rstrip("+#").replace("’", "'")
+    if _PLAIN.fullmatch(word) and chunk[1:].islower():
+        return (_word(word),)
+    if word[0].isdigit() and not any(c.isalpha() for c in word):
+        return _number(word)
+    parts = [part for piece in re.split(r"[_.\-]", chunk) for part in _CAMEL.split(piece) if part]
+    if len(parts) == 1:
+        return (_word(word),)
+    found = [_word(part.casefold()) for part in parts]
+    joined = _letters(word)
+    # A name in code, or a word some write as one: e-mail is also email, getUserName also getusername.
+    if "." not in word and joined not in found:
+        found.append(stem(joined) if joined.isascii() else joined)
+    return tuple(term for term in found if term)
+
+
+def _number(word: str) -> tuple[str, ...]:
+    """1,000 is 1000; 3.14 is one number and not 314; 2023-05-07 is also its parts."""
+    if re.fullmatch(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?", word):
+        word = word.replace(",", "")
+    if "." in word and word.count(".") == 1 and not re.search(r"[^\d.]", word):
+        return (word.replace(".", "d"),)
+    return tuple(part.lstrip("0") or "0" for part in _PARTS.findall(word))
+
+
+def _word(word: str) -> str:
+    word = word.replace("’", "'")
+    word = word.removesuffix("'s")
+    word = _letters(word)
+    return stem(word) if word.isascii() and word.isalpha() else word
+
+
+def _letters(word: str) -> str:
+    """Without accents on Latin letters, and without what joins the parts of a name."""
+    if not word.isascii():
+        plain = "".join(c for c in unicodedata.normalize("NFD", word) if not "\u0300" <= c <= "\u036f")
+        word = unicodedata.normalize("NFC", plain)
+    return re.sub(r"[\x00-\x7f]", _keep_alnum, word)
+
+
+def _keep_alnum(match: "re.Match[str]") -> str:
+    return match[0] if match[0].isalnum() else ""
