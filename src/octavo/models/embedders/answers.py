@@ -1,0 +1,141 @@
+"""What a model is given and what it answers, checked: strings in, vectors of unit length out."""
+
+import importlib
+import importlib.util
+import math
+from array import array
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from octavo.errors import ConfigError, ModelError, OctavoError
+from octavo.ports import Vector
+
+_MAX_NAME_BYTES = 200  # a space is kept under its name, where names have at most 255 bytes
+
+
+class RefusedText(ModelError):  # noqa: N818 - names say what is wrong, not that it is an error
+    """The model failed on a text of these; the others may be fine without it. Texts are numbered from 1."""
+
+    def __init__(self, number: int | None, reason: str) -> None:
+        super().__init__(number, reason)
+        self.number = number  # None when the model did not say which
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return self.reason if self.number is None else f"text {self.number}: {self.reason}"
+
+
+def asked(texts: Sequence[str]) -> list[str]:
+    """The texts as any model can take them."""
+    if isinstance(texts, str):  # a string is a sequence too: every letter would be embedded by itself
+        raise TypeError("embed takes a list of texts, not one string")
+    return [_sound(text) for text in texts]
+
+
+def _sound(text: str) -> str:
+    if not isinstance(text, str):
+        raise TypeError(f"embed takes a list of texts; got {type(text).__name__} in it")
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # half a surrogate pair, which no tokenizer and no JSON takes
+        return text.encode("utf-8", "replace").decode()
+    return text
+
+
+def vectors(rows: Any, count: int, dimensions: int | None = None) -> list[Vector]:
+    """A model's answer to `count` texts as vectors of unit length and equal dimensions, or ModelError."""
+    rows = rows.tolist() if hasattr(rows, "tolist") else rows
+    if not isinstance(rows, Sequence) or isinstance(rows, str):
+        rows = list(rows) if hasattr(rows, "__iter__") and not isinstance(rows, str) else None
+    if rows is None or len(rows) != count:
+        got = "no list" if rows is None else str(len(rows))
+        raise ModelError(f"the model was given {count} texts and answered {got} vectors")
+    found = [unit(row, number) for number, row in enumerate(rows, 1)]
+    for number, vector in enumerate(found, 1):
+        expected = len(found[0]) if dimensions is None else dimensions
+        if len(vector) != expected:
+            raise ModelError(
+                f"text {number}: the model answered {len(vector)} dimensions instead of {expected}"
+            )
+    return found
+
+
+def unit(row: Any, number: int) -> Vector:
+    """One answer as a vector of unit length; `number` says which text it is for when it cannot be one."""
+    try:
+        values = [float(value) for value in row]
+    except (TypeError, ValueError) as error:
+        raise ModelError(
+            f"text {number}: the model answered {type(row).__name__}, not a list of numbers"
+        ) from error
+    length = math.hypot(*values)
+    if not math.isfinite(length):
+        raise RefusedText(number, "the model answered a vector with NaN or infinity in it")
+    if length == 0:
+        raise RefusedText(number, "the model answered a vector of nothing but zeros")
+    return array("f", [value / length for value in values])
+
+
+def unit_rows(rows: Any) -> list[Vector]:
+    """Each row of a numpy array as a vector of unit length; the same as `vectors`, for those who have numpy."""
+    np = importlib.import_module("numpy")
+    rows = np.asarray(rows, dtype=np.float32)
+    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+    for number, length in enumerate(lengths[:, 0].tolist(), 1):
+        if length == 0 or not math.isfinite(length):
+            unit(rows[number - 1].tolist(), number)  # says what is wrong with it
+    return [array("f", row.tobytes()) for row in rows / lengths]
+
+
+@contextmanager
+def foreign(what: str) -> Iterator[None]:
+    """Whatever goes wrong inside somebody else's code is a ModelError that names `what`, with its cause."""
+    try:
+        yield
+    except OctavoError:
+        raise
+    except (
+        Exception
+    ) as error:  # tokenizers and onnxruntime raise bare Exception, a caller's function anything
+        raise ModelError(f"{what}: {type(error).__name__}: {error}") from error
+
+
+def needed(package: str, extra: str) -> Any:
+    """An optional package, imported; where it is missing, the cure."""
+    try:
+        return importlib.import_module(package)
+    except ImportError as error:
+        raise _missing(package, extra) from error
+
+
+def expect(package: str, extra: str) -> None:
+    """Fail at once when an optional package is not installed, without paying for its import."""
+    try:
+        found = importlib.util.find_spec(package)
+    except ValueError:  # somebody put None in sys.modules, which makes the import fail
+        found = None
+    if found is None:
+        raise _missing(package, extra)
+
+
+def _missing(package: str, extra: str) -> ConfigError:
+    return ConfigError(f"this embedder needs the package {package}: pip install 'octavo[{extra}]'")
+
+
+def space(name: str) -> str:
+    """The name of an embedder's space, once it is known to be one."""
+    if not isinstance(name, str) or not name.strip():
+        raise ConfigError("an embedder needs a name: vectors of two names are never compared")
+    if len(name.encode("utf-8", "replace")) > _MAX_NAME_BYTES or not name.isprintable():
+        raise ConfigError(
+            f"an embedder's name has at most {_MAX_NAME_BYTES} bytes, all printable; got {name[:60]!r}…"
+        )
+    return name
+
+
+def positive(**options: float | None) -> None:
+    """Refuse options below what makes sense, by name."""
+    for name, number in options.items():
+        if number is not None and not number > 0:
+            raise ConfigError(f"{name} must be more than 0; got {number!r}")

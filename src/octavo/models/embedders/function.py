@@ -1,0 +1,61 @@
+"""A caller's own function as an embedder."""
+
+import asyncio
+import inspect
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from octavo.models.embedders.answers import asked, foreign, space, vectors
+from octavo.models.embedders.languages import EVERYTHING, Languages
+from octavo.ports import Vector
+
+
+class FunctionEmbedder:
+    """Asks a function for a vector of each text: an async one here, any other one in a thread.
+
+    The function takes a list of strings and answers as many vectors: lists, tuples, arrays, or one numpy array of rows.
+    """
+
+    def __init__(
+        self,
+        function: Callable[[list[str]], Any],
+        name: str,
+        languages: str | Iterable[str] | None = None,
+    ) -> None:
+        self._function = function
+        self._name = space(name)
+        self._languages = EVERYTHING if languages is None else Languages.of(languages)
+        self._async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
+            getattr(function, "__call__", None)  # noqa: B004 - an object may have an async __call__
+        )
+        self._dimensions: int | None = None
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    def __repr__(self) -> str:
+        return f"FunctionEmbedder({self._name!r})"
+
+    def reads(self, text: str) -> bool:
+        """Everything, unless languages were given."""
+        return self._languages.reads(text)
+
+    async def embed(self, texts: Sequence[str], *, asking: bool = False) -> list[Vector]:  # noqa: ARG002
+        """One vector of unit length for each text."""
+        given = asked(texts)
+        if not given:
+            return []
+        with foreign(f"the embedding function {self._name!r} failed"):
+            answered = (
+                await self._function(given) if self._async else await asyncio.to_thread(self._function, given)
+            )
+            if inspect.isawaitable(answered):  # a lambda around an async function
+                answered = await answered
+            # A thousand vectors take a tenth of a second to check: too long for the event loop.
+            found = await asyncio.to_thread(vectors, answered, len(given), self._dimensions)
+        self._dimensions = len(found[0])
+        return found
+
+    async def close(self) -> None:
+        """Nothing to do: the function is the caller's."""

@@ -1,0 +1,129 @@
+"""Whether a model can read a text, judged by the script it is written in: cheap, and enough to keep English
+models from voting on Chinese."""
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any, Self
+
+import msgspec
+
+from octavo.errors import ConfigError
+
+# A word of each script. Han, kana and Thai put no spaces between words, so a few letters count as one.
+_SCRIPTS = {
+    "latin": r"A-Za-z\u00aa\u00ba\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u024f\u1e00-\u1eff\uff21-\uff3a\uff41-\uff5a",
+    "han": r"\u3005\u3007\u3105-\u312f\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U000323af",
+    "kana": r"\u3041-\u3096\u309d-\u309f\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff\uff66-\uff9d",
+    "hangul": r"\u1100-\u11ff\u3131-\u318e\uac00-\ud7a3",
+    "cyrillic": r"\u0400-\u052f",
+    "greek": r"\u0370-\u03ff\u1f00-\u1fff",
+    "arabic": r"\u0620-\u064a\u066e-\u06ff\u0750-\u077f\ufb50-\ufdff\ufe70-\ufefc",
+    "hebrew": r"\u05d0-\u05ea",
+    "devanagari": r"\u0904-\u0939\u0950\u0958-\u0961",
+    "bengali": r"\u0985-\u09b9\u09dc-\u09e1",
+    "tamil": r"\u0b85-\u0bb9",
+    "telugu": r"\u0c05-\u0c39",
+    "thai": r"\u0e01-\u0e30\u0e40-\u0e46",
+    "georgian": r"\u10a0-\u10ff",
+    "armenian": r"\u0531-\u0587",
+}
+_LETTERS_IN_A_WORD = {"han": "{1,2}", "kana": "{1,3}", "thai": "{1,4}"}
+_WORD = re.compile(
+    "|".join(
+        f"(?P<{script}>[{letters}]{_LETTERS_IN_A_WORD.get(script, '+')})"
+        for script, letters in _SCRIPTS.items()
+    )
+    + r"|(?P<other>[^\W\d_])"
+)
+_HAN = re.compile(f"[{_SCRIPTS['han']}]")
+
+_WRITTEN_IN = {
+    "zh": ("han",), "yue": ("han",), "ja": ("han", "kana"), "ko": ("hangul",),
+    "ru": ("cyrillic",), "uk": ("cyrillic",), "be": ("cyrillic",), "bg": ("cyrillic",), "mk": ("cyrillic",),
+    "kk": ("cyrillic",), "mn": ("cyrillic",), "sr": ("cyrillic", "latin"), "el": ("greek",),
+    "ar": ("arabic",), "fa": ("arabic",), "ur": ("arabic",), "he": ("hebrew",), "yi": ("hebrew",),
+    "hi": ("devanagari",), "mr": ("devanagari",), "ne": ("devanagari",), "bn": ("bengali",), "ta": ("tamil",),
+    "te": ("telugu",), "th": ("thai",), "ka": ("georgian",), "hy": ("armenian",),
+}  # fmt: skip
+
+_SAMPLE = 2000  # letters looked at: models read no more of a text than its beginning either
+_FOREIGN = 0.3  # a name or a quotation in another script is fine; a third of the words is another language
+
+# What tells a model of a script from one that merely has its letters: the vocabulary of an English BERT has 244 Han
+# characters (42 % of the characters of everyday Chinese), all of Cyrillic, Greek and kana, but next to no word of
+# them (Cyrillic 8, Greek 4 of two letters or more). A model of Chinese has thousands of characters (Qwen: 8,516),
+# and hundreds of words of every script it was taught.
+_HAN_KNOWN = 2000
+_WORDS_KNOWN = 200
+
+
+class Languages(msgspec.Struct, frozen=True):
+    """The scripts a model was made for; None means all."""
+
+    scripts: frozenset[str] | None = None
+
+    @classmethod
+    def of(cls, codes: str | Iterable[str]) -> Self:
+        """From ISO 639 codes, such as "en,zh" or ["en", "zh-CN"]; "any" is every language."""
+        listed = codes.split(",") if isinstance(codes, str) else list(codes)
+        scripts: set[str] = set()
+        for code in (code.strip().lower() for code in listed):
+            if code == "any":
+                return cls()
+            if not re.fullmatch(r"[a-z]{2,3}([-_].*)?", code):
+                raise ConfigError(
+                    f"languages: {code!r} is not an ISO 639 code such as 'en' or 'zh'; 'any' means all"
+                )
+            scripts.update(_WRITTEN_IN.get(re.split("[-_]", code)[0], ("latin",)))
+        return cls(frozenset(scripts))
+
+    @classmethod
+    def of_vocabulary(cls, tokenizer_json: bytes) -> Self:
+        """From what a tokenizer.json knows words of."""
+        return cls(frozenset(_taught(_entries(tokenizer_json))))
+
+    def reads(self, text: str) -> bool:
+        """Whether at least most words of the text are in these scripts; what has no letters is read by all."""
+        if self.scripts is None or (text.isascii() and "latin" in self.scripts):
+            return True
+        words = Counter(match.lastgroup for match in _WORD.finditer(text, 0, _SAMPLE))
+        strange = sum(count for script, count in words.items() if script not in self.scripts)
+        return strange < _FOREIGN * words.total() or not strange
+
+
+EVERYTHING = Languages()
+
+
+def _taught(entries: Iterable[str]) -> set[str]:
+    """The scripts a vocabulary has more than the letters of."""
+    characters: set[str] = set()
+    words: Counter[str | None] = Counter()
+    for entry in entries:
+        characters.update(_HAN.findall(entry))
+        words.update({match.lastgroup for match in _WORD.finditer(entry) if len(match[0]) > 1})
+    taught = {script for script, count in words.items() if script and count >= _WORDS_KNOWN}
+    taught -= {"han", "other"}
+    return taught | {"han"} if len(characters) >= _HAN_KNOWN else taught
+
+
+def _entries(tokenizer_json: bytes) -> list[str]:
+    """A tokenizer's vocabulary as text, whichever kind of model it has."""
+    described = msgspec.json.decode(tokenizer_json)
+    vocabulary: Any = described.get("model", {}).get("vocab", {})
+    # WordPiece and BPE map entries to numbers; Unigram lists pairs of an entry and its score.
+    listed = list(vocabulary) if isinstance(vocabulary, dict) else [pair[0] for pair in vocabulary]
+    if b'"ByteLevel"' not in tokenizer_json:
+        return listed
+    # Byte-level BPE spells each byte as a printable character: read as they are, its Chinese looks like Latin.
+    spelled = _byte_spelling()
+    return [
+        bytes(spelled[letter] for letter in entry if letter in spelled).decode("utf-8", "ignore")
+        for entry in listed
+    ]
+
+
+def _byte_spelling() -> dict[str, int]:
+    plain = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    rest = [byte for byte in range(256) if byte not in plain]
+    return {chr(byte): byte for byte in plain} | {chr(256 + at): byte for at, byte in enumerate(rest)}
