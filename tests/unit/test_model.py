@@ -297,8 +297,8 @@ def test_public_names():
     tree = ast.parse(Path(octavo.__file__).read_text())
     imported = {
         name.asname or name.name
-        for node in tree.body
-        if isinstance(node, ast.ImportFrom)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("octavo")
         for name in node.names
     }
     assert {*octavo.__all__} - {"__version__"} == {name for name in imported if not name.startswith("_")}

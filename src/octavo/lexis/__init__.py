@@ -2,3 +2,6 @@
 
 Nothing is imported here: the patterns of `terms` and `dates` take time to build, and only a search needs them.
 """
+
+#: Characters of a term; of a longer run of letters the first ones are kept, so that every engine takes it whole.
+LONGEST_TERM = 64

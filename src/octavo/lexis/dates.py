@@ -18,7 +18,7 @@ _CHINESE = re.compile(
     r"(?:(\d{4})\s*年)\s*(?:(\d{1,2})\s*月)?\s*(?:(\d{1,2})\s*[日号])?|(\d{1,2})\s*月\s*(?:(\d{1,2})\s*[日号])?"
 )
 _ENGLISH = re.compile(
-    rf"(?:\b(\d{{1,2}})(?:st|nd|rd|th)?\s+(?:of\s+)?)?\b({_NAMES})\b\.?"
+    rf"(?:(?<![\d:.,])(\d{{1,2}})(?:st|nd|rd|th)?\s+(?:of\s+)?)?\b({_NAMES})\b\.?"
     r"(?:\s+(\d{1,2})(?:st|nd|rd|th)?\b(?![\d:]))?(?:,?\s+(?:of\s+)?(\d{4})\b)?",
     re.IGNORECASE,
 )
@@ -40,8 +40,8 @@ class Day(NamedTuple):
 
 def days(text: str) -> list[Day]:
     """The days, months and years a text names, in the order written, without what no calendar has."""
-    found: list[tuple[int, Day]] = []
-    taken: list[tuple[int, int]] = []
+    found: dict[int, Day] = {}
+    taken = bytearray(len(text))  # which characters a day was read from already
     for match in _DIGITS.finditer(text):
         _keep(found, taken, match, Day(int(match[1]), int(match[3]), int(match[4]) if match[4] else None))
     if "月" in text or "年" in text:
@@ -50,24 +50,31 @@ def days(text: str) -> list[Day]:
             _keep(found, taken, match, Day(*(int(part) if part else None for part in (year, month, day))))
     for match in _ENGLISH.finditer(text):
         name, day, year = match[2].lower(), match[1] or match[3], match[4]
-        sure = match[2][0].isupper() and _LEADS_TO_MONTH.search(text[: match.start(2)])
+        # No further back than this: of a text that is nothing but months, all would be read for each of them.
+        back, at = max(0, match.start(2) - 16), match.start(2)
+        sure = match[2][0].isupper() and _LEADS_TO_MONTH.search(text, back, at)
         if not (day or year or sure) and name in _DOUBTFUL:
             continue
         _keep(found, taken, match, Day(int(year) if year else None, _MONTHS[name], int(day) if day else None))
     for match in _YEAR.finditer(text):
         _keep(found, taken, match, Day(int(match[1])))
-    return [day for _, day in sorted(found)]
+    return [found[at] for at in sorted(found)]
 
 
-def _keep(
-    found: list[tuple[int, Day]], taken: list[tuple[int, int]], match: "re.Match[str]", day: Day
-) -> None:
+def _keep(found: dict[int, Day], taken: bytearray, match: "re.Match[str]", day: Day) -> None:
     start, end = match.span()
-    if any(start < there[1] and there[0] < end for there in taken):
+    if any(taken[start:end]) or not _on_calendar(day):
         return
+    taken[start:end] = b"\1" * (end - start)
+    found[start] = day
+
+
+def _on_calendar(day: Day) -> bool:
+    if day.day is not None and day.month is None:
+        return False
+    year = 2000 if day.year is None else day.year  # a leap year: 29 February is a day
     try:
-        date(day.year or 2000, day.month or 1, day.day or 1)
+        date(year, 1 if day.month is None else day.month, 1 if day.day is None else day.day)
     except ValueError:
-        return
-    taken.append((start, end))
-    found.append((start, day))
+        return False
+    return True

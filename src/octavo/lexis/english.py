@@ -18,7 +18,7 @@ _CARRIERS = (
 STOP_WORDS = frozenset(_CARRIERS.split())
 
 _FAMILIES = (
-    "go went gone|buy bought|bring brought|think thought|teach taught|catch caught|see saw seen|take took taken|"
+    "go goes went gone|buy bought|bring brought|think thought|teach taught|catch caught|see saw seen|take took taken|"
     "give gave given|come came|become became|get got gotten|make made|find found|tell told|say said|feel felt|"
     "leave left|meet met|keep kept|sleep slept|win won|lose lost|begin began begun|write wrote written|"
     "speak spoke spoken|drive drove driven|ride rode ridden|eat ate eaten|drink drank drunk|sing sang sung|"

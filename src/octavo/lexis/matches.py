@@ -5,6 +5,7 @@ from datetime import datetime
 
 import msgspec
 
+from octavo.lexis import LONGEST_TERM
 from octavo.model import Scope
 
 #: No search looks at more records than this; what a question's rarest terms find comes first.
@@ -28,15 +29,38 @@ class Matches(msgspec.Struct, frozen=True):
     found: list[Match] = []
     held: tuple[int, ...] = ()
 
+    def spread(self, distinct: Sequence[str], terms: Sequence[str]) -> "Matches":
+        """This answer about distinct terms as one about all terms given: repeated ones, and ones nothing can hold."""
+        places = {term: at for at, term in enumerate(distinct)}
+        at = [places.get(term, -1) for term in terms]
+
+        def spread(counts: tuple[int, ...]) -> tuple[int, ...]:
+            return tuple(0 if place < 0 else counts[place] for place in at)
+
+        return Matches(
+            [msgspec.structs.replace(match, counts=spread(match.counts)) for match in self.found],
+            spread(self.held),
+        )
+
+
+def holdable(term: str) -> bool:
+    """Whether any text could hold this term: it is not empty or too long, and no engine could stumble over it."""
+    if term.isascii():
+        return term.isalnum() and len(term) <= LONGEST_TERM
+    return len(term) <= LONGEST_TERM and all(
+        c.isalnum() if c.isascii() else not (c.isspace() or "\ud800" <= c <= "\udfff") for c in term
+    )
+
 
 def nominated(terms: Sequence[str], held: Sequence[int]) -> list[str]:
     """The terms that choose the records to look at: from the rarest on, as many as find no more than MOST together.
 
-    `held` says in how many records each term stands. A term nobody holds is left out; the rarest one is always in.
+    `held` says in how many records each term stands. A term nobody holds is left out; the rarest one is always in; one
+    that is given twice counts once.
     """
     chosen: list[str] = []
     total = 0
-    for n, term in sorted((n, term) for n, term in zip(held, terms, strict=True) if n):
+    for n, term in sorted({(n, term) for n, term in zip(held, terms, strict=True) if n}):
         total += n
         if chosen and total > MOST:
             break

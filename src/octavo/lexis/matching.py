@@ -1,5 +1,6 @@
 """What a search by terms finds before anything is ranked: the meaning every store's `search` is held to."""
 
+import hashlib
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
@@ -16,6 +17,11 @@ def content(text: str, data: object) -> str:
     return text or "\n".join(leaves(data))
 
 
+def digest(text: str) -> str:
+    """A short name of this very text: a vector made of another one is out of date."""
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+
+
 def count_terms(text: str) -> tuple[Counter[str], int]:
     """How often each term stands in a text, and how many there are in all."""
     found = terms_of(text)
@@ -23,10 +29,11 @@ def count_terms(text: str) -> tuple[Counter[str], int]:
 
 
 def matching(query: Query, terms: Sequence[str], records: Iterable[Record]) -> Matches:
-    """Search the given records: those that match the query and hold any of the (distinct) terms.
+    """Search the given records: those that match the query and hold any of the terms.
 
     When more than MOST do, only what the nominated terms find is looked at, and of that the newest MOST.
-    The paging of the query, and its `text`, are not looked at.
+    The paging of the query, and its `text`, are not looked at. A term given twice is counted twice in the answer and
+    changes nothing else; one that no text can hold (white space, punctuation, too long) is held by no record.
     """
     asked = msgspec.structs.replace(query.unpaged, text=None)
     found: list[Match] = []

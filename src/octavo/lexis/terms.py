@@ -8,10 +8,13 @@ punctuation, so that any engine can take it as one token.
 import re
 import unicodedata
 from functools import lru_cache
+from operator import add
 
+from octavo.lexis import LONGEST_TERM
 from octavo.lexis.dates import days
 from octavo.lexis.english import stem
 
+_SHORT = 24  # longer words, and those of scripts without spaces, seldom repeat and would only fill memory
 MOST_CHARACTERS = 200_000  # of one text; a longer one is found by what stands at its beginning
 
 # Scripts without spaces between words: kana, Han, Hangul, Thai, Lao, Burmese, Khmer.
@@ -30,6 +33,7 @@ _IS_UNSPACED = re.compile(rf"[{_UNSPACED}]")
 _PARTS = re.compile(r"[^\W\d_]+|\d+")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _SPECIAL = {"c++": "cplusplus", "c#": "csharp", "f#": "fsharp"}
+_JOINTS = re.compile(r"[\x00-\x2f:-@\[-`{-\x7f]+")  # all of ASCII but letters and digits
 _MAY_HOLD_DATE = re.compile(r"\d{4}")
 
 
@@ -38,22 +42,40 @@ def terms(text: str) -> list[str]:
     if len(text) > MOST_CHARACTERS:
         text = text[:MOST_CHARACTERS]
     if not text.isascii():
-        text = unicodedata.normalize("NFKC", text)
+        text = unicodedata.normalize("NFKC", text)[:MOST_CHARACTERS]  # some single signs become whole phrases
     found: list[str] = []
-    for chunk in _CHUNK.findall(text):
-        if _IS_UNSPACED.match(chunk):
-            found += chunk
-            if len(chunk) > 1:
-                found += [chunk[at : at + 2] for at in range(len(chunk) - 1)]
-        else:
-            found += _expand(chunk)
+    for word in text.split():  # no term holds white space, and words repeat
+        found += _remembered(word) if len(word) <= _SHORT and word < "\u0e00" else _in_chunks(word)
     if _MAY_HOLD_DATE.search(text):
         found += [f"{y}{m:02}{d:02}" for y, m, d in days(text) if y and m and d]
     return found
 
 
+def _in_chunks(word: str) -> list[str]:
+    """The terms of what stands between white space."""
+    found: list[str] = []
+    for chunk in _CHUNK.findall(word):
+        if _IS_UNSPACED.match(chunk):
+            found += chunk
+            found += map(add, chunk, chunk[1:])
+        else:
+            found += _expand(chunk) if len(chunk) <= _SHORT else _expanded(chunk)
+    return found
+
+
 @lru_cache(maxsize=65536)
-def _expand(chunk: str) -> tuple[str, ...]:
+def _remembered(word: str) -> tuple[str, ...]:
+    return tuple(_in_chunks(word))
+
+
+def _expanded(chunk: str) -> tuple[str, ...]:
+    return tuple([term[:LONGEST_TERM] for term in _whole(chunk) if term])
+
+
+_expand = lru_cache(maxsize=65536)(_expanded)
+
+
+def _whole(chunk: str) -> tuple[str, ...]:
     """The terms of one chunk of letters, digits and what joins them."""
     folded = chunk.casefold()
     if folded in _SPECIAL:
@@ -72,7 +94,7 @@ def _expand(chunk: str) -> tuple[str, ...]:
     # A name in code, or a word some write as one: e-mail is also email, getUserName also getusername.
     if "." not in word and joined not in found:
         found.append(stem(joined) if joined.isascii() else joined)
-    return tuple(term for term in found if term)
+    return tuple(found)
 
 
 def _number(word: str) -> tuple[str, ...]:
@@ -96,8 +118,4 @@ def _letters(word: str) -> str:
     if not word.isascii():
         plain = "".join(c for c in unicodedata.normalize("NFD", word) if not "\u0300" <= c <= "\u036f")
         word = unicodedata.normalize("NFC", plain)
-    return re.sub(r"[\x00-\x7f]", _keep_alnum, word)
-
-
-def _keep_alnum(match: "re.Match[str]") -> str:
-    return match[0] if match[0].isalnum() else ""
+    return _JOINTS.sub("", word)

@@ -1,12 +1,19 @@
 """What every store does before its own work: check at the edge, open once, refuse after close."""
 
 import asyncio
-from collections.abc import Sequence
-from typing import Self
+from collections.abc import Callable, Sequence
+from typing import Self, TypeAlias
+
+import msgspec
 
 from octavo.codec import Prepared, answerable, asked, prepare
-from octavo.errors import StoreClosed
+from octavo.errors import InvalidQuery, StoreClosed
+from octavo.lexis.matches import Matches, holdable
 from octavo.model import Op, Query, Record, Tally
+from octavo.ports import Lexicon
+
+#: Told how many records are done and how many there are in all.
+Progress: TypeAlias = Callable[[int, int], None]
 
 
 class BaseStore:
@@ -77,3 +84,56 @@ class BaseStore:
 
     async def _tally(self, query: Query) -> Tally:
         raise NotImplementedError
+
+
+class SearchingStore(BaseStore):
+    """A store that is also `octavo.ports.Searches`; a backend fills in `_search`, `_reindex` and `_verify` too.
+
+    The edge is here, once: a backend is asked for distinct terms that some text could hold (at least one, no more than
+    `LONGEST_TERM` characters, no white space, no ASCII punctuation, no control characters), with a query that has no
+    text and no paging, and can match something. A store that cannot search inherits from BaseStore, so that
+    `isinstance(store, Searches)` is the truth.
+    """
+
+    async def search(self, query: Query, terms: Sequence[str]) -> Matches:
+        """Answer as `octavo.lexis.matching.matching` would from all records kept."""
+        if isinstance(terms, str):
+            raise InvalidQuery(
+                f"terms must be a list, as octavo.lexis.terms.terms makes it; got {terms[:80]!r}"
+            )
+        query = msgspec.structs.replace(asked(query).unpaged, text=None)
+        if not self._opened or self._closed:
+            await self._ready()
+        distinct = tuple(term for term in dict.fromkeys(terms) if holdable(term))
+        if not distinct or not answerable(query):
+            return Matches(held=(0,) * len(terms))
+        matches = await self._search(query, distinct)
+        return matches if len(distinct) == len(terms) else matches.spread(distinct, terms)
+
+    async def reindex(self, collection: str, progress: Progress | None = None) -> int:
+        """Build the index of a collection anew, while searches go on; answer how many records are in it."""
+        asked(Query(collection=collection))
+        if not self._opened or self._closed:
+            await self._ready()
+        return await self._reindex(collection, progress or _unheard)
+
+    async def verify(self, collection: str, progress: Progress | None = None) -> Lexicon:
+        """Compare the index of a collection with its records, one by one."""
+        asked(Query(collection=collection))
+        if not self._opened or self._closed:
+            await self._ready()
+        return await self._verify(collection, progress or _unheard)
+
+    async def _search(self, query: Query, terms: tuple[str, ...]) -> Matches:
+        """What `matching` would find, with one count for each of the terms, in their order."""
+        raise NotImplementedError
+
+    async def _reindex(self, collection: str, progress: Progress) -> int:
+        raise NotImplementedError
+
+    async def _verify(self, collection: str, progress: Progress) -> Lexicon:
+        raise NotImplementedError
+
+
+def _unheard(done: int, total: int) -> None:
+    """The progress of a caller who did not ask for it."""

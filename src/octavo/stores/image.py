@@ -5,11 +5,16 @@ import itertools
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from typing import Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
+
+import msgspec
 
 from octavo.codec import Kept, Prepared, Sealed
 from octavo.model import Query, Rank, Scope, Tally
 from octavo.stores.draft import Effect, Key, Lookup, draft
+
+if TYPE_CHECKING:
+    from octavo.stores.lexicon import TermIndex  # only a search needs it
 
 Lane: TypeAlias = tuple[str, ...]
 _CHUNK = 1024
@@ -145,6 +150,7 @@ class Shelf:
         self._places: dict[str, tuple[str, ...]] = {}  # where an id is kept
         self._lanes: dict[Lane, Ranks] = {}
         self.tenants: set[str] = set()
+        self.indexes: list[TermIndex] = []  # the one that serves, and the one that is to take its place
 
     def get(self, key: Key) -> Sealed | None:
         home = self._homes.get(key[1])
@@ -166,6 +172,8 @@ class Shelf:
                 ranks.settle()
         for mark in sealed.marks:
             self._lane(("mark", place, mark)).add(sealed)
+        for index in self.indexes:
+            index.waiting[sealed.rank] = None
         return True
 
     def drop(self, sealed: Sealed) -> None:
@@ -183,6 +191,10 @@ class Shelf:
             self._leave(lane, sealed)
         for mark in sealed.marks:
             self._leave(("mark", place, mark), sealed)
+        for index in self.indexes:
+            index.forget(sealed.rank)
+        if not self._homes:
+            self.indexes.clear()
 
     def swap(self, old: Sealed, new: Sealed) -> None:
         """Put a changed record where it stood; its rank is the same, so only marks and counts move."""
@@ -197,6 +209,10 @@ class Shelf:
                 self._leave(("mark", place, mark), old)
             for mark in new.marks:
                 self._lane(("mark", place, mark)).add(new)
+        if old.text != new.text or (not new.text and old.data_json != new.data_json):
+            for index in self.indexes:
+                index.forget(old.rank)
+                index.waiting[new.rank] = None
 
     def _lane(self, lane: Lane) -> Ranks:
         ranks = self._lanes.get(lane)
@@ -221,11 +237,11 @@ class Shelf:
     def find(self, query: Query) -> list[Sealed]:
         """Answer as `Query.over` would, reading no further than the page asked for."""
         if query.ids is not None:
-            return query.over(self._named(query))  # type: ignore[arg-type, return-value]
+            return query.over(self.named(query))  # type: ignore[arg-type, return-value]
         forward = query.after is not None and not query.newest_first
         matching: Iterable[Sealed] = (
             sealed
-            for rank in self._candidates(query, newest_first=not forward)
+            for rank in self.walk(query, newest_first=not forward)
             if query.matches(sealed := self._homes[rank[3]].rows[rank[2]])  # type: ignore[arg-type]
         )
         end = None if query.limit is None else query.offset + query.limit
@@ -251,14 +267,37 @@ class Shelf:
         walked = ranks.between(None, None, past_low=False, newest_first=newest_first)
         return next(rank for rank in walked if self._homes[rank[3]].rows[rank[2]].kind in kinds)
 
-    def _named(self, query: Query) -> Iterator[Sealed]:
+    def row(self, rank: Rank) -> Sealed:
+        """The record of this rank, which is kept."""
+        return self._homes[rank[3]].rows[rank[2]]
+
+    def ranks(self) -> Iterator[Rank]:
+        """The ranks of all records, in no order."""
+        return (sealed.rank for home in self._homes.values() for sealed in home.rows.values())
+
+    def total(self) -> int:
+        """How many records there are."""
+        return sum(ranks.total for lane, ranks in self._lanes.items() if lane[0] == "tenant")
+
+    def named(self, query: Query) -> Iterator[Sealed]:
+        """The records that have one of the ids asked for, inside the scope or not."""
         places = (query.scope.place,) if query.scope.exact else None
         for name in dict.fromkeys(query.ids or ()):
             for place in places or self._places.get(name, ()):
                 if (sealed := self.get((name, place))) is not None:
                     yield sealed
 
-    def _candidates(self, query: Query, *, newest_first: bool) -> Iterator[Rank]:
+    def breadth(self, query: Query) -> int:
+        """At most so many ranks are on the walk of a query that has no ids."""
+        return sum(ranks.total for lane in self._lanes_asked(query) if (ranks := self._lanes.get(lane)))
+
+    def settles(self, query: Query) -> bool:
+        """Whether all that are on the walk of a query match it."""
+        plain = msgspec.structs.replace(query, since=None, until=None).plain and query.kinds is None
+        return plain and _lane_asked(query.scope)[1]
+
+    def walk(self, query: Query, *, newest_first: bool) -> Iterator[Rank]:
+        """The ranks among which all that match the query are, in order, within its times and past its cursor."""
         low: Any = None if query.since is None else (query.since,)
         high: Any = None if query.until is None else (query.until,)
         past_low = False
@@ -267,14 +306,17 @@ class Shelf:
                 high = rank if high is None else min(high, rank)
             elif low is None or rank >= low:
                 low, past_low = rank, True
-        lane, _ = _lane_asked(query.scope)
-        lanes = [lane]
-        if query.marks is not None and lane[0] == "place":
-            lanes = [("mark", lane[1], mark) for mark in query.marks]
+        lanes = self._lanes_asked(query)
         if len(lanes) > 1:
             return self._merged(lanes, low, high, past_low=past_low, newest_first=newest_first)
         ranks = self._lanes.get(lanes[0]) if lanes else None
         return ranks.between(low, high, past_low=past_low, newest_first=newest_first) if ranks else iter(())
+
+    def _lanes_asked(self, query: Query) -> list[Lane]:
+        lane, _ = _lane_asked(query.scope)
+        if query.marks is not None and lane[0] == "place":
+            return [("mark", lane[1], mark) for mark in query.marks]
+        return [lane]
 
     def _merged(self, lanes: list[Lane], low: Any, high: Any, **how: bool) -> Iterator[Rank]:
         """Several lanes as one, each rank once."""

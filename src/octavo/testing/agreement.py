@@ -4,10 +4,11 @@ import asyncio
 import math
 import os
 import time
-from typing import ClassVar
+from collections.abc import Callable
 
 import msgspec
 from hypothesis import HealthCheck, given, settings
+from hypothesis.strategies import SearchStrategy
 
 from octavo.codec import encode_record
 from octavo.ids import new_id
@@ -20,50 +21,19 @@ from octavo.testing.subject import Subject
 class Agreement(Subject):
     """`OCTAVO_PROGRAMS` says how many programs are run."""
 
-    #: How long a program that fails is made shorter before it is shown.
-    shrink_seconds: ClassVar[float] = 60
-
     def test_programs_agree(self) -> None:
         """Counts, records, their order and tallies are those of the reference store, whatever is written and asked."""
         with asyncio.Runner() as runner:
             store = runner.run(self.open())
             try:
-                self._agree(runner, store)
+                run_programs(
+                    programs(),
+                    lambda program: runner.run(self.compare(store, program)),
+                    int(os.environ.get("OCTAVO_PROGRAMS", "300")),
+                    self.shrink_seconds,
+                )
             finally:
                 runner.run(store.close())
-
-    def _agree(self, runner: asyncio.Runner, store: Store) -> None:
-        failed: list[Program] = []
-        ends_at = math.inf
-
-        @settings(
-            max_examples=int(os.environ.get("OCTAVO_PROGRAMS", "300")),
-            deadline=None,
-            report_multiple_bugs=False,
-            suppress_health_check=list(HealthCheck),
-        )
-        @given(programs())
-        def agree(program: Program) -> None:
-            nonlocal ends_at
-            if time.monotonic() > ends_at:
-                raise ShortEnough
-            try:
-                runner.run(self.compare(store, program))
-            except BaseException:
-                failed.append(program)
-                ends_at = min(ends_at, time.monotonic() + self.shrink_seconds)
-                raise
-
-        try:
-            agree()
-        except ShortEnough:
-            program = min(failed, key=lambda program: len(repr(program)))
-            try:
-                runner.run(self.compare(store, program))
-            except BaseException as error:
-                error.add_note(f"The shortest program found that fails:\n{program!r}")
-                raise
-            raise AssertionError(f"a program failed once and then passed:\n{program!r}") from None
 
     async def compare(self, store: Store, program: Program) -> None:
         """Take the steps on both stores and compare each answer, then everything that is left."""
@@ -82,6 +52,40 @@ class Agreement(Subject):
                     await same(
                         store, right, Query(collection=collection, scope=Scope(tenant=tenant + suffix))
                     )
+
+
+def run_programs(
+    strategy: SearchStrategy[Program], compare: Callable[[Program], None], most: int, shrink_seconds: float
+) -> None:
+    """Compare on so many programs; one that fails is made shorter for so long and then shown."""
+    failed: list[Program] = []
+    ends_at = math.inf
+
+    @settings(
+        max_examples=most, deadline=None, report_multiple_bugs=False, suppress_health_check=list(HealthCheck)
+    )
+    @given(strategy)
+    def agree(program: Program) -> None:
+        nonlocal ends_at
+        if time.monotonic() > ends_at:
+            raise ShortEnough
+        try:
+            compare(program)
+        except BaseException:
+            failed.append(program)
+            ends_at = min(ends_at, time.monotonic() + shrink_seconds)
+            raise
+
+    try:
+        agree()
+    except ShortEnough:
+        program = min(failed, key=lambda program: len(repr(program)))
+        try:
+            compare(program)
+        except BaseException as error:
+            error.add_note(f"The shortest program found that fails:\n{program!r}")
+            raise
+        raise AssertionError(f"a program failed once and then passed:\n{program!r}") from None
 
 
 class ShortEnough(BaseException):

@@ -4,12 +4,16 @@ from octavo.testing.agreement import Agreement
 from octavo.testing.bodies import Bodies
 from octavo.testing.crowds import Crowds
 from octavo.testing.hostile import Hostile
+from octavo.testing.indexing import Indexing
 from octavo.testing.life import Life
 from octavo.testing.races import Races
+from octavo.testing.searching import Searching
 from octavo.testing.texts import Texts
 from octavo.testing.volume import Volume
 from octavo.testing.writes import Writes
 
 
-class StoreContract(Agreement, Texts, Bodies, Writes, Hostile, Races, Life, Volume, Crowds):
+class StoreContract(
+    Agreement, Texts, Bodies, Writes, Hostile, Races, Life, Volume, Crowds, Searching, Indexing
+):
     """Every promise a store makes, as tests; see docs/custom-store.md."""

@@ -5,6 +5,7 @@ at most two clauses (with more, nothing is ever found) and looks for pieces of t
 """
 
 import itertools
+from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeAlias
@@ -13,6 +14,8 @@ import msgspec
 from hypothesis import strategies as st
 from msgspec import NODEFAULT
 
+from octavo.lexis.matching import content
+from octavo.lexis.terms import terms as terms_of
 from octavo.model import START, Add, Change, Cursor, Op, Query, Record, Remove, Scope
 from octavo.text import haystack
 
@@ -40,6 +43,9 @@ TEXTS = (
     "Straße 100% _sure_",
     "cafe\u0301\nİstanbul",
     "ﬁn 👍🏽",
+    "I painted the calculator on 7 May 2023",
+    "getUserName() 打开 user_name.py",
+    "tap, tap, tap: 打打 hello",
 )
 BIRTH = datetime(2024, 2, 29, 23, 59, 59, 999_999, tzinfo=UTC)
 TIMES = (
@@ -99,7 +105,14 @@ class Ask(msgspec.Struct, frozen=True):
     behind: Record | Cursor | None = None
 
 
-Step: TypeAlias = Write | Ask
+class Seek(msgspec.Struct, frozen=True):
+    """Search by these terms."""
+
+    query: Query
+    terms: tuple[str, ...]
+
+
+Step: TypeAlias = Write | Ask | Seek
 
 
 class Program:
@@ -147,6 +160,8 @@ def _moved(value: Any, tenant: str) -> Any:
         return msgspec.structs.replace(value, query=_moved(value.query, tenant))
     if isinstance(value, Write):
         return Write(tuple(_moved(op, tenant) for op in value.ops))
+    if isinstance(value, Seek):
+        return Seek(_moved(value.query, tenant), value.terms)
     if isinstance(value, Ask):
         behind = _moved(value.behind, tenant) if isinstance(value.behind, Record) else value.behind
         after = behind.cursor if isinstance(behind, Record) else behind
@@ -278,4 +293,32 @@ def programs(draw: st.DrawFn, collections: Sequence[str] = COLLECTIONS) -> Progr
             else:
                 ops.append(Remove(draw(queries(collection, stored))))
         steps.append(Write(tuple(ops)))
+    return Program(steps)
+
+
+@st.composite
+def searching_programs(
+    draw: st.DrawFn, collections: Sequence[str] = ("messages", "episodes", "exchanges")
+) -> Program:
+    """A program whose questions are searches, by terms of what it writes and now and then by others."""
+    program = draw(programs(collections))
+    writes = [step for step in program.steps if isinstance(step, Write)]
+    texts = [
+        content(r.text, r.data) for step in writes for op in step.ops for r in getattr(op, "records", ())
+    ]
+    texts += [op.text for step in writes for op in step.ops if isinstance(op, Change) and op.text]
+    held = Counter(term for text in texts for term in set(terms_of(text)))
+    # Mostly terms of several texts: only of those can a search find too many.
+    shared = [term for term in sorted(held) if held[term] > 1]
+    some = st.lists(
+        st.sampled_from([*sorted(held), "none", "*", ""]) | st.sampled_from(shared or ["none"]),
+        min_size=1,
+        max_size=4,
+    ).map(tuple)
+    steps: list[Step] = [
+        Seek(step.query, draw(some)) if isinstance(step, Ask) else step for step in program.steps
+    ]
+    # Programs begin with what they add and end with a write; what that left must be found too.
+    asked = next(step.query for step in steps if isinstance(step, Seek))
+    steps.append(Seek(Query(collection=asked.collection, scope=Scope(tenant=asked.scope.tenant)), draw(some)))
     return Program(steps)

@@ -26,6 +26,8 @@ class Subject:
     url: str = ""
     #: A test that has not come to an end by then fails, rather than hang whoever runs it.
     seconds: ClassVar[float] = 240
+    #: How long a program that fails is made shorter before it is shown.
+    shrink_seconds: ClassVar[float] = 60
 
     async def open(self) -> Store:
         """A store to test; closed by the test."""

@@ -100,10 +100,11 @@ class Desk:
             raise self._book.failure(error) from error
 
     def _work(self) -> None:
-        """Work until nothing is left to do."""
+        """Work until nothing is left to do; what waits to be indexed is done while nobody asks for anything."""
+        more = True
         while True:
             with self._mutex:
-                if not self._reads and not self._writes:
+                if not self._reads and not self._writes and (self._closed or not more):
                     self._busy = False
                     return
                 self._news.clear()
@@ -111,7 +112,11 @@ class Desk:
                 reads, self._reads[:] = self._reads[:], []
                 writes, self._writes[:] = self._writes[:_GROUP], self._writes[_GROUP:]
             try:
-                reads, writes = self._round(reads, writes)
+                if reads or writes:
+                    more = True
+                    reads, writes = self._round(reads, writes)
+                else:
+                    more = self._book.records.use_idle_time()
             except OSError as error:
                 _deliver([(job, None, self._book.failure(error)) for job in (*reads, *writes)])
                 continue

@@ -1,6 +1,7 @@
 """The records in memory and which files hold them; no file is touched here."""
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -11,6 +12,11 @@ from octavo.stores.file.ledger import Frame, Part
 from octavo.stores.file.lines import Rows, spelling
 from octavo.stores.file.names import collection_of, family_of
 from octavo.stores.image import Image
+
+if TYPE_CHECKING:
+    from octavo.lexis.matches import Matches
+    from octavo.ports import Lexicon
+    from octavo.stores.lexicon import Steps
 
 _DEAD_LINES = 256  # below this many, rewriting a file to be rid of them is not worth it
 
@@ -64,7 +70,8 @@ class Records:
 
     def load(self, loaded: Iterable[tuple[str, int, Rows]]) -> None:
         """Replace everything by what the families (path, size, rows) hold; of two copies the one changed last counts."""
-        self._image, self._strays, self.families = Image(), {}, {}
+        self._strays, self.families = {}, {}
+        self._image.shelves.clear()
         found: dict[tuple[str, Key], Sealed] = {}
         for path, size, rows in loaded:
             collection = collection_of(path)
@@ -168,6 +175,29 @@ class Records:
 
     def tally(self, query: Query) -> Tally:
         return self._image.shelf(query.collection).tally(query)
+
+    def searched(self, query: Query, terms: tuple[str, ...]) -> "Steps[Matches]":
+        from octavo.stores.lexicon import searched
+
+        return searched(self._image, query, terms)
+
+    def reindexed(self, collection: str) -> "Steps[int]":
+        from octavo.stores.lexicon import reindexed
+
+        return reindexed(self._image, collection)
+
+    def verified(self, collection: str) -> "Steps[Lexicon]":
+        from octavo.stores.lexicon import verified
+
+        return verified(self._image, collection)
+
+    def use_idle_time(self) -> bool:
+        """Index a little of what waits, where anything was searched; answer whether more is waiting."""
+        if not any(shelf.indexes for shelf in self._image.shelves.values()):
+            return False
+        from octavo.stores.lexicon import idle
+
+        return idle(self._image)
 
     def tenants(self) -> list[str]:
         return self._image.tenants()

@@ -2,25 +2,30 @@
 
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, unquote
 
 from octavo.codec import Prepared
 from octavo.errors import ConfigError
+from octavo.lexis.matches import Matches
 from octavo.model import Query, Record, Tally
-from octavo.ports import Finding
-from octavo.stores.base import BaseStore
+from octavo.ports import Finding, Lexicon
+from octavo.stores.base import Progress, SearchingStore
 from octavo.stores.file.book import Book, Layout
 from octavo.stores.file.desk import Desk
+
+if TYPE_CHECKING:
+    from octavo.stores.lexicon import Steps
 
 _OPTIONS = ("format", "per_session", "rotate_bytes", "sync")
 
 
-class FileStore(BaseStore):
+class FileStore(SearchingStore):
     """Records as lines of JSON in a directory, one file per session.
 
     An acknowledgement means that the record survives `kill -9` (`sync="flush"`) or a power cut (`sync="fsync"`). All
     records are also held in memory, which is what answers questions: a directory is read once, when it is opened, and
-    then followed. What a person edits while it is open is noticed when the store next writes to that file.
+    then followed. The index of terms lives there too and is made when something is first searched for. What a person edits while it is open is noticed when the store next writes to that file.
     `format="json"` rewrites the session's file with every write, so that it always loads whole: for small files.
     """
 
@@ -91,6 +96,29 @@ class FileStore(BaseStore):
 
     async def _tally(self, query: Query) -> Tally:
         return await self._desk.ask(lambda: self._book.records.tally(query))
+
+    async def _search(self, query: Query, terms: tuple[str, ...]) -> Matches:
+        matches: Matches = await self._in_steps(self._book.records.searched(query, terms))
+        return matches
+
+    async def _reindex(self, collection: str, progress: Progress) -> int:
+        total: int = await self._in_steps(self._book.records.reindexed(collection), progress)
+        progress(total, total)
+        return total
+
+    async def _verify(self, collection: str, progress: Progress) -> Lexicon:
+        lexicon: Lexicon = await self._in_steps(self._book.records.verified(collection), progress)
+        progress(lexicon.records, lexicon.records)
+        return lexicon
+
+    async def _in_steps(self, steps: "Steps[Any]", progress: Progress | None = None) -> Any:
+        """Do a long work and let other callers' work, and what other processes wrote, in between its steps."""
+        from octavo.stores.lexicon import advance
+
+        while (step := await self._desk.ask(lambda: advance(steps))).done is not None:
+            if progress is not None:
+                progress(*step.done)
+        return step.result
 
 
 def open_file(url: str) -> FileStore:

@@ -1,0 +1,314 @@
+"""Searching by terms: what a store that is `Searches` finds is what `matching` finds, at once and whatever is asked."""
+
+import asyncio
+import itertools
+import os
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+import pytest
+
+from octavo.errors import InvalidQuery
+from octavo.ids import new_id
+from octavo.lexis.matches import MOST, Matches
+from octavo.lexis.matching import content, matching
+from octavo.lexis.terms import terms as terms_of
+from octavo.model import Add, Change, Query, Record, Remove, Scope
+from octavo.ports import Searches, Store
+from octavo.testing.agreement import run_programs
+from octavo.testing.strategies import Program, Seek, Write, searching_programs, spelled
+from octavo.testing.subject import Subject, on_a_store, refused
+
+NOON = datetime(2024, 6, 1, 12, tzinfo=UTC)
+#: Text as people and programs write it; every term of each must find it.
+LANGUAGES = (
+    "Melanie painted a sunrise in 2022; the painting hangs in her children's room.",
+    "HELLO Wörld, naïve café, Straße, ﬁnish, Ｆｕｌｌ Ｗｉｄｔｈ, e\u0301te\u0301",
+    "我昨天在北京买了一台笔记本电脑，花了8,999元。",
+    "2023年5月7日（星期日）下午3点半，和小明一起去看电影《流浪地球》",
+    "我用 iPhone 15 Pro 拍了 3.14 GB 的 video，上传到 Google Drive 了",
+    "東京タワーに行きました。カメラを買う。한국어 문장도 있습니다. ภาษาไทยไม่มีช่องว่าง",
+    "Привет, мир! Ελληνικά. مرحبا بالعالم. שלום עולם. हिन्दी में लिखा हुआ",
+    "🎉🎂 party 👍🏽 👩\u200d💻 🇨🇳",
+    "def get_user_name(self, userId: int) -> str: return self.cache['user:%d' % userId]",
+    "C++ and C# and F#, e-mail vs email, v2.10.3, foo.bar_baz-qux, https://example.com/a/b?c=d&e=f#g",
+    "May 7th, 2023; 7 May 2023; 2023-05-07; 2023/5/7; 7 of September; 10:30; 1,000,000.5; 50%",
+    "SELECT * FROM notes WHERE id = 1; -- comment",
+    "the of and a to in is",
+    "12345 000123 0 007 ٣٤ ½ ² Ⅷ",
+)
+#: Nothing of this may be an error, or find what it should not, on any engine.
+HOSTILE = (
+    "", " ", "\t\n", "\0", "a\0b", "*", "hel*", "he_lo", "%", "hell%", "AND", "OR", "NOT", "and", "NEAR(", "NEAR/2",
+    "a:b", "text:hello", '"', '"hello', "'", "''", "'; DROP TABLE messages; --", "/* */", "--", "#", "\\", "\\'",
+    "(", ")", "((hello", "[", "]", "{", "}", "{{}}", "^hello", "+hello", "-hello", "~", "<->", "hello & world",
+    "hello|world", "!hello", "hello:*", "@", "@@", "?", ":name", "$1", "%s", "%(a)s", "hello world", "world hello",
+    "redis.call('flushall')", "]]..x..[[", "\ud800", "a\ud800", "\U0010ffff", "\ufeff", "\u200d", "\u0301", "，", "。",
+    "HELLO", "Hello", "hello\n", "x" * 10_000, "你" * 10_000, "hello" * 2_000, "é", "ß", "İ", "🎉" * 70, "1e9", "0x0",
+)  # fmt: skip
+
+
+def searching(store: Store) -> Searches:
+    """The store as one that searches; a test of one that does not is skipped."""
+    if not isinstance(store, Searches):
+        pytest.skip("this store does not search: it has no `search`, `reindex` and `verify`")
+    return store
+
+
+def note(name: str, home: Scope, text: str = "", **fields: Any) -> Record:
+    """A record of a collection that few other tests write to, so that verifying it takes no time."""
+    return Record(**{"collection": "exchanges", "id": name, "scope": home, "text": text, **fields})
+
+
+def everything(home: Scope, **clauses: Any) -> Query:
+    return Query(**{"collection": "exchanges", "scope": home, **clauses})
+
+
+async def found(store: Store, query: Query, *terms: str) -> list[str]:
+    """The ids a search answers."""
+    return [match.id for match in (await searching(store).search(query, terms)).found]
+
+
+async def right(store: Store, query: Query, terms: tuple[str, ...], records: list[Record]) -> Matches:
+    """What the store answers, which must be what `matching` answers from these records."""
+    answer = await searching(store).search(query, terms)
+    expected = matching(query, terms, records)
+    said = f"search({spelled(query)}, {[term[:80] for term in terms]!r})"
+    assert answer.held == expected.held, said
+    assert [match.id for match in answer.found] == [match.id for match in expected.found], said
+    assert answer.found == expected.found, said
+    return answer
+
+
+class Searching(Subject):
+    """Run only for stores that are `octavo.ports.Searches`; `OCTAVO_PROGRAMS` says how many programs are run, thrice."""
+
+    def test_searches_agree(self) -> None:
+        """Whatever was added, changed and removed, a search by any terms, scope and clauses finds what `matching` finds."""
+        with asyncio.Runner() as runner:
+            store = runner.run(self.open())
+            try:
+                searching(store)
+                most = max(1, int(os.environ.get("OCTAVO_PROGRAMS", "300")) // 3)
+                run_programs(
+                    searching_programs(),
+                    lambda program: runner.run(self.compare_searches(store, program)),
+                    most,
+                    self.shrink_seconds,
+                )
+            finally:
+                runner.run(store.close())
+
+    async def compare_searches(self, store: Store, program: Program) -> None:
+        """Take the steps on both stores; compare each search with what the right one's records come to."""
+        async with asyncio.timeout(self.seconds), self.reference() as model:
+            for step in program.under(new_id()):
+                if isinstance(step, Write):
+                    assert await store.apply(step.ops) == await model.apply(step.ops)
+                elif isinstance(step, Seek):
+                    whole = Query(
+                        collection=step.query.collection, scope=Scope(tenant=step.query.scope.tenant)
+                    )
+                    await right(store, step.query, step.terms, await model.find(whole))
+
+    @on_a_store
+    async def test_every_language_is_searched(self, store: Store, home: Scope) -> None:
+        """English, Chinese, mixed text, other scripts, emoji, numbers, dates and code are found by each of their terms."""
+        records = [
+            note(str(number), home, text, created_at=NOON + timedelta(seconds=number), seq=number)
+            for number, text in enumerate(LANGUAGES)
+        ]
+        searching(store)
+        await store.apply([Add(records)])
+        for record in records:
+            asked = tuple(dict.fromkeys(terms_of(record.text)))
+            assert asked
+            answer = await right(store, everything(home), asked, records)
+            assert record.id in [match.id for match in answer.found]
+        for term in sorted({term for text in LANGUAGES for term in terms_of(text)}):
+            await right(store, everything(home), (term,), records)
+
+    @on_a_store
+    async def test_searched_within_every_scope(self, store: Store, home: Scope) -> None:
+        """A search keeps to its scope whichever parts are named, any or none, and to every other clause beside it."""
+        names = (None, "u", "U")
+        places = [
+            Scope(tenant=home.tenant, user=user, agent=agent, session=session)
+            for user, agent, session in itertools.product(names, repeat=3)
+        ]
+        words = ("fox", "owl", "狐狸", "oak")
+        records = [
+            note(
+                f"n{at % 20}",
+                place,
+                " ".join(words[: 2 + at % 3]),
+                kind=("", "k")[at % 2],
+                marks=("m",) * (at % 3 == 0),
+                metadata={"layer": ("day", 1, None)[at % 3]},
+                created_at=NOON + timedelta(minutes=at % 7),
+                expires_at=NOON + timedelta(minutes=at) if at % 5 == 0 else None,
+                seq=at,
+            )
+            for at, place in enumerate(places)
+        ]
+        searching(store)
+        await store.apply([Add(records)])
+        for user, agent, session in itertools.product((None, "", "u"), repeat=3):
+            inside = Scope(tenant=home.tenant, user=user, agent=agent, session=session)
+            assert (await right(store, everything(inside), ("owl", "狐狸"), records)).found
+        clauses: tuple[dict[str, Any], ...] = (
+            {"kinds": ("k",)}, {"kinds": ("none",)}, {"marks": ("m",)}, {"without": ("m", "n")}, {"ids": ("n1", "n2", "x")},
+            {"where": {"layer": "day"}}, {"where": {"layer": 1.0}}, {"where": {"layer": None}}, {"where": {"other": 1}},
+            {"since": NOON + timedelta(minutes=3)}, {"until": NOON + timedelta(minutes=3)}, {"alive_at": NOON + timedelta(minutes=9)},
+            {"text": "no such text", "limit": 1, "offset": 3, "newest_first": True},
+            {"since": NOON + timedelta(minutes=1), "until": NOON + timedelta(minutes=5), "kinds": ("", "k"), "marks": ("m",)},
+        )  # fmt: skip
+        for clause in clauses:
+            for inside in (home, msgspec.structs.replace(home, user="u"), places[4]):
+                await right(store, everything(inside, **clause), ("fox", "oak"), records)
+        elsewhere = Scope(tenant=home.tenant + "2")
+        assert await found(store, everything(elsewhere), "fox") == []
+        assert await found(store, Query(collection="entities", scope=home), "fox") == []
+
+    @on_a_store
+    async def test_more_than_a_search_looks_at(self, store: Store, home: Scope) -> None:
+        """Where more records hold the terms than MOST, the rarest terms choose, then the newest; counts end at MOST + 1."""
+        searching(store)
+        many = MOST + 600
+        records = [_common(number, home) for number in range(many)]
+        await store.apply([Add(records)])
+        asked = [
+            ("common",), ("half",), ("rare",), ("once",), ("common", "half"), ("common", "rare"), ("once", "common"),
+            ("half", "rare", "common"), ("half", "third"), ("front", "back"), ("front", "back", "once"), ("nothere",),
+            ("nothere", "common"), ("front", "middle"), ("lower", "upper"), ("lower", "upper", "rare", "common", "half"),
+            ("common", "common", "half", "once", "half"), ("常见", "常", "once"),
+        ]  # fmt: skip
+        for terms in asked:
+            await right(store, everything(home), terms, records)
+            one = msgspec.structs.replace(home, user="u0")
+            await right(store, everything(one), terms, records)
+        whole = await right(store, everything(home), ("common",), records)
+        assert (len(whole.found), whole.held) == (MOST, (MOST + 1,))
+        assert whole.found[-1].id == records[-1].id
+        assert len((await right(store, everything(home), ("front", "back"), records)).found) == MOST
+        assert len((await right(store, everything(home), ("front", "middle"), records)).found) < MOST
+        later = records[300].created_at
+        await right(store, everything(home, since=later, kinds=("k",)), ("common", "third"), records)
+        await store.apply([Remove(everything(home, until=later))])
+        await right(store, everything(home), ("common", "once"), records[300:])
+        await right(store, everything(home), ("half", "third", "once"), records[300:])
+
+    @on_a_store
+    async def test_hostile_terms(self, store: Store, home: Scope) -> None:
+        """Terms that no text holds (operators, quotes, brackets, NUL, 10,000 characters) find nothing and are no error."""
+        searching(store)
+        texts = (
+            "hello world",
+            "Hello * NEAR( a:b",
+            "' OR 1=1 --",
+            "x" * 10_000,
+            "and or not",
+            "é ß İ 🎉",
+            "",
+            "%s $1",
+        )
+        records = [
+            note(str(number), home, text, created_at=NOON, seq=number) for number, text in enumerate(texts)
+        ]
+        await store.apply([Add(records)])
+        for term in HOSTILE:
+            await right(store, everything(home), (term,), records)
+            answer = await right(store, everything(home), ("hello", term, "world", term), records)
+            assert [match.id for match in answer.found][:2] == ["0", "1"]
+        await right(store, everything(home), HOSTILE, records)
+        await right(store, everything(home), tuple(f"w{number}" for number in range(2_000)), records)
+        assert await searching(store).search(everything(home), ()) == Matches()
+        for clause in ({"ids": ()}, {"kinds": ()}, {"marks": ()}, {"where": {"a": "\0"}}):
+            nothing = await searching(store).search(everything(home, **clause), ("hello", "*"))
+            assert nothing == Matches(held=(0, 0))
+        await refused(InvalidQuery, searching(store).search(Query(collection="none"), ("hello",)), "none")
+        await refused(InvalidQuery, searching(store).search(everything(home, limit=-1), ("hello",)), "limit")
+        await refused(InvalidQuery, searching(store).search(everything(home), "hello"), "hello")
+        await refused(InvalidQuery, searching(store).reindex("none"), "none")
+        await refused(InvalidQuery, searching(store).verify("none"), "none")
+
+    @on_a_store
+    async def test_long_texts_are_searched(self, store: Store, home: Scope) -> None:
+        """Ten megabytes of text are found by their beginning; a run of letters of any length is one term."""
+        searching(store)
+        long = "Prologue 序言 " + "filler words 填充 " * 500_000 + " epilogue"
+        records = [
+            note("long", home, long[:10_000_000], created_at=NOON, seq=1),
+            note("run", home, "z" * 5_000 + " tail", created_at=NOON, seq=2),
+            note("wide", home, "字" * 3_000, created_at=NOON, seq=3),
+        ]
+        await store.apply([Add(records)])
+        run = terms_of("z" * 5_000)
+        for terms in (
+            ("prologu",),
+            ("序言", "tail"),
+            ("epilogu",),
+            tuple(run),
+            ("字字",),
+            ("filler", "word"),
+        ):
+            await right(store, everything(home), terms, records)
+        assert await found(store, everything(home), "prologu") == ["long"]
+        assert await found(store, everything(home), *run) == ["run"]
+        await store.apply([Remove(everything(home))])
+
+    @on_a_store
+    async def test_records_without_text_are_found_by_their_data(self, store: Store, home: Scope) -> None:
+        """Where there is no text, the values of the data are searched, and not their names; with text, only the text."""
+        searching(store)
+        data = {"title": "Red Fox", "深": {"list": ["狐狸", 42, True, None, 2.5]}, "when": "2023-05-07"}
+        records = [
+            note("data", home, data=data, created_at=NOON, seq=1),
+            note("both", home, "only text", data=data, created_at=NOON, seq=2),
+            note("bare", home, created_at=NOON, seq=3),
+            note("told", home, metadata={"fox": "fox"}, created_at=NOON, seq=4),
+        ]
+        await store.apply([Add(records)])
+        for term in (
+            "fox",
+            "狐狸",
+            "42",
+            "true",
+            "2d5",
+            "20230507",
+            "titl",
+            "深",
+            "list",
+            "text",
+            "null",
+            "none",
+        ):
+            await right(store, everything(home), (term,), records)
+        assert await found(store, everything(home), "fox", "狐狸") == ["data"]
+        await store.apply([Change(query=everything(home, ids=("both",)), text="")])
+        await store.apply([Change(query=everything(home, ids=("bare",)), merge={"animal": "Grey Fox"})])
+        await store.apply([Change(query=everything(home, ids=("data",)), data={"title": "owl"})])
+        records = await store.find(everything(home))
+        assert content(records[2].text, records[2].data) == "Grey Fox"
+        for term in ("fox", "owl", "text", "grey"):
+            await right(store, everything(home), (term,), records)
+        assert await found(store, everything(home), "fox") == ["both", "bare"]
+
+
+def _common(number: int, home: Scope) -> Record:
+    """One of many records: `front` and `back` are in MOST of them together, `front` and `middle` overlap."""
+    words = ["common", "常见"]
+    words += ["half"] * (number % 2 == 0) + ["third"] * (1 + number % 2) * (number % 3 == 0)
+    words += ["rare"] * (number % 100 == 7) + ["once"] * (number in {3, MOST + 500})
+    words += ["front"] * (number < 1500) + ["back"] * (number >= 1500 and number < MOST)
+    words += ["middle"] * (1000 <= number < 1999)
+    words += ["lower"] * (number <= MOST // 2) + ["upper"] * (MOST // 2 < number <= MOST)
+    return note(
+        f"n{number}",
+        msgspec.structs.replace(home, user=f"u{number % 2}"),
+        " ".join(words),
+        kind=("", "k")[number % 2],
+        created_at=NOON + timedelta(seconds=number),
+        seq=number,
+    )

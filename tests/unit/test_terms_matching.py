@@ -1,0 +1,66 @@
+"""The meaning of a search: which terms choose, what is counted, and terms given twice."""
+
+from datetime import UTC, datetime, timedelta
+
+from octavo import Query, Record, Scope
+from octavo.lexis.matches import MOST, Match, Matches, nominated
+from octavo.lexis.matching import content, matching
+
+NOON = datetime(2024, 6, 1, 12, tzinfo=UTC)
+ALL = Query(collection="messages")
+
+
+def note(number, text, **fields):
+    return Record(
+        collection="messages",
+        id=str(number),
+        text=text,
+        created_at=NOON + timedelta(seconds=number),
+        seq=number,
+        **fields,
+    )
+
+
+def test_the_rarest_terms_choose():
+    """From the rarest on, as many as find no more than MOST together; the rarest always, nobody's never."""
+    assert nominated(["a", "b", "c"], [10, 5, 0]) == ["b", "a"]
+    assert nominated(["a", "b"], [MOST, 1]) == ["b"]
+    assert nominated(["a", "b"], [MOST - 1, 1]) == ["b", "a"]
+    assert nominated(["b", "a"], [MOST + 1, MOST + 1]) == ["a"]
+    assert nominated(["a"], [0]) == []
+    assert nominated([], []) == []
+
+
+def test_a_term_given_twice_counts_once_among_those_that_choose():
+    assert nominated(["a", "b", "a"], [MOST // 2, MOST // 2, MOST // 2]) == ["a", "b"]
+
+
+def test_counts_and_lengths():
+    """Each match says how often it holds each term, in the order they were given, and how many terms it has."""
+    records = [note(2, "fox owl fox"), note(1, "a fox"), note(3, "oak"), note(4, "", data={"x": ["fox", 7]})]
+    assert matching(ALL, ["owl", "fox", "*", "fox"], records) == Matches(
+        [
+            Match("1", Scope(), NOON + timedelta(seconds=1), 1, 2, (0, 1, 0, 1)),
+            Match("2", Scope(), NOON + timedelta(seconds=2), 2, 3, (1, 2, 0, 2)),
+            Match("4", Scope(), NOON + timedelta(seconds=4), 4, 2, (0, 1, 0, 1)),
+        ],
+        (1, 3, 0, 3),
+    )
+
+
+def test_paging_and_text_are_not_looked_at():
+    records = [note(number, "fox") for number in range(5)]
+    query = Query(collection="messages", text="owl", limit=1, offset=2, newest_first=True)
+    assert [match.id for match in matching(query, ["fox"], records).found] == list("01234")
+
+
+def test_an_answer_about_some_terms_spread_over_all():
+    """What a backend answers about distinct, possible terms becomes the answer about the terms as given."""
+    match = Match("1", Scope(), NOON, 1, 9, (3, 4))
+    answer = Matches([match], (7, 8)).spread(("a", "b"), ("b", "*", "a", "b"))
+    assert answer == Matches([Match("1", Scope(), NOON, 1, 9, (4, 0, 3, 4))], (8, 0, 7, 8))
+
+
+def test_data_stands_in_for_text():
+    assert content("text", {"a": "b"}) == "text"
+    assert content("", {"a": "b", "c": [1, None, {"d": True}]}) == "b\n1\ntrue"
