@@ -174,11 +174,11 @@ class VectorIndex(Protocol):
         ...
 
     async def complete(self, space: str) -> None:
-        """Note that every record now has its vector here, so that the space may serve."""
+        """Note that every record now has its vector here, so that the space may serve; one that is not there stays so."""
         ...
 
     async def forget(self, space: str) -> None:
-        """Remove a whole space."""
+        """Remove a whole space; one that is not there is nothing to do."""
         ...
 
     async def close(self) -> None: ...
@@ -186,6 +186,15 @@ class VectorIndex(Protocol):
     async def __aenter__(self) -> Self: ...
 
     async def __aexit__(self, *exc: object) -> None: ...
+
+
+@runtime_checkable
+class Resembles(Protocol):
+    """A store that also finds records by meaning. What it names may be stale: the store has the last word."""
+
+    async def resembling(self, text: str, scope: Scope, collections: Sequence[str], limit: int) -> list[Near]:
+        """The nearest records, best first; none when no model reads the language of the text."""
+        ...
 
 
 async def walk(store: Store, query: Query, size: int = 1000) -> AsyncIterator[list[Record]]:

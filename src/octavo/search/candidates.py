@@ -1,0 +1,129 @@
+"""Who might be meant: what the terms find and what the vectors name, each checked against the store."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Sequence
+
+import msgspec
+
+from octavo.errors import ModelError, StoreError
+from octavo.lexis.matches import MOST, Match, Matches
+from octavo.lexis.matching import content, digest, matching
+from octavo.lexis.terms import terms as terms_of
+from octavo.model import Query, Record
+from octavo.ports import Near, Resembles, Searches, Store
+from octavo.search.question import Question
+
+NEAREST = 100  # neighbours asked of a vector index
+_READ = 10_000  # records read of a store that has no index of terms
+_log = logging.getLogger("octavo.search")
+
+
+class Candidates(msgspec.Struct):
+    """All candidates of a question, oldest first, of all collections together."""
+
+    found: list[Match]
+    collections: list[str]
+    held: tuple[int, ...]
+    cosines: dict[int, float]
+    stages: dict[str, float]
+    notes: tuple[str, ...]
+
+
+async def gather(store: Store, question: Question, queries: Sequence[Query]) -> Candidates:
+    """Ask the store's terms and its vectors at the same time; the queries are one per collection, all of one scope."""
+    stages: dict[str, float] = {}
+    notes: list[str] = []
+    by_terms, near = await asyncio.gather(
+        _by_terms(store, question, queries, stages), _by_vectors(store, question, queries, stages, notes)
+    )
+    held = tuple(min(sum(column), MOST + 1) for column in zip(*(m.held for m in by_terms), strict=True))
+    rows = [(q.collection, match) for q, m in zip(queries, by_terms, strict=True) for match in m.found]
+    places = {(collection, match.id, match.scope.place) for collection, match in rows}
+    started = time.perf_counter()
+    unseen = [n for n in near if (n.key.collection, n.key.id, n.key.place) not in places]
+    rows += [
+        (record.collection, _without_terms(record, len(question.terms)))
+        for record in await _kept(store, queries, unseen)
+    ]
+    stages["check"] = _since(started)
+    if len(queries) > 1 or unseen:
+        rows.sort(key=lambda row: (row[1].created_at, row[1].seq, row[1].id, row[1].scope.place))
+    cosine = {(n.key.collection, n.key.id, n.key.place): n.score for n in near}
+    cosines = {
+        at: cosine[key]
+        for at, (collection, match) in enumerate(rows)
+        if (key := (collection, match.id, match.scope.place)) in cosine
+    } if cosine else {}  # fmt: skip
+    return Candidates(
+        [match for _, match in rows], [name for name, _ in rows], held, cosines, stages, tuple(notes)
+    )
+
+
+async def _by_terms(
+    store: Store, question: Question, queries: Sequence[Query], stages: dict[str, float]
+) -> list[Matches]:
+    started = time.perf_counter()
+    if not question.terms:
+        return [Matches() for _ in queries]
+    found = await asyncio.gather(*(_search(store, query, question.terms) for query in queries))
+    stages["terms"] = _since(started)
+    return list(found)
+
+
+async def _search(store: Store, query: Query, terms: tuple[str, ...]) -> Matches:
+    if isinstance(store, Searches):
+        return await store.search(query, terms)
+    records = await store.find(msgspec.structs.replace(query.unpaged, limit=_READ))
+    return matching(query, terms, records)
+
+
+async def _by_vectors(
+    store: Store, question: Question, queries: Sequence[Query], stages: dict[str, float], notes: list[str]
+) -> list[Near]:
+    if not isinstance(store, Resembles) or not question.text.strip():
+        return []
+    started = time.perf_counter()
+    try:
+        near = await store.resembling(
+            question.text, queries[0].scope, [query.collection for query in queries], NEAREST
+        )
+    except (ModelError, StoreError) as error:  # words alone still find most of it
+        _log.warning("recall goes on without vectors: %s", error)
+        notes.append(f"without vectors: {error}")
+        return []
+    stages["vectors"] = _since(started)
+    return near
+
+
+async def _kept(store: Store, queries: Sequence[Query], near: list[Near]) -> list[Record]:
+    """The neighbours that are really there: in the scope, past every filter, and with the text that was embedded."""
+    digests = {(n.key.collection, n.key.id, n.key.place): n.digest for n in near}
+    asked = [
+        msgspec.structs.replace(query.unpaged, ids=ids)
+        for query in queries
+        if (ids := _among(query, [n.key.id for n in near if n.key.collection == query.collection]))
+    ]
+    kept: list[Record] = []
+    for records in await asyncio.gather(*(store.find(query) for query in asked)):
+        kept += [
+            record
+            for record in records
+            if digests.get((record.collection, record.id, record.scope.place))
+            == digest(content(record.text, record.data))
+        ]
+    return kept
+
+
+def _among(query: Query, ids: list[str]) -> tuple[str, ...]:
+    return tuple(id_ for id_ in dict.fromkeys(ids) if query.ids is None or id_ in query.ids)
+
+
+def _without_terms(record: Record, terms: int) -> Match:
+    length = len(terms_of(content(record.text, record.data)))
+    return Match(record.id, record.scope, record.created_at, record.seq, length, (0,) * terms)
+
+
+def _since(started: float) -> float:
+    return (time.perf_counter() - started) * 1000
