@@ -97,6 +97,11 @@ def fresh_postgres(fresh_url) -> str:
 
 
 @pytest.fixture
+def fresh_pgvector(fresh_url) -> str:
+    return fresh_url("pgvector")
+
+
+@pytest.fixture
 def fresh_mysql(fresh_url) -> str:
     return fresh_url("mysql")
 

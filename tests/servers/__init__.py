@@ -1,4 +1,4 @@
-"""Private PostgreSQL, MySQL and Redis servers for tests and benchmarks.
+"""Private PostgreSQL (with and without pgvector), MySQL and Redis servers for tests and benchmarks.
 
     with running("postgres") as server:   # a server of your own; durable=True makes it keep its promises
         server.url                        # postgresql://octavo:octavo@127.0.0.1:PORT/postgres

@@ -4,11 +4,12 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 
 from servers.mysql import MySQL
+from servers.pgvector import PgVector
 from servers.postgres import Postgres
 from servers.redis import Redis
 from servers.server import Server
 
-KINDS: dict[str, type[Server]] = {"mysql": MySQL, "postgres": Postgres, "redis": Redis}
+KINDS: dict[str, type[Server]] = {"mysql": MySQL, "pgvector": PgVector, "postgres": Postgres, "redis": Redis}
 
 
 @contextmanager

@@ -1,0 +1,226 @@
+"""What every vector index does before its own work: check at the edge, open once, refuse after close."""
+
+import asyncio
+import math
+import re
+from array import array
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from typing import Self
+
+import msgspec
+
+from octavo.codec import answerable, seal
+from octavo.errors import ConfigError, InvalidQuery, InvalidRecord, StoreClosed
+from octavo.model import Query, Record, Scope
+from octavo.ports import Entry, EntryKey, Near, Space, Vector
+
+MAX_SPACE_BYTES = 255
+_PREFIX = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,30}")
+_UNIT = 1e-4  # how far from 1 a length may be before a vector is scaled
+
+
+class BaseIndex:
+    """The verbs of the port with the edge in front; a backend fills in the `_` methods."""
+
+    def __init__(self) -> None:
+        self._opened = False
+        self._closed = False
+        self._gate: asyncio.Lock | None = None
+
+    async def put(self, space: str, entries: Sequence[Entry]) -> None:
+        """Keep these, in place of entries of the same key; the first ones make the space."""
+        _check_space(space)
+        kept = {entry.key: entry for entry in map(_checked, entries)}  # of two with one key, the later stays
+        sizes = {len(entry.vector) for entry in kept.values()}
+        if len(sizes) > 1:
+            low, high = min(sizes), max(sizes)
+            raise InvalidRecord(f"vectors of one space have one length; got {low} and {high} dimensions")
+        await self._ready()
+        if kept:
+            await self._put(space, list(kept.values()))
+
+    async def drop(self, space: str, keys: Sequence[EntryKey]) -> None:
+        """Forget these; a key that is not kept, or a space that is not there, is nothing to do."""
+        await self._ready()
+        sayable = [key for key in dict.fromkeys(keys) if _sayable(key.collection, key.id, key.place)]
+        if sayable and _sayable(space):
+            await self._drop(space, sayable)
+
+    async def nearest(
+        self, space: str, vector: Vector, scope: Scope, collections: Sequence[str], limit: int
+    ) -> list[Near]:
+        """The entries inside the scope and the collections that are nearest, best first; filtered before ranked."""
+        if limit < 0:
+            raise InvalidQuery(f"limit must be 0 or more; got {limit}")
+        try:
+            asked = _unit(vector)
+        except InvalidRecord as error:
+            raise InvalidQuery(f"nothing is near this vector: {error}") from None
+        await self._ready()
+        wanted = [name for name in dict.fromkeys(collections) if _sayable(name)]
+        within = answerable(Query(collection="vectors", scope=scope))
+        if not (limit and wanted and within and _sayable(space)):
+            return []
+        return await self._nearest(space, asked, scope, wanted, limit)
+
+    async def walk(self, space: str, size: int = 1000) -> AsyncIterator[list[tuple[EntryKey, str]]]:
+        """Every key with its digest, in pages, ordered by key."""
+        if size < 1:
+            raise InvalidQuery(f"size must be 1 or more; got {size}")
+        await self._ready()
+        if _sayable(space):
+            async for page in self._walk(space, size):
+                yield page
+
+    async def spaces(self) -> list[Space]:
+        """The spaces kept, ordered by name."""
+        await self._ready()
+        return sorted(await self._spaces(), key=lambda space: space.name)
+
+    async def complete(self, space: str) -> None:
+        """Note that every record now has its vector here, so that the space may serve."""
+        await self._ready()
+        if _sayable(space):
+            await self._complete(space)
+
+    async def forget(self, space: str) -> None:
+        """Remove a whole space."""
+        await self._ready()
+        if _sayable(space):
+            await self._forget(space)
+
+    async def close(self) -> None:
+        """Finish what was begun and let go of the backend; a second call does nothing."""
+        if self._closed:
+            return
+        self._closed = True
+        if self._opened:
+            await self._close()
+
+    async def __aenter__(self) -> Self:
+        await self._ready()
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.close()
+
+    async def _ready(self) -> None:
+        if self._closed:
+            raise StoreClosed(f"this {type(self).__name__} was closed; open another with open_vectors(url)")
+        if self._opened:
+            return
+        if self._gate is None:
+            self._gate = asyncio.Lock()
+        async with self._gate:  # parallel first uses must open once
+            if not self._opened:
+                await self._open()
+                self._opened = True
+                if self._closed:  # closed while it was opening: nobody else would let go of what was opened
+                    await self._close()
+                    raise StoreClosed(f"this {type(self).__name__} was closed while it was opened")
+
+    async def _open(self) -> None:
+        """Connect and prepare; runs once, before the first verb."""
+
+    async def _close(self) -> None:
+        """Let go of what `_open` took."""
+
+    async def _put(self, space: str, entries: list[Entry]) -> None:
+        raise NotImplementedError
+
+    async def _drop(self, space: str, keys: list[EntryKey]) -> None:
+        raise NotImplementedError
+
+    async def _nearest(
+        self, space: str, vector: Vector, scope: Scope, collections: list[str], limit: int
+    ) -> list[Near]:
+        raise NotImplementedError
+
+    def _walk(self, space: str, size: int) -> AsyncIterator[list[tuple[EntryKey, str]]]:
+        raise NotImplementedError
+
+    async def _spaces(self) -> list[Space]:
+        raise NotImplementedError
+
+    async def _complete(self, space: str) -> None:
+        raise NotImplementedError
+
+    async def _forget(self, space: str) -> None:
+        raise NotImplementedError
+
+
+def _checked(entry: Entry) -> Entry:
+    """The entry with "" in its scope taken as None and its vector at unit length, or InvalidRecord."""
+    # The edge of the stores: an entry that is kept here belongs to a record that can be kept there.
+    sealed = seal(
+        Record(collection=entry.collection, id=entry.id, scope=entry.scope, text=entry.digest, seq=0)
+    )
+    try:
+        vector = _unit(entry.vector)
+    except InvalidRecord as error:
+        raise InvalidRecord(f"the vector of {entry.id[:80]!r} of {entry.collection!r}: {error}") from None
+    if vector is entry.vector and sealed.scope == entry.scope:
+        return entry
+    return msgspec.structs.replace(entry, scope=sealed.scope, vector=vector)
+
+
+def _unit(vector: Vector) -> Vector:
+    floats = vector if isinstance(vector, array) and vector.typecode == "f" else array("f", vector)
+    length = math.hypot(*floats)
+    if not (0 < length < math.inf):  # also when it is not a number
+        what = "infinite or not a number" if floats and length else "all zero" if floats else "empty"
+        raise InvalidRecord(f"a vector has a direction; this one is {what}")
+    if abs(length - 1) < _UNIT:
+        return floats
+    return array("f", [number / length for number in floats])
+
+
+def _check_space(space: str) -> None:
+    if not space or not _sayable(space) or len(space.encode()) > MAX_SPACE_BYTES:
+        raise InvalidRecord(
+            f"a space is named in 1 to {MAX_SPACE_BYTES} bytes of UTF-8 without NUL; got {space[:80]!r}"
+        )
+
+
+def _sayable(*names: str) -> bool:
+    """Whether these could be the names of anything kept; no driver sees those that could not."""
+    try:
+        return all(b"\0" not in name.encode() for name in names)
+    except UnicodeEncodeError:
+        return False
+
+
+def checked_prefix(prefix: str) -> str:
+    """What stands before the names of tables, which must be a plain identifier since it becomes part of them."""
+    if prefix and not _PREFIX.fullmatch(prefix):
+        raise ConfigError(f"bad prefix {prefix!r}: letters, digits and _ only, 31 at most")
+    return prefix
+
+
+def mismatch(space: str, kept: int, got: int) -> InvalidRecord:
+    """The refusal of a vector that cannot be compared with those of the space."""
+    return InvalidRecord(f"space {space!r} holds vectors of {kept} dimensions; got one of {got}")
+
+
+def cosine(score: float) -> float:
+    """A score as it is told: rounded past what 32-bit floats can tell apart, so that equals tie on every machine."""
+    return max(-1.0, min(1.0, round(score, 6))) + 0.0
+
+
+def best(found: list[Near], limit: int) -> list[Near]:
+    """The nearest of these in their one order: by score, then by key."""
+    return sorted(found, key=_order)[:limit]
+
+
+def _order(near: Near) -> tuple[float, EntryKey]:
+    return (-near.score, near.key)
+
+
+async def settled(fetch: Callable[[int], Awaitable[list[Near]]], limit: int) -> list[Near]:
+    """The nearest from an engine that breaks ties as it likes: so many are fetched that no tie is cut in two."""
+    ask = limit + 16
+    while True:
+        found = best(await fetch(ask), ask)
+        if len(found) < ask or found[-1].score < found[limit - 1].score:
+            return found[:limit]
+        ask *= 4

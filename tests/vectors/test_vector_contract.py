@@ -1,0 +1,113 @@
+"""Every vector index keeps the contract; a backend's whole test is how to open it."""
+
+import pytest
+from qdrant_client import AsyncQdrantClient
+
+from octavo.stores.memory import MemoryStore
+from octavo.testing.vectors import VectorIndexContract
+from octavo.vectors import ExactIndex, PgVectorIndex, QdrantIndex, open_vectors
+from servers import fresh
+
+
+class TestExactInMemory(VectorIndexContract):
+    """Over a store handed in, which stays open, so that a second index may stand over it."""
+
+    store = None
+
+    async def open(self):
+        self.store = self.store or MemoryStore()
+        return ExactIndex(self.store)
+
+    async def again(self):
+        return await self.open()
+
+
+class TestExactWithoutRoom(TestExactInMemory):
+    """Where hardly anything may be held in memory, every question is answered all the same."""
+
+    async def open(self):
+        self.store = self.store or MemoryStore()
+        return ExactIndex(self.store, cache_bytes=1)
+
+
+class TestExactOverFiles(VectorIndexContract):
+    @pytest.fixture(autouse=True)
+    def place(self, tmp_path):
+        self.url = f"exact+file://{tmp_path}/records"
+
+
+class TestExactOverSQLite(VectorIndexContract):
+    @pytest.fixture(autouse=True)
+    def place(self, tmp_path):
+        self.url = f"exact+sqlite:///{tmp_path}/records.db"
+
+
+class OnServer(VectorIndexContract):
+    """One database for all tests of a class: each keeps to its own space and tenant."""
+
+    kind: str
+    how = ""
+
+    @pytest.fixture(scope="class", autouse=True)
+    @classmethod
+    def place(cls, server_url):
+        with fresh(cls.kind, server_url(cls.kind)) as url:
+            cls.url = cls.how + url
+            yield
+
+
+class TestExactOverPostgres(OnServer):
+    kind, how = "postgres", "exact+"
+
+
+class TestExactOverMySQL(OnServer):
+    kind, how = "mysql", "exact+"
+
+
+class TestExactOverRedis(OnServer):
+    kind, how = "redis", "exact+"
+
+
+class TestSqliteVec(VectorIndexContract):
+    @pytest.fixture(autouse=True)
+    def place(self, tmp_path):
+        self.url = f"sqlite:///{tmp_path}/records.db"
+
+
+class TestSqliteVecInMemory(VectorIndexContract):
+    async def open(self):
+        return open_vectors("sqlite://")
+
+
+class TestPgVector(OnServer):
+    kind = "pgvector"
+
+
+class TestPgVectorByHnsw(OnServer):
+    """Nothing is compared exactly and the planner may not sort, so that the HNSW index has to find everything."""
+
+    kind = "pgvector"
+
+    async def open(self):
+        return PgVectorIndex(f"{self.url}?enable_sort=off", exact_below=0)
+
+
+class TestQdrantInFolder(VectorIndexContract):
+    shared = False  # a folder serves one client at a time
+
+    @pytest.fixture(autouse=True)
+    def place(self, tmp_path):
+        self.url = f"qdrant://{tmp_path}/qdrant"
+
+
+class TestQdrantInMemory(VectorIndexContract):
+    """Over a client handed in, which stays open, so that a second index may stand over it."""
+
+    client = None
+
+    async def open(self):
+        self.client = self.client or AsyncQdrantClient(location=":memory:")
+        return QdrantIndex(self.client)
+
+    async def again(self):
+        return await self.open()
