@@ -75,7 +75,13 @@ async def test_the_key_space_is_never_scanned(server, admin):
         for query in (ALL, Query(collection="messages", ids=("n1",)), Query(collection="messages", text="x")):
             await store.find(query)
             await store.tally(query)
+            await store.search(query, ["x"])
+        await store.apply([Change(query=ALL, text="fox")])
+        assert len((await store.search(ALL, ["fox"])).found) == 51
+        assert await store.reindex("messages") == 51
+        assert (await store.verify("messages")).records == 51
         await store.apply([Remove(ALL)])
+        assert (await store.search(ALL, ["fox"])).found == []
         await store.tenants()
         await store.describe()
     used = {name.removeprefix("cmdstat_") for name in admin.info("commandstats")}
@@ -105,6 +111,10 @@ async def test_a_restart_between_two_calls_is_not_noticed(server, admin):
         assert await ids(store) == ["a", "b"]
         server.restart()
         assert (await store.tally(ALL)).by_kind == {"x": 2}
+        for text in ("fox", "owl"):
+            await store.apply([Change(query=ALL, text=text)])
+            server.restart()
+            assert len((await store.search(ALL, [text])).found) == 2
 
 
 async def test_flushed_scripts_are_loaded_again(server, admin):
@@ -125,6 +135,9 @@ async def test_a_server_that_is_away_is_unavailable_and_comes_back(server, admin
             store.apply([Remove(ALL)]),
             store.find(ALL),
             store.tally(ALL),
+            store.search(ALL, ["fox"]),
+            store.reindex("messages"),
+            store.verify("messages"),
         ):
             with pytest.raises(StoreUnavailable) as failed:
                 await verb
@@ -154,7 +167,8 @@ async def test_a_full_server_is_unavailable_and_keeps_nothing_of_a_call(server, 
 
 async def test_a_replica_is_unavailable_for_writing(server, admin):
     async with open_store(server.url) as store:
-        await store.apply([Add([note("a")])])
+        await store.apply([Add([note("a", text="fox")])])
+        assert len((await store.search(ALL, ["fox"])).found) == 1
         admin.replicaof("127.0.0.1", 1)
         try:
             for ops in ([Add([note("b")])], [Remove(ALL)]):
@@ -162,6 +176,7 @@ async def test_a_replica_is_unavailable_for_writing(server, admin):
                     await store.apply(ops)
             assert await ids(store) == ["a"]
             assert (await store.tally(ALL)).total == 1
+            assert [match.id for match in (await store.search(ALL, ["fox"])).found] == ["a"]
         finally:
             admin.replicaof("NO", "ONE")
 
@@ -224,10 +239,11 @@ async def test_a_tenant_lives_on_one_node_of_a_cluster(aware):
         async with clustered(server, aware=aware) as store:
             for tenant in ("", "t", "u"):
                 query = Query(collection="messages", scope=Scope(tenant=tenant))
-                home = [note(f"n{n}", tenant, marks=("m",)) for n in range(20)]
+                home = [note(f"n{n}", tenant, marks=("m",), text="fox") for n in range(20)]
                 assert await asyncio.gather(*(store.apply([Add([one])]) for one in home)) == [[1]] * 20
                 assert await store.apply([Change(query=query, kind="x"), Add([note("z", tenant)])]) == [20, 1]
                 assert (await store.tally(query)).by_kind == {"x": 20, "": 1}
+                assert len((await store.search(query, ["fox"])).found) == 20
                 named = Query(collection="messages", scope=Scope(tenant=tenant), ids=("z", "n1"))
                 assert set(await ids(store, named)) == {"z", "n1"}
                 assert await store.apply([Remove(named)]) == [2]
@@ -238,6 +254,8 @@ async def test_a_tenant_lives_on_one_node_of_a_cluster(aware):
             with pytest.raises(StoreError):
                 await store.apply([Add([note("both", "t"), note("both", "u")])])
             assert await store.tenants() == ["", "t", "u"]
+            assert await store.reindex("messages") == 3 * 19 + 20
+            assert (await store.verify("messages")).missing == ()
             assert [finding for finding in await store.describe() if "nothing on disk" in finding.warning]
 
 

@@ -9,6 +9,7 @@ Per tenant and collection, all behind one hash tag, so that a cluster keeps them
     octavo:{tenant}:messages:lane:user:<name>     the same as a place's lane for what several places share:
     octavo:{tenant}:messages:kinds:user:<name>    tenant, user, agent and session
     octavo:{tenant}:messages:names                sorted set: id, then place
+    octavo:{tenant}:messages:terms…               the index of terms, see index_scripts
     octavo:tenants                                set: the tenants that have written
 
 Scores are all 0, so Redis compares members byte by byte.
@@ -79,7 +80,7 @@ class Layout:
 
     def _named(self, collection: str, scope: Scope) -> Keys:
         base, place = self.base(collection, scope.tenant), scope.place.encode()
-        names = [b"tenant", *(_part(part, value) for part in _PARTS if (value := getattr(scope, part)))]
+        names = axes(scope)
         return Keys(
             body=base + b"body:" + place,
             lane=base + b"lane:place:" + place,
@@ -107,6 +108,11 @@ class Layout:
         return Asked(base, [(base + b"lane:" + name, b"")], base + b"kinds:" + name, alone=alone)
 
 
+def axes(scope: Scope) -> list[bytes]:
+    """What the lanes are called that a record of this scope stands in besides its place's: its tenant's first."""
+    return [b"tenant", *(_part(part, value) for part in _PARTS if (value := getattr(scope, part)))]
+
+
 def _part(part: str, value: str) -> bytes:
     return f"{part}:{value}".encode()
 
@@ -118,15 +124,16 @@ def member(rank: Rank) -> str:
     time and seq, the id, NUL, 20 of place.
     """
     at, seq, name, place = rank
-    return f"{_micros(at):015x}{seq:014x}{name}\0{place}"
+    return f"{micros(at):015x}{seq:014x}{name}\0{place}"
 
 
-def moment(entry: bytes) -> datetime:
+def moment(entry: bytes | str) -> datetime:
     """The time a member stands at."""
     return _YEAR_ONE + timedelta(microseconds=int(entry[:15], 16))
 
 
-def _micros(at: datetime) -> int:
+def micros(at: datetime) -> int:
+    """A time as the layout counts it: microseconds since the year 1."""
     seconds = (at.toordinal() - 1) * 86400 + at.hour * 3600 + at.minute * 60 + at.second
     return seconds * 1_000_000 + at.microsecond
 
@@ -142,12 +149,12 @@ class Span(msgspec.Struct, frozen=True):
     @classmethod
     def of(cls, query: Query) -> "Span":
         forward = query.after is not None and not query.newest_first
-        low = b"" if query.since is None else b"%015x" % _micros(query.since)
-        high = b"" if query.until is None else b"%015x" % _micros(query.until)
+        low = b"" if query.since is None else b"%015x" % micros(query.since)
+        high = b"" if query.until is None else b"%015x" % micros(query.until)
         past_low = False
         if query.after is not None and (rank := query.after.rank) is not None:
             # Nothing has a seq below 0: such a cursor stands before all of its time.
-            at = member(rank).encode() if rank[1] >= 0 else b"%015x" % _micros(rank[0])
+            at = member(rank).encode() if rank[1] >= 0 else b"%015x" % micros(rank[0])
             if not forward:
                 high = min(high, at) if high else at
             elif at >= low:

@@ -10,7 +10,7 @@ from octavo.model import START, Query, Record, Scope, Tally
 from octavo.stores.draft import Key
 from octavo.stores.redis import rows
 from octavo.stores.redis.layout import Layout, Span, moment
-from octavo.stores.redis.scripts import BODIES, NAMED, PAGE, TALLY
+from octavo.stores.redis.read_scripts import BODIES, NAMED, PAGE, TALLY
 from octavo.stores.redis.wire import Wire
 
 #: A page ends at so many members or bytes: Redis serves nobody else while it is put together.

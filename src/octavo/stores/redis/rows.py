@@ -1,12 +1,15 @@
 """A record as Redis keeps it: the JSON of a Record, made and read without looking into its bodies."""
 
 from datetime import datetime
+from typing import TypeVar
 
 import msgspec
 
 from octavo.codec import Sealed, decode_record
 from octavo.errors import StoreError
 from octavo.model import Record, Scope
+
+T = TypeVar("T")
 
 
 class _Row(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -62,23 +65,25 @@ def record(kept: str) -> Record:
         raise _foreign(kept) from error
 
 
-_bodies = msgspec.msgpack.Decoder(tuple[str, list[str]]).decode
-_pages = msgspec.msgpack.Decoder(tuple[str, list[tuple[int, int, str, list[str]]]]).decode
+_bodies = msgspec.msgpack.Decoder(tuple[str, list[str]])
+_pages = msgspec.msgpack.Decoder(tuple[str, list[tuple[int, int, str, list[str]]]])
 
 
 def bodies(packed: bytes) -> tuple[str, list[str]]:
     """A version and records as text, from a script's answer."""
-    try:
-        return _bodies(packed)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:  # not even text
-        raise _foreign(packed) from error
+    return unpacked(_bodies, packed)
 
 
 def pages(packed: bytes) -> tuple[str, list[tuple[int, int, str, list[str]]]]:
     """A version and the pages of some lanes, from a script's answer."""
+    return unpacked(_pages, packed)
+
+
+def unpacked(decoder: msgspec.msgpack.Decoder[T], packed: bytes) -> T:
+    """A script's answer, or StoreError when there is somebody else's value in it."""
     try:
-        return _pages(packed)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        return decoder.decode(packed)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:  # not even text
         raise _foreign(packed) from error
 
 

@@ -10,6 +10,9 @@ a member is alive as long as it stands in its own place's lane.
 
 Swaps: the field `NUL v` of a lane's counter names the last swap that touched the lane. A swap that saw another name there
 when it read starts over: something it did not find may be there now.
+
+Search: once a tenant's collection has an index of terms (the hash `terms`, see index_scripts), every record that is
+written is put in line there; nothing is indexed on the way of a write.
 """
 
 import hashlib
@@ -23,7 +26,7 @@ class Script:
         self.sha = hashlib.sha1(self.text, usedforsecurity=False).hexdigest().encode()
 
 
-_MEMBERS = r"""
+MEMBERS = r"""
 local again = ARGV[1] == '1'
 local function id_of(member) return string.sub(member, 30, -22) end
 local function place_of(member) return string.sub(member, -20) end
@@ -34,16 +37,20 @@ local function now_ms()
 end
 """
 
-_SHARED = r"""
-local function alive(base, member)
-  return redis.call('ZSCORE', base .. 'lane:place:' .. place_of(member), member)
+# What is derived lives as long as what it was made from: a place's part of the index as its bodies, the rest as the lanes.
+FOLLOW = r"""
+local function follow(key, model)
+  local left = redis.call('PTTL', model)
+  if left >= 0 then redis.call('PEXPIRE', key, left) elseif left == -1 then redis.call('PERSIST', key) end
 end
-local function bury(base, lane, kinds, member)
-  redis.call('ZREM', lane, member)
-  redis.call('HSET', kinds, '\0', 0)
-  if redis.call('HEXISTS', base .. 'body:' .. place_of(member), id_of(member)) == 0 then
-    redis.call('ZREM', base .. 'names', string.sub(member, 30))
+local function follow_place(base, place, axes)
+  local own, body = base .. 'terms:place:' .. place, base .. 'body:' .. place
+  for block in string.gmatch(redis.call('HGET', own, '\0b') or '', '%S+') do
+    follow(base .. 'terms:block:' .. block, body)
   end
+  follow(own, body)
+  for _, axis in ipairs(axes) do follow(base .. 'terms:at:' .. axis, base .. 'lane:' .. axis) end
+  for _, key in ipairs({'terms', 'terms:waiting'}) do follow(base .. key, base .. 'lane:tenant') end
 end
 """
 
@@ -63,6 +70,17 @@ end
 for _, stand in ipairs(stands) do
   if ttl == 0 then lasts[stand[1]] = redis.call('PTTL', KEYS[stand[1]]) end
   if sizes[stand[5]] == 0 then fresh = 1 end
+end
+
+-- Which of the tenants' collections have an index of terms, and what waits there from now on.
+local indexed, late, noted = {}, {}, 0
+for _, stand in ipairs(stands) do
+  local names = KEYS[stand[5]]
+  if indexed[names] == nil then
+    local base = string.sub(names, 1, -6)
+    indexed[names] = redis.call('HEXISTS', base .. 'terms', 'id') == 1
+      and redis.call('ZCARD', base .. 'terms:waiting') and base
+  end
 end
 
 local added, removed, counts, touched = {}, {}, {}, {}
@@ -86,18 +104,25 @@ local function move(stand, member, kind, marks, lists, step)
   end
   for _, mark in ipairs(marks) do note(lists, stand[4], mark .. '\0' .. member) end
 end
+local function wait_for_terms(stand, member)
+  local base = indexed[KEYS[stand[5]]]
+  if base then note(late, base, string.sub(member, 30)) end
+end
 local function enter(stand, member, kind, marks)
   touched[stand] = true
+  wait_for_terms(stand, member)
   move(stand, member, kind, marks, added, 1)
 end
 local function leave(stand, member, kind, marks)
   touched[stand] = true
+  wait_for_terms(stand, member)
   move(stand, member, kind, marks, removed, -1)
 end
 
 -- A changed record keeps its order: only its count and its marks can move.
 local function turn(stand, before, after)
   touched[stand] = true
+  wait_for_terms(stand, after[1])
   if before[2] ~= after[2] then
     for _, step in ipairs({{before[2], -1}, {after[2], 1}}) do
       count(stand[3], step[1], step[2])
@@ -111,6 +136,15 @@ local function turn(stand, before, after)
 end
 
 local function write_lanes()
+  for base, names in pairs(late) do
+    noted = 1
+    local first = redis.call('HINCRBY', base .. 'terms', 'ticket', #names) - #names
+    local flat = {}
+    for n, name in ipairs(names) do flat[2 * n - 1] = first + n; flat[2 * n] = name end
+    for n = 1, #flat, 2000 do -- who waits already keeps the place in line
+      redis.call('ZADD', base .. 'terms:waiting', 'NX', unpack(flat, n, math.min(n + 1999, #flat)))
+    end
+  end
   for key, members in pairs(removed) do
     for n = 1, #members, 1000 do
       redis.call('ZREM', KEYS[key], unpack(members, n, math.min(n + 999, #members)))
@@ -150,6 +184,16 @@ local function keep(stand)
     redis.call('PERSIST', KEYS[lane + 1])
   end
 end
+local function settle_terms(stand)
+  local base = indexed[KEYS[stand[5]]]
+  if not base then return end
+  local axes = {}
+  for n, lane in ipairs(stand[6]) do axes[n] = string.sub(KEYS[lane], #base + 6) end
+  follow_place(base, string.sub(KEYS[stand[1]], #base + 6), axes)
+  if ttl > 0 and redis.call('EXISTS', base .. 'lane:tenant') == 0 then -- nothing is left to follow
+    for _, key in ipairs({'terms', 'terms:waiting'}) do redis.call('EXPIRE', base .. key, ttl) end
+  end
+end
 local function settle()
   local doubt = ttl > 0 and now_ms() + ttl * 1000 - 1000
   for stand in pairs(touched) do
@@ -164,18 +208,21 @@ local function settle()
           redis.call('HSET', KEYS[lane + 1], '\0', string.format('%.0f', doubt))
         end
       end
+      settle_terms(stand)
     elseif lasts[stand[1]] ~= -1 then
       -- New, or left by a writer with a ttl: this record is to stay. Where the body stays, all else does already.
       keep(stand)
+      settle_terms(stand)
     end
   end
 end
 """
 
-# entries: {stand, member, kind, body, marks}. Answers a digit per entry, 1 when it was added, and whether the tenant's
-# collection was empty.
+# entries: {stand, member, kind, body, marks}. Answers a digit per entry, 1 when it was added, whether the tenant's
+# collection was empty, and whether anything was put in line for the index.
 ADD = Script(
-    _MEMBERS,
+    MEMBERS,
+    FOLLOW,
     _WRITES,
     r"""
 local answer, mine = {}, {}
@@ -193,15 +240,16 @@ for n, entry in ipairs(entries) do
 end
 write_lanes()
 settle()
-return {table.concat(answer), fresh}
+return {table.concat(answer), fresh, noted}
 """,
 )
 
 # entries: {stand, id, before, after}, each {member, kind, body, marks} or false. ARGV goes on with witnesses, {stand, id}
 # that must be kept; watched counters, {position in KEYS, version}; and the name of this swap.
-# Answers whether it was done, and whether the tenant's collection was empty.
+# Answers as ADD does, with whether it was done in front.
 SWAP = Script(
-    _MEMBERS,
+    MEMBERS,
+    FOLLOW,
     _WRITES,
     r"""
 local function stands_at(side)
@@ -212,13 +260,13 @@ local function stands_at(side)
   return true
 end
 if not stands_at(3) then
-  return {(again and stands_at(4)) and 1 or 0, fresh}
+  return {(again and stands_at(4)) and 1 or 0, fresh, 0}
 end
 for _, witness in ipairs(cmsgpack.unpack(ARGV[6])) do
-  if redis.call('HEXISTS', KEYS[stands[witness[1]][1]], witness[2]) == 0 then return {0, fresh} end
+  if redis.call('HEXISTS', KEYS[stands[witness[1]][1]], witness[2]) == 0 then return {0, fresh, 0} end
 end
 for _, watched in ipairs(cmsgpack.unpack(ARGV[7])) do
-  if version(KEYS[watched[1]]) ~= watched[2] then return {0, fresh} end
+  if version(KEYS[watched[1]]) ~= watched[2] then return {0, fresh, 0} end
 end
 for _, entry in ipairs(entries) do
   local stand, id, before, after = stands[entry[1]], entry[2], entry[3], entry[4]
@@ -240,121 +288,7 @@ for stand in pairs(touched) do
 end
 write_lanes() -- after the names: it drops the counters of lanes that are empty now
 settle()
-return {1, fresh}
-""",
-)
-
-# KEYS: lanes, and the counter to watch. ARGV: again, base, command, how many members to look at, how many
-# to skip, bytes to stop at, then per lane: from, to, length of the mark in front.
-# Answers the version, and per lane: whether there is more, how many were skipped, the last member looked at, {member, body, ...}.
-PAGE = Script(
-    _MEMBERS,
-    _SHARED,
-    r"""
-local base, command = ARGV[2], ARGV[3]
-local most, skip, bytes = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
-local lanes = (#ARGV - 6) / 3
-local kinds = KEYS[lanes + 1]
-local doubtful = redis.call('HEXISTS', kinds, '\0') == 1
-local answer = {}
-for lane = 1, lanes do
-  local at = 4 + 3 * lane
-  local found = redis.call(command, KEYS[lane], ARGV[at], ARGV[at + 1], 'LIMIT', doubtful and 0 or skip, most)
-  local cut, left, size = tonumber(ARGV[at + 2]), doubtful and skip or 0, 0
-  local more, last, page = #found == most and 1 or 0, '', {}
-  for n, entry in ipairs(found) do
-    local member = string.sub(entry, cut + 1)
-    last = member
-    if doubtful and not alive(base, member) then
-      bury(base, KEYS[lane], kinds, member)
-    elseif left > 0 then
-      left = left - 1
-    else
-      local body = redis.call('HGET', base .. 'body:' .. place_of(member), id_of(member))
-      if body then
-        page[#page + 1] = member
-        page[#page + 1] = body
-        size = size + #body
-        if size >= bytes and n < #found then
-          more = 1
-          break
-        end
-      end
-    end
-  end
-  answer[lane] = {more, skip - left, last, page}
-end
-return cmsgpack.pack({version(kinds), answer})
-""",
-)
-
-# KEYS: names, and the counter to watch. ARGV: again, base, ids. Answers the version and the bodies found, in any place.
-NAMED = Script(
-    _MEMBERS,
-    r"""
-local base, found = ARGV[2], {}
-for _, id in ipairs(cmsgpack.unpack(ARGV[3])) do
-  for _, entry in ipairs(redis.call('ZRANGEBYLEX', KEYS[1], '[' .. id .. '\0', '(' .. id .. '\1')) do
-    local body = redis.call('HGET', base .. 'body:' .. place_of(entry), id)
-    if body then found[#found + 1] = body else redis.call('ZREM', KEYS[1], entry) end
-  end
-end
-return cmsgpack.pack({version(KEYS[#KEYS]), found})
-""",
-)
-
-# KEYS: bodies, and the counter to watch. ARGV: again, {position in KEYS, id, ...}. Answers the version and the bodies found.
-BODIES = Script(
-    _MEMBERS,
-    r"""
-local wanted, found = cmsgpack.unpack(ARGV[2]), {}
-for n = 1, #wanted, 2 do
-  local body = redis.call('HGET', KEYS[wanted[n]], wanted[n + 1])
-  if body then found[#found + 1] = body end
-end
-return cmsgpack.pack({version(KEYS[#KEYS]), found})
-""",
-)
-
-# KEYS: a lane and its counter. ARGV: again, base. Answers {kind, count, ...}, the first member and the last.
-TALLY = Script(
-    _MEMBERS,
-    _SHARED,
-    r"""
-local base, lane, kinds = ARGV[2], KEYS[1], KEYS[2]
-local function recount()
-  local places, dead = {}, {}
-  local size = redis.call('ZCARD', lane)
-  for start = 0, size - 1, 1000 do
-    for _, member in ipairs(redis.call('ZRANGE', lane, start, start + 999)) do
-      if alive(base, member) then places[place_of(member)] = true else dead[#dead + 1] = member end
-    end
-  end
-  for _, member in ipairs(dead) do bury(base, lane, kinds, member) end
-  local right, doubt = {}, nil
-  for place in pairs(places) do
-    local own = redis.call('HGETALL', base .. 'kinds:place:' .. place)
-    for n = 1, #own, 2 do
-      if own[n] ~= '\0v' then right[own[n]] = (right[own[n]] or 0) + own[n + 1] end
-    end
-    local left = redis.call('PTTL', base .. 'body:' .. place)
-    if left >= 0 and (not doubt or left < doubt) then doubt = left end
-  end
-  if doubt then right['\0'] = string.format('%.0f', now_ms() + doubt - 1000) end
-  if size == #dead then
-    redis.call('DEL', kinds)
-    return
-  end
-  local old = redis.call('HKEYS', kinds)
-  for kind, number in pairs(right) do redis.call('HSET', kinds, kind, number) end
-  for _, kind in ipairs(old) do
-    if not right[kind] and kind ~= '\0v' then redis.call('HDEL', kinds, kind) end
-  end
-end
-local doubt = redis.call('HGET', kinds, '\0') -- nothing of a lane without one can have expired apart from the rest
-if doubt and tonumber(doubt) <= now_ms() then recount() end
-local first, last = redis.call('ZRANGE', lane, 0, 0), redis.call('ZRANGE', lane, -1, -1)
-return {redis.call('HGETALL', kinds), first[1] or '', last[1] or ''}
+return {1, fresh, noted}
 """,
 )
 

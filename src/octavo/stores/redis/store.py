@@ -4,30 +4,35 @@ import asyncio
 import contextlib
 import random
 from collections.abc import AsyncGenerator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from redis.asyncio import ConnectionPool, Redis, RedisCluster
 
 from octavo.codec import Kept, Prepared, Sealed
 from octavo.errors import ConfigError, Conflict, StoreError
+from octavo.lexis.matches import Matches
 from octavo.model import Query, Record, Scope, Tally
-from octavo.ports import Finding
+from octavo.ports import Finding, Lexicon
 from octavo.shapes import SHAPES
-from octavo.stores.base import BaseStore
+from octavo.stores.base import Progress, SearchingStore
 from octavo.stores.draft import Effect, Key, Lookup, draft
 from octavo.stores.redis import rows
 from octavo.stores.redis.commits import Commits
 from octavo.stores.redis.health import findings
+from octavo.stores.redis.idle import Indexes
 from octavo.stores.redis.layout import Layout
 from octavo.stores.redis.reading import Reader
 from octavo.stores.redis.wire import Wire
 from octavo.stores.redis.writing import Writer
 
+if TYPE_CHECKING:
+    from octavo.stores.redis.indexing import Index
+
 _ATTEMPTS = 60  # at a record others keep changing
 _PAUSE_SECONDS = 0.002
 
 
-class RedisStore(BaseStore):
+class RedisStore(SearchingStore):
     """Records in a Redis; an acknowledgement means that Redis has replied.
 
     A client or pool that is handed in stays open and may decode responses or not; `owned=True` gives it away.
@@ -77,6 +82,28 @@ class RedisStore(BaseStore):
         line = await self._here()
         return await line.reader.tally(query)
 
+    async def _search(self, query: Query, terms: tuple[str, ...]) -> Matches:
+        from octavo.stores.redis.searching import (
+            Search,
+        )  # with the patterns of terms, which only a search needs
+
+        line = await self._here()
+        return await Search(line.indexes.index(query.collection, query.scope.tenant), query, terms).matches()
+
+    async def _reindex(self, collection: str, progress: Progress) -> int:
+        from octavo.stores.redis.checking import reindexed
+
+        return await reindexed(await self._indexes(collection), progress)
+
+    async def _verify(self, collection: str, progress: Progress) -> Lexicon:
+        from octavo.stores.redis.checking import verified
+
+        return await verified(collection, await self._indexes(collection), progress)
+
+    async def _indexes(self, collection: str) -> "list[Index]":
+        line = await self._here()
+        return [line.indexes.index(collection, tenant) for tenant in await self.tenants()]
+
     async def tenants(self) -> list[str]:
         """Every tenant that has a record, sorted."""
         await self._ready()
@@ -103,6 +130,7 @@ class RedisStore(BaseStore):
         line, self._line = self._line, None
         if line is not None and line.loop is asyncio.get_running_loop():
             await line.commits.settled()
+            await line.indexes.stop()
             await line.farewell.aclose()
 
     async def _here(self) -> "_Line":
@@ -193,7 +221,8 @@ class _Line:
         self.loop = loop
         self.wire = Wire(client)
         self.reader = Reader(self.wire, layout)
-        self.writer = Writer(self.wire, layout, ttl)
+        self.indexes = Indexes(self.wire, layout)
+        self.writer = Writer(self.wire, layout, ttl, self.indexes.noted)
         self.commits = Commits(self.writer.add)
         self.losers = asyncio.Lock()
         self.farewell = _farewell(client, owned=owned)

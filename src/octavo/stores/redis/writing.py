@@ -1,6 +1,6 @@
 """What one script call writes, packed: keys once each, everything else by their position."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 from uuid import uuid4
 
@@ -74,8 +74,11 @@ class Sight(Protocol):
 class Writer:
     """Writes through the scripts, and keeps the list of tenants."""
 
-    def __init__(self, wire: Wire, layout: Layout, ttl: int | None) -> None:
+    def __init__(
+        self, wire: Wire, layout: Layout, ttl: int | None, noted: Callable[[set[tuple[str, str]]], None]
+    ) -> None:
         self._wire = wire
+        self._noted = noted  # told the collections and tenants of what was put in line to be indexed
         self._layout = layout
         self._ttl = b"%d" % (ttl or 0)
         self._enrolled: set[str] = set()
@@ -96,14 +99,16 @@ class Writer:
         tenants = {sealed.scope.tenant for sealed in records}
         await self._enrol(tenants)
         packed = self._packed(stands, entries)
-        digits, fresh = await self._wire.run(ADD, stands.keys, *packed)
+        digits, fresh, noted = await self._wire.run(ADD, stands.keys, *packed)
+        if noted:
+            self._noted({(sealed.collection, sealed.scope.tenant) for sealed in records})
         await self._confirm(tenants, fresh)
         answer: bytes = digits
         return answer
 
     async def swap(self, effects: Iterable[Effect], sight: Sight) -> bool:
         """Bring the effects about if what they were drawn from still holds; whether it did."""
-        stands, entries, tenants = _Stands(), [], set()
+        stands, entries, tenants, touched = _Stands(), [], set(), set()
         for effect in effects:
             one = effect.after or effect.before
             if one is None:
@@ -112,13 +117,16 @@ class Writer:
             after = effect.after and _side(effect.after, blob(effect.after))
             number = stands.number(self._layout.keys(one.collection, one.scope))
             entries.append((number, one.id, before or False, after or False))
+            touched.add((one.collection, one.scope.tenant))
             if after:
                 tenants.add(one.scope.tenant)
         kept = [(stands.number(self._layout.keys(name, scope)), own) for name, own, scope in sight.witnesses]
         watched = [(stands.counter(key), version) for key, version in sight.versions.items()]
         await self._enrol(tenants)
         rest = (_pack(kept), _pack(watched), uuid4().hex.encode())
-        done, fresh = await self._wire.run(SWAP, stands.keys, *self._packed(stands, entries), *rest)
+        done, fresh, noted = await self._wire.run(SWAP, stands.keys, *self._packed(stands, entries), *rest)
+        if noted:
+            self._noted(touched)
         if done:
             await self._confirm(tenants, fresh)
         return bool(done)
