@@ -1,0 +1,121 @@
+"""How a question is read: its terms, its parts and the times it names."""
+
+from datetime import UTC, date, datetime, timedelta
+
+import pytest
+
+from octavo.search.question import MOST_CHARACTERS, MOST_TERMS, Question
+from octavo.search.times import Span, fit
+
+MONDAY = datetime(2026, 3, 2, 12, tzinfo=UTC)
+
+
+def asked(text: str) -> Question:
+    return Question.of(text, MONDAY)
+
+
+@pytest.mark.parametrize(
+    ("text", "terms"),
+    [
+        ("What is the colour of Anna's car?", ("colour", "anna", "car")),
+        ("what is it", ("what", "is", "it")),
+        ("tea tea TEA", ("tea",)),
+        ("", ()),
+        ("?!", ()),
+        ("我的车", ("我", "的", "车", "我的", "的车")),
+        ("Which kind of tea does she drink?", ("tea", "drink")),
+    ],
+)
+def test_what_a_question_is_about(text, terms):
+    """Words that carry the sentence are left out, unless there are no others; each term is asked once."""
+    assert asked(text).terms == terms
+
+
+@pytest.mark.parametrize("word", ["shell", "ill", "id", "shed", "hell"])
+def test_words_that_look_like_contractions(word):
+    """She'll and I'll carry a sentence; a shell and being ill are what it is about."""
+    assert asked(f"Was the {word} Anna mentioned new?").terms[0] == word
+
+
+def test_a_question_has_bounds():
+    """No more terms and characters of a question are read than promised."""
+    assert len(asked(" ".join(f"w{n}x" for n in range(5000))).terms) == MOST_TERMS
+    assert len(asked("x" * 1_000_000).text) == MOST_CHARACTERS
+    assert asked("a\ud800b").text == "a?b"
+
+
+def test_parts():
+    """Sentences of three terms and more are asked by themselves, when there are several."""
+    question = asked("Where is Anna's blue bicycle? 王医生的电话是多少？OK. Also, does Boris play the cello?")
+    parts = [[question.terms[at] for at in part] for part in question.parts]
+    assert parts[0] == ["anna", "blue", "bicycl"]
+    assert "王医" in parts[1]
+    assert parts[2] == ["bori", "play", "cello"]
+    assert len(parts) == 3
+    assert asked("Where is Anna's blue bicycle?").parts == ()
+    assert asked("Tea? Coffee? Where is Anna's blue bicycle?").parts == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "first", "last"),
+    [
+        ("on 2023-05-07", (2023, 5, 7), (2023, 5, 7)),
+        ("in May 2023", (2023, 5, 1), (2023, 5, 31)),
+        ("2024年2月", (2024, 2, 1), (2024, 2, 29)),
+        ("in 2024", (2024, 1, 1), (2024, 12, 31)),
+        ("yesterday", (2026, 3, 1), (2026, 3, 1)),
+        ("昨天", (2026, 3, 1), (2026, 3, 1)),
+        ("today", (2026, 3, 2), (2026, 3, 2)),
+        ("前天", (2026, 2, 28), (2026, 2, 28)),
+        ("last week", (2026, 2, 23), (2026, 3, 1)),
+        ("上周", (2026, 2, 23), (2026, 3, 1)),
+        ("last Wednesday", (2026, 2, 25), (2026, 2, 25)),
+        ("上周三", (2026, 2, 25), (2026, 2, 25)),
+        ("last month", (2026, 2, 1), (2026, 2, 28)),
+        ("上个月", (2026, 2, 1), (2026, 2, 28)),
+        ("last year", (2025, 1, 1), (2025, 12, 31)),
+        ("去年", (2025, 1, 1), (2025, 12, 31)),
+        ("three days ago", (2026, 2, 27), (2026, 2, 27)),
+        ("三天前", (2026, 2, 27), (2026, 2, 27)),
+        ("2 weeks ago", (2026, 2, 16), (2026, 2, 22)),
+        ("两周前", (2026, 2, 16), (2026, 2, 22)),
+        ("5个月前", (2025, 10, 1), (2025, 10, 31)),
+        ("a year ago", (2025, 1, 1), (2025, 12, 31)),
+    ],
+)
+def test_times_named(text, first, last):
+    """Days, months and years as written, and counted back from the moment of asking, in both languages."""
+    assert asked(f"{text} tea").spans == (Span(date(*first), date(*last)),)
+
+
+@pytest.mark.parametrize("text", ["tea", "you may go", "march on", "3/4/24", "99-99", "1234", "三天"])
+def test_no_time_named(text):
+    """What is not a day, or not clearly one, names none."""
+    assert asked(text).spans == ()
+
+
+def test_only_the_year_is_clear():
+    """Of 3/4/2024 nobody knows whether it is in March or in April, and no year has a month 99."""
+    for text in ("3/4/2024", "2024-99-99"):
+        assert asked(text).spans == (Span(date(2024, 1, 1), date(2024, 12, 31)),)
+
+
+def test_a_month_without_a_year():
+    """May be of any of the last years, or of the next one."""
+    named = asked("what happened in June?").spans
+    assert Span(date(2025, 6, 1), date(2025, 6, 30)) in named
+    assert Span(date(2020, 6, 1), date(2020, 6, 30)) in named
+    assert asked("on 29 February?").spans[0].first.month == 2
+
+
+def test_how_well_a_time_fits():
+    """1 inside the span, half ten days after it or five before, less beyond; 0 when none is named."""
+    may = asked("in May 2023").spans
+    end = datetime(2023, 5, 31, 23, tzinfo=UTC)
+    assert fit(may, datetime(2023, 5, 1, tzinfo=UTC)) == fit(may, end) == 1.0
+    assert fit(may, end + timedelta(days=10)) == 0.5
+    assert fit(may, datetime(2023, 4, 26, tzinfo=UTC)) == 0.5
+    assert fit(may, end + timedelta(days=100)) < 0.01
+    assert fit((), end) == 0.0
+    for extreme in (datetime(1000, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, 23, tzinfo=UTC)):
+        assert 0 <= fit(asked("in June").spans, extreme) < 0.01
