@@ -1,0 +1,230 @@
+"""A store with an index of vectors beside it."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Self, TypeAlias
+
+import msgspec
+
+from octavo.errors import ConfigError, InvalidQuery, StoreClosed, StoreError
+from octavo.model import Add, Op, Query, Record, Scope, Tally
+from octavo.ports import Embedder, Near, Store, VectorIndex
+from octavo.shapes import SHAPES
+from octavo.wraps.comparing import Comparison, Differences, Reach
+from octavo.wraps.embedding import MOST_CHARACTERS, Target
+from octavo.wraps.marking import PENDING, markers, touched, waiting
+from octavo.wraps.rebuilding import Rebuild
+from octavo.wraps.upkeep import Upkeep
+from octavo.wraps.wrap import Wrap
+
+#: The collections whose records are found by meaning unless others are named.
+COLLECTIONS = ("messages", "exchanges", "profile", "episodes", "knowledge", "summaries")
+
+#: Told how many records are done and how many there are, None when nobody knows.
+Progress: TypeAlias = Callable[[int, int | None], None]
+
+
+class Status(msgspec.Struct, frozen=True, kw_only=True):
+    """How far an index is behind its store, and why."""
+
+    waiting: int  # writes whose records wait to be embedded, as far as this process knows
+    embedded: int  # vectors put by this process
+    dropped: int
+    failures: int
+    last_error: str | None
+    serving: str  # the space that answers
+    building: str | None  # the space that is being filled
+    done: int | None = None  # records of it that have their vectors
+    total: int | None = None
+
+    @property
+    def progress(self) -> float | None:
+        """How much of the space under construction is there, from 0 to 1; None when that is not known."""
+        if self.done is None or self.total is None:
+            return None
+        return self.done / self.total if self.total else 1.0
+
+
+class Indexed(Wrap):
+    """Keeps vectors of the records beside the store, and finds records by them (`octavo.ports.Resembles`).
+
+    A write is the store's alone and never waits for a model: together with it goes a marker that names what has to be
+    embedded, in the same transaction, and a background task does it soon after. Whatever fails is tried again, by this process
+    or the next one.
+
+    With another embedder than before, every record is embedded anew in the background. Meanwhile the old vectors serve if
+    `previous` is the embedder that made them; when the new ones are complete, the old are removed, unless `keep`.
+
+    One index serves one store. Store, index and embedders are closed with this wrap; `owned=False` leaves them all open.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        index: VectorIndex,
+        embedder: Embedder,
+        *,
+        previous: Embedder | None = None,
+        collections: Sequence[str] = COLLECTIONS,
+        keep: bool = False,
+        retry_seconds: tuple[float, float] = (0.5, 60.0),
+        owned: bool = True,
+    ) -> None:
+        super().__init__(store, owned=owned)
+        self._index = index
+        self._embedder = embedder
+        self._previous = previous
+        self._collections = _checked(collections)
+        self._closed = False
+        self._upkeep = Upkeep(
+            store, index, embedder, previous, collections=self._collections, keep=keep, retry_seconds=retry_seconds
+        )  # fmt: skip
+
+    # The verbs of a store.
+
+    async def apply(self, ops: Sequence[Op]) -> list[int]:
+        """Apply all of the ops in order, or none; answer how many records each one added, changed or removed."""
+        self._upkeep.start()
+        ops = list(ops)
+        notes = markers(await touched(self.inner, ops, self._collections))
+        if not notes:
+            return await self.inner.apply(ops)
+        tenants = {note.scope.tenant for note in notes}
+        try:
+            counts = await self.inner.apply([*ops, Add(notes)])
+        except (asyncio.CancelledError, StoreError):  # it may have been written all the same
+            self._upkeep.written(tenants)
+            raise
+        self._upkeep.written(tenants)
+        return counts[: len(ops)]
+
+    async def find(self, query: Query) -> list[Record]:
+        """Answer the query as `Query.over` would from all records kept."""
+        self._upkeep.start()
+        return await self.inner.find(query)
+
+    async def tally(self, query: Query) -> Tally:
+        """Count as `Tally.of` would from all records kept."""
+        self._upkeep.start()
+        return await self.inner.tally(query)
+
+    async def close(self) -> None:
+        """Stop after the batch under way, and close what is owned; what waits is in the store, for the next process."""
+        if self._closed:
+            return
+        await self._upkeep.stop()
+        self._closed = True
+        if not self._owned:
+            return
+        try:
+            await self._index.close()  # first, since it may keep its vectors in the store
+        finally:
+            try:
+                for embedder in (self._embedder, self._previous):
+                    if embedder is not None:
+                        await embedder.close()
+            finally:
+                await self.inner.close()
+
+    async def __aenter__(self) -> Self:
+        await super().__aenter__()
+        self._upkeep.start()
+        return self
+
+    # Finding by meaning.
+
+    async def resembling(self, text: str, scope: Scope, collections: Sequence[str], limit: int) -> list[Near]:
+        """The nearest records, best first; none when no model reads the language of the text."""
+        if limit < 0:
+            raise InvalidQuery(f"limit must be 0 or more; got {limit}")
+        self._upkeep.start()
+        await self._upkeep.learn()
+        serving = self._upkeep.serving
+        text = text[:MOST_CHARACTERS]
+        if not limit or not text.strip() or not serving.embedder.reads(text):
+            return []
+        [vector] = await serving.embedder.embed([text], asking=True)
+        return await self._index.nearest(serving.space, vector, scope, collections, limit)
+
+    # Upkeep.
+
+    async def settle(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - as asyncio.wait has it
+        """Wait until nothing waits to be embedded and no space is being filled; TimeoutError after so many seconds."""
+        async with asyncio.timeout(timeout):
+            await self._upkeep.settle()
+
+    async def status(self) -> Status:
+        """How far the index is behind the store."""
+        upkeep = self._upkeep
+        behind = [(await self.inner.tally(waiting(tenant))).total for tenant in upkeep.restless]
+        building = upkeep.building
+        done, total = (None, None) if building is None else building.progress
+        return Status(
+            waiting=sum(behind),
+            embedded=upkeep.embedded,
+            dropped=upkeep.dropped,
+            failures=upkeep.failures,
+            last_error=upkeep.last_error,
+            serving=upkeep.serving.space,
+            building=None if building is None else building.target.space,
+            done=done,
+            total=total,
+        )
+
+    async def verify_vectors(
+        self,
+        progress: Progress | None = None,
+        *,
+        collections: Sequence[str] | None = None,
+        tenant: str | None = None,
+    ) -> Differences:
+        """Compare every record with the index, one by one, while others write; stray entries only without `tenant`."""
+        reach = self._reach(collections, tenant)
+        total = await reach.total(self.inner) if progress else None
+        comparison = Comparison(self.inner, Target(self._index, self._embedder), reach)
+        try:
+            async for _ in comparison.steps():
+                if progress is not None:
+                    progress(comparison.records, total)
+            return await comparison.differences()
+        finally:
+            comparison.close()
+
+    async def reindex_vectors(
+        self,
+        progress: Progress | None = None,
+        *,
+        collections: Sequence[str] | None = None,
+        tenant: str | None = None,
+    ) -> int:
+        """Embed what waits, is missing or is of another text, and drop what is stray; answer how many were embedded."""
+        reach = self._reach(collections, tenant)
+        total = await reach.total(self.inner) if progress else None
+        drained = await self._upkeep.drain(await reach.tenants())
+        rebuild = Rebuild(self.inner, Target(self._index, self._embedder), reach, total)
+        try:
+            while (outcome := await rebuild.step()) is not None:
+                self._upkeep.refused(outcome)
+                if progress is not None:
+                    progress(*rebuild.progress)
+        finally:
+            await rebuild.close()
+        if reach.every_tenant and set(reach.collections) >= set(self._collections):
+            await self._upkeep.filled()
+        return drained + rebuild.embedded
+
+    def _reach(self, collections: Sequence[str] | None, tenant: str | None) -> Reach:
+        if self._closed:
+            raise StoreClosed("this Indexed store was closed; make another one")
+        named = None if collections is None else _checked(collections)
+        return self._upkeep.reach(named, tenant)
+
+
+def _checked(collections: Sequence[str]) -> tuple[str, ...]:
+    named = (collections,) if isinstance(collections, str) else tuple(dict.fromkeys(collections))
+    for name in named:
+        if name not in SHAPES:
+            raise ConfigError(f"unknown collection {name!r}; known: {', '.join(SHAPES)}")
+        if name in (PENDING, "vectors"):
+            raise ConfigError(f"{name!r} is derived from the other collections and has no vectors of its own")
+    return named

@@ -1,0 +1,59 @@
+"""A store around a store: what it does not do itself, the one inside does."""
+
+import inspect
+from collections.abc import Sequence
+from typing import Any, Self
+
+from octavo.model import Op, Query, Record, Tally
+from octavo.ports import Store
+
+
+class Wrap:
+    """Hands every verb, and whatever else the store inside can do, on to it.
+
+    A wrap has the capabilities of the store inside, no more and no fewer: `isinstance(wrap, Searches)` is true exactly
+    when it is true of that store. What is handed to a wrap is the wrap's, which closes it; `owned=False` says that
+    somebody else does.
+    """
+
+    def __init__(self, store: Store, *, owned: bool = True) -> None:
+        self.inner = store
+        self._owned = owned
+        # Protocols look at an object without asking its __getattr__ (from Python 3.12 on), so a capability that were
+        # only forwarded there would be missed.
+        for name in dir(store):
+            if name.startswith("_") or hasattr(type(self), name) or name in self.__dict__:
+                continue
+            if callable(inspect.getattr_static(store, name)):
+                self.__dict__[name] = getattr(store, name)
+
+    def __getattr__(self, name: str) -> Any:
+        if (
+            name.startswith("_") or name == "inner"
+        ):  # `inner` is missing only before __init__, as in copy.copy
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        return getattr(self.inner, name)
+
+    async def apply(self, ops: Sequence[Op]) -> list[int]:
+        """Apply all of the ops in order, or none; answer how many records each one added, changed or removed."""
+        return await self.inner.apply(ops)
+
+    async def find(self, query: Query) -> list[Record]:
+        """Answer the query as `Query.over` would from all records kept."""
+        return await self.inner.find(query)
+
+    async def tally(self, query: Query) -> Tally:
+        """Count as `Tally.of` would from all records kept."""
+        return await self.inner.tally(query)
+
+    async def close(self) -> None:
+        """Let go of what the wrap holds, and close the store inside if it is owned."""
+        if self._owned:
+            await self.inner.close()
+
+    async def __aenter__(self) -> Self:
+        await self.inner.__aenter__()
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.close()
