@@ -37,6 +37,11 @@ _JOINTS = re.compile(r"[\x00-\x2f:-@\[-`{-\x7f]+")  # all of ASCII but letters a
 _MAY_HOLD_DATE = re.compile(r"\d{4}")
 
 
+def unspaced(term: str) -> bool:
+    """Whether a term is of a script without spaces between words, so that it is a character or a pair of them."""
+    return _IS_UNSPACED.match(term) is not None
+
+
 def terms(text: str) -> list[str]:
     """Every term of a text, repeated as often as it stands there."""
     if len(text) > MOST_CHARACTERS:

@@ -35,9 +35,12 @@ async def gather(store: Store, question: Question, queries: Sequence[Query]) -> 
     """Ask the store's terms and its vectors at the same time; the queries are one per collection, all of one scope."""
     stages: dict[str, float] = {}
     notes: list[str] = []
-    by_terms, near = await asyncio.gather(
-        _by_terms(store, question, queries, stages), _by_vectors(store, question, queries, stages, notes)
-    )
+    vectors = asyncio.create_task(_by_vectors(store, question, queries, stages, notes))
+    try:
+        by_terms = await _by_terms(store, question, queries, stages)
+        near = await vectors
+    finally:
+        vectors.cancel()  # nothing to do once it is done; but nobody waits for it when the terms failed
     held = tuple(min(sum(column), MOST + 1) for column in zip(*(m.held for m in by_terms), strict=True))
     rows = [(q.collection, match) for q, m in zip(queries, by_terms, strict=True) for match in m.found]
     places = {(collection, match.id, match.scope.place) for collection, match in rows}

@@ -12,7 +12,7 @@ from octavo.search.lexical import Grid, Lexical, score
 from octavo.search.question import Question
 
 #: What each signal weighs beside the record's own terms, in standard deviations of that signal.
-SESSION, TIME, VECTOR, RECENCY, IMPORTANCE = 0.8, 3.0, 0.5, 0.05, 0.3
+SESSION, TIME, VECTOR, RECENCY, IMPORTANCE = 0.8, 3.0, 0.5, 0.001, 0.3
 NEIGHBOUR, VECTOR_NEIGHBOUR = 0.4, 0.3  # what the match before or after in a session adds
 _AGREEING = 0.3  # of the twenty best, when words and vectors share that many both are believed
 _DEPTH = 20

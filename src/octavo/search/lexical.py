@@ -7,10 +7,12 @@ from datetime import timedelta
 import msgspec
 
 from octavo.lexis.matches import MOST, Match
+from octavo.lexis.terms import unspaced
 from octavo.search.question import Question
 
 K1, B = 0.9, 0.1  # memories are short: a long one is not padded, it says more
 SESSION_K1, SESSION_B = 1.2, 0.75
+SINGLE = 1.5  # of single characters beside pairs: said in other words, a thing keeps some of its characters
 NEIGHBOUR_WITHIN = timedelta(hours=1)
 
 
@@ -95,7 +97,10 @@ def score(question: Question, grid: Grid, held: Sequence[int]) -> Lexical:
         return Lexical([], [])
     holding = [any(match.counts) for match in grid.found]  # those that only the vectors named hold no term
     total = MOST + 1 if max(held, default=0) > MOST else sum(holding)
-    weights = [weight(n, total) for n in held]
+    weights = [
+        weight(n, total) * (SINGLE if unspaced(term) and len(term) == 1 else 1.0)
+        for n, term in zip(held, question.terms, strict=True)
+    ]
     lengths = [match.length if holds else 0 for match, holds in zip(grid.found, holding, strict=True)]
     records = _by_record(question, grid, weights, lengths, sum(lengths) / (total or 1) or 1.0)
     return Lexical(records, _by_session(grid, lengths) if grid.several else [])

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 
+from octavo.lexis.terms import unspaced
 from octavo.search.fuse import Signals
 from octavo.search.lexical import weight
 
@@ -15,6 +16,7 @@ _CHARACTERS = (
     15.3,
 )  # single characters and pairs coincide by chance, so the share of them says little
 _BEST = 5
+_UNKNOWN = 0.5
 _FEWEST = 100  # records to judge a term's rarity by, though fewer were found
 
 
@@ -29,11 +31,11 @@ def presence(signals: Signals, held: Sequence[int]) -> float:
     share = max(sum(1 for n in row if n) for row in counts) / len(terms)
     together = [any(column) for column in zip(*counts, strict=True)]
     cover = sum(w for w, there in zip(weights, together, strict=True) if there) / (sum(weights) or 1.0)
-    if share == 0:
-        return 0.0
-    unspaced = sum(1 for term in terms if not term[0].isascii()) / len(terms)
+    if share == 0:  # only the vectors found anything, and there is nothing to hold them against
+        return _UNKNOWN
+    share_unspaced = sum(1 for term in terms if unspaced(term)) / len(terms)
     words, characters = (_odds(fit, share, cover) for fit in (_WORDS, _CHARACTERS))
-    return unspaced * characters + (1 - unspaced) * words
+    return share_unspaced * characters + (1 - share_unspaced) * words
 
 
 def _odds(fit: tuple[float, float, float], share: float, cover: float) -> float:

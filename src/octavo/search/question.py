@@ -2,13 +2,12 @@
 
 import re
 from datetime import datetime
-from functools import cache
 
 import msgspec
 
 from octavo.lexis.english import STOP_WORDS
 from octavo.lexis.terms import terms
-from octavo.search.times import Span, spans
+from octavo.search.times import Span, relative_spans, spans
 
 MOST_TERMS = 600  # of one question; what comes after a thousand characters seldom changes what is meant
 MOST_CHARACTERS = 10_000
@@ -18,8 +17,11 @@ _ASKING = (
     "kind kinds type types sort sorts many much often ever also likely might may one ones someone something anyone "
     "anything everyone everything"
 )
-# What is left of she'll, I'll, I'd when the apostrophe is gone, but is also what a question may be about.
-_ALSO_WORDS = frozenset(("shell", "hell", "ill", "id", "shed", "wed"))
+_CARRIERS = re.compile(
+    rf"(?<![\w'])(?:{'|'.join(sorted((*STOP_WORDS, *_ASKING.split()), key=len, reverse=True))})(?![\w'])",
+    re.IGNORECASE,
+)
+_DATE_SIGNS = re.compile(r"(?<=\d)\s*[年月日号]")  # every date has them
 _FEWEST = 3  # terms of a part that is asked by itself
 
 
@@ -43,20 +45,19 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
             for part in _ENDS.split(text)
         ]
         parts = [part for part in parts if len(part) >= _FEWEST]
+        several = len(parts) > 1
+        # Today and yesterday in the small talk around a question do not say when its answer was told.
+        counted = () if several else relative_spans(text, at)
         return cls(
             text=text,
             terms=distinct,
-            parts=tuple(parts) if len(parts) > 1 else (),
-            spans=spans(text, at),
+            parts=tuple(parts) if several else (),
+            spans=(*spans(text, at), *counted),
         )
 
 
 def _matter(text: str) -> list[str]:
-    """The terms of a text without those that only carry its sentences, unless it has no others."""
-    found = terms(text)
-    return [term for term in found if term not in _carriers()] or found
-
-
-@cache
-def _carriers() -> frozenset[str]:
-    return frozenset(term for word in (*STOP_WORDS, *_ASKING.split()) for term in terms(word)) - _ALSO_WORDS
+    """The terms of a text without words that only carry its sentences, unless it has no others."""
+    # Words, not their stems: "likely" carries a question, what somebody likes is what it is about.
+    matter = _DATE_SIGNS.sub(" ", _CARRIERS.sub(" ", text.replace("’", "'")))
+    return terms(matter) or terms(text)

@@ -181,7 +181,7 @@ class Recall:
         return chosen[:limit]
 
     async def _load(self, weighed: _Weighed, ats: list[int]) -> dict[int, Record]:
-        """Read the candidates once more, under the same filters: what changed since it was found is not shown."""
+        """Read the candidates once more, under the same filters: what is gone or filtered out by now is not shown."""
         candidates = weighed.candidates
         wanted: dict[tuple[str, str, str], int] = {}
         for at in ats:

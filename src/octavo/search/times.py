@@ -36,11 +36,13 @@ class Span(NamedTuple):
 
 
 def spans(text: str, at: datetime) -> tuple[Span, ...]:
-    """The days, months and years a text names, and those it counts from now: yesterday, last week, 上个月, 三天前."""
-    today = at.date()
-    found = [span for day in days(text) for span in _of_day(day, today)]
-    for pattern, make in _RELATIVE:
-        found += [make(match, today) for match in pattern.finditer(text)]
+    """The days, months and years a text names."""
+    return tuple(dict.fromkeys(span for day in days(text) for span in _of_day(day, at.date())))
+
+
+def relative_spans(text: str, at: datetime) -> tuple[Span, ...]:
+    """The times a text counts from now: yesterday, last week, 上个月, 三天前."""
+    found = [make(match, at.date()) for pattern, make in _RELATIVE for match in pattern.finditer(text)]
     return tuple(dict.fromkeys(found))
 
 
