@@ -10,9 +10,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from time import perf_counter
 
-from bench import measures
+from bench import measures, recall, recall_report
 from bench.peers.environment import PEERS
 from bench.places import DOES, SETTINGS, Places
+from bench.recall import STORES, VECTORS
 from bench.report import Line, footnotes, machine, save, table
 from bench.rounds import FULL, QUICK
 
@@ -36,21 +37,46 @@ def main() -> int:
         action="store_true",
         help="read from 1,000,000 records on every store, not only on SQLite",
     )
+    parser.add_argument(
+        "--recall", action="store_true", help="measure search and recall instead of writing and reading"
+    )
     parser.add_argument("--markdown", action="store_true", help="print the table as Markdown")
     parser.add_argument(
         "--results", type=Path, default=RESULTS, metavar="DIR", help="where the JSON file and scratch data go"
     )
     given = parser.parse_args()
+    known = [*STORES, VECTORS] if given.recall else list(SETTINGS)
     names = [
         name
-        for name in SETTINGS
+        for name in known
         if not given.store or any(name.split()[0] == one or name == one for one in given.store)
     ]
     if not names:
-        parser.error(f"unknown store; known: {', '.join(SETTINGS)}")
+        parser.error(f"unknown store; known: {', '.join(known)}")
     # Ended from outside, it still shows what it has and takes its servers and scratch data with it.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    return asyncio.run(_bench(names, given))
+    return asyncio.run((_recall if given.recall else _bench)(names, given))
+
+
+async def _recall(names: list[str], given: argparse.Namespace) -> int:
+    run = Run(names, given)
+    size = recall.QUICK if given.quick else recall.FULL
+    lines: list[recall.Line] = []
+    try:
+        with Places(given.results) as places:
+            found = recall.measured(names, places, size, run.say, run.fail)
+            async with aclosing(found):
+                async for line in found:
+                    lines.append(line)
+                    recall_report.save(lines, run.failures, size, run.facts, run.kept)
+    finally:
+        print(recall_report.tables(lines, markdown=given.markdown), end="\n\n")
+        for note in recall_report.footnotes(size, run.facts):
+            print(f"- {note}" if given.markdown else f"  {note}")
+        for failure in run.failures:
+            print(f"\n!!! {failure}")
+    run.say(f"numbers kept in {run.kept}")
+    return 1 if run.failures else 0
 
 
 async def _bench(names: list[str], given: argparse.Namespace) -> int:

@@ -12,8 +12,10 @@ import msgspec
 from octavo import __version__
 from octavo.cli import running
 from octavo.cli.aside import Aside
+from octavo.cli.bench import bench
 from octavo.cli.catalogue import stores
 from octavo.cli.options import needed, pace, reach, voice
+from octavo.cli.reindex import reindex_command
 from octavo.cli.secrets import shown
 from octavo.cli.teller import Teller, several
 from octavo.doctor import Report, examine
@@ -222,6 +224,10 @@ def stores_command(as_json: bool, quiet: bool, debug: bool) -> None:
         )
         teller.say(f"{', '.join(each['schemes']):24}{each['example']}{lacking}")
     teller.document(ok=True, command="stores", stores=listed)
+
+
+octavo.add_command(reindex_command)
+octavo.add_command(bench)
 
 
 def _tell_report(teller: Teller, url: str, report: Report) -> None:

@@ -25,7 +25,7 @@ def run(teller: Teller, urls: list[str], work: Callable[[], int]) -> None:
     try:
         status = work()
     except KeyboardInterrupt:
-        teller.note(f"octavo: stopped after {several(teller.done, 'record')}{_onward(teller)}")
+        teller.note(f"octavo: stopped after {several(teller.done, teller.thing)}{_onward(teller)}")
         status = 130
     except BrokenPipeError:
         raise  # whoever read stdout has gone away; click ends the process without a word

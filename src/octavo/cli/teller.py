@@ -33,6 +33,7 @@ class Teller:
         self._clock = clock
         self.urls: list[str] = []  # whose passwords must not be said
         self.done = 0  # records, as last told by a move
+        self.thing = "record"  # or whatever else `done` counts
         self.resumable = False  # whether the same command would go on from there
 
     def say(self, sentence: str, *, err: bool = False) -> None:
@@ -63,8 +64,9 @@ class Teller:
         return hidden(text, self.urls)
 
     @contextmanager
-    def progress(self, doing: str) -> Iterator[Progress]:
+    def progress(self, doing: str, thing: str = "record") -> Iterator[Progress]:
         """A callback that draws a bar on a terminal, writes a line now and then elsewhere, or only remembers."""
+        self.thing = thing
         if self._quiet:
             yield self._remember
         elif sys.stderr.isatty():
@@ -93,7 +95,7 @@ class Teller:
                 told = now
                 of = "" if total is None else f" of {total:,}"
                 speed = f", {(done - first[1]) / (now - first[0]):,.0f}/s" if now > first[0] else ""
-                click.echo(f"{doing} {done:,}{of} records{speed}", err=True)
+                click.echo(f"{doing} {done:,}{of} {self.thing}s{speed}", err=True)
 
         return tell
 

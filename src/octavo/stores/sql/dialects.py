@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from octavo.stores.sql.statements import Ask, Contended, Do, DoEach, Duplicate, Script
+from octavo.stores.sql.statements import Ask, Contended, Do, DoEach, Duplicate, Script, T
 
 Row = Sequence[Any]
 _encode = msgspec.json.Encoder().encode
@@ -21,6 +21,7 @@ class Dialect:
     contains: ClassVar[str]  # a format of column and needle
     lock_rows: ClassVar[str] = " FOR UPDATE"
     no_limit: ClassVar[str]
+    unindexed: ClassVar[str] = ""  # before a column: do not choose an index for its sake
     row_values: ClassVar[bool] = True  # whether (a, b) > (x, y) walks an index
     order_tail: ClassVar[tuple[str, ...]] = ("created_at", "seq")
     counts_later: ClassVar[bool] = (
@@ -73,6 +74,10 @@ class Dialect:
         """Commit what was done so far, where the next CREATE would do so anyway."""
         yield from ()
 
+    def hurried(self, script: Script[T]) -> Script[T]:
+        """The same script, which gives up when a lock is not to be had within a second."""
+        raise NotImplementedError
+
     def exists(self, table: str) -> Script[bool]:
         raise NotImplementedError
 
@@ -86,6 +91,16 @@ class Dialect:
         """Add each n to its counter (shelf, kind, slot)."""
         raise NotImplementedError
 
+    def reworded(self, table: str, versions: str, numbers: Sequence[int]) -> Script[None]:
+        """Tell the index of terms, if the table has one, that these rows have another text; here a trigger does so."""
+        del table, versions, numbers
+        yield from ()
+
+    def removed(self, table: str, versions: str, numbers: Sequence[int]) -> Script[None]:
+        """Tell the index of terms, if the table has one, that these rows are gone; here a trigger does so."""
+        del table, versions, numbers
+        yield from ()
+
 
 class SQLite(Dialect):
     """SQLite 3.35 or later."""
@@ -96,6 +111,7 @@ class SQLite(Dialect):
         "int": "INTEGER", "flag": "BOOLEAN", "rowno": "INTEGER PRIMARY KEY",
     }  # fmt: skip
     contains = "instr({}, {}) > 0"
+    unindexed = "+"
     lock_rows = ""  # the transaction holds the only write lock there is
     no_limit = "-1"
     # Row numbers follow the order of commits here, so "not counted yet" is a tail of the table. Counting at once would
@@ -198,10 +214,18 @@ class PostgreSQL(Dialect):
         return at
 
     def moment(self, stored: datetime) -> datetime:
+        if (
+            stored.tzinfo is None
+        ):  # how asyncpg says the last moment there is, which PostgreSQL calls infinity
+            return stored.replace(tzinfo=UTC)
         return stored if stored.tzinfo is UTC else stored.astimezone(UTC)
 
     def lock_schema(self, name: str) -> Script[None]:
         yield Ask("SELECT pg_advisory_xact_lock(hashtext($1))", (name,))
+
+    def hurried(self, script: Script[T]) -> Script[T]:
+        yield Do("SET LOCAL lock_timeout = '1s'")
+        return (yield from script)
 
     def exists(self, table: str) -> Script[bool]:
         # A query over the catalogue: to_regclass remembers that a table was not there, even after waiting for its maker.
@@ -213,7 +237,7 @@ class PostgreSQL(Dialect):
     ) -> Script[list[bool]]:
         sql = self._insert_sql(table, tuple(columns), tuple(types))
         went_in: list[bool] = []
-        for chunk in _chunks(rows, most_rows=5000):
+        for chunk in chunks(rows, most_rows=5000):
             added = {
                 tuple(row) for row in (yield Ask(sql, [list(column) for column in zip(*chunk, strict=True)]))
             }
@@ -287,6 +311,14 @@ class MySQL(Dialect):
     def save(self) -> Script[None]:
         yield Do("COMMIT")
 
+    def hurried(self, script: Script[T]) -> Script[T]:
+        waits = "SET SESSION lock_wait_timeout = {0}, SESSION innodb_lock_wait_timeout = {0}"
+        yield Do(waits.format(1))
+        try:
+            return (yield from script)
+        finally:
+            yield Do(waits.format("DEFAULT"))
+
     def exists(self, table: str) -> Script[bool]:
         rows = yield Ask(
             "SELECT 1 FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name = %s",
@@ -299,7 +331,7 @@ class MySQL(Dialect):
     ) -> Script[list[bool]]:
         del types
         went_in: list[bool] = []
-        for chunk in _chunks(rows, most_rows=500, most_characters=2_000_000):
+        for chunk in chunks(rows, most_rows=500, most_characters=2_000_000):
             went_in += yield from self._insert_chunk(table, columns, chunk)
         return went_in
 
@@ -335,15 +367,36 @@ class MySQL(Dialect):
         return went_in
 
     def upsert_counts(self, table: str, rows: list[Row]) -> Script[None]:
-        for chunk in _chunks(rows, most_rows=1000):
+        for chunk in chunks(rows, most_rows=1000):
             yield Do(
                 f"INSERT INTO {table} (shelf, kind, slot, n) VALUES {', '.join(['(%s, %s, %s, %s)'] * len(chunk))} "
                 "ON DUPLICATE KEY UPDATE n = n + VALUES(n)",
                 [value for row in chunk for value in row],
             )
 
+    # Triggers would take a privilege that few accounts have where the server keeps a binary log.
 
-def _chunks(rows: list[Row], most_rows: int, most_characters: int | None = None) -> Iterator[list[Row]]:
+    def reworded(self, table: str, versions: str, numbers: Sequence[int]) -> Script[None]:
+        if numbers and (yield from self._indexed(table, versions)):
+            for start in range(0, len(numbers), 1000):
+                some = ", ".join([str(int(number)) for number in numbers[start : start + 1000]])
+                yield Do(f"UPDATE {self.quote(table)} SET unindexed = 1 WHERE rowno IN ({some})")
+
+    def removed(self, table: str, versions: str, numbers: Sequence[int]) -> Script[None]:
+        if numbers and (yield from self._indexed(table, versions)):
+            for start in range(0, len(numbers), 1000):
+                some = ", ".join([f"({int(number)})" for number in numbers[start : start + 1000]])
+                yield Do(f"INSERT INTO {self.quote(f'{table}_waiting')} (number) VALUES {some}")
+
+    def _indexed(self, table: str, versions: str) -> Script[bool]:
+        # Asked after the table was touched, so that nobody can begin an index now; and as it is now, whatever the
+        # snapshot of the caller's transaction says.
+        sql = f"SELECT version FROM {versions} WHERE name = %s LOCK IN SHARE MODE"
+        rows = yield Ask(sql, (f"{table}_terms",))
+        return bool(rows) and rows[0][0] > 0
+
+
+def chunks(rows: list[Row], most_rows: int, most_characters: int | None = None) -> Iterator[list[Row]]:
     """Rows in groups small enough for one statement."""
     chunk: list[Row] = []
     size = 0

@@ -1,7 +1,7 @@
 """Tables, and the numbered migrations that bring them about; one table comes into being when it is first used."""
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from octavo.codec import Sealed
@@ -27,6 +27,7 @@ class Table:
         self.counted = shape.counted
         self.plain_name = prefix + shape.table
         self.name = dialect.quote(self.plain_name)
+        self.versions = dialect.quote(f"{prefix}octavo_tables")
         self.marks = dialect.quote(prefix + shape.marks_table) if shape.marks_table else ""
         self.columns = [
             *(self.column(field) for field, _ in FIELDS),
@@ -116,69 +117,114 @@ MIGRATIONS: tuple[Callable[[Table, str], list[str]], ...] = (_create,)
 
 def ensure(table: Table, prefix: str) -> Script[bool]:
     """Bring the table to the current version, whoever else is trying the same; answer whether anything was to do."""
-    dialect = table.dialect
-    versions = dialect.quote(f"{prefix}octavo_tables")
-    if (yield from dialect.exists(f"{prefix}octavo_tables")) and (
-        yield from _version(table, versions)
-    ) == len(MIGRATIONS):
-        return False
-    lock = f"{prefix}octavo schema"
-    yield from dialect.lock_schema(lock)
-    try:
-        yield from _migrate(table, prefix, versions)
-    finally:
-        yield from dialect.unlock_schema(lock)
-    return True
-
-
-def _version(table: Table, versions: str) -> Script[int | None]:
-    rows = yield Ask(
-        f"SELECT version FROM {versions} WHERE name = {table.dialect.hole(1)}", (table.plain_name,)
+    migrations = [functools.partial(migration, table, prefix) for migration in MIGRATIONS]
+    return (
+        yield from Migrating(
+            table.dialect, prefix, table.plain_name, migrations, lambda: _drop(table, prefix)
+        ).ensure()
     )
-    if not rows:
-        return None
-    version = int(rows[0][0])
-    if version > len(MIGRATIONS):
-        raise ConfigError(
-            f"table {table.plain_name!r} has schema version {version}, this Octavo knows {len(MIGRATIONS)}: "
-            "upgrade octavo, or open the database with the version that wrote it"
-        )
-    return version
+
+
+class Migrating:
+    """Something that has a version of its own under its name, and what brings it from each version to the next."""
+
+    def __init__(
+        self,
+        dialect: Dialect,
+        prefix: str,
+        name: str,
+        migrations: Sequence[Callable[[], list[str]]],
+        drop: Callable[[], Script[None]],
+    ) -> None:
+        self._dialect = dialect
+        self._prefix = prefix
+        self._name = name
+        self._migrations = migrations
+        self._drop = drop
+        self._versions = dialect.quote(f"{prefix}octavo_tables")
+
+    def ensure(self) -> Script[bool]:
+        """Bring it to the current version, whoever else is trying the same; answer whether anything was to do."""
+        if (yield from self.current()):
+            return False
+        lock = f"{self._prefix}octavo schema"
+        yield from self._dialect.lock_schema(lock)
+        try:
+            yield from self._migrate()
+        finally:
+            yield from self._dialect.unlock_schema(lock)
+        return True
+
+    def current(self) -> Script[bool]:
+        """Whether it is there, and of the current version."""
+        there = yield from self._dialect.exists(f"{self._prefix}octavo_tables")
+        return there and (yield from self._version()) == len(self._migrations)
+
+    def _version(self) -> Script[int | None]:
+        hole = self._dialect.hole(1)
+        rows = yield Ask(f"SELECT version FROM {self._versions} WHERE name = {hole}", (self._name,))
+        if not rows:
+            return None
+        version, known = int(rows[0][0]), len(self._migrations)
+        if version > known:
+            raise ConfigError(
+                f"table {self._name!r} has schema version {version}, this Octavo knows {known}: "
+                "upgrade octavo, or open the database with the version that wrote it"
+            )
+        return version
+
+    def _migrate(self) -> Script[None]:
+        dialect, types, prefix = self._dialect, self._dialect.types, self._prefix
+        counts = dialect.quote(f"{prefix}octavo_counts")
+        if not (yield from dialect.exists(f"{prefix}octavo_tables")):
+            yield Do(
+                f"CREATE TABLE {self._versions} (name {types['name']} PRIMARY KEY, version INTEGER NOT NULL)"
+            )
+        if not (yield from dialect.exists(f"{prefix}octavo_counts")):
+            yield Do(
+                f"CREATE TABLE {counts} (shelf {types['place']} NOT NULL, kind {types['name']} NOT NULL, "
+                "slot INTEGER NOT NULL, n BIGINT NOT NULL, PRIMARY KEY (shelf, kind, slot))"
+            )
+        # Where indexing of terms stands: rows above `upto`, and not above `until` where that is given, wait for it.
+        if not (yield from dialect.exists(f"{prefix}octavo_indexed")):
+            yield Do(
+                f"CREATE TABLE {dialect.quote(f'{prefix}octavo_indexed')} (name {types['name']} PRIMARY KEY, "
+                "upto BIGINT NOT NULL, until BIGINT NOT NULL)"
+            )
+        version = yield from self._version()
+        if version is None:
+            if (yield from dialect.exists(self._name)):
+                raise StoreError(
+                    f"a table {self._name!r} that is not Octavo's is in the way; "
+                    "give Octavo's tables another name with ?prefix=octavo_ in the URL"
+                )
+            # Noted before it is made: where DDL commits by itself, a crash half-way must not look like a stranger's table.
+            yield Do(
+                f"INSERT INTO {self._versions} (name, version) VALUES ({dialect.hole(1)}, 0)", (self._name,)
+            )
+            version = 0
+            yield from dialect.save()
+        elif version == 0:  # somebody died while making it; it has never been used
+            yield from self._drop()
+        for number, migration in enumerate(self._migrations[version:], version + 1):
+            for sql in migration():
+                yield Do(sql)
+            yield Do(
+                f"UPDATE {self._versions} SET version = {dialect.hole(1)} WHERE name = {dialect.hole(2)}",
+                (number, self._name),
+            )
+
+
+def searched_among(tables: Sequence[Table], prefix: str) -> Script[list[str]]:
+    """The collections among these whose index of terms has been made."""
+    rows = yield Ask(
+        f"SELECT name FROM {tables[0].dialect.quote(f'{prefix}octavo_tables')} WHERE version > 0"
+    )
+    made = {row[0] for row in rows}
+    return [table.shape.collection for table in tables if f"{table.plain_name}_terms" in made]
 
 
 def _drop(table: Table, prefix: str) -> Script[None]:
     for plain, name in ((table.plain_name, table.name), (prefix + table.shape.marks_table, table.marks)):
         if name and (yield from table.dialect.exists(plain)):
             yield Do(f"DROP TABLE {name}")
-
-
-def _migrate(table: Table, prefix: str, versions: str) -> Script[None]:
-    dialect, types = table.dialect, table.dialect.types
-    counts = dialect.quote(f"{prefix}octavo_counts")
-    if not (yield from dialect.exists(f"{prefix}octavo_tables")):
-        yield Do(f"CREATE TABLE {versions} (name {types['name']} PRIMARY KEY, version INTEGER NOT NULL)")
-    if not (yield from dialect.exists(f"{prefix}octavo_counts")):
-        yield Do(
-            f"CREATE TABLE {counts} (shelf {types['place']} NOT NULL, kind {types['name']} NOT NULL, "
-            "slot INTEGER NOT NULL, n BIGINT NOT NULL, PRIMARY KEY (shelf, kind, slot))"
-        )
-    version = yield from _version(table, versions)
-    if version is None:
-        if (yield from dialect.exists(table.plain_name)):
-            raise StoreError(
-                f"a table {table.plain_name!r} that is not Octavo's is in the way; "
-                "give Octavo's tables another name with ?prefix=octavo_ in the URL"
-            )
-        # Noted before it is made: where DDL commits by itself, a crash half-way must not look like a stranger's table.
-        yield Do(f"INSERT INTO {versions} (name, version) VALUES ({dialect.hole(1)}, 0)", (table.plain_name,))
-        version = 0
-        yield from dialect.save()
-    elif version == 0:  # somebody died while making it; it has never been used
-        yield from _drop(table, prefix)
-    for number, migration in enumerate(MIGRATIONS[version:], version + 1):
-        for sql in migration(table, prefix):
-            yield Do(sql)
-        yield Do(
-            f"UPDATE {versions} SET version = {dialect.hole(1)} WHERE name = {dialect.hole(2)}",
-            (number, table.plain_name),
-        )

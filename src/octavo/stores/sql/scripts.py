@@ -181,6 +181,7 @@ def _change(table: Table, change: Change, counting: _Counting) -> Script[int]:
     updates: list[Sequence[Any]] = []
     remarked: list[Sealed] = []
     unmarked: list[int] = []
+    reworded: list[int] = []
     for row, record in zip(rows, records, strict=True):
         after = change.applied_to(record)
         if after is record:
@@ -194,11 +195,14 @@ def _change(table: Table, change: Change, counting: _Counting) -> Script[int]:
         if sealed.marks != record.marks:
             unmarked.append(row[-1])
             remarked.append(sealed)
+        if sealed.text != record.text or after.data is not record.data:
+            reworded.append(row[-1])
     if updates:
         yield DoEach(_update(table), updates)
         if table.marks and unmarked:
             yield from _delete(table.marks, unmarked)
             yield from _mark(table, remarked)
+        yield from table.dialect.reworded(table.plain_name, table.versions, reworded)
     return len(updates)
 
 
@@ -222,6 +226,7 @@ def _remove(table: Table, query: Query, counting: _Counting) -> Script[int]:
     if table.marks:
         yield from _delete(table.marks, numbers)
     yield from _delete(table.name, numbers)
+    yield from table.dialect.removed(table.plain_name, table.versions, numbers)
     yield from counting.sweep(table)
     return len(numbers)
 

@@ -3,20 +3,31 @@
 import asyncio
 import functools
 import random
+from typing import TYPE_CHECKING
 
 from octavo.codec import Kept, Prepared
 from octavo.errors import StoreError
+from octavo.lexis.matches import Matches
 from octavo.model import Query, Record, Tally
-from octavo.ports import Finding
+from octavo.ports import Finding, Lexicon
 from octavo.shapes import SHAPES
-from octavo.stores.base import BaseStore
+from octavo.stores.base import Progress, SearchingStore
 from octavo.stores.sql import scripts
 from octavo.stores.sql.drivers.port import ApplyAll, Driver
-from octavo.stores.sql.schema import Table, ensure
+from octavo.stores.sql.schema import Table, ensure, searched_among
 from octavo.stores.sql.statements import Ask, Script
 
+if TYPE_CHECKING:
+    from octavo.stores.sql.upkeep import Upkeep
 
-class SQLStore(BaseStore):
+
+_LOOK_SECONDS = (
+    1.0,
+    60.0,
+)  # after a write, until it is looked whether others search: the first time, and then
+
+
+class SQLStore(SearchingStore):
     """Records in SQL tables under their documented names; an acknowledgement means COMMIT has returned."""
 
     def __init__(self, driver: Driver, prefix: str = "") -> None:
@@ -27,6 +38,9 @@ class SQLStore(BaseStore):
         self._apply_all: ApplyAll
         self._making = asyncio.Lock()
         self._sweeps: set[asyncio.Task[None]] = set()
+        self._upkeep: Upkeep | None = None  # from the first search on
+        self._looking: asyncio.TimerHandle | None = None
+        self._looked = False
         self._unsure: set[str] = set()  # collections to look for again before every use
 
     async def _open(self) -> None:
@@ -38,6 +52,10 @@ class SQLStore(BaseStore):
         self._tables, self._apply_all = tables, functools.partial(scripts.apply_all, tables)
 
     async def _close(self) -> None:
+        if self._looking is not None:
+            self._looking.cancel()
+        if self._upkeep is not None:
+            await self._upkeep.close()
         if self._sweeps:
             await asyncio.wait(self._sweeps)
         await self._driver.close()
@@ -51,7 +69,30 @@ class SQLStore(BaseStore):
         counts = await self._driver.commit(ops, self._apply_all)
         if tables.due is not None:
             self._sweep(tables, tables.due)
+        if self._upkeep is not None:
+            self._upkeep.wrote()
+        if self._looking is None and not self._driver.joins:
+            loop = asyncio.get_running_loop()
+            self._looking = loop.call_later(_LOOK_SECONDS[self._looked], self._look, loop)
         return counts
+
+    def _look(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Find out whether what is written here is searched elsewhere, so that this process indexes its share."""
+        self._looked = True
+        task = loop.create_task(self._adopt())
+        self._sweeps.add(task)
+        task.add_done_callback(self._swept)
+
+    async def _adopt(self) -> None:
+        try:
+            tables = dict(self._tables.by_collection)
+            found = await self._driver.read(
+                lambda: searched_among(list(tables.values()), self._prefix), small=True
+            )
+            for collection in found:
+                self._indexes().adopt(tables[collection])
+        finally:
+            self._looking = None
 
     def _sweep(self, tables: scripts.Tables, collection: str) -> None:
         """Have waiting rows counted while others go on; should that fail, tallies go on counting them on the spot."""
@@ -85,6 +126,25 @@ class SQLStore(BaseStore):
         if lags:
             self._sweep(tables, query.collection)
         return answer
+
+    async def _search(self, query: Query, terms: tuple[str, ...]) -> Matches:
+        return await self._indexes().search(query, terms)
+
+    async def _reindex(self, collection: str, progress: Progress) -> int:
+        return await self._indexes().reindex(collection, progress)
+
+    async def _verify(self, collection: str, progress: Progress) -> Lexicon:
+        return await self._indexes().verify(collection, progress)
+
+    def _indexes(self) -> "Upkeep":
+        if self._upkeep is None:
+            from octavo.stores.sql.upkeep import Upkeep  # here, since only a search needs the tokenizer
+
+            self._upkeep = Upkeep(self._driver, self._prefix, self._table)
+        return self._upkeep
+
+    async def _table(self, collection: str) -> Table:
+        return (await self._having({collection}))[collection]
 
     async def tenants(self) -> list[str]:
         """Every tenant that has records here."""

@@ -44,6 +44,10 @@ class Driver(Protocol):
         """Run a script that only reads; `small` promises that it reads a few rows, straight off an index."""
         ...
 
+    async def aside(self, script: Callable[[], Script[T]]) -> T | None:
+        """Where every script joins a caller's transaction: run one beside it, or answer None if that cannot be now."""
+        ...
+
     async def describe(self) -> list[Finding]: ...
 
     async def close(self) -> None: ...
@@ -108,6 +112,10 @@ class Awaiting:
 
     async def migrate(self, script: Callable[[], Script[T]]) -> T:
         return await self.write(script)
+
+    async def aside(self, script: Callable[[], Script[T]]) -> T | None:
+        del script  # there is no caller's transaction
+        return None
 
     async def settle(self) -> None:
         """Wait until no transaction is under way."""

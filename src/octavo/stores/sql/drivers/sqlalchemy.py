@@ -1,7 +1,8 @@
 """A caller's SQLAlchemy engine or session: connections are borrowed, and what was not opened here is not closed here."""
 
+import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any, TypeVar
 
 from sqlalchemy import exc
@@ -36,6 +37,7 @@ class SQLAlchemyDriver(Awaiting):
             )
         self.dialect: Dialect = {"sqlite": SQLite, "postgresql": PostgreSQL}.get(bind.dialect.name, MySQL)()
         self._number = 0
+        self._running: set[asyncio.Task[Any]] = set()
 
     async def open(self) -> None:
         if isinstance(self.dialect, MySQL):
@@ -45,6 +47,8 @@ class SQLAlchemyDriver(Awaiting):
 
     async def close(self) -> None:
         await self.settle()
+        while self._running:
+            await asyncio.wait(self._running)
 
     @contextlib.asynccontextmanager
     async def connection(self) -> AsyncIterator[AsyncConnection]:
@@ -62,12 +66,47 @@ class SQLAlchemyDriver(Awaiting):
             with contextlib.suppress(exc.SQLAlchemyError, OSError):
                 await connection.close()
 
+    async def _with_connection(self, work: Callable[[Any], Awaitable[T]]) -> T:
+        if self._session is not None:
+            return await super()._with_connection(work)
+        # Cancelled in the middle, a statement would leave its connection with a lock that nobody lets go.
+        task = asyncio.ensure_future(super()._with_connection(work))
+        self._running.add(task)
+        task.add_done_callback(self._over)
+        return await asyncio.shield(task)
+
+    def _over(self, task: "asyncio.Task[Any]") -> None:
+        self._running.discard(task)
+        if not task.cancelled():
+            task.exception()  # whoever still waits is told; if nobody does, it is no news
+
     async def migrate(self, script: Callable[[], Script[T]]) -> T:
         bind = self._session.bind if self._session is not None else None
         if isinstance(self.dialect, MySQL) and isinstance(bind, AsyncEngine):
             # Any CREATE commits the transaction around it in MySQL, and that one is the caller's: take another.
             return await SQLAlchemyDriver(bind).write(script)
         return await self.write(script)
+
+    async def aside(self, script: Callable[[], Script[T]]) -> T | None:
+        """Run a script in a transaction beside the session's, if that can be: nobody waits for what the session locks."""
+        session = self._session
+        if (
+            session is None
+            or not isinstance(bind := session.bind, AsyncEngine)
+            or isinstance(self.dialect, SQLite)
+        ):
+            return None
+        # MySQL breaks off a transaction that comes to a table which was altered after its snapshot was taken.
+        if isinstance(self.dialect, MySQL) and session.in_transaction():
+            return None
+        other = SQLAlchemyDriver(bind)
+        other.dialect = self.dialect
+        try:
+            return await other._with_connection(
+                lambda connection: other._transact(connection, lambda: self.dialect.hurried(script()))
+            )
+        except (Contended, StoreUnavailable):
+            return None
 
     async def begin(self, connection: AsyncConnection) -> None:
         if isinstance(self.dialect, SQLite):

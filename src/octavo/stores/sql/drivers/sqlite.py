@@ -67,6 +67,10 @@ class SQLiteDriver:
     async def migrate(self, script: Callable[[], Script[T]]) -> T:
         return await self.write(script)
 
+    async def aside(self, script: Callable[[], Script[T]]) -> T | None:
+        del script  # there is no caller's transaction
+        return None
+
     async def read(self, script: Callable[[], Script[T]], *, small: bool = False) -> T:
         self._worker()
         if small and self._front is not None and (answer := self._front.read(script)) is not None:

@@ -1,0 +1,222 @@
+"""A search as a script: candidates from the engine, counted here, so that all databases answer alike.
+
+One statement reads the indexed records that may match together with those that wait to be indexed, whose terms are
+made on the spot: in one snapshot, so that a record is in one part or the other, whatever others index meanwhile.
+"""
+
+import itertools
+import time
+from collections.abc import Sequence
+from datetime import datetime
+from operator import itemgetter
+from typing import Any, TypeAlias
+
+from octavo.lexis.matches import MOST, Match, Matches, nominated
+from octavo.model import Query, Scope
+from octavo.stores.sql.compile import open_parts
+from octavo.stores.sql.engines import Engine, Row
+from octavo.stores.sql.statements import Ask, Script
+from octavo.stores.sql.words import Asked, asked_tags, entry, spelled
+
+_REMEMBERED_SECONDS = 60  # for so long a scope counts as wide or narrow before it is measured again
+_COUNTED_AT_ONCE = 40  # words in one statement
+_FEW = 10  # words that are looked for in an entry one by one; more are looked up among its words
+_rank = itemgetter(0, 1, 2)
+_Found: TypeAlias = tuple[
+    datetime, int, str, Scope, int, tuple[int, ...]
+]  # in the order of a rank, then the rest
+
+
+class Sifted:
+    """The records found so far: rows of the engine with how often each holds the words asked for."""
+
+    def __init__(self, engine: Engine, query: Query, words: Sequence[str]) -> None:
+        self.engine = engine
+        self.parts = open_parts(query.scope)
+        self._asked = query.scope
+        self._places = {word: at for at, word in enumerate(words)}
+        self._padded = [(at, f" {word} ") for at, word in enumerate(words)]
+        self._scopes: dict[Sequence[Any], Scope] = {}
+        self.found: list[_Found] = []
+        self.held = [0] * len(words)  # in how many of those each word stands
+        self.waiting: list[int] = []  # the numbers of those among all candidates that are not indexed
+        self.indexed = 0  # how many of the candidates are
+
+    def take(self, rows: Sequence[Row]) -> None:
+        """Keep the candidates that hold any of the words, in place of those there were before."""
+        self.waiting = [row[3] for row in rows if row[4] < 0]
+        self.indexed = len(rows) - len(self.waiting)
+        self.found = found = []
+        self.held = held = [0] * len(self._places)
+        places, scopes, moment = self._places, self._scopes, self.engine.table.dialect.moment
+        words, padded, few = frozenset(places), self._padded, len(places) <= _FEW
+        late = frozenset(self.waiting)
+        # One loop without calls of our own: this is where a search spends its time.
+        for row in self._settled(rows, late) if late else rows:
+            bag = row[5]
+            if few:
+                hits = [at for at, pad in padded if pad in bag]
+            else:
+                hits = [places[word] for word in words.intersection(bag.split(" "))]
+            if hits:
+                counts = [0] * len(held)
+                for at in hits:
+                    counts[at] = 1
+                    held[at] += 1
+                if more := row[6]:
+                    for word in more.split(" "):
+                        if word in words:
+                            counts[places[word]] += 1
+                scope = scopes.get(row[7:]) or self._scope(row[7:])
+                found.append((moment(row[0]), row[1], row[2], scope, row[4], tuple(counts)))
+
+    def _settled(self, rows: Sequence[Row], late: frozenset[int]) -> list[Row]:
+        """The rows with the words of those that wait made on the spot, in place of what is indexed of them."""
+        settled = {row[3]: row for row in rows if row[4] >= 0 and row[3] not in late}
+        for row in rows:
+            if row[4] < 0:
+                made = entry(row[3], ("", "", "", ""), row[5], row[6])
+                settled[row[3]] = (*row[:4], made.length, made.bag, made.more, *row[7:])
+        return list(settled.values())
+
+    def answer(self, terms: Sequence[str]) -> Matches:
+        """What `matching` would say of the candidates, which are all that hold any of the terms."""
+        held = [min(n, MOST + 1) for n in self.held]
+        if len(self.found) > MOST:
+            self.narrow([terms.index(term) for term in nominated(terms, held)])
+        return Matches(self.matches(), tuple(held))
+
+    def narrow(self, places: Sequence[int]) -> None:
+        """Keep only what holds one of the terms at these places."""
+        self.found = [row for row in self.found if any(row[5][at] for at in places)]
+
+    def matches(self) -> list[Match]:
+        """The newest MOST of them, oldest first."""
+        found = self.found
+        found.sort(key=_rank)
+        if any(one[:3] == other[:3] for one, other in itertools.pairwise(found)):
+            found.sort(key=lambda row: (*row[:3], row[3].place))
+        return [
+            Match(id_, scope, created, seq, length, counts)
+            for created, seq, id_, scope, length, counts in found[-MOST:]
+        ]
+
+    def _scope(self, parts: Sequence[str]) -> Scope:
+        asked, told = self._asked, dict(zip(self.parts, parts, strict=True)).get
+        scope = self._scopes[tuple(parts)] = Scope(
+            tenant=asked.tenant,
+            user=told("user", asked.user) or None,
+            agent=told("agent", asked.agent) or None,
+            session=told("session", asked.session) or None,
+        )
+        return scope
+
+
+def search(engine: Engine, query: Query, terms: Sequence[str], most: int) -> Script[Matches | None]:
+    """Answer as `matching` would; nothing when so many records wait that they should be indexed first."""
+    if (yield from engine.lag(most)) > most:
+        return None
+    asked = asked_tags(query.scope)
+    words = [spelled(term) for term in terms]
+    sifted = Sifted(engine, query, words)
+    if len(words) > engine.few and not (yield from _is_wide(engine, asked)):
+        sifted.take((yield _candidates(sifted, query, asked, None)))
+        return sifted.answer(terms)
+    limit = MOST + most + 2  # more than MOST are found even if all that wait are among them
+    certain = engine.counts_first and max((yield from _held(engine, query, asked, words, (), limit))) == limit
+    if not certain:
+        sifted.take((yield _candidates(sifted, query, asked, words, f" LIMIT {limit}")))
+        if (
+            sifted.indexed == limit and len(sifted.found) <= MOST
+        ):  # many were written just now, or many are huge
+            sifted.take((yield _candidates(sifted, query, asked, words)))
+        elif sifted.indexed < limit:
+            return sifted.answer(terms)
+        if len(sifted.found) <= MOST:
+            return sifted.answer(terms)
+    return (yield from _overflowing(sifted, query, asked, terms, words))
+
+
+def _overflowing(
+    sifted: Sifted, query: Query, asked: Asked, terms: Sequence[str], words: Sequence[str]
+) -> Script[Matches]:
+    """More hold the words than are looked at: count each, and read what the rarest find."""
+    engine = sifted.engine
+    sifted.take((yield _candidates(sifted, query, asked, ())))  # only what waits
+    held = yield from _held(engine, query, asked, words, sifted.waiting, MOST + 1)
+    held = [min(n + late, MOST + 1) for n, late in zip(held, sifted.held, strict=True)]
+    places = [terms.index(term) for term in nominated(terms, held)]
+    if not places:
+        return Matches([], tuple(held))
+    chosen = [words[at] for at in places]
+    sifted.take((yield _newest(sifted, query, asked, chosen, MOST + len(sifted.waiting))))
+    sifted.narrow(places)
+    return Matches(sifted.matches(), tuple(held))
+
+
+def _candidates(
+    sifted: Sifted, query: Query, asked: Asked, words: Sequence[str] | None, end: str = ""
+) -> Ask:
+    """Everything inside the scope, or what holds one of the words; with what waits to be indexed."""
+    known, parts = _fields(sifted)
+    values: list[Any] = []
+    sql = ""
+    if words is None or words:
+        fields = f"{known}, b.length, b.bag, b.more{parts}"
+        hits = sifted.engine.hits(values, query, asked, words, fields, entries=True)
+        sql = f"SELECT * FROM ({hits}{end}) AS found UNION ALL "
+    return Ask(sql + _late(sifted, query, values), values)
+
+
+def _newest(sifted: Sifted, query: Query, asked: Asked, words: Sequence[str], most: int) -> Ask:
+    """The newest records that hold one of the words; with what waits to be indexed."""
+    engine, table = sifted.engine, sifted.engine.table
+    known, parts = _fields(sifted)
+    values: list[Any] = []
+    hits = engine.hits(values, query, asked, words, "rowno AS chosen", entries=False)
+    order = ", ".join([f"{column} DESC" for column in table.order])
+    # Sorted by number alone: whole entries would be sorted with them.
+    sql = (
+        f"SELECT {known}, b.length, b.bag, b.more{parts} FROM ({hits} ORDER BY {order} LIMIT {int(most)}) AS newest "
+        f"JOIN {engine.terms} AS b ON b.number = chosen JOIN {table.name} ON rowno = chosen UNION ALL "
+    )
+    return Ask(sql + _late(sifted, query, values), values)
+
+
+def _fields(sifted: Sifted) -> tuple[str, str]:
+    """What is read of a record before and after what is known of its words."""
+    table = sifted.engine.table
+    known = [table.column(field) for field in ("created_at", "seq", "id", "rowno")]
+    return ", ".join(known), "".join([f", {table.column(part)}" for part in sifted.parts])
+
+
+def _late(sifted: Sifted, query: Query, values: list[Any]) -> str:
+    known, parts = _fields(sifted)
+    return sifted.engine.tail(values, query, f"{known}, -1, {sifted.engine.said}{parts}")
+
+
+def _held(
+    engine: Engine, query: Query, asked: Asked, words: Sequence[str], without: Sequence[int], most: int
+) -> Script[list[int]]:
+    """In how many indexed records each word stands, but for some; counted up to `most`."""
+    held: list[int] = []
+    for start in range(0, len(words), _COUNTED_AT_ONCE):
+        values: list[Any] = []
+        counts = [
+            f"({engine.count(values, query, asked, word, most, without)})"
+            for word in words[start : start + _COUNTED_AT_ONCE]
+        ]
+        held += (yield Ask(f"SELECT {', '.join(counts)}", values))[0]
+    return held
+
+
+def _is_wide(engine: Engine, asked: Asked) -> Script[bool]:
+    """Whether a scope holds so many records that not all of them should be read; measured now and then."""
+    known = engine.wide.get(asked.tags)
+    now = time.monotonic()
+    if known is None or known[1] < now:
+        [[size]] = yield engine.size(asked, engine.small + 1)
+        if len(engine.wide) > 10_000:
+            engine.wide.clear()
+        known = engine.wide[asked.tags] = (size > engine.small, now + _REMEMBERED_SECONDS)
+    return known[0]
