@@ -58,12 +58,12 @@ class Where:
         if scope.exact and ("place",) in self.table.shape.axes:
             self.tests.append(f"{self.column('place')} = {self.bind(scope.place)}")
             return
-        # SQLite would walk a whole tenant for a few ids: it takes the index that also gives the order.
-        off = self.dialect.unindexed if by_id else ""
-        self.tests.append(f"{off}{self.column('tenant')} = {self.bind(scope.tenant)}")
+        # For a few ids a planner without statistics walks a whole tenant, along the index that also gives the order.
+        off = self.dialect.unindexed if by_id else "{}"
+        self.tests.append(f"{off.format(self.column('tenant'))} = {self.bind(scope.tenant)}")
         for part, value in (("user", scope.user), ("agent", scope.agent), ("session", scope.session)):
             if value is not None:
-                self.tests.append(f"{off}{self.column(part)} = {self.bind(value)}")
+                self.tests.append(f"{off.format(self.column(part))} = {self.bind(value)}")
 
     def _names(self, field: str, names: tuple[str, ...] | None) -> None:
         if names is not None:

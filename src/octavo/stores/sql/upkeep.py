@@ -25,6 +25,7 @@ _LATE_SECONDS = 2.0  # however much is written, some is indexed so often
 _ALL = 1_000_000_000  # more than there ever are
 _BATCH = 200  # records indexed in one transaction while others may want to write
 _PRESSED = 500  # and while a search waits for it
+_MANY = 5000  # records; after indexing so many the planner should know about them
 
 
 class Upkeep:
@@ -58,10 +59,13 @@ class Upkeep:
     async def _catch_up(self, engine: Engine, write: Write) -> None:
         """Index as much as waits now; what comes meanwhile is the next one's."""
         waiting = await self._driver.read(lambda: engine.lag(_ALL))
+        many = waiting > _MANY
         while waiting > 0:
             waiting -= _PRESSED
             if not await write(lambda: indexing.index(engine, _PRESSED)):
-                return
+                break
+        if many:
+            await write(engine.learn)
 
     # --- inside a caller's transaction
 
