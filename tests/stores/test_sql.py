@@ -348,3 +348,15 @@ def test_other_drivers_are_refused():
 
     with pytest.raises(ConfigError, match="pyodbc"):
         SQLAlchemyStore(Fake())
+
+
+async def test_a_few_ids_are_looked_up_by_id(tmp_path):
+    """Records asked for by id in a wide scope come off the key's index: nobody walks the tenant for them."""
+    async with open_store(f"sqlite:///{tmp_path}/a.db") as store:
+        await store.apply([Add([record()])])
+        for scope in (Scope(), Scope(user="u")):
+            table = Table(SHAPES["messages"], SQLite(), "")
+            asked = select(table, Query(collection="messages", scope=scope, ids=("a", "b")), READ)
+            await store.find(Query(collection="messages"))
+            plan = await ask(store, f"EXPLAIN QUERY PLAN {asked.sql}", asked.values)
+            assert "id=?" in str(plan), plan

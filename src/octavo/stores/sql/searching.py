@@ -114,6 +114,9 @@ class Sifted:
 
 def search(engine: Engine, query: Query, terms: Sequence[str], most: int) -> Script[Matches | None]:
     """Answer as `matching` would; nothing when so many records wait that they should be indexed first."""
+    # Recall looks into several collections, and most people use one or two: the others cost one quick look each.
+    if not (yield Ask(f"SELECT 1 FROM {engine.table.name} LIMIT 1")):
+        return Matches(held=(0,) * len(terms))
     if (yield from engine.lag(most)) > most:
         return None
     asked = asked_tags(query.scope)
