@@ -1,17 +1,16 @@
 """What every vector index does before its own work: check at the edge, open once, refuse after close."""
 
-import asyncio
 import math
 import re
 from array import array
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from typing import Self
 
 import msgspec
 
 from octavo.codec import answerable, seal
-from octavo.errors import ConfigError, InvalidQuery, InvalidRecord, StoreClosed
+from octavo.errors import ConfigError, InvalidQuery, InvalidRecord
 from octavo.model import Query, Record, Scope
+from octavo.opening import Opening
 from octavo.ports import Entry, EntryKey, Near, Space, Vector
 
 MAX_SPACE_BYTES = 255
@@ -19,13 +18,10 @@ _PREFIX = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,30}")
 _UNIT = 1e-4  # how far from 1 a length may be before a vector is scaled
 
 
-class BaseIndex:
+class BaseIndex(Opening):
     """The verbs of the port with the edge in front; a backend fills in the `_` methods."""
 
-    def __init__(self) -> None:
-        self._opened = False
-        self._closed = False
-        self._gate: asyncio.Lock | None = None
+    opener = "open_vectors(url)"
 
     async def put(self, space: str, entries: Sequence[Entry]) -> None:
         """Keep these, in place of entries of the same key; the first ones make the space."""
@@ -88,42 +84,6 @@ class BaseIndex:
         await self._ready()
         if _sayable(space):
             await self._forget(space)
-
-    async def close(self) -> None:
-        """Finish what was begun and let go of the backend; a second call does nothing."""
-        if self._closed:
-            return
-        self._closed = True
-        if self._opened:
-            await self._close()
-
-    async def __aenter__(self) -> Self:
-        await self._ready()
-        return self
-
-    async def __aexit__(self, *exc: object) -> None:
-        await self.close()
-
-    async def _ready(self) -> None:
-        if self._closed:
-            raise StoreClosed(f"this {type(self).__name__} was closed; open another with open_vectors(url)")
-        if self._opened:
-            return
-        if self._gate is None:
-            self._gate = asyncio.Lock()
-        async with self._gate:  # parallel first uses must open once
-            if not self._opened:
-                await self._open()
-                self._opened = True
-                if self._closed:  # closed while it was opening: nobody else would let go of what was opened
-                    await self._close()
-                    raise StoreClosed(f"this {type(self).__name__} was closed while it was opened")
-
-    async def _open(self) -> None:
-        """Connect and prepare; runs once, before the first verb."""
-
-    async def _close(self) -> None:
-        """Let go of what `_open` took."""
 
     async def _put(self, space: str, entries: list[Entry]) -> None:
         raise NotImplementedError

@@ -4,11 +4,8 @@ Plain tables rather than sqlite-vec's own `vec0`: with 100,000 vectors of 384 nu
 index and ranked in 2 to 3 ms, where `vec0` takes 36 ms to filter; only without any scope is `vec0` quicker (60 against 170 ms).
 """
 
-import contextlib
 import itertools
-import time
 from collections.abc import AsyncIterator, Callable, Sequence
-from pathlib import Path
 from typing import Any, TypeVar
 
 import apsw
@@ -17,12 +14,12 @@ import sqlite_vec  # type: ignore[import-untyped]
 from octavo.errors import ConfigError, StoreClosed
 from octavo.model import Scope
 from octavo.ports import Entry, EntryKey, Near, Space, Vector
+from octavo.stores.sql.drivers.sqlite import connect
 from octavo.stores.sql.drivers.sqlite_thread import Worker
 from octavo.stores.sql.urls import parse
 from octavo.vectors.base import BaseIndex, checked_prefix, cosine, mismatch
 
 T = TypeVar("T")
-_SYNCHRONOUS = {"full": "FULL", "fast": "NORMAL"}
 _MMAP_BYTES = 2**31 - 65536  # read in place instead of copied page by page, as far as SQLite allows
 
 
@@ -107,11 +104,7 @@ class SqliteVecIndex(BaseIndex):
         return await reader.run(lambda connection: _transact(connection, work, "BEGIN"))
 
     def _connect(self) -> apsw.Connection:
-        if self._path != ":memory:":
-            with contextlib.suppress(FileExistsError):
-                Path(self._path).absolute().parent.mkdir(parents=True)
-        connection = apsw.Connection(self._path)
-        connection.set_busy_timeout(int(self._timeout * 1000))
+        connection = connect(self._path, self._durability, self._timeout)
         try:
             connection.enable_load_extension(True)
             connection.load_extension(sqlite_vec.loadable_path())
@@ -121,19 +114,8 @@ class SqliteVecIndex(BaseIndex):
                 f"SQLite cannot load sqlite-vec here ({error}); "
                 "pip install --force-reinstall sqlite-vec, or use exact+sqlite:///… instead"
             ) from error
-        deadline = time.monotonic() + self._timeout
-        while True:
-            try:  # going over to WAL does not wait for others by itself, so parallel first use would fail
-                connection.execute("PRAGMA journal_mode = WAL").fetchall()
-                break
-            except apsw.BusyError:
-                if time.monotonic() > deadline:
-                    raise
-                time.sleep(0.005)
-        connection.execute(f"PRAGMA synchronous = {_SYNCHRONOUS[self._durability]}")
         connection.execute("PRAGMA cache_size = -16384")
         connection.execute(f"PRAGMA mmap_size = {_MMAP_BYTES}").fetchall()
-        connection.execute("PRAGMA temp_store = MEMORY")
         return connection
 
 

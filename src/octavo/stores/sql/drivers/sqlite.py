@@ -117,27 +117,33 @@ class SQLiteDriver:
         return self._writer
 
     def _connect(self) -> apsw.Connection:
-        if self.path != ":memory:":
-            with contextlib.suppress(FileExistsError):
-                Path(self.path).absolute().parent.mkdir(parents=True)
-        connection = apsw.Connection(self.path)
-        connection.set_busy_timeout(int(self.timeout * 1000))
-        deadline = time.monotonic() + self.timeout
-        while True:
-            try:  # going over to WAL does not wait for others by itself, so parallel first use would fail
-                connection.execute("PRAGMA journal_mode = WAL").fetchall()
-                break
-            except apsw.BusyError:
-                if time.monotonic() > deadline:
-                    raise
-                time.sleep(0.005)
-        connection.execute(f"PRAGMA synchronous = {_SYNCHRONOUS[self.durability]}")
+        connection = connect(self.path, self.durability, self.timeout)
         connection.execute(
             "PRAGMA cache_size = -65536"
         )  # 64 MiB keep the indexes of a million records in memory
-        connection.execute("PRAGMA temp_store = MEMORY")
         connection.execute(f"PRAGMA wal_autocheckpoint = {PAGES}").fetchall()
         return connection
+
+
+def connect(path: str, durability: str, timeout: float) -> apsw.Connection:
+    """A connection to a file that others may use too, in WAL mode; the file and its folder are made if missing."""
+    if path != ":memory:":
+        with contextlib.suppress(FileExistsError):
+            Path(path).absolute().parent.mkdir(parents=True)
+    connection = apsw.Connection(path)
+    connection.set_busy_timeout(int(timeout * 1000))
+    deadline = time.monotonic() + timeout
+    while True:
+        try:  # going over to WAL does not wait for others by itself, so parallel first use would fail
+            connection.execute("PRAGMA journal_mode = WAL").fetchall()
+            break
+        except apsw.BusyError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.005)
+    connection.execute(f"PRAGMA synchronous = {_SYNCHRONOUS[durability]}")
+    connection.execute("PRAGMA temp_store = MEMORY")
+    return connection
 
 
 def _pragma(connection: apsw.Connection, name: str) -> Any:
