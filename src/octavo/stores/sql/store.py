@@ -148,6 +148,7 @@ class SQLStore(SearchingStore):
 
     async def tenants(self) -> list[str]:
         """Every tenant that has records here."""
+        await self._ready()
         tables = await self._having(set(SHAPES))
         found: set[str] = set()
         for table in tables.by_collection.values():
