@@ -16,7 +16,7 @@ from octavo.model import Scope
 from octavo.ports import Entry, EntryKey, Near, Space, Vector
 from octavo.stores.sql.drivers.sqlite import connect
 from octavo.stores.sql.drivers.sqlite_thread import Worker
-from octavo.stores.sql.urls import parse
+from octavo.stores.sql.urls import parse_sqlite
 from octavo.vectors.base import BaseIndex, checked_prefix, cosine, mismatch
 
 T = TypeVar("T")
@@ -285,14 +285,5 @@ def _inside(scope: Scope) -> tuple[str, list[str]]:
 
 def open_sqlite_vec(url: str) -> SqliteVecIndex:
     """Open `sqlite:///relative.db`, `sqlite:////absolute.db` or `sqlite://` (in memory)."""
-    address = parse(url)
-    if address.host:
-        raise ConfigError(
-            f"sqlite URLs take three slashes before a path: sqlite:///{address.host}{address.path}"
-        )
-    path = address.path.removeprefix("/") or ":memory:"
-    durability = address.choice("durability", "full", ("full", "fast"))
-    timeout = address.option("timeout", 60.0, float)
-    prefix = address.prefix()
-    address.done("durability, timeout, prefix")
+    path, durability, timeout, prefix = parse_sqlite(url)
     return SqliteVecIndex(path, prefix, durability=durability, timeout=timeout)

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from octavo.errors import ConfigError
 from octavo.stores.sql.store import SQLStore
-from octavo.stores.sql.urls import parse
+from octavo.stores.sql.urls import parse, parse_sqlite
 
 if TYPE_CHECKING:
     from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
@@ -14,16 +14,7 @@ def open_sqlite(url: str) -> SQLStore:
     """Open `sqlite:///relative.db`, `sqlite:////absolute.db` or `sqlite://` (in memory)."""
     from octavo.stores.sql.drivers.sqlite import SQLiteDriver
 
-    address = parse(url)
-    if address.host:
-        raise ConfigError(
-            f"sqlite URLs take three slashes before a path: sqlite:///{address.host}{address.path}"
-        )
-    path = address.path.removeprefix("/") or ":memory:"
-    durability = address.choice("durability", "full", ("full", "fast"))
-    timeout = address.option("timeout", 60.0, float)
-    prefix = address.prefix()
-    address.done("durability, timeout, prefix")
+    path, durability, timeout, prefix = parse_sqlite(url)
     return SQLStore(SQLiteDriver(path, durability, timeout), prefix)
 
 

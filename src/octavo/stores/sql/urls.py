@@ -74,3 +74,18 @@ def parse(url: str) -> Address:
         path=unquote(parts.path),
         options=dict(parse_qsl(parts.query, keep_blank_values=True)),
     )
+
+
+def parse_sqlite(url: str) -> tuple[str, str, float, str]:
+    """The path, durability, timeout and prefix that a SQLite URL names, whatever is opened in that file."""
+    address = parse(url)
+    if address.host:
+        raise ConfigError(
+            f"sqlite URLs take three slashes before a path: sqlite:///{address.host}{address.path}"
+        )
+    path = address.path.removeprefix("/") or ":memory:"
+    durability = address.choice("durability", "full", ("full", "fast"))
+    timeout = address.option("timeout", 60.0, float)
+    prefix = address.prefix()
+    address.done("durability, timeout, prefix")
+    return path, durability, timeout, prefix
