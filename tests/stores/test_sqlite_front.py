@@ -1,6 +1,8 @@
 """Small work on the event loop's own connection: the same answers as from the threads, and it gives way in time."""
 
 import asyncio
+import contextlib
+import threading
 import time
 
 import apsw
@@ -8,6 +10,8 @@ import pytest
 
 from octavo import Add, Query, Record, Scope, open_store
 from octavo.stores.sql.drivers import sqlite_front
+from octavo.stores.sql.drivers.sqlite import connect
+from octavo.stores.sql.drivers.sqlite_thread import Worker, transact_reading
 
 
 @pytest.fixture
@@ -110,3 +114,33 @@ async def test_waiting_work_survives_close(url):
     assert await asyncio.gather(*waiting) == [[1]] * 29
     async with open_store(url) as again:
         assert (await again.tally(Query(collection="events"))).total == 30
+
+
+async def test_a_search_table_is_read_while_others_make_tables(tmp_path):
+    """SQLite gives up opening a virtual table when the schema changes under it; reading as of one moment helps."""
+    path, done = str(tmp_path / "busy.db"), threading.Event()
+    first = connect(path, "fast", 10)
+    first.execute("CREATE VIRTUAL TABLE found USING fts5(body)")
+    first.execute("INSERT INTO found VALUES ('hello')")
+
+    def make_tables() -> None:
+        with contextlib.closing(connect(path, "fast", 10)) as busy:
+            while not done.is_set():
+                busy.execute("CREATE TABLE made (a)")
+                busy.execute("DROP TABLE made")
+
+    def find(connection):
+        return connection.execute("SELECT body FROM found('hello')").fetchall()
+
+    making = threading.Thread(target=make_tables)
+    making.start()
+    try:
+        for _ in range(200):
+            reader = Worker(lambda: connect(path, "fast", 10), "reader")
+            rows = await reader.run(lambda c: transact_reading(c, find))
+            await reader.stop()
+            assert rows == [("hello",)]
+    finally:
+        done.set()
+        making.join()
+        first.close()

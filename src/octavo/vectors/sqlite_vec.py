@@ -15,7 +15,7 @@ from octavo.errors import ConfigError, StoreClosed
 from octavo.model import Scope
 from octavo.ports import Entry, EntryKey, Near, Space, Vector
 from octavo.stores.sql.drivers.sqlite import connect
-from octavo.stores.sql.drivers.sqlite_thread import Worker
+from octavo.stores.sql.drivers.sqlite_thread import Worker, transact, transact_reading
 from octavo.stores.sql.urls import parse_sqlite
 from octavo.vectors.base import BaseIndex, checked_prefix, cosine, mismatch
 
@@ -48,7 +48,7 @@ class SqliteVecIndex(BaseIndex):
     async def _open(self) -> None:
         writer = Worker(self._connect, "octavo-vectors-writer")
         try:
-            await writer.run(lambda connection: _transact(connection, self._tables.ensure))
+            await writer.run(lambda connection: transact(connection, self._tables.ensure))
         except BaseException:
             await writer.stop()
             raise
@@ -94,14 +94,14 @@ class SqliteVecIndex(BaseIndex):
     async def _write(self, work: Callable[[apsw.Connection], T]) -> T:
         if self._writer is None:
             raise StoreClosed("the SQLite vector index was closed")
-        return await self._writer.run(lambda connection: _transact(connection, work))
+        return await self._writer.run(lambda connection: transact(connection, work))
 
     async def _read(self, work: Callable[[apsw.Connection], T]) -> T:
         if not self._readers:
             raise StoreClosed("the SQLite vector index was closed")
         reader = self._readers[next(self._turn) % len(self._readers)]
         # A transaction: the space and its rows are looked up one after the other, and must be of one moment.
-        return await reader.run(lambda connection: _transact(connection, work, "BEGIN"))
+        return await reader.run(lambda connection: transact_reading(connection, work))
 
     def _connect(self) -> apsw.Connection:
         connection = connect(self._path, self._durability, self._timeout)
@@ -117,20 +117,6 @@ class SqliteVecIndex(BaseIndex):
         connection.execute("PRAGMA cache_size = -16384")
         connection.execute(f"PRAGMA mmap_size = {_MMAP_BYTES}").fetchall()
         return connection
-
-
-def _transact(
-    connection: apsw.Connection, work: Callable[[apsw.Connection], T], begin: str = "BEGIN IMMEDIATE"
-) -> T:
-    connection.execute(begin)
-    try:
-        result = work(connection)
-        connection.execute("COMMIT")
-    except BaseException:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-        raise
-    return result
 
 
 class _Tables:

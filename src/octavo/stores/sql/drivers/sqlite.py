@@ -15,7 +15,7 @@ from octavo.ports import Finding
 from octavo.stores.sql.dialects import Dialect, SQLite
 from octavo.stores.sql.drivers.port import ApplyAll, Batch
 from octavo.stores.sql.drivers.sqlite_front import PAGES, Front
-from octavo.stores.sql.drivers.sqlite_thread import Call, Worker, run, transact
+from octavo.stores.sql.drivers.sqlite_thread import Call, Worker, run, transact, transact_reading
 from octavo.stores.sql.statements import Script
 
 T = TypeVar("T")
@@ -62,7 +62,7 @@ class SQLiteDriver:
         return await answer
 
     async def write(self, script: Callable[[], Script[T]]) -> T:
-        return await self._worker().run(lambda connection: transact(connection, script))
+        return await self._worker().run(lambda connection: transact(connection, lambda c: run(c, script())))
 
     async def migrate(self, script: Callable[[], Script[T]]) -> T:
         return await self.write(script)
@@ -76,7 +76,7 @@ class SQLiteDriver:
         if small and self._front is not None and (answer := self._front.read(script)) is not None:
             return answer[0]
         reader = self._readers[next(self._turn) % len(self._readers)]
-        return await reader.run(lambda connection: _read(connection, script))
+        return await reader.run(lambda connection: transact_reading(connection, lambda c: run(c, script())))
 
     async def describe(self) -> list[Finding]:
         version = apsw.sqlite_lib_version()
@@ -144,18 +144,6 @@ def connect(path: str, durability: str, timeout: float) -> apsw.Connection:
     connection.execute(f"PRAGMA synchronous = {_SYNCHRONOUS[durability]}")
     connection.execute("PRAGMA temp_store = MEMORY")
     return connection
-
-
-def _read(connection: apsw.Connection, script: Callable[[], Script[T]]) -> T:
-    """Read, and read again when somebody was just making or dropping the search table that is read."""
-    deadline = time.monotonic() + 5
-    while True:
-        try:
-            return run(connection, script())
-        except apsw.SQLError as error:
-            if "vtable constructor failed" not in str(error) or time.monotonic() > deadline:
-                raise
-            time.sleep(0.01)
 
 
 def _pragma(connection: apsw.Connection, name: str) -> Any:

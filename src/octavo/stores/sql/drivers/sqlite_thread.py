@@ -125,21 +125,35 @@ def commit(connection: apsw.Connection, calls: list[Call]) -> list[Outcome]:
     apply_all = calls[0].apply_all  # of one store, so the same for all
     assert apply_all is not None  # noqa: S101
     with translated():
-        counts = transact(connection, lambda: apply_all([call.work for call in calls]))
+        counts = transact(connection, lambda c: run(c, apply_all([call.work for call in calls])))
     return [(call, count, None) for call, count in zip(calls, counts, strict=True)]
 
 
-def transact(connection: apsw.Connection, script: Callable[[], Script[T]]) -> T:
+def transact(
+    connection: apsw.Connection, work: Callable[[apsw.Connection], T], begin: str = "BEGIN IMMEDIATE"
+) -> T:
+    """All of it or nothing, and of one moment."""
     # IMMEDIATE: a transaction that reads first and asks for the lock later fails at once when another has it.
-    connection.execute("BEGIN IMMEDIATE")
+    connection.execute(begin)
     try:
-        result = run(connection, script())
+        result = work(connection)
         connection.execute("COMMIT")
     except BaseException:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         raise
     return result
+
+
+def transact_reading(connection: apsw.Connection, work: Callable[[apsw.Connection], T]) -> T:
+    """Read as of one moment."""
+
+    def settled(connection: apsw.Connection) -> T:
+        # Fixes the moment before a virtual table is opened: SQLite gives up when the schema changes under the opening.
+        connection.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchall()
+        return work(connection)
+
+    return transact(connection, settled, "BEGIN")
 
 
 def run(connection: apsw.Connection, script: Script[T]) -> T:
