@@ -83,6 +83,13 @@ _ALL = (
     ),
     Shape(collection="configs", table="configs", names={"id": "key", "kind": "config_type", "text": "content"}),
     Shape(collection="knowledge", table="knowledge", names={"id": "key", "kind": "knowledge_type", "text": "content"}),
+    Shape(  # what a document said before: `session` is the document's key, `kind` why it gave way
+        collection="versions",
+        table="document_versions",
+        names={"session": "document", "kind": "reason", "text": "content"},
+        axes=((), ("session",)),
+        uncounted=(("session",),),
+    ),
     Shape(
         collection="messages",
         table="messages",

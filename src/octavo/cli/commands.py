@@ -16,11 +16,11 @@ from octavo.cli.bench import bench
 from octavo.cli.catalogue import stores
 from octavo.cli.options import needed, pace, reach, voice
 from octavo.cli.reindex import reindex_command
-from octavo.cli.secrets import shown
 from octavo.cli.teller import Teller, several
 from octavo.doctor import Report, examine
 from octavo.errors import ConfigError
 from octavo.ports import Finding
+from octavo.secrets import shown
 from octavo.stores import open_store
 from octavo.transfer import Moved, Progress, copy, export, import_
 

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import msgspec
 
-from octavo.cli.secrets import shown
 from octavo.cli.teller import Teller, several
 from octavo.errors import ConfigError, OctavoError
 from octavo.measure import Asked, Data, Run, Summary, Trial, compared, load, new_tenant, summary
 from octavo.models import Cached, open_embedder
 from octavo.ports import Embedder, Store
+from octavo.secrets import shown
 from octavo.stores import open_store
 from octavo.vectors import open_vectors
 from octavo.wraps import Indexed

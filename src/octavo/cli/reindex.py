@@ -12,10 +12,10 @@ import msgspec
 
 from octavo.cli import running
 from octavo.cli.options import needed, voice
-from octavo.cli.secrets import shown
 from octavo.cli.teller import Teller, several
 from octavo.errors import ConfigError
 from octavo.ports import EntryKey, Lexicon, ListsTenants, Searches, Store, VectorIndex
+from octavo.secrets import shown
 from octavo.shapes import SHAPES
 from octavo.stores import open_store
 from octavo.wraps import Indexed

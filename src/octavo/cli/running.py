@@ -11,11 +11,11 @@ from urllib.parse import unquote, urlsplit
 import msgspec
 
 from octavo.cli.options import scope
-from octavo.cli.secrets import shown
 from octavo.cli.state import state_file
 from octavo.cli.teller import Teller, several
 from octavo.errors import ConfigError, OctavoError
 from octavo.ports import ListsTenants, Store
+from octavo.secrets import shown
 from octavo.transfer import Moved, Progress
 
 

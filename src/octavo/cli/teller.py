@@ -10,7 +10,7 @@ from typing import Any
 import click
 import msgspec
 
-from octavo.cli.secrets import hidden
+from octavo.secrets import hidden
 from octavo.transfer import Progress
 
 LINE_SECONDS = 5.0  # between two lines of progress where there is no terminal to draw a bar on
