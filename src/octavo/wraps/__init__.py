@@ -1,6 +1,8 @@
 """Stores around stores: each adds one thing and hands everything else on."""
 
+from octavo.wraps.deduped import Deduped
 from octavo.wraps.indexed import Indexed
+from octavo.wraps.journal import Journal, JournalStatus, Written
 from octavo.wraps.wrap import Wrap
 
-__all__ = ["Indexed", "Wrap"]
+__all__ = ["Deduped", "Indexed", "Journal", "JournalStatus", "Wrap", "Written"]

@@ -1,0 +1,94 @@
+"""Calls to a store that may hang: each is waited for so long and no longer, and known until it has ended."""
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+from octavo.errors import StoreUnavailable
+
+T = TypeVar("T")
+_GRACE_SECONDS = 1.0  # for a call that was cancelled to clear up after itself
+
+
+class Attempts:
+    """What was asked of a store and has not ended.
+
+    A write that nobody waits for any more may still be done. Until it has ended nothing may be written that was asked for
+    after it, or the older one would have the last word.
+    """
+
+    def __init__(self) -> None:
+        self._writes: set[asyncio.Task[Any]] = set()
+        self._reads: set[asyncio.Task[Any]] = set()
+        self._late: dict[asyncio.Task[Any], str] = {}  # writes that are queued under these ids as well
+        self.applied: set[str] = set()  # ids of queued writes that were done after all
+
+    def write(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        """Begin a write; cancelling whoever waits for it does not end it."""
+        return _begin(work, self._writes)
+
+    def queued(self, task: asyncio.Task[Any], entry: str) -> None:
+        """A write that has not ended is queued under this id: should it succeed yet, it need not be done again."""
+        if task.done():
+            return
+        self._late[task] = entry
+        task.add_done_callback(self._was_late)
+
+    def _was_late(self, task: asyncio.Task[Any]) -> None:
+        entry = self._late.pop(task)
+        if verdict(task) is None:
+            self.applied.add(entry)
+
+    async def read(self, work: Coroutine[Any, Any, T], seconds: float, what: str = "the store") -> T:
+        """The answer, or StoreUnavailable when there is none after so many seconds."""
+        task = _begin(work, self._reads)
+        try:
+            await asyncio.wait({task}, timeout=max(seconds, 0))
+        except asyncio.CancelledError:
+            task.cancel()
+            raise
+        if not task.done():
+            task.cancel()  # and not awaited: a driver may hang while it lets go, too
+            raise late(what, seconds)
+        return task.result()
+
+    async def ended(self, seconds: float) -> bool:
+        """Whether every write has ended: by itself within so many seconds, or because it was cancelled then."""
+        if self._writes:
+            await asyncio.wait(self._writes, timeout=max(seconds, 0))
+        if self._writes:
+            for task in self._writes:
+                task.cancel()
+            await asyncio.wait(self._writes, timeout=_GRACE_SECONDS)
+        return not self._writes
+
+    def cancel(self) -> None:
+        """Have everything end; nobody waits for it."""
+        for task in (*self._writes, *self._reads):
+            task.cancel()
+
+
+def _begin(work: Coroutine[Any, Any, T], kept: set[asyncio.Task[Any]]) -> asyncio.Task[T]:
+    task = asyncio.get_running_loop().create_task(work)
+    kept.add(task)  # the event loop itself holds tasks only weakly
+    task.add_done_callback(kept.discard)
+    task.add_done_callback(_heard)
+    return task
+
+
+def _heard(task: asyncio.Task[Any]) -> None:
+    """Look at the outcome, or Python would complain of one that nobody waited for."""
+    if not task.cancelled():
+        task.exception()
+
+
+def verdict(task: asyncio.Task[Any]) -> BaseException | None:
+    """What went wrong with a task that has ended; None when nothing did."""
+    if task.cancelled():
+        return StoreUnavailable("the write was given up before the store had answered")
+    return task.exception()
+
+
+def late(what: str, seconds: float) -> StoreUnavailable:
+    """The error of a call that was not answered in time."""
+    return StoreUnavailable(f"{what} did not answer within {max(seconds, 0):.3g} s")

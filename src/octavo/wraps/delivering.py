@@ -1,0 +1,281 @@
+"""Bringing queued writes to a store, and deciding what becomes of those that fail."""
+
+import asyncio
+import functools
+import logging
+import random
+import re
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+
+import msgspec
+
+from octavo.errors import Conflict, InvalidQuery, InvalidRecord, OctavoError, StoreClosed, StoreUnavailable
+from octavo.ids import new_id
+from octavo.model import Add, Op, Query, Record, Remove, Scope
+from octavo.ports import Store
+from octavo.wraps.attempts import Attempts, late, verdict
+from octavo.wraps.footprints import footprint, overlap
+from octavo.wraps.queueing import Queue
+from octavo.wraps.spool import Waiting
+
+_log = logging.getLogger("octavo.journal")
+_MOST_ENTRIES = 500  # brought to the store in one call
+_MOST_HELD = 32  # writes that fail by themselves and are in memory until their next try
+_MOST_BEHIND = 1000  # writes that stay behind one of those, so that nothing overtakes them
+_MOST_BURIED = 500  # at once, so that new writes need not wait long for the disk
+_PATIENCE_SECONDS = 30.0  # for a call that brings many writes
+_CREDENTIALS = re.compile(r"(://[^:/@\s]*):[^@\s]*@")
+
+
+class Held(msgspec.Struct, frozen=True):
+    """A write that failed by itself, and when it is tried again."""
+
+    entry: Waiting
+    scopes: frozenset[Scope]
+    due: float
+
+
+class Delivery:
+    """Writes entries of the queue to the store, in order.
+
+    A write that fails is judged by a second, tiny write: if that fails as well, the store is down and nobody is to blame.
+    Only a write that fails while others succeed is tried a few times, and then becomes a dead letter. Until then, those that
+    may touch the same records stay behind it, and the others pass.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        queue: Queue,
+        attempts: Attempts,
+        *,
+        timeout: float,
+        max_retries: int,
+        backoff: tuple[float, float],
+    ) -> None:
+        self._store = store
+        self._queue = queue
+        self._attempts = attempts
+        self._timeout = timeout
+        self._patience = max(_PATIENCE_SECONDS, timeout)
+        self._max_retries = max_retries
+        self._backoff = backoff
+        self._opening: asyncio.Task[object] | None = None
+        self._give_up_at = 0.0
+        self._place: tuple[str, str] | None = None  # a collection and a tenant that are written to
+        self.question: Query | None = None  # the last that was not answered
+        self._held: dict[str, Held] = {}
+        self._behind: dict[str, frozenset[Scope]] = {}
+        self.store_open = False
+        self.most = _MOST_ENTRIES
+        self.replayed = self.buried = 0
+
+    # --- the store
+
+    async def open_store(self, seconds: float) -> BaseException | None:
+        """Open the store unless it is open; what prevented it, if anything did."""
+        if self.store_open:
+            return None
+        loop = asyncio.get_running_loop()
+        if self._opening is not None and not self._opening.done() and loop.time() > self._give_up_at:
+            # Whoever it waits for may have gone without a word; a new one finds out who is there now.
+            self._opening.cancel()
+            await asyncio.wait({self._opening}, timeout=max(seconds, 0) / 2)
+        if self._opening is None or self._opening.done():
+            self._give_up_at = loop.time() + self._patience
+            self._opening = loop.create_task(self._store.__aenter__())
+            self._opening.add_done_callback(self._opened)
+        opening = self._opening
+        await asyncio.wait({opening}, timeout=max(seconds, 0))
+        return verdict(opening) if opening.done() else late("the store, which is being opened,", seconds)
+
+    def _opened(self, opening: "asyncio.Task[object]") -> None:
+        self.store_open = self.store_open or verdict(opening) is None
+
+    def cancel(self) -> None:
+        """Give up an opening that is under way."""
+        if self._opening is not None:
+            self._opening.cancel()
+
+    async def silence(self) -> BaseException | None:
+        """Why the store does not answer the last question that it did not answer, or None when it does."""
+        if (error := await self.open_store(self._timeout)) is not None or self.question is None:
+            return error
+        try:
+            await self._attempts.read(self._store.find(self.question), self._timeout)
+        except OctavoError as unanswered:
+            return unanswered
+        return None
+
+    async def refusal(self, ops: Sequence[Op] = ()) -> BaseException | None:
+        """Why the store is down, or None when it is not: it takes a record and gives it back, in one call.
+
+        Only a write can tell: a database whose disk is full still answers questions. Where nothing was ever written, they do.
+        """
+        if (error := await self.open_store(self._timeout)) is not None:
+            return error
+        self.look_at(ops)
+        if self._place is None:
+            return await self.silence()
+        collection, tenant = self._place
+        here = Scope(tenant=tenant, user="", agent="", session="")
+        probe = Record(collection=collection, id=new_id("probe_"), scope=here)
+        gone = Remove(Query(collection=collection, ids=(probe.id,), scope=here))
+        return await self._apply([Add([probe]), gone], self._timeout)
+
+    def look_at(self, ops: Sequence[Op]) -> None:
+        """Remember where these ops write to."""
+        for op in ops:
+            if not isinstance(op, Add):
+                self._place = (op.query.collection, op.query.scope.tenant)
+            elif op.records:
+                self._place = (op.records[0].collection, op.records[0].scope.tenant)
+
+    async def _apply(self, ops: list[Op], seconds: float) -> BaseException | None:
+        """Write, after every earlier write has ended; what went wrong, if anything did."""
+        if not await self._attempts.ended(self._timeout):
+            return StoreUnavailable("an earlier write has not ended yet, and must not come after a later one")
+        task = self._attempts.write(self._store.apply(ops))
+        await asyncio.wait({task}, timeout=seconds)
+        return verdict(task) if task.done() else late("the store", seconds)
+
+    # --- bringing; each of these answers why the store is down, or None
+
+    async def deliver(self, entries: list[Waiting]) -> BaseException | None:
+        """Bring these to the store, all in one call if that is possible."""
+        entries = [entry for entry in entries if not self._stays(entry)]
+        if done := [entry for entry in entries if entry.id in self._attempts.applied]:
+            entries = [entry for entry in entries if entry.id not in self._attempts.applied]
+            await self._done(done)
+        if not entries:
+            return None
+        error = await self._apply([op for entry in entries for op in entry.ops], self._patience)
+        if error is None:
+            await self._done(entries)
+            self.most = min(_MOST_ENTRIES, self.most * 2)
+            return None
+        self.most = max(1, self.most // 8)  # a slow store may manage less
+        if len(entries) == 1:
+            return await self._judge(entries[0], error)
+        return await self._one_by_one(entries, error)
+
+    async def retry(self, *, at_once: bool) -> BaseException | None:
+        """Bring those again that failed by themselves and are due."""
+        now = asyncio.get_running_loop().time()
+        for held in list(self._held.values()):
+            if (at_once or held.due <= now) and (down := await self.deliver([held.entry])) is not None:
+                return down
+        return None
+
+    async def _one_by_one(self, entries: list[Waiting], error: BaseException) -> BaseException | None:
+        if not _at_fault(error) and (down := await self.refusal(entries[0].ops)) is not None:
+            return down
+        stored: list[Waiting] = []
+        try:
+            for entry in entries:
+                if self._stays(entry):
+                    continue
+                own = await self._apply(entry.ops, self._patience)
+                if own is None:
+                    stored.append(entry)
+                elif (down := await self._judge(entry, own)) is not None:
+                    return down
+            return None
+        finally:
+            await self._done(stored)
+
+    async def _judge(self, entry: Waiting, error: BaseException) -> BaseException | None:
+        """Decide what becomes of a write that failed alone."""
+        if isinstance(error, StoreClosed):
+            return error
+        if not _at_fault(error) and (down := await self.refusal(entry.ops)) is not None:
+            return down
+        if isinstance(error, StoreUnavailable | Conflict):  # it may go better another time
+            tried = functools.partial(self._queue.spool.tried, entry.id, said(error))
+            entry = await self._queue.run(tried)
+            if entry.attempts < self._max_retries:
+                due = asyncio.get_running_loop().time() + delay(self._backoff, entry.attempts)
+                self._held[entry.id] = Held(entry, footprint(entry.ops), due)
+                return None
+        await self._bury([entry], said(error))
+        return None
+
+    # --- what becomes of a write
+
+    @property
+    def skip(self) -> set[str]:
+        """What cannot be brought now."""
+        return {*self._held, *self._behind}
+
+    @property
+    def full(self) -> bool:
+        """Whether no more may stay behind, and everything has to wait for those that failed."""
+        return len(self._held) >= _MOST_HELD or len(self._behind) >= _MOST_BEHIND
+
+    @property
+    def due(self) -> float | None:
+        """When the first of those that failed is tried again; None when there is none."""
+        return min((held.due for held in self._held.values()), default=None)
+
+    def blocks(self, scopes: frozenset[Scope]) -> bool:
+        """Whether a write that cannot be brought now may touch these scopes."""
+        return any(overlap(scopes, others) for others in self._blocked())
+
+    def _blocked(self) -> Iterator[frozenset[Scope]]:
+        yield from (held.scopes for held in self._held.values())
+        yield from self._behind.values()
+
+    def _stays(self, entry: Waiting) -> bool:
+        """Whether it has to stay behind one that was queued before it and failed."""
+        if not self._held or entry.id in self._held:
+            return False
+        scopes = footprint(entry.ops)
+        if self.blocks(scopes):
+            self._behind[entry.id] = scopes
+            return True
+        return False
+
+    async def bury_old(self, queued_before: datetime, error: str) -> bool:
+        """Make dead letters of what was queued before that; whether there may be more of them."""
+        head = await self._queue.run(lambda: self._queue.spool.head(_MOST_BURIED))
+        old = [entry for entry in head if entry.queued_at < queued_before]
+        if old:
+            await self._bury(old, error)
+        return len(old) == _MOST_BURIED
+
+    async def _done(self, entries: list[Waiting]) -> None:
+        if entries:
+            ids = [entry.id for entry in entries]
+            await self._queue.run(functools.partial(self._queue.spool.done, ids))
+            self.replayed += len(ids)
+            self._let_go(ids)
+
+    async def _bury(self, entries: list[Waiting], error: str) -> None:
+        ids = [entry.id for entry in entries]
+        await self._queue.run(functools.partial(self._queue.spool.bury_all, ids, error))
+        self.buried += len(ids)
+        _log.error("%d queued writes became dead letters: %s", len(ids), error)
+        self._let_go(ids)
+
+    def _let_go(self, ids: Sequence[str]) -> None:
+        self._attempts.applied.difference_update(ids)
+        for id_ in ids:
+            if self._held.pop(id_, None) is not None:
+                self._behind.clear()  # some of them may go now; they are looked at again, in their order
+
+
+def _at_fault(error: BaseException) -> bool:
+    """Whether the write itself is wrong, whatever the state of the store."""
+    return isinstance(error, InvalidRecord | InvalidQuery)
+
+
+def delay(backoff: tuple[float, float], fails: int) -> float:
+    """Seconds until the next try: a random part of a time that doubles, so that many do not come back at once."""
+    least, most = backoff
+    return random.uniform(0, min(most, least * 2 ** min(fails, 60)))  # noqa: S311 - jitter, not a secret
+
+
+def said(error: BaseException) -> str:
+    """The error as it may be logged and kept: its kind and its words, without a password."""
+    return _CREDENTIALS.sub(r"\1:…@", f"{type(error).__name__}: {error}")

@@ -1,0 +1,361 @@
+"""A store that loses no write: what it cannot take now waits on disk, in order, until it can."""
+
+import asyncio
+import logging
+import os
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any, Literal, Self, TypeVar
+
+import msgspec
+
+from octavo.codec import Kept, asked, prepare
+from octavo.errors import ConfigError, OctavoError, StoreClosed, StoreUnavailable
+from octavo.ids import now
+from octavo.model import Add, Op, Query, Record, Scope, Tally
+from octavo.ports import Finding, Store
+from octavo.wraps.attempts import Attempts, late, verdict
+from octavo.wraps.delivering import Delivery, said
+from octavo.wraps.queueing import Queue
+from octavo.wraps.replaying import Clock, Replay, State
+from octavo.wraps.spool import DeadLetter, Spool, Waiting
+from octavo.wraps.wrap import Wrap
+
+T = TypeVar("T")
+_log = logging.getLogger("octavo.journal")
+_DISK_SECONDS = 1.0  # of a call's time, kept back for the journal's own disk
+_STOP_SECONDS = 1.0  # for the replay to end after what it is at
+
+
+class Written(msgspec.Struct, frozen=True):
+    """What became of a write. Nobody knows yet what a queued one will change: its counts are 0."""
+
+    status: Literal["stored", "queued"]
+    counts: list[int]
+
+
+class JournalStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """How a Journal stands, and what became of the writes of this process."""
+
+    state: State
+    directory: str
+    waiting: int  # queued now, in the slots of this process
+    dead: int  # dead letters in the directory
+    bad_lines: int  # damaged lines in the directory
+    stored: int  # written straight to the store
+    queued: int
+    replayed: int  # queued ones that reached the store
+    buried: int  # queued ones that became dead letters
+    refused: int  # neither stored nor queued, as their callers were told
+    oldest_at: datetime | None = None  # when the oldest of those that wait was queued
+    last_error: str | None = None
+    next_try_at: datetime | None = None
+
+
+class Journal(Wrap):
+    """Queues on disk what the store cannot take, and brings it there, in order, when it can again.
+
+    A write is `stored` or `queued`, and either way it is not lost; only when neither is possible it raises StoreUnavailable.
+    A read answers what is true, or raises StoreUnavailable: it waits for this process's queued writes, and `timeout` seconds
+    at most. A record that no store would take is refused at once, whatever the state of the store.
+
+    A Journal belongs to one event loop and one process. Several may share a directory.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        directory: str | Path | Spool,
+        *,
+        timeout: float = 5.0,
+        max_retries: int = 5,
+        max_age: timedelta | None = timedelta(days=7),
+        backoff: tuple[float, float] = (0.1, 30.0),
+        clock: Clock | None = None,
+        owned: bool = True,
+    ) -> None:
+        super().__init__(store, owned=owned)
+        if timeout <= 0:
+            raise ConfigError(f"timeout must be more than 0 seconds; got {timeout}")
+        if max_retries < 0:
+            raise ConfigError(f"max_retries must be 0 or more; got {max_retries}")
+        if not 0 < backoff[0] <= backoff[1]:
+            raise ConfigError(f"backoff must be two numbers of seconds, the smaller first; got {backoff}")
+        self._timeout = timeout
+        self._clock = clock or now
+        self._queue = Queue(directory if isinstance(directory, Spool) else Spool(directory))
+        self._attempts = Attempts()
+        self._delivery = Delivery(
+            store, self._queue, self._attempts, timeout=timeout, max_retries=max_retries, backoff=backoff
+        )
+        self._replay = Replay(
+            self._delivery, self._queue, max_age=max_age, backoff=backoff, clock=self._clock
+        )
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._process = 0
+        self._ready_for_use = False
+        self._opening: asyncio.Task[None] | None = None
+        self._closing: asyncio.Task[None] | None = None
+        self._busy = 0  # writes under way
+        self._quiet = asyncio.Event()
+        self._stored = self._queued = self._refused = 0
+        for name in ("search", "resembling", "tenants", "describe"):
+            if callable(getattr(store, name, None)):
+                self.__dict__[name] = getattr(self, f"_{name}")
+
+    # --- writing
+
+    async def write(self, ops: Sequence[Op]) -> Written:
+        """Store the ops, all or none, or queue them; `queued` ones are on disk when this returns."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self._timeout
+        ops = list(ops)
+        await self._ready(deadline)
+        self._busy += 1
+        try:
+            return await self._write(ops, deadline - min(_DISK_SECONDS, self._timeout / 2), deadline)
+        finally:
+            self._busy -= 1
+            if not self._busy:
+                self._quiet.set()
+
+    async def apply(self, ops: Sequence[Op]) -> list[int]:
+        """Store or queue all of the ops in order, or none; answer how many records each added, changed or removed."""
+        return (await self.write(ops)).counts
+
+    async def _write(self, ops: list[Op], until: float, deadline: float) -> Written:
+        loop = asyncio.get_running_loop()
+        replay, delivery = self._replay, self._delivery
+        await replay.door(until - loop.time())
+        if not replay.behind and not delivery.store_open:
+            await self._open_store(until - loop.time())
+        under_way: asyncio.Task[list[int]] | None = None
+        if not replay.behind:
+            under_way = self._attempts.write(self.inner.apply(ops))
+            try:
+                await asyncio.wait({under_way}, timeout=max(until - loop.time(), 0))
+            except asyncio.CancelledError:
+                under_way.cancel()
+                raise
+            error = verdict(under_way) if under_way.done() else late("the store", self._timeout)
+            if error is None:
+                self._stored += 1
+                return Written("stored", under_way.result())
+            if not isinstance(error, StoreUnavailable):
+                raise error
+            replay.failed(error, ops)
+        return await self._enqueue(ops, under_way, deadline)
+
+    async def _enqueue(
+        self, ops: list[Op], under_way: asyncio.Task[list[int]] | None, deadline: float
+    ) -> Written:
+        entry = Waiting(queued_at=self._clock(), ops=_plain(ops))
+        if not ops:  # nothing to keep, and nothing to wait for
+            return Written("stored", [])
+        if under_way is not None:
+            self._attempts.queued(under_way, entry.id)
+        loop = asyncio.get_running_loop()
+        try:
+            # Nothing is awaited between looking at the queue and this: or it might be called empty in between.
+            async with asyncio.timeout_at(max(deadline, loop.time() + min(_DISK_SECONDS, self._timeout / 2))):
+                await self._queue.put(entry)
+        except (TimeoutError, StoreUnavailable) as error:
+            self._refused += 1
+            why = self._replay.last_error or "it is being caught up with"
+            disk = said(error) if str(error) else "the disk did not answer in time"
+            raise StoreUnavailable(
+                f"the write could be neither stored ({why}) nor queued in {self._queue.spool.directory} ({disk})"
+            ) from error
+        self._queued += 1
+        self._replay.arrived()
+        return Written("queued", [0] * len(ops))
+
+    # --- reading
+
+    async def find(self, query: Query) -> list[Record]:
+        """Answer the query as `Query.over` would from all records kept, those that were queued before among them."""
+        query = asked(query)
+        return await self._read(lambda: self.inner.find(query), query.scope, query)
+
+    async def tally(self, query: Query) -> Tally:
+        """Count as `Tally.of` would from all records kept, those that were queued before among them."""
+        query = asked(query)
+        return await self._read(lambda: self.inner.tally(query), query.scope, query)
+
+    # What only some stores can do; each stands in for the store's own where there is one.
+
+    async def _search(self, query: Query, terms: Sequence[str]) -> Any:
+        query = asked(query)
+        return await self._read(lambda: self.inner.search(query, terms), query.scope, query)  # type: ignore[attr-defined]
+
+    async def _resembling(self, text: str, scope: Scope, collections: Sequence[str], limit: int) -> Any:
+        return await self._read(lambda: self.inner.resembling(text, scope, collections, limit), scope)  # type: ignore[attr-defined]
+
+    async def _tenants(self) -> Any:
+        return await self._read(lambda: self.inner.tenants())  # type: ignore[attr-defined]  # noqa: PLW0108
+
+    async def _describe(self) -> list[Finding]:
+        """What the store says of itself, and how much waits for it."""
+        await self.__aenter__()
+        found: list[Finding] = await self._attempts.read(self.inner.describe(), self._timeout)  # type: ignore[attr-defined]
+        status = self.status()
+        cure = "octavo queue list shows what was given up and why" if status.dead else ""
+        return [
+            *found,
+            Finding("queue", f"{status.waiting} writes wait, {status.dead} were given up", cure),
+        ]
+
+    async def _read(
+        self,
+        ask: Callable[[], Coroutine[Any, Any, T]],
+        scope: Scope | None = None,
+        query: Query | None = None,
+    ) -> T:
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self._timeout
+        await self._ready(deadline)
+        if not self._replay.behind and not self._delivery.store_open:
+            await self._open_store(deadline - loop.time())
+        await self._replay.caught_up(scope, deadline)
+        try:
+            return await self._attempts.read(ask(), deadline - loop.time())
+        except StoreUnavailable:
+            if query is not None:
+                self._replay.doubt(query)
+            raise
+
+    # --- how it stands
+
+    def status(self) -> JournalStatus:
+        """How it stands now; it asks nobody, so it answers at once."""
+        replay, delivery, queue = self._replay, self._delivery, self._queue
+        return JournalStatus(
+            state=replay.state, directory=str(queue.spool.directory), waiting=queue.waiting, dead=queue.dead,
+            bad_lines=queue.bad_lines, stored=self._stored, queued=self._queued, replayed=delivery.replayed,
+            buried=delivery.buried, refused=self._refused, oldest_at=queue.oldest_at if queue.waiting else None,
+            last_error=replay.last_error, next_try_at=replay.next_try_at,
+        )  # fmt: skip
+
+    async def replay_now(self) -> int:
+        """Try at once to bring what waits to the store, whatever the backoff says; answer how many writes got there."""
+        await self._ready()
+        return await self._replay.now()
+
+    async def dead_letters(self, limit: int | None = None, after: str | None = None) -> list[DeadLetter]:
+        """Writes that were given up, oldest first, from the one after that id on."""
+        return await self._with_queue(lambda: self._queue.spool.dead.list(limit, after))
+
+    async def dead_letter(self, id: str) -> DeadLetter:  # noqa: A002 - the name the rest of Octavo uses
+        """One write that was given up, or NotFound."""
+        return await self._with_queue(lambda: self._queue.spool.dead.get(id))
+
+    async def replay_dead(self, ids: Sequence[str] | None = None) -> int:
+        """Put these dead letters, or all, back into the queue as if they were new; answer how many there were."""
+        revived = await self._with_queue(lambda: self._queue.spool.revive(ids))
+        if revived:
+            self._replay.arrived()
+        return revived
+
+    async def discard_dead(self, ids: Sequence[str] | None = None) -> int:
+        """Forget these dead letters, or all, for ever; answer how many there were."""
+        return await self._with_queue(lambda: self._queue.spool.dead.discard(ids))
+
+    async def _with_queue(self, work: Callable[[], T]) -> T:
+        await self._ready()
+        result = await self._queue.run(work)
+        await self._queue.look()
+        return result
+
+    # --- opening and closing
+
+    async def __aenter__(self) -> Self:
+        await self._ready()
+        if not self._replay.behind and not self._delivery.store_open:
+            await self._open_store(self._timeout)
+        return self
+
+    async def close(self) -> None:
+        """Try once more to bring what waits to the store, leave the rest on disk, and close; a second call does nothing."""
+        if self._closing is None:
+            self._closing = asyncio.get_running_loop().create_task(self._close())
+        await asyncio.shield(self._closing)  # given up by one caller, it still comes to its end
+
+    async def _ready(self, deadline: float | None = None) -> None:
+        if self._closing is not None:
+            raise StoreClosed("this Journal was closed; make another one")
+        if self._ready_for_use and self._loop is asyncio.get_running_loop() and self._process == os.getpid():
+            return
+        self._claim()
+        if self._opening is None:
+            self._opening = asyncio.get_running_loop().create_task(self._open())
+        opening = self._opening
+        seconds = None if deadline is None else max(deadline - asyncio.get_running_loop().time(), 0)
+        await asyncio.wait({opening}, timeout=seconds)
+        if not opening.done():
+            raise late(f"the queue in {self._queue.spool.directory}, which is being read,", self._timeout)
+        if (error := verdict(opening)) is not None:
+            self._opening = None
+            raise error
+
+    def _claim(self) -> None:
+        """Belong to this event loop and process, or say that it belongs to another."""
+        loop = asyncio.get_running_loop()
+        if self._loop is None:
+            self._loop, self._process = loop, os.getpid()
+        if self._process != os.getpid():
+            raise ConfigError("this Journal was opened before the process forked; make one in each process")
+        if self._loop is not loop:
+            raise ConfigError(
+                "this Journal belongs to another event loop; make one for each, or use octavo.sync.Portal"
+            )
+
+    async def _open(self) -> None:
+        await self._queue.open()
+        self._replay.start()
+        self._ready_for_use = True
+
+    async def _open_store(self, seconds: float) -> None:
+        """Open the store, or fall behind; what only the user can mend is raised."""
+        error = await self._delivery.open_store(min(seconds, self._timeout))
+        if isinstance(error, StoreUnavailable):
+            self._replay.failed(error)
+        elif error is not None:
+            raise error
+
+    async def _close(self) -> None:
+        if self._opening is not None:
+            await asyncio.wait({self._opening})
+        if self._busy:  # each of them ends within its time
+            self._quiet.clear()
+            await self._quiet.wait()
+        if self._replay.behind:
+            await asyncio.wait({asyncio.create_task(self._replay.now())}, timeout=self._timeout)
+        await self._replay.stop(_STOP_SECONDS)
+        await self._attempts.ended(0)
+        try:
+            await self._queue.close()
+        finally:
+            if self._owned:
+                await self._bounded(self.inner.close())
+
+    async def _bounded(self, closing: Awaitable[None]) -> None:
+        """Close the store; one that hangs is left to itself."""
+        task = asyncio.ensure_future(closing)
+        await asyncio.wait({task}, timeout=self._timeout)
+        if not task.done():
+            self._attempts.cancel()
+            task.cancel()
+            await asyncio.wait({task}, timeout=_STOP_SECONDS)
+            _log.warning("the store could not be closed within %s s", self._timeout)
+        elif (error := verdict(task)) is not None:
+            if not isinstance(error, OctavoError):
+                raise error
+            _log.warning("the store could not be closed: %s", said(error))
+
+
+def _plain(ops: list[Op]) -> list[Op]:
+    """The ops checked as every store checks them, and as they are stored: they share nothing with the caller's objects."""
+    return [
+        Add([sealed.record for sealed in op.records]) if isinstance(op, Kept) else op for op in prepare(ops)
+    ]

@@ -1,0 +1,81 @@
+"""The failure queue as the event loop sees it: on a thread of its own, so that nobody waits for a disk but who has to."""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
+from typing import TypeVar
+
+from octavo.stores.gather import Gathering
+from octavo.wraps.spool import Spool, Waiting
+
+T = TypeVar("T")
+_MOST_OPS = 2000  # written together
+
+
+class Queue:
+    """A spool and its thread. Writes that come at the same time share one write to the disk."""
+
+    def __init__(self, spool: Spool) -> None:
+        self.spool = spool
+        self._thread: ThreadPoolExecutor | None = None
+        self._puts: Gathering[Waiting, None] = Gathering(self._put_all, _MOST_OPS, _weight)
+        self._opened = False
+        self.dead = 0  # how many dead letters and bad lines there were when somebody last looked
+        self.bad_lines = 0
+        self.oldest_at: datetime | None = None
+
+    @property
+    def waiting(self) -> int:
+        return self.spool.waiting if self._opened else 0
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is on its way to the disk."""
+        return self._puts.idle
+
+    async def open(self) -> None:
+        """Read what is there."""
+        self._thread = self._thread or ThreadPoolExecutor(1, thread_name_prefix="octavo-journal")
+        await self.run(self.spool.open)
+        self._opened = True
+        await self.look()
+
+    async def put(self, entry: Waiting) -> None:
+        """Have it written behind all that were put before; durable when this returns."""
+        await self._puts.submit(entry)
+        if self.oldest_at is None:
+            self.oldest_at = entry.queued_at
+
+    async def settle(self) -> None:
+        """Wait until nothing is on its way to the disk."""
+        await self._puts.settle()
+
+    async def look(self) -> None:
+        """Count the dead letters and the bad lines, and see how long the oldest write has waited."""
+        status = await self.run(self.spool.status)
+        self.dead, self.bad_lines, self.oldest_at = status.dead, status.bad_lines, status.oldest_at
+
+    async def run(self, work: Callable[[], T]) -> T:
+        """Do this in the thread, after what it was given before."""
+        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+
+    async def close(self) -> None:
+        """Have everything on the disk, and let go of it."""
+        thread, self._thread = self._thread, None
+        if thread is None:
+            return
+        await self._puts.settle()
+        try:
+            await asyncio.get_running_loop().run_in_executor(thread, self.spool.close)
+        finally:
+            self._opened = False
+            thread.shutdown(wait=False)
+
+    async def _put_all(self, entries: list[Waiting]) -> list[None]:
+        await self.run(lambda: self.spool.put(entries))
+        return [None] * len(entries)
+
+
+def _weight(entry: Waiting) -> int:
+    return len(entry.ops)

@@ -1,0 +1,342 @@
+"""The background task that empties the queue, and what has to wait for it meanwhile."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from octavo.codec import encode_ops
+from octavo.errors import OctavoError, StoreClosed, StoreUnavailable
+from octavo.model import Op, Query, Scope
+from octavo.wraps.delivering import Delivery, delay, said
+from octavo.wraps.queueing import Queue
+from octavo.wraps.spool import Waiting
+
+State: TypeAlias = Literal["up", "down", "recovering"]
+Clock: TypeAlias = Callable[[], datetime]
+
+_log = logging.getLogger("octavo.journal")
+_MOST_BYTES = 4 * 2**20  # brought to the store in one call
+_DOOR_SECONDS = 1.0  # new writes wait no longer than this for the last queued ones
+_LOOK_SECONDS = 10.0  # between two looks for what other processes left behind
+_NEVER = float("inf")
+
+
+class Reader(msgspec.Struct, eq=False):
+    """Somebody who waits until what was queued before can be read."""
+
+    scopes: frozenset[Scope] | None  # None reads everything
+    deadline: float
+    told: "asyncio.Future[OctavoError | None]"
+
+
+class Replay:
+    """Brings what is queued to the store as soon as the store answers.
+
+    While it is `behind`, whatever is written has to be queued too, or it would overtake what waits.
+    """
+
+    def __init__(
+        self,
+        delivery: Delivery,
+        queue: Queue,
+        *,
+        max_age: timedelta | None,
+        backoff: tuple[float, float],
+        clock: Clock,
+    ) -> None:
+        self._delivery = delivery
+        self._queue = queue
+        self._max_age = max_age
+        self._backoff = backoff
+        self._clock = clock
+        self.behind = False
+        self.state: State = "up"
+        self.last_error: str | None = None
+        self.next_try_at: datetime | None = None
+        self._doubt = False  # a question was not answered
+        self._all_held = False  # whatever waits failed by itself, or stays behind such a one
+        self._fails = 0
+        self._readers: list[Reader] = []
+        self._asked: list[asyncio.Future[None]] = []
+        self._door = asyncio.Event()
+        self._door.set()
+        self._wake = asyncio.Event()
+        self._try_at = _NEVER
+        self._look_at = 0.0
+        self._task: asyncio.Task[None] | None = None
+        self._stopping = False
+
+    # --- what the Journal asks of it
+
+    def start(self) -> None:
+        """Have the task run."""
+        if not self._stopping and (self._task is None or self._task.done()):
+            loop = asyncio.get_running_loop()
+            self._look_at = loop.time() + _LOOK_SECONDS
+            if self._queue.waiting:
+                self._fall_behind()
+            self._task = loop.create_task(self._run(), name="octavo-journal")
+            self._task.add_done_callback(_ended)
+
+    def failed(self, error: BaseException, ops: Sequence[Op] = ()) -> None:
+        """A write, or the opening, has failed: from now on everything is queued until the store answers."""
+        self._delivery.look_at(ops)
+        if self.state == "up":
+            self._down(error)
+        self.behind = True
+        self.start()
+
+    def doubt(self, query: Query) -> None:
+        """A question was not answered: find out whether the store is down."""
+        if self.state == "up":
+            scope = Scope(tenant=query.scope.tenant)
+            self._delivery.question = Query(collection=query.collection, scope=scope, limit=1)
+            self._doubt = True
+            self._wake.set()
+            self.start()
+
+    def arrived(self) -> None:
+        """Something was queued."""
+        self._fall_behind()
+        self.start()
+
+    async def door(self, seconds: float) -> None:
+        """Wait, for a moment at most, while the last queued writes are brought to the store."""
+        if not self._door.is_set() and seconds > 0:
+            await _within(min(seconds, _DOOR_SECONDS), self._door)
+
+    async def caught_up(self, scope: Scope | None, deadline: float) -> None:
+        """Return when what was queued before and may touch this scope is in the store, or raise StoreUnavailable."""
+        if not self.behind:
+            return
+        loop = asyncio.get_running_loop()
+        reader = Reader(None if scope is None else frozenset([scope]), deadline, loop.create_future())
+        if self._all_held and self._passes(reader):
+            return
+        self._readers.append(reader)
+        try:
+            if self.state == "down":
+                self._turn_away()
+            await asyncio.wait({reader.told}, timeout=max(deadline - loop.time(), 0))
+        finally:
+            self._readers.remove(reader)
+        if not reader.told.done():
+            raise self._unreadable()
+        if (error := reader.told.result()) is not None:
+            raise error
+
+    async def now(self) -> int:
+        """Try at once, whatever the backoff says; answer how many writes reached the store."""
+        before = self._delivery.replayed
+        if not self._stopping:
+            self.start()
+            asked = asyncio.get_running_loop().create_future()
+            self._asked.append(asked)
+            self._wake.set()
+            await asked
+        return self._delivery.replayed - before
+
+    async def stop(self, seconds: float) -> None:
+        """End the task, after what it is at if that takes no longer than this."""
+        self._stopping = True
+        self._wake.set()
+        self._door.set()
+        if self._task is not None and not self._task.done():
+            await asyncio.wait({self._task}, timeout=seconds)
+            self._task.cancel()
+            await asyncio.wait({self._task})
+        self._delivery.cancel()
+        for reader in self._readers:
+            _tell(reader, StoreClosed("this Journal was closed; make another one"))
+
+    # --- when it works
+
+    async def _run(self) -> None:
+        try:
+            while not self._stopping:
+                await self._rest()
+                if not self._stopping:
+                    await self._turn()
+        finally:
+            self._door.set()
+            _answer(self._asked)
+            self._asked = []
+
+    async def _rest(self) -> None:
+        """Sleep until there is something to do."""
+        loop = asyncio.get_running_loop()
+        while not (self._stopping or self._asked or self._doubt):
+            seconds = min(self._try_at, self._look_at) - loop.time()
+            if seconds <= 0:
+                return
+            self._wake.clear()
+            await _within(seconds, self._wake)
+
+    async def _turn(self) -> None:
+        asked, self._asked = self._asked, []
+        loop = asyncio.get_running_loop()
+        try:
+            if asked or loop.time() >= self._look_at:
+                self._look_at = loop.time() + _LOOK_SECONDS
+                if await self._queue.run(self._queue.spool.adopt):
+                    self._fall_behind()
+            if self.behind or self._doubt:
+                await self._empty(at_once=bool(asked))
+            await self._queue.look()
+        except (OSError, OctavoError) as error:  # of the journal's own disk
+            self._down(error)
+        finally:
+            self._door.set()
+            _answer(asked)
+
+    async def _empty(self, *, at_once: bool) -> None:
+        """Bring what waits to the store, until nothing does, or the store is down, or the rest has to wait."""
+        down = await self._unreachable() or await self._delivery.retry(at_once=at_once)
+        while down is None and not self._stopping:
+            entries = await self._next()
+            if entries:
+                if len(entries) == self._queue.waiting and self._queue.idle:
+                    # The last ones. Were others let in behind them, a busy program would never see the end of its queue.
+                    self._door.clear()
+                down = await self._delivery.deliver(entries)
+            elif (due := self._delivery.due) is not None:
+                self._only_held(due)
+                return
+            elif not self._queue.idle:
+                await self._queue.settle()
+            elif self._queue.waiting:  # the disk does not give back what is on it: ask again, but not at once
+                raise StoreUnavailable(f"{self._queue.spool.directory} does not give back what waits there")
+            else:
+                self._up()
+                return
+        if down is not None:
+            self._down(down)
+            await self._bury_old()
+
+    async def _unreachable(self) -> BaseException | None:
+        """Why the store is down, if it is: looked at only when there is reason to think so."""
+        doubt, self._doubt = self._doubt, False
+        if self.state == "down" or not self._delivery.store_open:
+            down = await self._delivery.refusal()
+        elif doubt:
+            down = await self._delivery.silence()
+        else:
+            return None
+        if down is None and self.behind:
+            self.state = "recovering"
+            self.next_try_at = None
+        return down
+
+    async def _next(self) -> list[Waiting]:
+        """The oldest that can be brought now, as many as one call should bring."""
+        if self._delivery.full:
+            return []
+        most, skip = self._delivery.most, self._delivery.skip
+        head = await self._queue.run(lambda: self._queue.spool.head(most, skip))
+        weight = 0
+        for at, entry in enumerate(head):
+            weight += len(encode_ops(entry.ops))
+            if weight > _MOST_BYTES and at:
+                return head[:at]
+        return head
+
+    async def _bury_old(self) -> None:
+        """What has waited too long for a store that is down becomes a dead letter, so that a person hears of it."""
+        if self._max_age is None:
+            return
+        error = f"waited longer than {self._max_age} for the store: {self.last_error}"
+        if await self._delivery.bury_old(self._clock() - self._max_age, error):
+            self._try_at = 0.0
+
+    # --- how it stands
+
+    def _fall_behind(self) -> None:
+        self.behind = True
+        self._all_held = False
+        if self.state != "down":
+            self.state = "recovering"
+            self._try_at = 0.0
+            self._wake.set()
+
+    def _down(self, error: BaseException) -> None:
+        self.last_error = said(error)
+        if self.state != "down":
+            directory = self._queue.spool.directory
+            _log.warning(
+                "the store cannot be written to; writes are queued in %s: %s", directory, self.last_error
+            )
+        self.behind = True
+        self._all_held = False
+        self.state = "down"
+        seconds = delay(self._backoff, self._fails)
+        self._fails += 1
+        self._try_at = asyncio.get_running_loop().time() + seconds
+        self.next_try_at = self._clock() + timedelta(seconds=seconds)
+        self._door.set()
+        self._turn_away()
+        self._wake.set()
+
+    def _up(self) -> None:
+        if self.behind:
+            _log.info("the store answers, and nothing is queued any more")
+        self.behind = self._all_held = False
+        self.state = "up"
+        self._fails = 0
+        self._try_at = _NEVER
+        self.next_try_at = None
+        self._door.set()
+        for reader in self._readers:
+            _tell(reader)
+
+    def _only_held(self, due: float) -> None:
+        self._fails = 0
+        self._try_at = due
+        self._all_held = not self._delivery.full  # then there may be more that nobody has looked at
+        for reader in self._readers:
+            if self._all_held and self._passes(reader):
+                _tell(reader)
+
+    def _passes(self, reader: Reader) -> bool:
+        return reader.scopes is not None and not self._delivery.blocks(reader.scopes)
+
+    def _turn_away(self) -> None:
+        """Tell those who could only wait in vain: the next try comes later than they can wait."""
+        for reader in self._readers:
+            if reader.deadline < self._try_at:
+                _tell(reader, self._unreadable())
+
+    def _unreadable(self) -> StoreUnavailable:
+        why = self.last_error or "they are being brought there"
+        return StoreUnavailable(
+            f"the store lacks {self._queue.waiting} queued writes and cannot be read: {why}"
+        )
+
+
+def _ended(task: "asyncio.Task[None]") -> None:
+    """Have the event loop speak of an end that nobody foresaw; the next write starts the task again."""
+    if not task.cancelled() and (error := task.exception()) is not None:
+        context = {"message": "the replay of queued writes broke off", "exception": error, "task": task}
+        task.get_loop().call_exception_handler(context)
+
+
+def _tell(reader: Reader, error: OctavoError | None = None) -> None:
+    if not reader.told.done():
+        reader.told.set_result(error)
+
+
+def _answer(asked: "Sequence[asyncio.Future[None]]") -> None:
+    for one in asked:
+        if not one.done():
+            one.set_result(None)
+
+
+async def _within(seconds: float, event: asyncio.Event) -> None:
+    try:
+        async with asyncio.timeout(seconds):
+            await event.wait()
+    except TimeoutError:
+        return

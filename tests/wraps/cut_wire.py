@@ -1,0 +1,71 @@
+"""A wire to a server that can be cut, held up and mended: a proxy on loopback."""
+
+import asyncio
+import contextlib
+from urllib.parse import urlsplit, urlunsplit
+
+
+class Wire:
+    """`async with Wire(url) as wire`: what is said to `wire.url` reaches the server, while the wire is whole."""
+
+    def __init__(self, url):
+        self._parts = urlsplit(url)
+        self._server = None
+        self._port = 0
+        self._writers = set()
+        self._flows = asyncio.Event()
+        self._flows.set()
+
+    @property
+    def url(self):
+        login = self._parts.netloc.rpartition("@")[0]
+        place = f"{login}@127.0.0.1:{self._port}" if login else f"127.0.0.1:{self._port}"
+        return urlunsplit(self._parts._replace(netloc=place))
+
+    async def mend(self):
+        self._flows.set()
+        if self._server is None:
+            self._server = await asyncio.start_server(self._serve, "127.0.0.1", self._port)
+            self._port = self._server.sockets[0].getsockname()[1]
+
+    async def cut(self):
+        """Every connection breaks, and new ones are refused."""
+        if self._server is not None:
+            self._server.close()
+            for writer in list(self._writers):
+                writer.transport.abort()
+            await self._server.wait_closed()
+            self._server = None
+
+    def hold(self):
+        """Connections stay, and are made, and nothing comes through."""
+        self._flows.clear()
+
+    async def __aenter__(self):
+        await self.mend()
+        return self
+
+    async def __aexit__(self, *exc):
+        self._flows.set()
+        await self.cut()
+        await asyncio.sleep(0)
+
+    async def _serve(self, reader, writer):
+        host, port = self._parts.hostname, self._parts.port
+        there_reader, there_writer = await asyncio.open_connection(host, port)
+        ends = {writer, there_writer}
+        self._writers |= ends
+        try:
+            await asyncio.gather(self._carry(reader, there_writer), self._carry(there_reader, writer))
+        finally:
+            self._writers -= ends
+            for end in ends:
+                end.transport.abort()
+
+    async def _carry(self, reader, writer):
+        with contextlib.suppress(ConnectionError):
+            while data := await reader.read(65536):
+                await self._flows.wait()
+                writer.write(data)
+                await writer.drain()
+        writer.transport.abort()

@@ -1,0 +1,348 @@
+"""The disk queue: order, durability, dead letters, files."""
+
+import json
+import stat
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from spooling import ids, names, quick, write, writes
+
+from octavo import (
+    Add,
+    Change,
+    ConfigError,
+    InvalidRecord,
+    NotFound,
+    Query,
+    Record,
+    Remove,
+    Scope,
+    StoreClosed,
+)
+from octavo.errors import StoreUnavailable
+from octavo.wraps.spool import Spool, Waiting, inspect, peek
+
+
+@pytest.fixture(params=["fsync", "flush", "memory"])
+def spool(tmp_path, request):
+    with Spool(tmp_path / "queue", durability=request.param, max_in_memory=4, spill_batch_size=3) as opened:
+        yield opened
+
+
+def reopened(spool) -> Spool:
+    spool.close()
+    return quick(spool.directory)
+
+
+def test_first_in_first_out(spool):
+    """The oldest come first, however many there are and however they were put."""
+    entries = writes(20)
+    spool.put(entries[:1])
+    spool.put(entries[1:12])
+    for entry in entries[12:]:
+        spool.put([entry])
+    assert spool.waiting == 20
+    assert spool.head(0) == []
+    assert spool.head(3) == entries[:3]
+    assert spool.head(100) == entries
+    spool.done(ids(entries[:5]))
+    assert spool.head(100) == entries[5:]
+    assert spool.status().oldest_at == entries[5].queued_at
+    spool.done(ids(entries[5:]))
+    assert (spool.waiting, spool.head(5), spool.status().oldest_at) == (0, [], None)
+
+
+def test_skipping(spool):
+    """What is skipped stays where it is; what comes behind it, on disk or in memory, can be had and done."""
+    entries = writes(20)
+    spool.put(entries)
+    blocked = ids(entries[:9])
+    assert spool.head(4, skip=blocked) == entries[9:13]
+    spool.done(ids(entries[9:12]))
+    assert spool.head(2, skip=blocked) == entries[12:14]
+    assert spool.head(10) == entries[:9] + entries[12:13]
+    spool.done([entries[17].id])  # never handed out: it is looked for
+    assert spool.head(100) == entries[:9] + entries[12:17] + entries[18:]
+    assert reopened(spool).head(100) == entries[:9] + entries[12:17] + entries[18:]
+
+
+def test_every_kind_of_write_comes_back_equal(spool):
+    """Ops are written down whole: a transaction of several stays one, in its order."""
+    at = datetime(2026, 3, 1, 12, tzinfo=UTC)
+    record = Record(
+        collection="messages", kind="user", scope=Scope(tenant="t", user="u", agent="a", session="会话"), text='\n\r\t"{"crc":"',
+        data={"a": [1, 1.0, True, None, {"b": "\u2028"}]}, metadata={"k": -0.0}, marks=("m",), expires_at=at, updated_at=at,
+    )  # fmt: skip
+    query = Query(collection="messages", ids=("x",), since=at, where={"k": 1}, limit=3, newest_first=True)
+    change = Change(query=query, text="", merge={"n": 2**60}, expires_at=None, unmark=None, mark=("x",))
+    entry = Waiting(ops=[Add([record, record]), change, Remove(query), Add([])], attempts=2, error="é")
+    spool.put([entry])
+    again = reopened(spool)
+    assert again.head(1) == [entry]
+    assert again.head(1)[0].ops[1].unmark is None
+    assert list(peek(again.directory)) == [entry]
+
+
+def test_a_restart_finds_everything(spool):
+    entries = writes(10)
+    spool.put(entries)
+    spool.done(ids(entries[:2]))
+    tried = spool.tried(entries[4].id, "disk on fire")
+    assert (tried.attempts, tried.error) == (1, "disk on fire")
+    assert spool.tried(entries[4].id, "again").attempts == 2
+    again = reopened(spool)
+    assert ids(again.head(100)) == ids(entries[2:])
+    assert (again.head(100)[2].attempts, again.head(100)[2].error) == (2, "again")
+    assert again.waiting == inspect(again.directory).waiting == 8
+
+
+def test_an_attempt_counts_wherever_the_write_stands(spool):
+    """In memory, on disk only, or only just handed out."""
+    entries = writes(12)
+    spool.put(entries)
+    for entry in entries:
+        spool.tried(entry.id, "one")
+    blocked = ids(entries[:11])
+    (last,) = spool.head(1, skip=blocked)
+    assert (spool.tried(last.id, "two").attempts, spool.tried(last.id, "three").attempts) == (2, 3)
+    assert [entry.attempts for entry in spool.head(100)] == [1] * 11 + [3]
+
+
+def test_nothing_is_left_behind(tmp_path):
+    """Files appear with the first write that waits, hold nothing when nothing waits, and are gone after close."""
+    spool = quick(tmp_path, durability="fsync")
+    assert names(tmp_path) == []
+    entries = writes(3)
+    spool.put(entries)
+    assert names(tmp_path) == ["failed_events.jsonl"]
+    spool.done(ids(entries))
+    assert (tmp_path / "failed_events.jsonl").read_bytes() == b""
+    spool.put(writes(1))
+    spool.done(ids(spool.head(1)))
+    spool.close()
+    spool.close()
+    assert names(tmp_path) == []
+    assert not (tmp_path / ".failed_events.1.lock").exists()
+
+
+def test_only_the_owner_may_read(tmp_path):
+    """The files hold people's words."""
+    spool = quick(tmp_path / "a" / "queue", max_file_bytes=1)
+    spool.put(writes(1))
+    spool.put(writes(2))
+    spool.bury(spool.head(1)[0].id, "x")
+    assert stat.S_IMODE((tmp_path / "a" / "queue").stat().st_mode) == 0o700
+    kept = [path for path in (tmp_path / "a" / "queue").iterdir() if ".jsonl" in path.name]
+    assert len(kept) == 3
+    assert {stat.S_IMODE(path.stat().st_mode) for path in kept} == {0o600}
+
+
+def test_lines_can_be_read_and_searched(tmp_path):
+    """One JSON object a line, text as it is."""
+    spool = quick(tmp_path)
+    spool.put(writes(2))
+    lines = (tmp_path / "failed_events.jsonl").read_text().splitlines()
+    assert [json.loads(line)["ops"][0]["records"][0]["text"] for line in lines] == ["消息 0", "消息 1"]
+    assert all("消息" in line for line in lines)
+
+
+def test_dead_letters(spool):
+    """Listed oldest death first, in pages; found by id; put back or forgotten."""
+    entries = writes(8)
+    spool.put(entries)
+    spool.tried(entries[1].id, "first")
+    spool.bury(entries[1].id, "no such table")
+    spool.bury_all(ids(entries[3:6]), "too old")
+    assert (spool.dead.count, spool.waiting) == (4, 4)
+    letters = spool.dead.list()
+    assert ids(letters) == ids([entries[1], *entries[3:6]])
+    first = letters[0]
+    assert (first.attempts, first.error, first.ops, first.queued_at) == (
+        1,
+        "no such table",
+        entries[1].ops,
+        entries[1].queued_at,
+    )
+    assert first.died_at.tzinfo is UTC
+    assert spool.dead.list(limit=2) == letters[:2]
+    assert spool.dead.list(limit=2, after=letters[1].id) == letters[2:]
+    assert spool.dead.get(letters[2].id) == letters[2]
+    with pytest.raises(NotFound, match="q_none"):
+        spool.dead.get("q_none")
+    assert spool.dead.discard(["q_none"]) == 0
+    assert spool.dead.discard([]) == 0
+    assert spool.dead.discard([letters[1].id]) == 1
+    assert spool.dead.list() == [letters[0], *letters[2:]]
+    assert spool.revive([letters[2].id, "q_none"]) == 1
+    assert spool.dead.list() == [letters[0], letters[3]]
+    back = spool.head(100)[-1]
+    assert (back.ops, back.attempts, back.error) == (letters[2].ops, 0, "")
+    assert back.id > entries[-1].id
+    assert back.queued_at > letters[2].queued_at
+    assert spool.revive() == 2
+    assert spool.dead.count == spool.revive() == spool.dead.discard() == 0
+    assert "failed_events.dead.jsonl" not in names(spool.directory)
+    assert spool.waiting == 7
+
+
+def test_a_dead_letter_leaves_the_queue_only_when_it_is_kept(tmp_path):
+    spool = quick(tmp_path)
+    spool.put(writes(2))
+    (tmp_path / "failed_events.dead.jsonl").mkdir()
+    with pytest.raises(StoreUnavailable, match=r"failed_events\.dead\.jsonl"):
+        spool.bury(spool.head(1)[0].id, "x")
+    assert spool.waiting == 2
+
+
+def test_unknown_ids(spool):
+    """Done twice is done; an attempt of what does not wait is a mistake."""
+    spool.put(writes(2))
+    first = spool.head(1)[0].id
+    spool.done([first])
+    spool.done([first, "q_none"])
+    assert spool.waiting == 1
+    with pytest.raises(NotFound, match="q_none"):
+        spool.tried("q_none", "x")
+
+
+def test_memory_is_written_in_batches(tmp_path):
+    """The seed's own way: up to max_in_memory in memory, then the oldest in batches, the rest at close."""
+    spool = quick(tmp_path, durability="memory", max_in_memory=10, spill_batch_size=4)
+    entries = writes(15)
+    for entry in entries[:10]:
+        spool.put([entry])
+    assert names(tmp_path) == []
+    spool.put(entries[10:11])
+    assert ids(peek(tmp_path)) == ids(entries[:4])
+    spool.put(entries[11:])
+    assert len(list(peek(tmp_path))) == 8
+    assert spool.head(100) == entries
+    spool.done(ids(entries[:1] + entries[13:14]))
+    spool.flush()
+    assert ids(peek(tmp_path)) == ids(entries[1:13] + entries[14:])
+    spool.put(writes(1))
+    spool.close()
+    assert len(list(peek(tmp_path))) == 14
+
+
+def test_what_json_cannot_say_is_refused(spool):
+    """At once, with nothing of it kept; the queue goes on."""
+    bad = Waiting(ops=[Remove(Query(collection="log", ids=("\ud800",)))])
+    with pytest.raises(InvalidRecord, match="cannot be queued"):
+        spool.put([write(1), bad])
+    assert (spool.waiting, spool.head(5)) == (0, [])
+    spool.put([write(2)])
+    assert spool.waiting == 1
+
+
+def test_settings_that_make_no_sense(tmp_path):
+    for setting in ("max_in_memory", "spill_batch_size", "max_file_bytes"):
+        with pytest.raises(ConfigError, match=f"{setting} must be at least 1; got 0"):
+            Spool(tmp_path, **{setting: 0})
+    with pytest.raises(ConfigError, match="max_backups must be at least 0; got -1"):
+        Spool(tmp_path, max_backups=-1)
+    with pytest.raises(ConfigError, match="durability must be"):
+        Spool(tmp_path, durability="always")
+    with pytest.raises(ConfigError, match="name must be that of a file"):
+        Spool(tmp_path, name="a/b")
+
+
+def test_a_folder_that_cannot_be_used(tmp_path):
+    Path(tmp_path / "occupied").write_text("")
+    with pytest.raises(ConfigError, match=r"the failure queue cannot use .*occupied"):
+        Spool(tmp_path / "occupied").open()
+
+
+def test_after_close(tmp_path):
+    spool = quick(tmp_path)
+    spool.close()
+    with pytest.raises(StoreClosed, match="was closed"):
+        spool.put(writes(1))
+    Spool(tmp_path).close()  # never opened
+
+
+def test_opens_on_first_use(tmp_path):
+    spool = Spool(tmp_path)
+    assert (spool.waiting, spool.status().waiting, spool.bad_lines) == (0, 0, 0)
+    spool.put(writes(1))
+    assert spool.waiting == 1
+    spool.close()
+
+
+def test_a_deleted_file_is_begun_again(tmp_path):
+    """Whoever deletes the file under a running service loses nothing that the service still has in memory."""
+    spool = quick(tmp_path)
+    entries = writes(4)
+    spool.put(entries[:2])
+    (tmp_path / "failed_events.jsonl").unlink()
+    spool.put(entries[2:])
+    assert spool.head(10) == list(peek(tmp_path)) == entries
+    spool.done([entries[0].id])
+    for path in tmp_path.iterdir():
+        path.unlink()
+    tmp_path.rmdir()
+    spool.done([entries[1].id])
+    assert spool.head(10) == list(peek(tmp_path)) == entries[2:]
+    other = quick(tmp_path)
+    assert other.status().slots[0].number == 2
+    spool.close()
+    assert other.adopt() == 2
+
+
+def test_what_comes_after_a_deleted_file_is_had_once(tmp_path):
+    spool = quick(tmp_path, max_in_memory=2, spill_batch_size=2)
+    entries = writes(5)
+    spool.put(entries[:2])
+    (tmp_path / "failed_events.jsonl").unlink()
+    spool.put(entries[2:])
+    assert spool.head(10) == list(peek(tmp_path)) == entries
+
+
+def test_an_empty_slot_is_cleared_away(tmp_path):
+    """What a process that died with nothing waiting left behind is removed, and its slot is free."""
+    one, two = quick(tmp_path), quick(tmp_path)
+    one.put(writes(2))
+    one.done(ids(one.head(2)))
+    del one
+    assert names(tmp_path) == ["failed_events.jsonl"]
+    assert two.adopt() == 0
+    assert names(tmp_path) == []
+    assert [slot.number for slot in two.status().slots] == [2]
+
+
+def test_a_deleted_part_is_told_and_passed_over(tmp_path, caplog):
+    spool = quick(tmp_path, max_file_bytes=700, max_in_memory=2, spill_batch_size=1)
+    entries = writes(9)
+    for entry in entries:
+        spool.put([entry])
+    assert names(tmp_path)[1:4] == [f"failed_events.jsonl.{n}" for n in (1, 2, 3)]
+    (tmp_path / "failed_events.jsonl.2").unlink()
+    assert spool.head(100) == entries[:2] + entries[4:]
+    assert spool.waiting == 7
+    assert "failed_events.jsonl.2 was deleted; 2 writes" in caplog.text
+
+
+def test_looking_changes_nothing(tmp_path):
+    """A folder that is not there stays so; a queue in use is told with all its slots."""
+    nothing = inspect(tmp_path / "none")
+    assert (nothing.waiting, nothing.dead, nothing.slots) == (0, 0, ())
+    assert list(peek(tmp_path / "none")) == []
+    assert not (tmp_path / "none").exists()
+    one, two = quick(tmp_path), quick(tmp_path)
+    entries = writes(4)
+    one.put(entries[::2])
+    two.put(entries[1::2])
+    one.tried(entries[2].id, "x")
+    before = {path: path.stat() for path in tmp_path.iterdir()}
+    status = inspect(tmp_path)
+    assert (status.waiting, status.files, status.oldest_at) == (4, 2, entries[0].queued_at)
+    assert status.bytes == sum(path.stat().st_size for path in tmp_path.iterdir())
+    assert [(slot.number, slot.waiting, slot.alive) for slot in status.slots] == [(1, 2, True), (2, 2, True)]
+    assert ids(peek(tmp_path)) == ids(entries)
+    assert [entry.attempts for entry in peek(tmp_path)] == [0, 0, 1, 0]
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.iterdir()} == {
+        path: there.st_mtime_ns for path, there in before.items()
+    }
+    two.close()
+    assert [slot.alive for slot in inspect(tmp_path).slots] == [True, False]
