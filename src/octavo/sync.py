@@ -9,6 +9,7 @@ import contextlib
 import functools
 import threading
 from collections.abc import Callable, Coroutine
+from concurrent import futures
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from octavo.errors import StoreClosed
@@ -17,6 +18,8 @@ T = TypeVar("T")
 P = ParamSpec("P")
 S = TypeVar("S")
 B_co = TypeVar("B_co", covariant=True)
+
+_ENDED = "this memory was closed before the call was done"
 
 
 class Portal:
@@ -36,46 +39,80 @@ class Portal:
             raise RuntimeError(
                 "a blocking call from inside the event loop would wait for itself; await its twin"
             )
-        future = asyncio.run_coroutine_threadsafe(work, self._running(work))
         try:
-            return future.result()
-        except BaseException:  # Ctrl-C in the waiting thread must not leave the work going on
-            future.cancel()
+            return self._begun(work).result()
+        except BaseException as error:
+            # Ctrl-C in the waiting thread, at whatever moment, must not leave the work going on.
+            self._abandon(work)
+            if self._closed and isinstance(error, futures.CancelledError):
+                raise StoreClosed(_ENDED) from None
             raise
 
     async def acall(self, work: Coroutine[Any, Any, T]) -> T:
         """Run it over there, and await it here; cancelling the waiter cancels the work."""
-        loop = self._running(work)
-        if asyncio.get_running_loop() is loop:
+        if threading.current_thread() is self._thread:
             return await work
-        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, loop))
+        future = self._begun(work)
+        try:
+            return await asyncio.wrap_future(future)
+        except asyncio.CancelledError:
+            waiter = asyncio.current_task()
+            # A cancellation that nobody asked for would end the caller's task without a word.
+            if self._closed and not (waiter is not None and waiter.cancelling()):
+                raise StoreClosed(_ENDED) from None
+            raise
 
     def close(self) -> None:
-        """End the thread; a second call does nothing."""
+        """End the thread; what is under way is cancelled, and a second call does nothing but wait for the first."""
         with self._starting:
             self._closed = True
             loop, thread = self._loop, self._thread
             self._loop = None
-        if loop is None or thread is None:
-            return
-        with contextlib.suppress(RuntimeError):  # its loop has ended already
-            loop.call_soon_threadsafe(loop.stop)
-        if thread is not threading.current_thread():
+            if loop is not None and thread is not None and thread.is_alive():
+                # Under the lock, as all work is begun: what was begun before is there to be cancelled.
+                with contextlib.suppress(RuntimeError):  # its loop has ended already
+                    loop.call_soon_threadsafe(loop.stop)
+        if thread is not None and thread is not threading.current_thread():
             thread.join()
 
-    def _running(self, work: Coroutine[Any, Any, Any]) -> asyncio.AbstractEventLoop:
+    def _begun(self, work: Coroutine[Any, Any, T]) -> "futures.Future[T]":
         with self._starting:
-            if self._closed:
+            try:
+                loop = self._running()
+            except BaseException:
                 work.close()  # or Python warns that it was never awaited
-                raise StoreClosed("this memory was closed; open another")
-            if self._loop is None:
-                self._loop = asyncio.new_event_loop()
-                # A daemon: a program that forgets to close must still be able to end.
-                self._thread = threading.Thread(
-                    target=_live, args=(self._loop,), name=self._name, daemon=True
-                )
-                self._thread.start()
-            return self._loop
+                raise
+            return asyncio.run_coroutine_threadsafe(work, loop)
+
+    def _running(self) -> asyncio.AbstractEventLoop:
+        if self._closed:
+            raise StoreClosed("this memory was closed; open another")
+        if self._thread is not None and not self._thread.is_alive():
+            raise StoreClosed(
+                "this memory was opened before the process was forked; open another in the new one"
+            )
+        if self._loop is None:
+            loop = asyncio.new_event_loop()
+            # A daemon: a program that forgets to close must still be able to end.
+            thread = threading.Thread(target=_live, args=(loop,), name=self._name, daemon=True)
+            thread.start()
+            self._loop, self._thread = loop, thread
+        return self._loop
+
+    def _abandon(self, work: Coroutine[Any, Any, Any]) -> None:
+        """Cancel work that is not done, whether or not its task is known to be there yet."""
+
+        def cancel() -> None:
+            tasks = [task for task in asyncio.all_tasks() if task.get_coro() is work]
+            for task in tasks:
+                task.cancel()
+            if not tasks:
+                work.close()
+
+        loop = self._loop
+        if loop is not None and getattr(work, "cr_frame", work) is not None:  # without a frame it has ended
+            with contextlib.suppress(RuntimeError):  # the loop has, and all work with it
+                loop.call_soon_threadsafe(cancel)
 
 
 def _live(loop: asyncio.AbstractEventLoop) -> None:

@@ -87,5 +87,6 @@ def parse_sqlite(url: str) -> tuple[str, str, float, str]:
     durability = address.choice("durability", "full", ("full", "fast"))
     timeout = address.option("timeout", 60.0, float)
     prefix = address.prefix()
+    address.options.pop("check_same_thread", None)  # SQLAlchemy URLs carry it; it means nothing here
     address.done("durability, timeout, prefix")
     return path, durability, timeout, prefix

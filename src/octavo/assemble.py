@@ -1,0 +1,156 @@
+"""From settings to a memory that works: the only place that puts stores, wraps and recall together."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import TYPE_CHECKING, Self, TypeVar
+from urllib.parse import parse_qsl, urlsplit
+
+from octavo.config import Settings
+from octavo.errors import ConfigError
+from octavo.ports import Embedder, Store, VectorIndex
+from octavo.search.recall import Recall
+from octavo.secrets import hidden
+from octavo.stores import open_store
+
+if TYPE_CHECKING:
+    from octavo.wraps.indexed import Indexed
+    from octavo.wraps.journal import Journal
+
+T = TypeVar("T")
+
+_POOLED = frozenset({"mariadb", "mysql", "postgres", "postgresql"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Assembled:
+    """A memory put together: use `store`, and close this; the parts are there to be asked how they are."""
+
+    settings: Settings
+    store: Store = field(repr=False)
+    journal: "Journal | None" = field(repr=False)
+    indexed: "Indexed | None" = field(repr=False)
+    recall: Recall = field(repr=False)
+
+    async def close(self) -> None:
+        """Deliver or keep what waits, and let go of everything; a second call does nothing."""
+        await self.store.close()
+
+    async def __aenter__(self) -> Self:
+        await self.store.__aenter__()
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.close()
+
+
+def assemble(settings: Settings) -> Assembled:
+    """Put a memory together, without touching disk or network: everything opens on first use.
+
+    So it works when the database is down. A setting that can never work is a ConfigError at once.
+    """
+    database, service = settings.database, settings.service
+    secrets = (database.dsn, settings.vector.url)
+    dsn = pooled(database.dsn, database.pool_size + database.max_overflow)
+    store = _from("database.dsn", secrets, lambda: open_store(dsn))
+    indexed = _indexed(settings, store) if settings.vector.enabled else None
+    store = indexed or store
+    if service.dedup_window:
+        from octavo.wraps.deduped import Deduped
+
+        store = Deduped(store, window=service.dedup_window, seconds=service.dedup_seconds)
+    journal = _journal(settings, store) if settings.failure_queue.enabled else None
+    store = journal or store
+    return Assembled(settings=settings, store=store, journal=journal, indexed=indexed, recall=Recall(store))
+
+
+def _journal(settings: Settings, store: Store) -> "Journal":
+    from octavo.wraps.journal import Journal
+    from octavo.wraps.spool import Spool
+
+    queue = settings.failure_queue
+    spool = Spool(
+        queue.directory,
+        max_in_memory=queue.max_in_memory,
+        spill_batch_size=queue.spill_batch_size,
+        max_file_bytes=max(1, round(queue.max_dump_file_size_mb * 2**20)),
+        max_backups=queue.max_dump_backups,
+        durability=queue.durability,
+    )
+    return Journal(
+        store,
+        spool,
+        timeout=settings.service.timeout_seconds,
+        max_retries=queue.max_retries,
+        max_age=None if queue.max_age_hours is None else timedelta(hours=queue.max_age_hours),
+        backoff=(queue.backoff_min_seconds, queue.backoff_max_seconds),
+    )
+
+
+def pooled(dsn: str, connections: int) -> str:
+    """The URL with this many connections at most, where its store has a pool and it does not say so itself."""
+    scheme = dsn.partition("://")[0].partition("+")[0].lower()
+    query = dsn.partition("?")[2]
+    if scheme not in _POOLED or any(name == "pool_size" for name, _ in parse_qsl(query)):
+        return dsn
+    return f"{dsn}{'&' if query else '' if dsn.endswith('?') else '?'}pool_size={connections}"
+
+
+def _indexed(settings: Settings, store: Store) -> "Indexed":
+    from octavo.models import Cached
+    from octavo.wraps.indexed import Indexed
+
+    vector = settings.vector
+
+    def embedder(setting: str, spec: str) -> Embedder:
+        secrets = (spec, vector.base_url, f"?api_key={vector.api_key}")
+        opened = _from(setting, secrets, lambda: _embedder(settings, spec))
+        return Cached(opened, vector.cache_entries) if vector.cache_entries else opened
+
+    previous = vector.previous_embedder
+    return Indexed(
+        store,
+        _index(settings, store),
+        embedder("vector.embedder", vector.embedder),
+        previous=embedder("vector.previous_embedder", previous) if previous else None,
+        collections=vector.collections,
+        keep=vector.keep_previous,
+    )
+
+
+def _embedder(settings: Settings, spec: str) -> Embedder:
+    from octavo.models import open_embedder
+
+    vector = settings.vector
+    own = {"api_key": vector.api_key, "base_url": vector.base_url} if spec.startswith("openai:") else {}
+    embedder = open_embedder(spec, **{name: value for name, value in own.items() if value})
+    if embedder is None:
+        raise ConfigError(f"{spec!r} names no model; for example fastembed:BAAI/bge-small-en-v1.5")
+    return embedder
+
+
+def _index(settings: Settings, store: Store) -> VectorIndex:
+    """The index that is named, or else one in the same place as the records."""
+    from octavo import vectors
+
+    database, url = settings.database, settings.vector.url
+    if not url:
+        scheme, _, rest = database.dsn.partition("://")
+        kind = scheme.partition("+")[0].lower()
+        path = urlsplit(f"sqlite://{rest}").path if kind == "sqlite" else ""
+        if kind in ("postgres", "postgresql") or path.strip("/") not in ("", ":memory:"):
+            url = database.dsn
+    if url:
+        # As many connections as the records have when nobody hurries: nobody waits for what is embedded.
+        opened = pooled(url, database.pool_size)
+        setting = "vector.url" if settings.vector.url else "database.dsn"
+        return _from(setting, (url,), lambda: vectors.open_vectors(opened))
+    return _from("vector.url", (), lambda: vectors.ExactIndex(store))
+
+
+def _from(setting: str, secrets: Iterable[str], opening: Callable[[], T]) -> T:
+    """What it opens; a setting that is wrong is named, and no password with it."""
+    try:
+        return opening()
+    except ConfigError as error:
+        raise ConfigError(f"{setting}: {hidden(str(error), secrets)}") from error.__cause__

@@ -1,0 +1,17 @@
+"""Settings: typed, checked, with their reasons, from a YAML file and the environment, and shown without their secrets."""
+
+from octavo.config.loading import load_settings
+from octavo.config.settings import Database, FailureQueue, Service, Settings, Vault, Vector, shown_settings
+from octavo.config.template import template
+
+__all__ = [
+    "Database",
+    "FailureQueue",
+    "Service",
+    "Settings",
+    "Vault",
+    "Vector",
+    "load_settings",
+    "shown_settings",
+    "template",
+]

@@ -1,0 +1,7 @@
+"""Print a settings file with every default."""
+
+import sys
+
+from octavo.config.template import template
+
+sys.stdout.write(template())
