@@ -1,0 +1,229 @@
+"""The loop around an agent: an observation comes in, the gate decides, memory notes it, the agent answers.
+
+Memory is fail-open here and only here: whatever goes wrong with it is logged and counted, and the agent goes on.
+"""
+
+import asyncio
+import inspect
+import logging
+import weakref
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, Self, TypeAlias
+
+import msgspec
+
+from octavo.errors import ConfigError, OctavoError
+from octavo.service.observations import GateAction, GateResult, MessagePayload, Observation, ObservationType
+from octavo.service.service import MemoryService
+
+log = logging.getLogger("octavo.core")
+
+EVENT_ID = "memory_event_id"
+
+
+class AgentResult(msgspec.Struct, frozen=True):
+    """What an agent answered, for agents that report an error instead of raising it."""
+
+    output: Observation | str | None = None
+    error: str | None = None
+
+
+#: An agent is any function of an observation, sync or async.
+Answer: TypeAlias = AgentResult | Observation | str | None
+Agent: TypeAlias = Callable[[Observation], Answer | Awaitable[Answer]]
+#: A gate is any function from an observation to a decision, sync or async.
+Gate: TypeAlias = Callable[[Observation], GateResult | Awaitable[GateResult]]
+
+
+class Handled(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of one observation."""
+
+    gate_result: GateResult
+    event_id: str | None = None
+    turn_id: str | None = None
+    output: Observation | None = None
+    error: str | None = None
+
+
+def deliver_all(_: Observation) -> GateResult:
+    """The gate of a core that was given none."""
+    return GateResult(GateAction.DELIVER)
+
+
+class Core:
+    """Runs an agent function over observations: in order within a session, side by side between sessions.
+
+    Closing the core closes its memory, the one handed in too, so that what it buffers is flushed; `close_memory=False`
+    keeps a memory open that others still use.
+    """
+
+    def __init__(
+        self,
+        agent: Agent | None = None,
+        *,
+        gate: Gate = deliver_all,
+        enable_memory: bool = True,
+        memory_config_path: str | Path = "config/memory.yaml",
+        memory_service: Any = None,
+        memory_timeout_seconds: float = 10.0,
+        close_memory: bool = True,
+        system_session_key: str = "system",
+    ) -> None:
+        self.agent = agent
+        self.gate = gate
+        self.memory_error: Exception | None = None  # why there is no memory, or what last went wrong with it
+        self.memory_failures = 0
+        self._memory_timeout_seconds = memory_timeout_seconds
+        self._close_memory = close_memory
+        self._system_session_key = system_session_key
+        self._sessions: weakref.WeakValueDictionary[str, asyncio.Lock] = weakref.WeakValueDictionary()
+        self._under_way: set[asyncio.Future[Handled]] = set()
+        self._closed = False
+        self.memory_service = memory_service if enable_memory else None
+        if enable_memory and memory_service is None:
+            self.memory_service = self._opened(memory_config_path)
+
+    def _opened(self, path: str | Path) -> MemoryService | None:
+        try:
+            return MemoryService.from_config(path)
+        except (OctavoError, OSError) as error:
+            self.memory_error = error
+            cure = "" if isinstance(error, ConfigError) else f"; check {path}"
+            log.error("running without memory: %s%s", error, cure)  # noqa: TRY400 - the sentence is the cure, not the trace
+            return None
+
+    def submit(self, obs: Observation) -> "asyncio.Task[Handled]":
+        """Begin to handle an observation; what came first in a session is handled first."""
+        if self._closed:
+            raise RuntimeError("this Core was closed; make another")
+        task = asyncio.create_task(self._handled(obs))
+        self._under_way.add(task)  # the event loop alone would let a task be collected before it is done
+        task.add_done_callback(self._under_way.discard)
+        return task
+
+    async def handle(self, obs: Observation) -> Handled:
+        """Handle one observation from the gate to the end of its turn; an agent that fails is an answer, not an error."""
+        return await self.submit(obs)
+
+    async def _handled(self, obs: Observation) -> Handled:
+        lock = self._sessions.setdefault(obs.session_key, asyncio.Lock())
+        async with lock:
+            decision = await self._decided(obs)
+            event_id = await self._noted(obs, decision)
+            if decision.action is not GateAction.DELIVER:
+                return Handled(gate_result=decision, event_id=event_id)
+            turn_id = await self._begun(obs, event_id)
+            try:
+                answer = await self._answered(obs)
+            except asyncio.CancelledError:
+                await self._ended(turn_id, AgentResult(error="cancelled"))
+                raise
+            output = _as_observation(answer.output, obs)
+            await self._ended(turn_id, AgentResult(output, answer.error))
+            return Handled(
+                gate_result=decision, event_id=event_id, turn_id=turn_id, output=output, error=answer.error
+            )
+
+    async def close(self) -> None:
+        """Let what is under way finish, then close the memory; a second call does nothing."""
+        if self._closed:
+            return
+        self._closed = True
+        while self._under_way:
+            await asyncio.wait(self._under_way)
+        if self.memory_service is not None and self._close_memory:
+            await self._remember("close", bounded=False)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.close()
+
+    async def _decided(self, obs: Observation) -> GateResult:
+        try:
+            decision: GateResult = await _awaited(self.gate(obs))
+        except Exception as error:
+            log.exception("the gate failed on %s", obs.obs_id)
+            # Noted, so that nothing is lost; not delivered, since nobody said that it may be.
+            return GateResult(GateAction.SINK, [f"the gate failed: {error!r}"])
+        return decision
+
+    async def _answered(self, obs: Observation) -> AgentResult:
+        if self.agent is None:
+            return AgentResult()
+        try:
+            if inspect.iscoroutinefunction(self.agent):
+                answer = await self.agent(obs)
+            else:  # a plain function may compute or block for seconds; the other sessions must go on
+                answer = await _awaited(await asyncio.to_thread(self.agent, obs))
+        except Exception as error:
+            log.exception("the agent failed on %s", obs.obs_id)
+            return AgentResult(error=f"{type(error).__name__}: {error}")
+        return answer if isinstance(answer, AgentResult) else AgentResult(answer)
+
+    async def _noted(self, obs: Observation, decision: GateResult) -> str | None:
+        """Append the observation's event and write its id back, unless this is the system talking to itself."""
+        if getattr(obs, "metadata", None) is None:
+            obs.metadata = {}
+        obs.metadata.pop(EVENT_ID, None)  # an id this memory did not confirm must not begin a turn
+        if self.memory_service is None or obs.session_key == self._system_session_key:
+            return None
+        event = await self._remember("append_event", obs, obs.session_key, gate_result=decision)
+        if event is None:
+            return None
+        obs.metadata[EVENT_ID] = event.event_id
+        return str(event.event_id)
+
+    async def _begun(self, obs: Observation, event_id: str | None) -> str | None:
+        """Begin a turn, for a message that was remembered."""
+        if event_id is None or obs.obs_type != ObservationType.MESSAGE:
+            return None
+        turn = await self._remember("append_turn", obs.session_key, event_id)
+        return None if turn is None else str(turn.turn_id)
+
+    async def _ended(self, turn_id: str | None, answer: AgentResult) -> None:
+        if turn_id is None:
+            return
+        output = answer.output.obs_id if isinstance(answer.output, Observation) else None
+        await self._remember(
+            "finish_turn",
+            turn_id,
+            final_output_obs_id=output,
+            status="ok" if answer.error is None else "error",
+            error=answer.error,
+        )
+
+    async def _remember(self, verb: str, *args: Any, bounded: bool = True, **named: Any) -> Any:
+        """Call the memory; whatever goes wrong is logged and counted, and the answer is None."""
+        try:
+            # close() is bounded by itself, and cutting it short could leave something unflushed.
+            async with asyncio.timeout(self._memory_timeout_seconds if bounded else None):
+                twin = getattr(self.memory_service, f"a{verb}", None)
+                if twin is not None:
+                    return await twin(*args, **named)
+                method = getattr(self.memory_service, verb)
+                if inspect.iscoroutinefunction(method):
+                    return await method(*args, **named)
+                return await _awaited(await asyncio.to_thread(method, *args, **named))
+        except Exception as error:
+            self.memory_failures += 1
+            self.memory_error = error
+            log.exception("memory failed at %s; going on without", verb)
+            return None
+
+
+async def _awaited(value: Any) -> Any:
+    return await value if inspect.isawaitable(value) else value
+
+
+def _as_observation(output: Observation | str | None, asked: Observation) -> Observation | None:
+    if output is None or isinstance(output, Observation):
+        return output
+    return Observation(
+        ObservationType.MESSAGE,
+        MessagePayload(text=str(output)),
+        source_name="agent",
+        session_key=asked.session_key,
+    )

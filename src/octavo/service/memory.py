@@ -1,0 +1,355 @@
+"""The memory service as coroutines: events, turns and documents over whatever store was assembled."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+import msgspec
+
+from octavo.assemble import Assembled
+from octavo.codec import answerable, asked
+from octavo.errors import (
+    ConfigError,
+    InvalidQuery,
+    InvalidRecord,
+    NotFound,
+    OctavoError,
+    StoreUnavailable,
+)
+from octavo.ids import now
+from octavo.model import Add, Op, Query, Record, Scope
+from octavo.secrets import hidden, shown
+from octavo.service.health import Health
+from octavo.service.recent import Recent
+from octavo.service.records import (
+    EVENTS,
+    TURNS,
+    EventRecord,
+    TurnRecord,
+    WriteStatus,
+    event_of,
+    event_to_record,
+    turn_end,
+    turn_of,
+    turn_to_record,
+)
+from octavo.service.vault import Document, Vault
+
+if TYPE_CHECKING:
+    from octavo.wraps.journal import Journal, JournalStatus
+    from octavo.wraps.spool import DeadLetter
+
+log = logging.getLogger("octavo.service")
+T = TypeVar("T")
+DOCUMENTS = ("configs", "knowledge", "versions")
+
+
+class Memory:
+    """Everything MemoryService can do, for callers on one event loop."""
+
+    def __init__(self, assembled: Assembled, *, clock: Callable[[], datetime] = now) -> None:
+        service = assembled.settings.service
+        self.assembled = assembled
+        self._timeout_seconds = service.timeout_seconds
+        self._tenant = service.tenant
+        self._recent = Recent(service.recent_events, sessions=service.recent_sessions)
+        self._clock = clock
+        vault = assembled.settings.vault
+        self.vault = (
+            Vault(
+                vault.root_path,
+                assembled.store,
+                scope=Scope(tenant=self._tenant),
+                clock=clock,
+                watch_seconds=vault.watch_seconds,
+                patience_seconds=self._timeout_seconds,
+            )
+            if vault.enabled
+            else None
+        )
+        self._last: datetime | None = None
+        self._opening: asyncio.Task[None] | None = None
+        self._closing: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Begin to open the store, to recover what an earlier life left on disk, and to watch the vault; wait for nothing."""
+        if self._opening is None:
+            self._opening = asyncio.create_task(self._open())
+
+    async def initialize(self) -> bool:
+        """Open the store and make its tables now rather than on first use; False when it is down, and later will do."""
+        await self.start()
+        try:
+            await self._bounded(self._probe(EVENTS, TURNS, *DOCUMENTS))
+        except StoreUnavailable as error:
+            log.warning("the store cannot be reached yet: %s", self._hidden(error))
+            return False
+        return True
+
+    async def append_event(
+        self, obs: Any, session_key: str, gate_result: Any = None, meta: dict[str, Any] | None = None
+    ) -> EventRecord:
+        """Remember an observation; the same one in the same session again is the event it already is."""
+        record = event_to_record(obs, self._scope(session_key), gate_result, meta, self._moment())
+        status, added = await self._write([Add([record])])
+        if status == "stored" and not added:
+            record = await self._first(record)
+        self._recent.put(record)
+        return event_of(self._recent.get(EVENTS, record.id) or record, status)
+
+    async def get_event(self, event_id: str) -> EventRecord | None:
+        """The event of this id, or None when there is none."""
+        found = await self._one(EVENTS, event_id)
+        return None if found is None else event_of(found)
+
+    async def get_recent_events(self, session_key: str, limit: int | None = 50) -> list[EventRecord]:
+        """The session's newest events, newest first; while the store is down, those that this process appended."""
+        return [event_of(record) for record in await self._newest(EVENTS, session_key, limit)]
+
+    async def append_turn(
+        self, session_key: str, input_event_id: str, plan: Any = None, meta: dict[str, Any] | None = None
+    ) -> TurnRecord:
+        """Remember that the agent was called for an event."""
+        if not isinstance(input_event_id, str) or not input_event_id:
+            raise InvalidRecord(f"input_event_id must be the id of an event; got {input_event_id!r}")
+        record = turn_to_record(self._scope(session_key), input_event_id, plan, meta, self._moment())
+        status, _ = await self._write([Add([record])])
+        self._recent.put(record)
+        return turn_of(self._recent.get(TURNS, record.id) or record, status)
+
+    async def finish_turn(
+        self,
+        turn_id: str,
+        final_output_obs_id: str | None = None,
+        status: str = "ok",
+        error: object | None = None,
+    ) -> WriteStatus:
+        """End a turn with status "ok" or "error"; NotFound when the store is there and has no such turn."""
+        # With its session the change waits for that session's writes only, should they be queued.
+        scope = Scope(tenant=self._tenant, session=self._recent.session_of(TURNS, turn_id))
+        change = turn_end(turn_id, scope, status, final_output_obs_id, error, self._moment())
+        written, changed = await self._write([change])
+        # Nothing changed: there is no such turn, or it had ended like this already.
+        if written == "stored" and not changed and await self._one(TURNS, turn_id) is None:
+            raise NotFound(f"there is no turn {turn_id!r}")
+        self._recent.change(TURNS, turn_id, change)
+        return written
+
+    async def get_turn(self, turn_id: str) -> TurnRecord | None:
+        """The turn of this id, or None when there is none."""
+        found = await self._one(TURNS, turn_id)
+        return None if found is None else turn_of(found)
+
+    async def get_recent_turns(self, session_key: str, limit: int | None = 50) -> list[TurnRecord]:
+        """The session's newest turns, newest first; while the store is down, those that this process began."""
+        return [turn_of(record) for record in await self._newest(TURNS, session_key, limit)]
+
+    async def get_system_prompt(self) -> str | None:
+        """The text of the system prompt, or None when there is none."""
+        return await self.get_config("system")
+
+    async def upsert_system_prompt(self, text: str, meta: dict[str, Any] | None = None) -> Document:
+        """Set the system prompt; the text it replaces is kept as a version."""
+        return await self.upsert_config("system", text, meta)
+
+    async def get_user_profile(self, user_id: str) -> str | None:
+        """What is written about a user, or None when nothing is."""
+        return await self.get_config(f"users/{user_id}")
+
+    async def upsert_user_profile(
+        self, user_id: str, text: str, meta: dict[str, Any] | None = None
+    ) -> Document:
+        """Set what is written about a user; the text it replaces is kept as a version."""
+        return await self.upsert_config(f"users/{user_id}", text, meta)
+
+    async def get_config(self, key: str) -> str | None:
+        """The text of a document, such as "system", "world" or "users/alice", or None when there is none."""
+        document = await self._bounded(self._documents().get(key))
+        return None if document is None else document.body
+
+    async def upsert_config(self, key: str, text: str, meta: dict[str, Any] | None = None) -> Document:
+        """Set a document's text, with `meta` as its front matter; the text it replaces is kept as a version."""
+        return await self._bounded(self._documents().put(key, text, meta))
+
+    async def health(self) -> Health:
+        """How the memory is; it never raises, and takes no longer than the time-out."""
+        state: Literal["up", "down", "recovering", "closed"] = "up"
+        trouble = ""
+        status = None if self.assembled.journal is None else self.assembled.journal.status()
+        if self._closing is not None:
+            state = "closed"
+        elif status is not None and status.state != "up":  # it knows, and a question would only wait for it
+            state, trouble = status.state, self._hidden(status.last_error or "")
+        else:
+            try:
+                await self._bounded(self._probe(EVENTS))
+            except OctavoError as error:
+                state, trouble = "down", self._hidden(error)
+        return Health(
+            state=state,
+            backend=shown(self.assembled.settings.database.dsn),
+            queue=None if status is None else msgspec.to_builtins(status),
+            vault=await self._vault_health(),
+            error=trouble,
+        )
+
+    async def _vault_health(self) -> dict[str, Any] | None:
+        if self.vault is None:
+            return None
+        try:
+            status = await self._bounded(self.vault.status())
+        except (OctavoError, OSError) as error:
+            return {"last_error": self._hidden(error)}
+        told: dict[str, Any] = msgspec.to_builtins(status)
+        return told
+
+    async def queue_status(self) -> "JournalStatus":
+        """How many writes wait, were replayed or are dead, and since when."""
+        return self._journal().status()
+
+    async def replay_queue(self) -> int:
+        """Try at once to store what waits, whatever the back-off says; how many were stored."""
+        return await self._journal().replay_now()
+
+    async def dead_letters(self, limit: int | None = None) -> "list[DeadLetter]":
+        """Writes that were given up, oldest first, each with the error that killed it."""
+        return await self._journal().dead_letters(limit)
+
+    async def dead_letter(self, id_: str) -> "DeadLetter":
+        """One write that was given up."""
+        return await self._journal().dead_letter(id_)
+
+    async def replay_dead_letters(self, ids: Sequence[str] | None = None) -> int:
+        """Queue these dead letters again, or all of them; how many."""
+        return await self._journal().replay_dead(ids)
+
+    async def discard_dead_letters(self, ids: Sequence[str] | None = None) -> int:
+        """Delete these dead letters, or all of them, for good; how many."""
+        return await self._journal().discard_dead(ids)
+
+    async def close(self) -> None:
+        """Deliver what waits or leave it on disk, and let go of everything; a second call does nothing."""
+        if self._closing is None:
+            self._closing = asyncio.create_task(self._close())
+        await asyncio.shield(self._closing)  # a caller who goes away must not leave it half closed
+
+    async def finish(self) -> None:
+        """Close, and let whoever is in the middle of a call have an answer: the event loop ends with this."""
+        await self.close()
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        if others:
+            await asyncio.wait(others, timeout=self._timeout_seconds)
+
+    async def _open(self) -> None:
+        try:
+            await self.assembled.store.__aenter__()
+        except OctavoError as error:  # every later call says so too, to somebody who can act
+            log.error("the memory could not be opened: %s", self._hidden(error))  # noqa: TRY400
+            return
+        if self.vault is not None:
+            self.vault.start()
+
+    async def _close(self) -> None:
+        if self._opening is not None:
+            self._opening.cancel()
+            await asyncio.wait([self._opening])
+        closing = None if self.vault is None else asyncio.create_task(self.vault.close())
+        if closing is not None:
+            # While the store is down, what the vault has under way would only wait; below it is told that all is over.
+            await asyncio.wait([closing], timeout=0 if self._down() else self._timeout_seconds)
+        await self.assembled.close()
+        if closing is not None:
+            await asyncio.wait([closing], timeout=self._timeout_seconds)
+
+    async def _probe(self, *collections: str) -> None:
+        """Ask something of each; a store makes what is missing of it first."""
+        for collection in collections:
+            await self.assembled.store.find(
+                Query(collection=collection, scope=Scope(tenant=self._tenant), limit=1, newest_first=True)
+            )
+
+    def _documents(self) -> Vault:
+        if self.vault is None:
+            raise ConfigError("there are no documents: vault.enabled is false, or vault_path is None")
+        return self.vault
+
+    def _journal(self) -> "Journal":
+        if self.assembled.journal is None:
+            raise ConfigError("there is no failure queue: failure_queue.enabled is false")
+        return self.assembled.journal
+
+    def _hidden(self, error: object) -> str:
+        settings = self.assembled.settings
+        return hidden(str(error), (settings.database.dsn, settings.vector.url))
+
+    def _scope(self, session_key: str) -> Scope:
+        if not isinstance(session_key, str) or not session_key:
+            raise InvalidRecord(f"session_key must be a name; got {session_key!r}")
+        return Scope(tenant=self._tenant, session=session_key)
+
+    def _moment(self) -> datetime:
+        """The time, never before one given earlier: a clock that is set back must not turn a session around."""
+        at = self._clock()
+        self._last = at if self._last is None else max(self._last, at)
+        return self._last
+
+    async def _write(self, ops: Sequence[Op]) -> tuple[WriteStatus, int]:
+        """Where the write is now, and how many records it touched if that is known."""
+        if self.assembled.journal is not None:
+            written = await self.assembled.journal.write(ops)
+            return written.status, sum(written.counts)
+        return "stored", sum(await self._bounded(self.assembled.store.apply(ops)))
+
+    async def _first(self, record: Record) -> Record:
+        """The event that was there before this one of the same id."""
+        try:
+            return await self._one(record.collection, record.id) or record
+        except StoreUnavailable:  # the write is done; what it answers is a courtesy
+            return record
+
+    async def _one(self, collection: str, id_: str) -> Record | None:
+        query = Query(collection=collection, ids=(id_,), scope=Scope(tenant=self._tenant), limit=1)
+        held = self._recent.get(collection, id_)
+        if held is not None and self._down():
+            return held
+        try:
+            found = await self._bounded(self.assembled.store.find(query))
+        except StoreUnavailable:
+            if held is None:
+                raise
+            return held
+        return found[0] if found else None
+
+    async def _newest(self, collection: str, session_key: str, limit: int | None) -> list[Record]:
+        if not isinstance(session_key, str) or not session_key:
+            raise InvalidQuery(f"session_key must be a name; got {session_key!r}")
+        scope = Scope(tenant=self._tenant, session=session_key)
+        query = asked(Query(collection=collection, scope=scope, limit=limit, newest_first=True))
+        if not answerable(query):
+            return []
+        held = self._recent.of(collection, session_key, query.limit)
+        if held and self._down():
+            return held
+        try:
+            return await self._bounded(self.assembled.store.find(query))
+        except StoreUnavailable as error:
+            if not held:
+                raise
+            log.warning("answering from this process's own memory: %s", error)
+            return held
+
+    def _down(self) -> bool:
+        journal = self.assembled.journal
+        return journal is not None and journal.status().state == "down"
+
+    async def _bounded(self, work: Coroutine[Any, Any, T]) -> T:
+        task = asyncio.create_task(work)
+        try:
+            await asyncio.wait({task}, timeout=self._timeout_seconds)
+        finally:
+            task.cancel()  # and not awaited: a driver may hang while it lets go, too
+        if not task.done():
+            raise StoreUnavailable(f"the store gave no answer within {self._timeout_seconds} s")
+        return task.result()

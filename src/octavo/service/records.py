@@ -1,0 +1,211 @@
+"""Events and turns: what the service hands to its callers, and how each is kept as a record."""
+
+import hashlib
+from datetime import datetime
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+from octavo.errors import InvalidRecord
+from octavo.ids import new_id
+from octavo.model import Change, Query, Record, Scope, utc
+from octavo.service.observations import plain
+from octavo.text import leaves
+
+EVENTS = "observations"
+TURNS = "turns"
+
+#: Where a write is when its call returns: in the store, or on disk behind it.
+WriteStatus: TypeAlias = Literal["stored", "queued"]
+
+
+class EventRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """One observation as it is remembered."""
+
+    event_id: str
+    session_key: str
+    obs_id: str
+    obs_type: str
+    payload: Any
+    source_name: str = ""
+    actor: Any = None
+    gate_result: Any = None
+    metadata: dict[str, Any] = {}  # the observation's own, as it was when it was appended
+    meta: dict[str, Any] = {}  # the caller's
+    timestamp: datetime  # when it was observed
+    created_at: datetime  # when it was appended; events are in this order
+    status: WriteStatus = "stored"  # whether the store has it already
+
+
+class TurnRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """One call of the agent: what set it off, and how it ended."""
+
+    turn_id: str
+    session_key: str
+    input_event_id: str
+    plan: Any = None
+    status: str = "running"
+    final_output_obs_id: str | None = None
+    error: str | None = None
+    meta: dict[str, Any] = {}
+    created_at: datetime
+    finished_at: datetime | None = None
+    written: WriteStatus = "stored"  # whether the store has it already
+
+
+def event_id(session_key: str, obs_id: str) -> str:
+    """The id of an observation's event: the same observation in the same session always has the same."""
+    # The length in front keeps ("ab", "c") and ("a", "bc") apart.
+    spelled = f"{len(session_key)}:{session_key}{obs_id}"
+    return f"evt_{hashlib.blake2b(spelled.encode('utf-8', 'surrogatepass'), digest_size=16).hexdigest()}"
+
+
+def event_to_record(
+    obs: Any, scope: Scope, gate_result: Any, meta: dict[str, Any] | None, at: datetime
+) -> Record:
+    """The record of an observation; any object with an observation's attributes is one."""
+    payload = plain("payload", getattr(obs, "payload", None))
+    kind = plain("obs_type", getattr(obs, "obs_type", ""))
+    if not isinstance(kind, str) or not kind:
+        raise InvalidRecord(
+            f"obs_type must be an ObservationType or a word; got {kind!r} of a {type(obs).__name__}"
+        )
+    obs_id = getattr(obs, "obs_id", None) or new_id("obs_")
+    observed_at = getattr(obs, "timestamp", None)
+    data = {
+        "obs_id": str(obs_id),
+        "source_name": str(getattr(obs, "source_name", None) or ""),
+        "actor": plain("actor", getattr(obs, "actor", None)),
+        "payload": payload,
+        "gate_result": plain("gate_result", gate_result),
+        "metadata": plain("metadata", getattr(obs, "metadata", None) or {}),
+        "timestamp": _spelled(observed_at) if observed_at is not None else at.isoformat(),
+    }
+    return Record(
+        collection=EVENTS,
+        id=event_id(scope.session or "", str(obs_id)),
+        kind=kind,
+        scope=scope,
+        text=_text(payload),
+        data=data,
+        metadata=plain("meta", meta or {}),
+        created_at=at,
+    )
+
+
+def event_of(record: Record, status: WriteStatus = "stored") -> EventRecord:
+    """The event that was kept in this record."""
+    data = record.data
+    return EventRecord(
+        event_id=record.id,
+        session_key=record.scope.session or "",
+        obs_id=data.get("obs_id", ""),
+        obs_type=record.kind,
+        payload=data.get("payload"),
+        source_name=data.get("source_name", ""),
+        actor=data.get("actor"),
+        gate_result=data.get("gate_result"),
+        metadata=data.get("metadata") or {},
+        meta=record.metadata,
+        timestamp=_moment(data.get("timestamp")) or record.created_at,
+        created_at=record.created_at,
+        status=status,
+    )
+
+
+def turn_to_record(
+    scope: Scope, input_event_id: str, plan: Any, meta: dict[str, Any] | None, at: datetime
+) -> Record:
+    """The record of a turn that begins."""
+    data = {
+        "input_event_id": input_event_id,
+        "plan": plain("plan", plan),
+        "final_output_obs_id": None,
+        "error": None,
+        "finished_at": None,
+    }
+    return Record(
+        collection=TURNS,
+        id=new_id("turn_"),
+        kind="running",
+        scope=scope,
+        data=data,
+        metadata=plain("meta", meta or {}),
+        created_at=at,
+    )
+
+
+def turn_end(
+    turn_id: str,
+    scope: Scope,
+    status: str,
+    final_output_obs_id: str | None,
+    error: object | None,
+    at: datetime,
+) -> Change:
+    """The change that ends a turn."""
+    if status not in ("ok", "error"):
+        raise InvalidRecord(f"a turn ends with status 'ok' or 'error'; got {status!r}")
+    ended = {
+        "final_output_obs_id": final_output_obs_id,
+        "error": None if error is None else _sayable(str(error)),
+        "finished_at": at.isoformat(),
+    }
+    return Change(
+        query=Query(collection=TURNS, ids=(turn_id,), scope=scope), kind=status, merge=ended, updated_at=at
+    )
+
+
+def turn_of(record: Record, written: WriteStatus = "stored") -> TurnRecord:
+    """The turn that was kept in this record."""
+    data = record.data
+    return TurnRecord(
+        turn_id=record.id,
+        session_key=record.scope.session or "",
+        input_event_id=data.get("input_event_id", ""),
+        plan=data.get("plan"),
+        status=record.kind,
+        final_output_obs_id=data.get("final_output_obs_id"),
+        error=data.get("error"),
+        meta=record.metadata,
+        created_at=record.created_at,
+        finished_at=_moment(data.get("finished_at")),
+        written=written,
+    )
+
+
+def _text(payload: Any) -> str:
+    """What a search should find the event by: what was said, or else whatever the payload holds."""
+    if isinstance(payload, dict):
+        for name in ("text", "message"):
+            if isinstance(said := payload.get(name), str) and said:
+                return said
+    return "\n".join(leaf for leaf in leaves(payload) if leaf)
+
+
+def _sayable(text: str) -> str:
+    """An error's words as every store takes them: a turn must not stay open because of what went wrong in it."""
+    return text.replace("\0", "\ufffd").encode(errors="replace").decode()
+
+
+def _spelled(at: Any) -> str:
+    if isinstance(at, int | float):  # the sources of the world often say time in seconds
+        try:
+            return datetime.fromtimestamp(at).astimezone().isoformat()
+        except (OverflowError, ValueError, OSError) as error:
+            raise InvalidRecord(f"timestamp {at!r} is no time: {error}") from None
+    if isinstance(at, str):
+        try:
+            at = datetime.fromisoformat(at)
+        except ValueError:
+            raise InvalidRecord(f"timestamp {at!r} is no ISO 8601 time") from None
+    if not isinstance(at, datetime):
+        raise InvalidRecord(f"timestamp must be a datetime; got {at!r}")
+    try:
+        return utc(at).isoformat()
+    except (OverflowError, ValueError):
+        raise InvalidRecord(f"timestamp {at!r} cannot be said in UTC") from None
+
+
+def _moment(spelled: Any) -> datetime | None:
+    return datetime.fromisoformat(spelled) if isinstance(spelled, str) else None

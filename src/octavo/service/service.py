@@ -1,0 +1,189 @@
+"""MemoryService: the coroutines of `Memory` for callers who block, and for callers on any event loop."""
+
+import asyncio
+import os
+import threading
+import weakref
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Self
+
+from octavo.assemble import assemble
+from octavo.config import Database, FailureQueue, Service, Settings, Vault, load_settings
+from octavo.errors import StoreClosed
+from octavo.secrets import shown
+from octavo.service.health import Health
+from octavo.service.memory import Memory
+from octavo.sync import Portal, awaiting, blocking
+
+
+class MemoryService:
+    """A memory that fails open and loses nothing: each method blocks, and its twin with an `a` in front is awaited.
+
+    It starts when it is made, also while the database is down: writes wait on disk, and recover by themselves. It can be
+    shared by any number of threads and event loops, and by the children of a fork, each of which gets one of its own.
+    """
+
+    def __init__(
+        self,
+        store_url: str = "sqlite:///octavo.db",
+        *,
+        vault_path: str | Path | None = "octavo_vault",
+        queue_path: str | Path = "octavo_queue",
+        tenant: str = "",
+        timeout_seconds: float = 5.0,
+    ) -> None:
+        """A service on any store; `vault_path=None` is one without documents."""
+        vault = Vault(enabled=False) if vault_path is None else Vault(root_path=str(vault_path))
+        self._begin(
+            Settings(
+                database=Database(dsn=store_url),
+                vault=vault,
+                failure_queue=FailureQueue(directory=str(queue_path)),
+                service=Service(tenant=tenant, timeout_seconds=timeout_seconds),
+            )
+        )
+
+    @classmethod
+    def from_config(
+        cls, path: str | Path | None = "config/memory.yaml", *, environ: Mapping[str, str] = os.environ
+    ) -> Self:
+        """The service that a settings file and the environment describe; what is wrong there is a ConfigError."""
+        return cls.from_settings(load_settings(path, environ=environ))
+
+    @classmethod
+    def from_settings(cls, settings: Settings) -> Self:
+        """The service that these settings describe."""
+        service = cls.__new__(cls)
+        service._begin(settings)  # noqa: SLF001 - its own class
+        return service
+
+    def _begin(self, settings: Settings) -> None:
+        self.settings = settings
+        self._changing = threading.Lock()
+        self._closed = False
+        self._start()
+        _services.add(self)
+
+    def _start(self) -> None:
+        self._memory = Memory(assemble(self.settings))
+        self._portal = Portal("octavo-service")
+        self._forked = False
+        self._portal.call(self._memory.start())
+
+    def _left_behind(self) -> None:
+        """In the child of a fork: the thread did not come along, and the connections are the parent's."""
+        # Kept, not dropped: collecting the parent's connections here would say goodbye in its name.
+        _parents.append((self._portal, self._memory))
+        self._changing = threading.Lock()  # the old one may have been held by another thread
+        self._forked = True
+
+    def _settle(self) -> None:
+        if self._forked:
+            with self._changing:
+                if self._forked and not self._closed:
+                    self._start()
+
+    @property
+    def portal(self) -> Portal:
+        """The thread that everything runs on."""
+        self._settle()
+        return self._portal
+
+    @property
+    def behind(self) -> Memory:
+        """The coroutines."""
+        self._settle()
+        return self._memory
+
+    append_event, aappend_event = blocking(Memory.append_event), awaiting(Memory.append_event)
+    get_event, aget_event = blocking(Memory.get_event), awaiting(Memory.get_event)
+    get_recent_events = blocking(Memory.get_recent_events)
+    aget_recent_events = awaiting(Memory.get_recent_events)
+    append_turn, aappend_turn = blocking(Memory.append_turn), awaiting(Memory.append_turn)
+    finish_turn, afinish_turn = blocking(Memory.finish_turn), awaiting(Memory.finish_turn)
+    get_turn, aget_turn = blocking(Memory.get_turn), awaiting(Memory.get_turn)
+    get_recent_turns = blocking(Memory.get_recent_turns)
+    aget_recent_turns = awaiting(Memory.get_recent_turns)
+
+    get_system_prompt = blocking(Memory.get_system_prompt)
+    aget_system_prompt = awaiting(Memory.get_system_prompt)
+    upsert_system_prompt = blocking(Memory.upsert_system_prompt)
+    aupsert_system_prompt = awaiting(Memory.upsert_system_prompt)
+    get_user_profile = blocking(Memory.get_user_profile)
+    aget_user_profile = awaiting(Memory.get_user_profile)
+    upsert_user_profile = blocking(Memory.upsert_user_profile)
+    aupsert_user_profile = awaiting(Memory.upsert_user_profile)
+    get_config, aget_config = blocking(Memory.get_config), awaiting(Memory.get_config)
+    upsert_config, aupsert_config = blocking(Memory.upsert_config), awaiting(Memory.upsert_config)
+
+    queue_status, aqueue_status = blocking(Memory.queue_status), awaiting(Memory.queue_status)
+    replay_queue, areplay_queue = blocking(Memory.replay_queue), awaiting(Memory.replay_queue)
+    dead_letters, adead_letters = blocking(Memory.dead_letters), awaiting(Memory.dead_letters)
+    dead_letter, adead_letter = blocking(Memory.dead_letter), awaiting(Memory.dead_letter)
+    replay_dead_letters = blocking(Memory.replay_dead_letters)
+    areplay_dead_letters = awaiting(Memory.replay_dead_letters)
+    discard_dead_letters = blocking(Memory.discard_dead_letters)
+    adiscard_dead_letters = awaiting(Memory.discard_dead_letters)
+    initialize, ainitialize = blocking(Memory.initialize), awaiting(Memory.initialize)
+
+    _health, _ahealth = blocking(Memory.health), awaiting(Memory.health)
+
+    def health(self) -> Health:
+        """How the memory is; it never raises, and takes no longer than the time-out."""
+        try:
+            return self._health()
+        except StoreClosed:
+            return self._health_when_closed()
+
+    async def ahealth(self) -> Health:
+        """How the memory is; it never raises, and takes no longer than the time-out."""
+        try:
+            return await self._ahealth()
+        except StoreClosed:
+            return self._health_when_closed()
+
+    def _health_when_closed(self) -> Health:
+        return Health(state="closed", backend=shown(self.settings.database.dsn))
+
+    def close(self) -> None:
+        """Deliver what waits or leave it on disk, and let go of everything; a second call does nothing."""
+        with self._changing:
+            if self._closed:
+                return
+            self._closed = True
+            if self._forked:  # and never used since: what is open is the parent's to close
+                self._portal = Portal()
+            try:
+                if not self._forked:
+                    self._portal.call(self._memory.finish())
+            finally:
+                self._portal.close()
+
+    async def aclose(self) -> None:
+        """Deliver what waits or leave it on disk, and let go of everything; a second call does nothing."""
+        await asyncio.to_thread(self.close)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.aclose()
+
+
+_services: "weakref.WeakSet[MemoryService]" = weakref.WeakSet()
+_parents: list[tuple[Portal, Memory]] = []
+
+
+def _after_fork() -> None:
+    for service in list(_services):
+        service._left_behind()  # noqa: SLF001 - its own class
+
+
+os.register_at_fork(after_in_child=_after_fork)

@@ -1,0 +1,65 @@
+"""docs/service.md: what it shows is what happens, and it names every method."""
+
+import inspect
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from octavo.service import Core, MemoryService
+
+PAGE = (Path(__file__).parents[2] / "docs" / "service.md").read_text()
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def test_every_block(tmp_path):
+    """The blocks, one after the other as one program, print what stands under them."""
+    blocks = BLOCK.findall(PAGE)
+    assert {kind for kind, _ in blocks} == {"python", "output"}
+    program = "\n".join(block for kind, block in blocks if kind == "python")
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONIOENCODING": "utf-8"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "".join(block for kind, block in blocks if kind == "output")
+
+
+def test_every_method():
+    """The table has every method of the service with its arguments and defaults; each has an awaitable twin."""
+    shown = dict(re.findall(r"^\| `(\w+)\((.*?)\)` \|", PAGE, re.MULTILINE))
+    public = {name for name in dir(MemoryService) if not name.startswith("_")}
+    methods = public - {"from_config", "from_settings", "portal", "behind"}
+    twins = {name for name in methods if name.startswith("a") and name[1:] in methods}
+    assert {*shown} == methods - twins
+    assert {f"a{name}" for name in shown} == twins
+    for name, arguments in shown.items():
+        for method in (getattr(MemoryService, name), getattr(MemoryService, f"a{name}")):
+            parameters = [*inspect.signature(method).parameters.values()][1:]
+            told = [
+                p.name.rstrip("_") if p.default is p.empty else f"{p.name}={_spelled(p.default)}"
+                for p in parameters
+            ]
+            assert ", ".join(told) == arguments, name
+            assert method.__doc__, name
+            assert inspect.iscoroutinefunction(method) is (
+                method.__name__.startswith("a") and name != method.__name__
+            )
+
+
+def _spelled(value):
+    return f'"{value}"' if isinstance(value, str) else repr(value)
+
+
+def test_every_promise_of_core():
+    """The arguments that the page names are there."""
+    arguments = inspect.signature(Core).parameters
+    for name in ("memory_service", "memory_config_path", "close_memory"):
+        assert name in arguments
+        assert f"`{name}" in PAGE
