@@ -1,0 +1,36 @@
+"""What agents live through: events, the stores that keep them, and moving them between stores."""
+
+from octavo.events.adapting import as_store
+from octavo.events.base import BaseMemoryStore
+from octavo.events.migrating import Migrated, migrate
+from octavo.events.records import AgentEvent, EventType, TypeCounts, to_event, to_record
+from octavo.events.retention import Retention
+from octavo.events.store import EventStore
+from octavo.events.stores import (
+    FileMemoryStore,
+    InMemoryMemoryStore,
+    MySQLMemoryStore,
+    PostgreSQLMemoryStore,
+    RedisMemoryStore,
+    SQLiteMemoryStore,
+)
+
+__all__ = [
+    "AgentEvent",
+    "BaseMemoryStore",
+    "EventStore",
+    "EventType",
+    "FileMemoryStore",
+    "InMemoryMemoryStore",
+    "Migrated",
+    "MySQLMemoryStore",
+    "PostgreSQLMemoryStore",
+    "RedisMemoryStore",
+    "Retention",
+    "SQLiteMemoryStore",
+    "TypeCounts",
+    "as_store",
+    "migrate",
+    "to_event",
+    "to_record",
+]

@@ -1,0 +1,180 @@
+"""What an agent lived through, one event at a time, and the record each event is kept as."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, Self
+
+import msgspec
+
+from octavo.errors import InvalidRecord
+from octavo.ids import new_id, now
+from octavo.model import Record, Scope, utc
+from octavo.text import spell
+
+COLLECTION = "events"
+
+
+class EventType(StrEnum):
+    """What kind of thing happened; a member is its value, a lower-case word, and is found by its NAME too."""
+
+    USER_MESSAGE = "user_message"
+    MODEL_RESPONSE = "model_response"
+    TOOL_CALL_START = "tool_call_start"
+    TOOL_CALL_SUCCESS = "tool_call_success"
+    TOOL_CALL_ERROR = "tool_call_error"
+    AGENT_INIT = "agent_init"
+    AGENT_ERROR = "agent_error"
+    MIDDLEWARE_PRE = "middleware_pre"
+    MIDDLEWARE_POST = "middleware_post"
+    CUSTOM = "custom"
+
+    @classmethod
+    def _missing_(cls, value: object) -> "EventType | None":
+        return cls.__members__.get(value.upper()) if isinstance(value, str) else None
+
+
+def event_type_of(value: "EventType | str") -> EventType:
+    """The member that a member, a value or a NAME stands for, or ValueError naming those there are."""
+    try:
+        return EventType(value)
+    except ValueError:
+        known = ", ".join(EventType)
+        raise ValueError(f"unknown event type {value!r}; known: {known}") from None
+
+
+@dataclass
+class AgentEvent:
+    """One event of an agent's life.
+
+    `timestamp` is always aware and in UTC, so that an event read back equals the one stored: a naive time given here is
+    local time, as Python itself takes it, and none is now. `event_type` is a member, its value or its NAME; on an event
+    read from a store that another program filled it may be a plain string.
+    """
+
+    event_id: str = field(default_factory=lambda: new_id("evt_"))
+    agent_name: str = ""
+    session_id: str = ""
+    event_type: EventType | str = EventType.CUSTOM
+    timestamp: datetime = field(default_factory=now)
+    data: dict[str, Any] = field(default_factory=dict)
+    metadata: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        try:
+            if type(self.event_type) is not EventType:
+                self.event_type = event_type_of(self.event_type)
+            self.timestamp = _moment(self.timestamp)
+        except ValueError as error:
+            raise InvalidRecord(f"event {self.event_id!r}: {error}") from None
+        # None is how callers in a hurry say "nothing in particular".
+        self.event_id = self.event_id or new_id("evt_")
+        self.agent_name = self.agent_name or ""
+        self.session_id = self.session_id or ""
+        self.data = {} if self.data is None else self.data
+        self.metadata = {} if self.metadata is None else self.metadata
+
+    def to_dict(self) -> dict[str, Any]:
+        """The event as a dictionary of JSON values, in the documented order."""
+        return {
+            "event_id": self.event_id,
+            "agent_name": self.agent_name,
+            "session_id": self.session_id,
+            "event_type": str(self.event_type),
+            "timestamp": self.timestamp.isoformat(),
+            "data": dict(self.data),
+            "metadata": dict(self.metadata),
+        }
+
+    def to_json(self) -> str:
+        """The event as one line of JSON, unescaped."""
+        return spell(self.to_dict())
+
+    @classmethod
+    def from_dict(cls, fields: Mapping[str, Any]) -> Self:
+        """The event that `to_dict` made this of; a line of a file store is one too. Other keys are left alone."""
+        try:
+            event_type = fields["event_type"]
+        except KeyError:
+            raise InvalidRecord(f"no event_type in the event {fields.get('event_id')!r}") from None
+        given = {name: fields[name] for name in _NAMES if fields.get(name) is not None}
+        return cls(**{**given, "event_type": event_type})
+
+    @classmethod
+    def from_json(cls, line: str | bytes) -> Self:
+        """The event that `to_json` made this line of."""
+        try:
+            return cls.from_dict(msgspec.json.decode(line, type=dict[str, Any]))
+        except msgspec.DecodeError as error:
+            raise InvalidRecord(f"not an event as JSON: {error}") from None
+
+
+_NAMES = tuple(AgentEvent.__dataclass_fields__)
+
+
+def _moment(at: datetime | str | None) -> datetime:
+    if at is None:
+        return now()
+    try:
+        return utc(datetime.fromisoformat(at) if isinstance(at, str) else at)
+    except (AttributeError, OverflowError, ValueError) as error:
+        raise ValueError(f"timestamp is no usable time: {at!r} ({error})") from None
+
+
+def to_record(event: AgentEvent, tenant: str = "") -> Record:
+    """The record an event is kept as. It has no text of its own: a search looks through the values of `data`."""
+    return Record(
+        collection=COLLECTION,
+        id=event.event_id,
+        kind=str(event.event_type),
+        scope=Scope(tenant=tenant, agent=event.agent_name or None, session=event.session_id or None),
+        data=event.data,
+        metadata=event.metadata,
+        created_at=event.timestamp,
+    )
+
+
+_members: dict[str, EventType] = {member.value: member for member in EventType}
+
+
+def to_event(record: Record) -> AgentEvent:
+    """The event a record keeps; a kind that is no event type stays the word it is."""
+    event = AgentEvent.__new__(
+        AgentEvent
+    )  # what was stored has been checked: this is the way every read takes
+    event.event_id = record.id
+    event.agent_name = record.scope.agent or ""
+    event.session_id = record.scope.session or ""
+    event.event_type = _members.get(record.kind, record.kind)
+    event.timestamp = record.created_at
+    event.data = record.data
+    event.metadata = record.metadata
+    return event
+
+
+class TypeCounts(dict[str, int]):
+    """How many events there are of each type: a plain dictionary that also answers to members and NAMES.
+
+    A type with no events counts 0; a word that is no type is a KeyError.
+    """
+
+    def __missing__(self, key: object) -> int:
+        if not (value := _value(key)):
+            raise KeyError(key)
+        return super().get(value, 0)
+
+    def get(self, key: Any, default: Any = None) -> Any:
+        """The count of a type that has events, by member, value or NAME."""
+        return super().get(key, super().get(_value(key), default))
+
+    def __contains__(self, key: object) -> bool:
+        return super().__contains__(key) or super().__contains__(_value(key))
+
+
+def _value(key: Any) -> str:
+    """The value a member, a value or a NAME stands for; nothing for any other word."""
+    try:
+        return EventType(key).value
+    except ValueError:
+        return ""

@@ -1,0 +1,203 @@
+"""Events on any store: the one class that does the work, whatever the backend."""
+
+import logging
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any, ClassVar, Protocol, runtime_checkable
+
+from octavo.errors import InvalidQuery, InvalidRecord, StoreClosed, StoreError
+from octavo.events.base import BaseMemoryStore
+from octavo.events.records import (
+    COLLECTION,
+    AgentEvent,
+    EventType,
+    TypeCounts,
+    event_type_of,
+    to_event,
+    to_record,
+)
+from octavo.events.retention import Retention
+from octavo.events.searching import holding, holding_words
+from octavo.model import Add, Query, Remove, Scope
+from octavo.ports import Store
+from octavo.stores import open_store
+
+_log = logging.getLogger("octavo.events")
+
+
+@runtime_checkable
+class Weighs(Protocol):
+    """A store that can say how many bytes its files take."""
+
+    async def size_bytes(self) -> int: ...
+
+
+class EventStore(BaseMemoryStore):
+    """The events kept in a store, which is named by its URL or handed in; one handed in is not closed.
+
+    `tenant` keeps several deployments apart in one database. With `retention`, what is older is cleared in the
+    background from first use until `close`.
+    """
+
+    opens_itself: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        store: str | Store = "sqlite:///agent_memory.db",
+        *,
+        tenant: str = "",
+        retention: timedelta | str | None = None,
+        config: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(config)
+        self.kernel: Store = open_store(store) if isinstance(store, str) else store
+        self.tenant = tenant
+        self.url = (
+            store if isinstance(store, str) else ""
+        )  # names the place, for whoever keeps something beside it
+        self.failures = 0  # events that `store` answered False for
+        self.last_error = ""  # why, the last time
+        self.retention = None if retention is None else Retention(self, retention)
+        self._owned = isinstance(store, str)
+        self._closed = False
+        self._tried = False
+
+    async def initialize(self) -> None:
+        """Open the store, or say why that cannot be done; called again, it does nothing.
+
+        Every other method does it by itself.
+        """
+        if not self._tried or self._closed:
+            # Asked for something, a store connects on every backend: opening alone is lazy on some.
+            await self.kernel.find(Query(collection=COLLECTION, scope=self._scope(None, None), limit=1))
+            self._tried = True
+        self.keep_house()
+
+    async def store(self, event: AgentEvent) -> bool:
+        """Keep an event; False when it was not kept, for the reason that is logged and in `last_error`.
+
+        An event whose id is already kept in its agent's session is left alone, and is kept.
+        """
+        self.keep_house()
+        try:
+            await self.kernel.apply([Add([to_record(event, self.tenant)])])
+        except StoreClosed:
+            raise
+        except (InvalidRecord, StoreError) as error:
+            self.failures += 1
+            self.last_error = f"{type(error).__name__}: {error}"
+            _log.error("event %s was not kept: %s", event.event_id, self.last_error)
+            return False
+        return True
+
+    async def store_many(self, events: Sequence[AgentEvent]) -> int:
+        """Keep events in one write, all or none; answer how many of them are new."""
+        self.keep_house()
+        [added] = await self.kernel.apply([Add([to_record(event, self.tenant) for event in events])])
+        return added
+
+    async def retrieve(
+        self,
+        agent_name: str | None = None,
+        session_id: str | None = None,
+        event_type: EventType | str | None = None,
+        limit: int | None = 100,
+        start_time: datetime | None = None,
+        end_time: datetime | None = None,
+    ) -> list[AgentEvent]:
+        """The newest `limit` events that all filters name, oldest first; None is all. `""` names those with none."""
+        self.keep_house()
+        query = Query(
+            collection=COLLECTION,
+            scope=self._scope(agent_name, session_id),
+            kinds=None if event_type is None else (_kind(event_type),),
+            since=start_time,
+            until=end_time,
+            limit=limit,
+        )
+        return [to_event(record) for record in await self.kernel.find(query)]
+
+    async def clear(
+        self,
+        agent_name: str | None = None,
+        session_id: str | None = None,
+        start_time: datetime | None = None,
+        end_time: datetime | None = None,
+    ) -> int:
+        """Remove exactly what all filters name, everything when there are none; answer how many that were."""
+        # Called by the retention itself, which therefore is not started here.
+        query = Query(
+            collection=COLLECTION,
+            scope=self._scope(agent_name, session_id),
+            since=start_time,
+            until=end_time,
+        )
+        [removed] = await self.kernel.apply([Remove(query)])
+        return removed
+
+    async def get_stats(self, agent_name: str | None = None, session_id: str | None = None) -> dict[str, Any]:
+        """`total_events`, `by_type`, and the times of `first_event` and `last_event` in ISO 8601, None when there is none.
+
+        `total_size_bytes` is there too where the store is made of files; it is of all of them.
+        """
+        self.keep_house()
+        tally = await self.kernel.tally(
+            Query(collection=COLLECTION, scope=self._scope(agent_name, session_id))
+        )
+        stats: dict[str, Any] = {
+            "total_events": tally.total,
+            "by_type": TypeCounts(sorted(tally.by_kind.items())),
+            "first_event": tally.first and tally.first.isoformat(),
+            "last_event": tally.last and tally.last.isoformat(),
+        }
+        if isinstance(self.kernel, Weighs):
+            stats["total_size_bytes"] = await self.kernel.size_bytes()
+        return stats
+
+    async def search(
+        self,
+        query: str,
+        agent_name: str | None = None,
+        session_id: str | None = None,
+        limit: int | None = 10,
+        *,
+        whole_words: bool = False,
+    ) -> list[AgentEvent]:
+        """The newest `limit` events that hold the query anywhere in the values of their data, newest first.
+
+        Upper and lower case, full and half width are alike; `%` and `_` are ordinary characters. With `whole_words`, a
+        word inside of a longer one does not count, and the index alone answers, however many events there are.
+        """
+        self.keep_house()
+        asked = Query(
+            collection=COLLECTION,
+            scope=self._scope(agent_name, session_id),
+            text=query,
+            newest_first=True,
+            limit=limit,
+        )
+        find = holding_words if whole_words else holding
+        return [to_event(record) for record in await find(self.kernel, asked)]
+
+    async def close(self) -> None:
+        """Stop the retention and close the store, unless it was handed in; called again, it does nothing."""
+        self._closed = True
+        if self.retention is not None:
+            await self.retention.stop()
+        if self._owned:
+            await self.kernel.close()
+
+    def _scope(self, agent_name: str | None, session_id: str | None) -> Scope:
+        return Scope(tenant=self.tenant, agent=agent_name, session=session_id)
+
+    def keep_house(self) -> None:
+        """Start the retention, if there is one and it does not run."""
+        if self.retention is not None and not self._closed:
+            self.retention.start()
+
+
+def _kind(event_type: EventType | str) -> str:
+    try:
+        return event_type_of(event_type).value
+    except ValueError as error:
+        raise InvalidQuery(str(error)) from None

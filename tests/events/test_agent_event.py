@@ -1,0 +1,101 @@
+"""AgentEvent and EventType: what may be given, what is filled in, and the record an event becomes."""
+
+import json
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+
+from octavo import AgentEvent, EventType, InvalidRecord, Record, Scope
+from octavo.events import to_event, to_record
+
+NOON = datetime(2024, 1, 1, 12, tzinfo=UTC)
+NAMES = (
+    "USER_MESSAGE MODEL_RESPONSE TOOL_CALL_START TOOL_CALL_SUCCESS TOOL_CALL_ERROR AGENT_INIT AGENT_ERROR "
+    "MIDDLEWARE_PRE MIDDLEWARE_POST CUSTOM"
+)
+
+
+def test_types():
+    """The documented ten; each is its value, its NAME finds it, and it prints as its value."""
+    assert [member.name for member in EventType] == NAMES.split()
+    for member in EventType:
+        assert member.value == member.name.lower() == member == str(member) == f"{member}"
+        assert EventType(member.name) is EventType(member.value) is member
+        assert {member.value: 1}[member] == 1
+    with pytest.raises(ValueError, match="nonsense"):
+        EventType("nonsense")
+
+
+def test_defaults():
+    """An id of its own, now, and nothing else."""
+    before = datetime.now(UTC)
+    one, other = AgentEvent(agent_name="a"), AgentEvent(agent_name="a")
+    assert one.event_id.startswith("evt_")
+    assert one.event_id != other.event_id
+    assert before <= one.timestamp <= datetime.now(UTC)
+    assert (one.data, one.metadata, one.session_id, one.event_type) == ({}, {}, "", EventType.CUSTOM)
+    one.data["x"] = 1
+    assert other.data == {}
+    assert AgentEvent(None, None, None, "custom", None, None, None).event_id.startswith("evt_")
+
+
+def test_positions_are_the_documented_order():
+    given = ("evt_1", "assistant", "s", EventType.USER_MESSAGE, NOON, {"message": "Hello"}, {"source": "web"})
+    event = AgentEvent(*given)
+    assert tuple(vars(event).values()) == given
+
+
+def test_times_are_aware_and_utc():
+    """Naive is local, as Python takes it; another zone is the same moment; text is read."""
+    naive = datetime(2024, 1, 1, 12, 0, 0)  # noqa: DTZ001
+    assert AgentEvent(timestamp=naive).timestamp == naive.astimezone()
+    zone = timezone(timedelta(hours=8))
+    event = AgentEvent(timestamp=NOON.astimezone(zone))
+    assert event.timestamp == NOON
+    assert event.timestamp.tzinfo is UTC
+    assert AgentEvent(timestamp="2024-01-01T12:00:00Z").timestamp == NOON
+    for bad in ("yesterday", 5, datetime.min):  # noqa: DTZ901
+        with pytest.raises(InvalidRecord, match="timestamp"):
+            AgentEvent(timestamp=bad)
+
+
+def test_an_unknown_type_is_refused():
+    with pytest.raises(InvalidRecord, match=r"'user_mesage'; known: user_message, .*custom"):
+        AgentEvent(event_id="evt_1", event_type="user_mesage")
+    assert AgentEvent(event_type="AGENT_ERROR").event_type is EventType.AGENT_ERROR
+
+
+def test_there_and_back():
+    """By dictionary, by JSON, and through a record."""
+    event = AgentEvent("evt_1", "助手", "s", "tool_call_start", NOON, {"a": [1, {"计": None}]}, {"m": True})
+    assert AgentEvent.from_dict(event.to_dict()) == event
+    assert AgentEvent.from_json(event.to_json()) == event
+    assert list(event.to_dict()) == list(vars(event))
+    assert event.to_dict()["timestamp"] == "2024-01-01T12:00:00+00:00"
+    assert json.loads(event.to_json()) == json.loads(json.dumps(event.to_dict()))
+    assert "助手" in event.to_json()
+    assert to_event(to_record(event)) == event
+    record = to_record(event, tenant="acme")
+    assert (record.collection, record.kind, record.text) == ("events", "tool_call_start", "")
+    assert record.scope == Scope(tenant="acme", agent="助手", session="s")
+    assert to_event(to_record(AgentEvent("evt_2"))).agent_name == ""
+
+
+def test_a_line_of_a_file_is_an_event():
+    """Other keys are left alone; what is missing is filled in; no type is refused."""
+    line = {
+        "event_id": "e",
+        "event_type": "custom",
+        "timestamp": "2024-01-01T12:00:00Z",
+        "seq": 7,
+        "data": None,
+    }
+    assert AgentEvent.from_dict(line) == AgentEvent("e", timestamp=NOON)
+    for bad in ("{}", '{"event_id": "e"}', "[]", "no json"):
+        with pytest.raises(InvalidRecord):
+            AgentEvent.from_json(bad)
+
+
+def test_a_kind_of_another_program_stays_its_word():
+    """A store that somebody else also writes to can still be read."""
+    assert to_event(Record(collection="events", id="e", kind="heartbeat")).event_type == "heartbeat"
