@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from time import perf_counter
 
-from bench import measures, recall, recall_report
+from bench import agent, measures, recall, recall_report
 from bench.peers.environment import PEERS
 from bench.places import DOES, SETTINGS, Places
 from bench.recall import STORES, VECTORS
@@ -40,11 +40,16 @@ def main() -> int:
     parser.add_argument(
         "--recall", action="store_true", help="measure search and recall instead of writing and reading"
     )
+    parser.add_argument(
+        "--agent", action="store_true", help="measure what recording costs an agent, on SQLite"
+    )
     parser.add_argument("--markdown", action="store_true", help="print the table as Markdown")
     parser.add_argument(
         "--results", type=Path, default=RESULTS, metavar="DIR", help="where the JSON file and scratch data go"
     )
     given = parser.parse_args()
+    if given.agent:
+        return asyncio.run(_agent(given))
     known = [*STORES, VECTORS] if given.recall else list(SETTINGS)
     names = [
         name
@@ -56,6 +61,14 @@ def main() -> int:
     # Ended from outside, it still shows what it has and takes its servers and scratch data with it.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     return asyncio.run((_recall if given.recall else _bench)(names, given))
+
+
+async def _agent(given: argparse.Namespace) -> int:
+    given.results.mkdir(parents=True, exist_ok=True)
+    with Places(given.results) as places:
+        lines = await agent.measured(places, agent.QUICK if given.quick else agent.FULL)
+    print(agent.table(lines, markdown=given.markdown))
+    return 0
 
 
 async def _recall(names: list[str], given: argparse.Namespace) -> int:

@@ -1,0 +1,21 @@
+"""Agents that record their own lives: a model, tools, middlewares, and a memory of everything that happened."""
+
+from octavo.agent.adapters import MockAdapter, ModelAdapter, ModelConfig, OpenAIAdapter, Reply, ToolCall
+from octavo.agent.agent import Agent
+from octavo.agent.context import AgentContext
+from octavo.agent.middleware import Middleware
+from octavo.agent.tools import Tool, tool
+
+__all__ = [
+    "Agent",
+    "AgentContext",
+    "Middleware",
+    "MockAdapter",
+    "ModelAdapter",
+    "ModelConfig",
+    "OpenAIAdapter",
+    "Reply",
+    "Tool",
+    "ToolCall",
+    "tool",
+]

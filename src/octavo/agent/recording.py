@@ -1,0 +1,212 @@
+"""Recording beside the agent's work: events are noted at once and written behind, in order; trouble never reaches the agent."""
+
+import asyncio
+import logging
+from collections import deque
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from octavo.agent.attempt import attempted
+from octavo.agent.keepable import keepable, shortened
+from octavo.errors import ConfigError, InvalidRecord, StoreClosed, StoreUnavailable
+from octavo.events import AgentEvent, BaseMemoryStore, as_store, to_record
+from octavo.model import Add, Query, Record
+from octavo.ports import Store
+
+if TYPE_CHECKING:
+    from octavo.wraps.journal import Journal
+
+_log = logging.getLogger("octavo.agent")
+_BATCH = 500
+_MOST_HELD = 10_000  # events kept in memory while neither the store nor the disk takes any
+# The store takes nothing now, whatever the event: the only errors that mean "later".
+_AWAY = (StoreUnavailable, StoreClosed, ConfigError)
+
+
+class Recorder:
+    """Writes events behind the agent's back, many in one write, in the order they were noted.
+
+    While the store is away they go through a Journal into `directory`, from where they are delivered when it is back; the
+    folder is made when something has to wait. Without a directory they wait in memory. Nothing here raises into the
+    agent's work: what went wrong is logged, and counted in `lost` when an event could not be kept at all.
+    """
+
+    def __init__(
+        self, memory_store: BaseMemoryStore, directory: Path | None = None, *, timeout: float = 4.0
+    ) -> None:
+        self._store: Store = as_store(memory_store)
+        self._tenant: str = getattr(memory_store, "tenant", "")
+        self._directory = directory
+        self._timeout = timeout
+        self._journal: Journal | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None  # the one the journal belongs to
+        self._pending: deque[Record] = deque()
+        self._noted = self._settled = 0  # how many there were, and how many need no more attention
+        self._waiters: deque[tuple[int, asyncio.Future[None]]] = deque()
+        self._task: asyncio.Task[None] | None = None
+        self._trouble = False
+        self.lost = 0
+        self.last_error = ""
+
+    @property
+    def held(self) -> int:
+        """How many events are in memory only, neither stored nor queued on disk."""
+        return self._noted - self._settled
+
+    @property
+    def away(self) -> bool:
+        """Whether the store could not be reached when it was last tried; who need not ask it should not."""
+        return self._trouble or (self._journal is not None and self._journal.status().state == "down")
+
+    def note(self, event: AgentEvent) -> None:
+        """Have the event written soon; takes no time, and never raises for what its data hold."""
+        # Taken now: a tool may change its arguments while they wait to be written.
+        event.data = keepable(event.data)
+        event.metadata = keepable(event.metadata) if event.metadata else {}
+        self._pending.append(to_record(event, self._tenant))
+        self._noted += 1
+        while len(self._pending) > _MOST_HELD:
+            self._lose(
+                self._pending.popleft(), "there are too many and neither the store nor the disk takes them"
+            )
+            self._settled += 1
+        self._begin()
+
+    async def flush(self) -> None:
+        """Wait until all that was noted before is stored, or queued on disk, or has been tried."""
+        if self._settled >= self._noted:
+            return
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiters.append((self._noted, waiter))
+        self._begin()
+        await waiter
+
+    async def settled(self) -> None:
+        """Wait until the store has all that was noted, so that whoever asks it next finds that; else StoreUnavailable."""
+        await self.flush()
+        if (journal := self._journal) is not None and journal.status().waiting:
+            # Whoever asks now is not interested in when the next try would have been.
+            trying = asyncio.ensure_future(attempted(journal.replay_now()))
+            await asyncio.wait({trying}, timeout=self._timeout)
+            status = journal.status()
+            if status.waiting and status.state == "down":
+                raise StoreUnavailable(
+                    f"events wait in {status.directory} for the store: {status.last_error}"
+                )
+            await journal.find(Query(collection="events", limit=1))  # waits for what is queued
+        if self._pending:
+            raise StoreUnavailable(f"{len(self._pending)} events wait to be stored: {self.last_error}")
+
+    async def close(self) -> None:
+        """Store or queue what is left; the memory store stays open."""
+        await self.flush()
+        journal, self._journal = self._journal, None
+        if journal is not None and (error := (await attempted(journal.close())).error):
+            _log.error("the queue of events could not be closed: %s: %s", type(error).__name__, error)
+        if self._pending:
+            _log.error(
+                "%d events could neither be stored nor queued: %s", len(self._pending), self.last_error
+            )
+
+    def _begin(self) -> None:
+        if self._task is None or self._task.done():
+            self._task = asyncio.get_running_loop().create_task(self._drain())
+
+    async def _drain(self) -> None:
+        try:
+            while self._pending:
+                batch = [self._pending.popleft() for _ in range(min(len(self._pending), _BATCH))]
+                done = 0
+                try:
+                    done = await self._write(batch)
+                finally:  # also when the loop is ending
+                    self._pending.extendleft(reversed(batch[done:]))
+                    self._settled += done
+                if done < len(batch):
+                    break
+                self._release(self._settled)
+        finally:
+            self._release(self._noted)
+
+    def _release(self, number: int) -> None:
+        while self._waiters and self._waiters[0][0] <= number:
+            waiter = self._waiters.popleft()[1]
+            if not waiter.done():
+                waiter.set_result(None)
+
+    async def _write(self, batch: list[Record]) -> int:
+        """Keep these, or find out which of them cannot be kept; answer how many, from the first, need no more attention."""
+        error = (await attempted(self._keep(batch))).error
+        if error is None:
+            if self._trouble:
+                _log.info("events are recorded again")
+            self._trouble = False
+            return len(batch)
+        if isinstance(error, _AWAY):
+            self.last_error = f"{type(error).__name__}: {error}"
+            if not self._trouble:
+                _log.error("events are not recorded now, and wait in memory: %s", self.last_error)
+            self._trouble = True
+            return 0
+        if len(batch) > 1:  # one of them is bad; the others must not go with it
+            for number, record in enumerate(batch):
+                if not await self._write([record]):
+                    return number
+            return len(batch)
+        [record] = batch
+        cut = msgspec.structs.replace(
+            record, data=shortened(record.data), metadata=shortened(record.metadata)
+        )
+        if isinstance(error, InvalidRecord) and cut != record:
+            return await self._write([cut])
+        self._lose(record, f"{type(error).__name__}: {error}")
+        return 1
+
+    async def _keep(self, records: list[Record]) -> None:
+        ops = [Add(records)]
+        if self._journal is not None and self._loop is not asyncio.get_running_loop():
+            self._journal = None  # it belongs to a loop that has ended; what waits in it is on disk
+        if self._journal is None and not self._left_behind():
+            try:
+                async with asyncio.timeout(self._timeout / 2):  # the rest is for the queue
+                    await self._store.apply(ops)
+            except (StoreUnavailable, TimeoutError) as error:
+                if self._directory is None:
+                    said = str(error) or f"the store gave no answer in {self._timeout / 2:g} s"
+                    raise StoreUnavailable(said) from error
+            else:
+                return
+        try:
+            await self._queueing().write(ops)
+        except ConfigError:
+            # A folder that cannot be written to must not keep events from a store that is back.
+            self._journal, self._directory = None, None
+            raise
+
+    def _queueing(self) -> "Journal":
+        from octavo.wraps.journal import Journal
+
+        if self._journal is None:
+            if self._directory is None:
+                raise StoreUnavailable("there is no folder for events to wait in")
+            self._loop = asyncio.get_running_loop()
+            self._journal = Journal(
+                self._store,
+                self._directory,
+                timeout=self._timeout,
+                # A store written by a user can be down for writing only, and nobody can tell: then it is tried for hours.
+                max_retries=500,
+                owned=False,
+            )
+        return self._journal
+
+    def _left_behind(self) -> bool:
+        """Whether something may wait there from before, which has to be delivered first."""
+        return self._directory is not None and not self._settled and self._directory.is_dir()
+
+    def _lose(self, record: Record, reason: str) -> None:
+        self.lost += 1
+        self.last_error = reason
+        _log.error("event %s of %r was lost: %s", record.id, record.scope.agent, reason)

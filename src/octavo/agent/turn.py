@@ -1,0 +1,229 @@
+"""One message and everything that follows from it, until the answer; each step is noted as it happens."""
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Protocol, TypeAlias, TypeVar
+
+from octavo.agent.adapters.base import Message, ModelAdapter, Reply, ToolCall
+from octavo.agent.attempt import attempted, said
+from octavo.agent.context import AgentContext
+from octavo.agent.keepable import keepable
+from octavo.agent.middleware import Layer, passed
+from octavo.agent.signatures import InvalidArguments, parsed
+from octavo.agent.tools import Tool, told
+from octavo.errors import ModelError
+from octavo.events import EventType
+
+T = TypeVar("T")
+#: What `run` answers: response, tool_calls, iterations, success, and error when there was one.
+Result: TypeAlias = dict[str, Any]
+
+
+class Note(Protocol):
+    """How a turn tells what happens; it takes no time and never fails."""
+
+    def __call__(
+        self, event_type: EventType, data: dict[str, Any], metadata: dict[str, Any] | None = None, /
+    ) -> None: ...
+
+
+class UnknownTool(LookupError):  # noqa: N818 - names say what is wrong, not that it is an error
+    """A tool that the model made up; it is told which there are."""
+
+
+class NoAnswer(ModelError):  # noqa: N818
+    """The model asked for tools again and again and never answered."""
+
+
+class _Failed(Exception):  # noqa: N818 - ends a turn from wherever it has got to
+    def __init__(self, error: Exception, stage: str) -> None:
+        self.error = error
+        self.stage = stage
+
+
+class Turn:
+    """A single run of an agent. It reads the conversation once, at its beginning, and adds to it once, at its end.
+
+    So two turns of one conversation at the same time each see a conversation that makes sense.
+    """
+
+    def __init__(
+        self,
+        *,
+        adapter: ModelAdapter,
+        context: AgentContext,
+        system_prompt: str | None,
+        tools: Mapping[str, Tool],
+        layers: Sequence[Layer],
+        max_iterations: int,
+        note: Note,
+    ) -> None:
+        self._adapter = adapter
+        self._context = context
+        self._tools = tools
+        self._specs = [tool.spec for tool in tools.values()]
+        self._layers = layers
+        self._max_iterations = max_iterations
+        self._note = note
+        self._said: list[Message] = [{"role": "system", "content": system_prompt}] if system_prompt else []
+        self._said += context.messages
+        self._before = len(self._said)
+        self._calls: list[dict[str, Any]] = []
+        self._iterations = 0
+
+    async def run(self, message: str) -> Result:
+        """Answer the message; whatever goes wrong is an answer too. Only being cancelled is raised."""
+        self._note(EventType.USER_MESSAGE, {"message": message, "message_length": len(message)})
+        try:
+            return await self._answered(message)
+        except _Failed as failed:
+            self._erred(failed.error, failed.stage)
+            return self._result("", success=False) | {"error": said(failed.error)}
+        except asyncio.CancelledError as error:
+            self._erred(error, "cancelled")
+            raise
+
+    async def _answered(self, message: str) -> Result:
+        for layer in self._layers:
+            if layer.pre is not None:
+                self._note(EventType.MIDDLEWARE_PRE, {"middleware": layer.name, "message": message})
+                message = await self._through(layer.pre, message, layer)
+        self._said.append({"role": "user", "content": message})
+        response, error = await self._conversed()
+        self._note(EventType.MODEL_RESPONSE, self._summary(response, success=error is None))
+        if error is not None:
+            # The tools did what they did: the model should know when the conversation goes on.
+            self._context.messages += self._said[self._before :]
+            self._erred(error, "model")
+            return self._result(response, success=False) | {"error": str(error)}
+        for layer in reversed(self._layers):
+            if layer.post is not None:
+                response = await self._through(layer.post, response, layer)
+                self._note(EventType.MIDDLEWARE_POST, {"middleware": layer.name, "response": response})
+        self._context.messages += self._said[self._before :]
+        return self._result(response, success=True)
+
+    async def _conversed(self) -> tuple[str, ModelError | None]:
+        content = ""
+        while self._iterations < self._max_iterations:
+            self._iterations += 1
+            reply = await self._of(self._asked(), "model")
+            content = reply.content or ""
+            if not reply.tool_calls:
+                self._said.append({"role": "assistant", "content": content})
+                return content, None
+            self._said.append(_asking(content, reply.tool_calls))
+            for call in reply.tool_calls:
+                answer = await self._called(call)
+                self._said.append({"role": "tool", "tool_call_id": call.id, "content": answer})
+        return content, NoAnswer(
+            f"no answer after {self._max_iterations} iterations: the model kept asking for tools "
+            "(raise max_iterations if it needs more)"
+        )
+
+    async def _asked(self) -> Reply:
+        """The model's answer, or ModelError when what it answers is none."""
+        answer: Any = self._adapter.complete(list(self._said), self._specs)
+        reply = await answer if inspect.isawaitable(answer) else answer
+        if (
+            not isinstance(reply, Reply)
+            or not isinstance(reply.content or "", str)
+            or not all(isinstance(call, ToolCall) for call in reply.tool_calls or ())
+        ):
+            raise ModelError(
+                f"{type(self._adapter).__name__} answered {reply!r:.80}, not a Reply of text and ToolCalls"
+            )
+        return reply
+
+    async def _called(self, call: ToolCall) -> str:
+        """What the model is told: the tool's result, or its error."""
+        told_of = {"tool_call_id": call.id}
+        arguments = _readable(call.arguments)
+        named = {"tool_name": call.name}
+        self._note(EventType.TOOL_CALL_START, {**named, "arguments": arguments}, told_of)
+        entry: dict[str, Any] = {"id": call.id, **named, "arguments": arguments}
+        self._calls.append(entry)
+        try:
+            result, error = await attempted(self._result_of(call))
+        except asyncio.CancelledError as cancelled:
+            failure = {"error": str(cancelled) or "the run was cancelled", "error_type": "CancelledError"}
+            self._note(EventType.TOOL_CALL_ERROR, named | failure, told_of)
+            raise
+        if error is None:
+            answer = str(result)
+            entry["result"] = answer
+            self._note(EventType.TOOL_CALL_SUCCESS, {**named, "result": answer}, told_of)
+            return answer
+        failure = {"error": said(error), "error_type": type(error).__name__}
+        entry |= failure
+        self._note(EventType.TOOL_CALL_ERROR, named | failure, told_of)
+        return f"Error: {failure['error_type']}: {failure['error']}"
+
+    async def _result_of(self, call: ToolCall) -> str:
+        tool = self._tools.get(call.name)
+        if tool is None:
+            known = ", ".join(self._tools) or "none"
+            raise UnknownTool(f"there is no tool {call.name!r}; there are: {known}")
+        return told(await tool.call(call.arguments, self._context))
+
+    async def _through(self, hook: Callable[..., Any], text: str, layer: Layer) -> str:
+        return await self._of(passed(hook, text, self._context), f"middleware {layer.name}")
+
+    async def _of(self, work: Awaitable[T], stage: str) -> T:
+        value, error = await attempted(work)
+        if error is not None:
+            raise _Failed(error, stage) from error
+        return value  # type: ignore[return-value] # without an error there is one
+
+    def _erred(self, error: BaseException, stage: str) -> None:
+        failure = {"error": said(error), "error_type": type(error).__name__, "stage": stage}
+        self._note(EventType.AGENT_ERROR, failure)
+
+    def _summary(self, response: str, *, success: bool) -> dict[str, Any]:
+        return {
+            "response": response,
+            "tool_calls_count": len(self._calls),
+            "iterations": self._iterations,
+            "success": success,
+        }
+
+    def _result(self, response: str, *, success: bool) -> Result:
+        return {
+            "response": response,
+            "tool_calls": self._calls,
+            "iterations": self._iterations,
+            "success": success,
+        }
+
+
+def _asking(content: str, calls: Sequence[ToolCall]) -> Message:
+    """The model's own wish as it is shown to it afterwards."""
+    return {
+        "role": "assistant",
+        "content": content or None,
+        "tool_calls": [
+            {
+                "id": call.id,
+                "type": "function",
+                "function": {"name": call.name, "arguments": _echoed(call.arguments)},
+            }
+            for call in calls
+        ],
+    }
+
+
+def _echoed(arguments: Any) -> str:
+    """The arguments as JSON in any case: a server may fail to read its own model's mistake."""
+    readable = _readable(arguments)
+    return told(readable) if isinstance(readable, dict) else "{}"
+
+
+def _readable(arguments: Any) -> Any:
+    """The arguments as a record shows them: an object of their own, or the words of a model that wrote something else."""
+    if isinstance(arguments, str):
+        try:
+            return parsed(arguments)
+        except InvalidArguments:
+            return arguments
+    return keepable(arguments)
