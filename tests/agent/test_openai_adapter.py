@@ -205,9 +205,9 @@ def test_one_adapter_in_two_event_loops():
 
     async def once():
         async with chat_endpoint() as server:
-            made._base_url = server.url
+            made._server.base_url = server.url
             reply = await made.complete([], [])
-            await made._made[1].close()  # else its sockets would be left to the garbage collector
+            await made._server._made[1].close()  # else its sockets would be left to the garbage collector
             return reply.content
 
     assert asyncio.run(once()) == asyncio.run(once()) == "Hello."

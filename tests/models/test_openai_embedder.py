@@ -263,9 +263,9 @@ def test_one_embedder_in_two_event_loops():
 
     async def once():
         async with endpoint() as running:
-            made._base_url = running.url
+            made._server.base_url = running.url
             found = await made.embed(["hello"])
-            await made._made[1].close()  # else its sockets would be left to the garbage collector
+            await made._server._made[1].close()  # else its sockets would be left to the garbage collector
             return found
 
     assert asyncio.run(once()) == asyncio.run(once())

@@ -1,19 +1,14 @@
 """Any endpoint that speaks OpenAI's /v1/embeddings, through the `openai` package."""
 
 import asyncio
-import os
-import re
 from collections.abc import Iterable, Sequence
 from typing import Any
-from urllib.parse import urlsplit
 
 from octavo.errors import ConfigError, ModelError
 from octavo.models.embedders.answers import (
     RefusedText,
     asked,
-    expect,
     foreign,
-    needed,
     positive,
     space,
     vectors,
@@ -21,10 +16,10 @@ from octavo.models.embedders.answers import (
 from octavo.models.embedders.batches import batches, cut, tokens_at_most
 from octavo.models.embedders.families import prefix_mark, prefixes_of
 from octavo.models.embedders.languages import EVERYTHING, Languages
+from octavo.models.openai_server import OpenAIServer
 from octavo.ports import Vector
 
 _BATCH_TOKENS = 100_000  # a request may have 300,000 at OpenAI, and servers at home fewer
-_NO_KEY = "none"  # the package insists on a key; servers at home do not
 
 
 class OpenAIEmbedder:
@@ -56,15 +51,12 @@ class OpenAIEmbedder:
         positive(max_tokens=max_tokens)
         if max_retries < 0:
             raise ConfigError(f"max_retries must be 0 or more; got {max_retries}")
-        expect("openai", "openai")
-        self._model = model
-        self._base_url = base_url or os.environ.get("OPENAI_BASE_URL") or None
-        self._api_key = (
-            _key(api_key or os.environ.get("OPENAI_API_KEY"), self._base_url) if client is None else ""
+        self._server = OpenAIServer(
+            base_url, api_key, timeout=timeout, max_retries=max_retries, client=client
         )
+        self._model = model
         self._dimensions = dimensions
         self._answered: int | None = dimensions
-        self._timeout, self._max_retries = timeout, max_retries
         self._batch_size, self._max_tokens = batch_size, max_tokens
         self._concurrency = concurrency
         family = prefixes_of(model)
@@ -72,9 +64,7 @@ class OpenAIEmbedder:
         self._languages = EVERYTHING if languages is None else Languages.of(languages)
         size = f"/{dimensions}" if dimensions else ""
         self._name = space(name or f"openai:{model}{size}{prefix_mark(self._prefixes, family)}")
-        self._given = client
-        self._made: tuple[asyncio.AbstractEventLoop, Any, asyncio.Semaphore] | None = None
-        self._closed = False
+        self._turns: tuple[asyncio.AbstractEventLoop, asyncio.Semaphore] | None = None
 
     @property
     def name(self) -> str:
@@ -108,16 +98,17 @@ class OpenAIEmbedder:
         return [placed[number] for number in range(len(given))]
 
     async def _ask(self, texts: list[str], batch: list[int]) -> list[Vector]:
-        client, turns = self._client()
+        server, turns = self._server, self._turns_here()
+        client = server.client()
         wanted = {} if self._dimensions is None else {"dimensions": self._dimensions}
-        with foreign(f"the model {self._name!r} at {self._where()} failed"):
+        with foreign(f"the model {self._name!r} at {server.where} failed"):
             async with turns:
                 try:
                     answer = await client.embeddings.create(
                         model=self._model, input=[texts[number] for number in batch], **wanted
                     )
-                except needed("openai", "openai").OpenAIError as error:
-                    raise self._failed(error, batch) from self._without_key(error)
+                except server.package.OpenAIError as error:
+                    raise self._failed(error, batch) from server.told(error)
             try:
                 # In a thread: a hundred vectors take longer to check than the event loop should stand still.
                 found = await asyncio.to_thread(vectors, _in_order(answer.data), len(batch), self._answered)
@@ -127,63 +118,25 @@ class OpenAIEmbedder:
         self._answered = len(found[0])
         return found
 
-    def _client(self) -> tuple[Any, asyncio.Semaphore]:
-        if self._closed:
+    def _turns_here(self) -> asyncio.Semaphore:
+        if self._server.closed:
             raise ModelError(f"the embedder {self._name!r} was closed; open another with open_embedder()")
         loop = asyncio.get_running_loop()
-        # Connections belong to the loop they were opened in: in a second asyncio.run() they would be dead.
-        if self._made is None or self._made[0] is not loop:
-            client = self._given or needed("openai", "openai").AsyncOpenAI(
-                api_key=self._api_key,
-                base_url=self._base_url,
-                timeout=self._timeout,
-                max_retries=self._max_retries,
-            )
-            self._made = (loop, client, asyncio.Semaphore(self._concurrency))
-        return self._made[1:]
+        if self._turns is None or self._turns[0] is not loop:
+            self._turns = (loop, asyncio.Semaphore(self._concurrency))
+        return self._turns[1]
 
     def _failed(self, error: Any, batch: list[int]) -> ModelError:
         status = getattr(error, "status_code", None)
-        said = self._hidden(str(error))[:500]
-        told = f"the model {self._name!r} at {self._where()} failed: {type(error).__name__}: {said}"
+        said = self._server.hidden(str(error))[:500]
+        told = f"the model {self._name!r} at {self._server.where} failed: {type(error).__name__}: {said}"
         if status in (400, 413, 422):
             return RefusedText(batch[0] + 1 if len(batch) == 1 else None, told)
         return ModelError(told)
 
-    def _without_key(self, error: Any) -> Any:
-        """The error as a cause that may be printed: some servers repeat the key they refuse."""
-        body = getattr(error, "body", None)
-        if self._hidden(f"{error}{body}") != f"{error}{body}":
-            error.args = (self._hidden(str(error)),)
-            error.message, error.body = error.args[0], None
-        return error
-
-    def _hidden(self, said: str) -> str:
-        return said.replace(self._api_key, "…") if self._api_key not in ("", _NO_KEY) else said
-
-    def _where(self) -> str:
-        where = urlsplit(self._base_url or "https://api.openai.com/v1")
-        port = f":{where.port}" if where.port else ""
-        return f"{where.scheme}://{where.hostname}{port}{where.path}"  # no user, no password, no query
-
     async def close(self) -> None:
         """Close the client, unless it was handed in; a second call does nothing."""
-        self._closed = True
-        made, self._made = self._made, None
-        if made is not None and self._given is None and made[0] is asyncio.get_running_loop():
-            await made[1].close()
-
-
-def _key(key: str | None, base_url: str | None) -> str:
-    if key is None or not key.strip():
-        if base_url is None:
-            raise ConfigError("OpenAI needs a key: set OPENAI_API_KEY, or base_url for a server without one")
-        return _NO_KEY
-    key = key.strip()
-    # As a header it would fail later, with an error that shows it.
-    if not re.fullmatch(r"[\x21-\x7e]+", key):
-        raise ConfigError("the API key has characters in it that no key has (it is not shown here)")
-    return key
+        await self._server.close()
 
 
 def _in_order(data: Any) -> list[Any]:
