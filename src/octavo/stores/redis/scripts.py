@@ -292,6 +292,19 @@ return {1, fresh, noted}
 """,
 )
 
+# No entries: every stand that holds anything lives on as if it had just been written to.
+RENEW = Script(
+    MEMBERS,
+    FOLLOW,
+    _WRITES,
+    r"""
+for _, stand in ipairs(stands) do
+  if sizes[stand[1]] > 0 then touched[stand] = true end
+end
+settle()
+""",
+)
+
 # KEYS: the set of tenants. ARGV: again, ttl, tenant, ...
 ENROL = Script(
     r"""

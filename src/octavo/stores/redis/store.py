@@ -121,6 +121,12 @@ class RedisStore(SearchingStore):
         lanes = [self._layout.tenant_lane(collection, tenant) for collection in SHAPES]
         return bool(await wire.ask("EXISTS", *lanes))
 
+    async def renew(self, collections: Sequence[str], scope: Scope) -> None:
+        """With a ttl: let all of a place live on together, though only one of its collections was written to."""
+        if self._ttl is not None:
+            await self._ready()
+            await (await self._here()).writer.renew(collections, scope)
+
     async def describe(self) -> list[Finding]:
         """What this Redis is, and what of it endangers the records."""
         await self._ready()

@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+import weakref
 from collections.abc import Awaitable, Sequence
 from typing import Any
 
@@ -22,6 +23,22 @@ _LOGIN = (
 # RuntimeError is asyncio's for a connection whose event loop is gone; a cluster's exception is no RedisError.
 _FAILURES = (told.RedisError, told.RedisClusterException, OSError, RuntimeError)
 _WIDTH = 16  # commands on their way at once; Redis answers them one by one anyway
+_turns: weakref.WeakKeyDictionary[Any, tuple[asyncio.AbstractEventLoop, asyncio.Semaphore]] = (
+    weakref.WeakKeyDictionary()
+)
+
+
+def _turns_at(pool: Any) -> asyncio.Semaphore:
+    """Whose turn it is at a pool, for all stores of this event loop that share it.
+
+    A plain pool refuses rather than waits when it is used up, so no more is asked of it than it has.
+    """
+    loop = asyncio.get_running_loop()
+    known = _turns.get(pool)
+    if known is None or known[0] is not loop:
+        most = min(_WIDTH, getattr(pool, "max_connections", _WIDTH))
+        known = _turns[pool] = (loop, asyncio.Semaphore(most))
+    return known[1]
 
 
 class Wire:
@@ -29,9 +46,7 @@ class Wire:
 
     def __init__(self, client: Any) -> None:
         self.client = client
-        pool = getattr(client, "connection_pool", None)
-        # A plain pool refuses rather than waits when it is used up, so no more is asked of it than it has.
-        self._turns = asyncio.Semaphore(min(_WIDTH, getattr(pool, "max_connections", _WIDTH)))
+        self._turns = _turns_at(getattr(client, "connection_pool", client))
 
     async def run(self, script: Script, keys: Sequence[bytes], *args: bytes) -> Any:
         """A script's answer, as bytes.
@@ -51,7 +66,8 @@ class Wire:
 
     async def ask(self, *words: str | bytes) -> Any:
         """A command's answer, parsed by the client."""
-        return await _told(self.client.execute_command(*words))
+        async with self._turns:
+            return await _told(self.client.execute_command(*words))
 
     async def _evaluated(self, script: Script, keys: Sequence[bytes], *args: bytes) -> Any:
         async with self._turns:

@@ -12,7 +12,7 @@ from octavo.model import Scope
 from octavo.stores.draft import Effect, Key
 from octavo.stores.redis.layout import Keys, Layout, member
 from octavo.stores.redis.rows import blob
-from octavo.stores.redis.scripts import ADD, ENROL, SWAP
+from octavo.stores.redis.scripts import ADD, ENROL, RENEW, SWAP
 from octavo.stores.redis.wire import Wire
 
 #: Redis takes no argument beyond 512 MiB, and drops the connection of whoever sends one.
@@ -118,7 +118,9 @@ class Writer:
             number = stands.number(self._layout.keys(one.collection, one.scope))
             entries.append((number, one.id, before or False, after or False))
             touched.add((one.collection, one.scope.tenant))
-            if after:
+            if (
+                after or self._ttl != b"0"
+            ):  # a removal renews what is left, and the list must not go before it
                 tenants.add(one.scope.tenant)
         kept = [(stands.number(self._layout.keys(name, scope)), own) for name, own, scope in sight.witnesses]
         watched = [(stands.counter(key), version) for key, version in sight.versions.items()]
@@ -130,6 +132,13 @@ class Writer:
         if done:
             await self._confirm(tenants, fresh)
         return bool(done)
+
+    async def renew(self, collections: Sequence[str], scope: Scope) -> None:
+        """Have what a place holds in these collections live on as if it had just been written."""
+        stands = _Stands()
+        for collection in collections:
+            stands.number(self._layout.keys(collection, scope))
+        await self._wire.run(RENEW, stands.keys, *self._packed(stands, []))
 
     def _packed(self, stands: _Stands, entries: Sequence[object]) -> tuple[bytes, ...]:
         packed = _pack(entries)

@@ -1,0 +1,140 @@
+"""A summary without a model: the sentences that say most, in their own words and their own order, Chinese or English."""
+
+import heapq
+import math
+import re
+from collections import Counter
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from octavo.chat.transcript import Line
+from octavo.lexis.english import STOP_WORDS, stem
+from octavo.lexis.terms import terms, unspaced
+from octavo.lexis.tokens import estimate_tokens
+
+LONGEST_SENTENCE = 280  # characters; of a longer one the beginning is quoted
+
+_ENDS = re.compile(r"(?<=[。！？；])|(?<=[.!?])\s+|\n+")
+_SPACE = re.compile(r"\s+")
+_CARRIERS = frozenset(stem(word) for word in STOP_WORDS if word.isalpha())
+# What people say when something is meant to last.
+_CUES = re.compile(
+    r"\b(?:remember|always|never|prefer|must|important|allerg\w+|decided?|agreed?|deadline|my \w+ is)\b"
+    r"|记住|记得|必须|不要|不能|喜欢|偏好|过敏|决定|重要|一定|截止|我叫|我是",
+    re.IGNORECASE,
+)
+_CUED = 2.0
+_COST = 8  # tokens added to each sentence's cost, so that many scraps do not beat one whole sentence
+_KEPT_BEFORE = 1.5  # what an earlier summary held was chosen once already
+_FIRST_ASKED = 2.0  # the first thing a user says is mostly what all the rest is about
+_USER = 1.3
+_PAIR = 0.35  # a Chinese word is in two or three pairs, and half the words say nothing by themselves
+_FIGURES = 1.5  # numbers and dates cannot be guessed from the rest
+
+
+class _Sentence(NamedTuple):
+    shown: str
+    tokens: int
+    terms: frozenset[str]
+    favour: float
+
+
+def extract(lines: Sequence[Line], max_tokens: int, before: str = "") -> str:
+    """At most about `max_tokens` of what the lines and the summary `before` them say; "" when they say nothing."""
+    sentences = _sentences(lines, before)
+    if not sentences:
+        return ""
+    if sum(sentence.tokens for sentence in sentences) <= max_tokens:
+        return "\n".join(sentence.shown for sentence in sentences)
+    chosen = _chosen(sentences, max_tokens)
+    if not chosen:  # not one fits: the beginning of the best one is better than nothing
+        weights = _weights(sentences)
+        best = max(sentences, key=lambda one: one.favour * sum(weights[term] for term in one.terms))
+        return _cut(best.shown, max_tokens)
+    return "\n".join(sentences[at].shown for at in sorted(chosen))
+
+
+def _sentences(lines: Sequence[Line], before: str) -> list[_Sentence]:
+    found: dict[str, _Sentence] = {}  # what is said twice in the same words is said once
+    for kept in before.splitlines():
+        if kept := _clean(kept):
+            said = kept.partition(": ")[2] if kept.startswith("- ") else kept
+            found.setdefault(kept, _sentence(kept, _KEPT_BEFORE, said))
+    asked = bool(found)
+    for line in lines:
+        for said in [line.text] if line.whole else _ENDS.split(line.text):
+            if not (said := _clean(said)):
+                continue
+            favour = _USER if line.role == "user" else 1.0
+            if line.role == "user" and not asked:
+                favour, asked = _FIRST_ASKED, True
+            if not line.whole and _CUES.search(said):
+                favour *= _CUED
+            shown = f"- {line.speaker}: {said}"
+            found.setdefault(shown, _sentence(shown, favour, said))
+    return list(found.values())
+
+
+def _clean(said: str) -> str:
+    said = _SPACE.sub(" ", said).strip()
+    return said if len(said) <= LONGEST_SENTENCE else f"{said[:LONGEST_SENTENCE].rstrip()}…"
+
+
+def _sentence(shown: str, favour: float, said: str) -> _Sentence:
+    # A single character of an unspaced script says little, and its pairs say it too.
+    held = {term for term in terms(said) if term not in _CARRIERS and not (len(term) == 1 and unspaced(term))}
+    return _Sentence(shown, estimate_tokens(shown) + 1, frozenset(held), favour)
+
+
+def _weights(sentences: Sequence[_Sentence]) -> dict[str, float]:
+    """What a term is worth: much when the talk comes back to it, little when every sentence has it."""
+    held = Counter(term for sentence in sentences for term in sentence.terms)
+    return {
+        term: math.log1p(count) * math.log1p(len(sentences) / count) * _share(term)
+        for term, count in held.items()
+    }
+
+
+def _share(term: str) -> float:
+    if unspaced(term):
+        return _PAIR
+    return _FIGURES if term[0].isdigit() else 1.0
+
+
+def _chosen(sentences: Sequence[_Sentence], max_tokens: int) -> list[int]:
+    """Greedy cover: again and again the sentence that adds most for its length, until none fits."""
+    weights = _weights(sentences)
+    covered: set[str] = set()
+
+    def gain(at: int) -> float:
+        one = sentences[at]
+        new = sum(weights[term] for term in one.terms if term not in covered)
+        return one.favour * new / math.sqrt(one.tokens + _COST)
+
+    # What a sentence adds only ever shrinks, so a stale value on the heap is an upper bound: most are never looked at again.
+    waiting = [(-gain(at), at) for at in range(len(sentences))]
+    heapq.heapify(waiting)
+    chosen: list[int] = []
+    room = max_tokens
+    while waiting and room > 0:
+        stale, at = heapq.heappop(waiting)
+        if sentences[at].tokens > room:
+            continue
+        fresh = gain(at)
+        if fresh < -stale and waiting and fresh < -waiting[0][0]:
+            heapq.heappush(waiting, (-fresh, at))
+            continue
+        chosen.append(at)
+        covered |= sentences[at].terms
+        room -= sentences[at].tokens
+    return chosen
+
+
+def _cut(text: str, max_tokens: int) -> str:
+    low, high = 0, len(text)
+    while low < high:  # the longest beginning that fits
+        middle = (low + high + 1) // 2
+        low, high = (
+            (middle, high) if estimate_tokens(f"{text[:middle]}…") <= max_tokens else (low, middle - 1)
+        )
+    return f"{text[:low].rstrip()}…" if low else text[:1]

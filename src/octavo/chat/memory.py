@@ -1,0 +1,278 @@
+"""Chat memory on any store: the one class that does the work, whatever the backend."""
+
+import contextlib
+from collections.abc import Awaitable, Mapping, Sequence
+from typing import Any, Protocol, Self, runtime_checkable
+
+import msgspec
+
+from octavo.chat.base import MemoryBase
+from octavo.chat.marks import copy_mark, ids_of, kept, mark_of, marks_of, ours
+from octavo.chat.messages import Msg
+from octavo.chat.records import (
+    MESSAGES,
+    SUMMARIES,
+    SUMMARY_ID,
+    marks_told,
+    summary_message,
+    to_copy,
+    to_message,
+    to_record,
+)
+from octavo.chat.state import read, spelled
+from octavo.errors import StoreUnavailable
+from octavo.model import Add, Change, Op, Query, Record, Remove, Scope
+from octavo.ports import Store, walk
+from octavo.stores import open_store
+
+
+@runtime_checkable
+class Renews(Protocol):
+    """A store whose records expire some time after the last write, and can be told to live on."""
+
+    async def renew(self, collections: Sequence[str], scope: Scope) -> None: ...
+
+
+class ChatMemory(MemoryBase):
+    """The messages of one user's session in a store. A store that is handed in stays open."""
+
+    def __init__(
+        self,
+        store: Store,
+        user_id: str = "default_user",
+        session_id: str = "default_session",
+        *,
+        tenant: str = "",
+        owned: bool = False,
+    ) -> None:
+        for name, value in (("user_id", user_id), ("session_id", session_id), ("tenant", tenant)):
+            if not isinstance(value, str):
+                raise TypeError(f"{name} is a string; got {value!r}"[:300])
+        self.kernel = store
+        self.user_id = user_id
+        self.session_id = session_id
+        # Without an agent, and said so: a scope that names one place is answered from that place's own index.
+        self._scope = Scope(tenant=tenant, user=user_id, agent="", session=session_id)
+        self._owned = owned
+        self._renew = store.renew if isinstance(store, Renews) else None
+
+    @classmethod
+    def open(
+        cls, url: str, user_id: str = "default_user", session_id: str = "default_session", *, tenant: str = ""
+    ) -> "ChatMemory":
+        """A memory in the store that a URL names, which it closes with itself."""
+        return ChatMemory(open_store(url), user_id, session_id, tenant=tenant, owned=True)
+
+    async def add(
+        self,
+        memories: Msg | Sequence[Msg] | None,
+        marks: str | Sequence[str] | None = None,
+        allow_duplicates: bool = False,
+    ) -> None:
+        """Keep messages in one write, each with these marks.
+
+        One whose id is kept already is passed over, unless duplicates are allowed: then it is kept once more.
+        """
+        given = marks_of(marks)
+        records = [to_record(message, given, self._scope) for message in _messages(memories)]
+        if not records:
+            return
+        if allow_duplicates:
+            await self._add_again(records)
+        else:
+            await self._apply([Add(records)])
+
+    async def delete(self, msg_ids: Sequence[str]) -> int:
+        """Remove messages by id, with all their copies; answer how many there were."""
+        [removed] = await self._apply([Remove(self._query(ids=await self._kept_ids(msg_ids)))])
+        return removed
+
+    async def delete_by_mark(self, mark: str | Sequence[str]) -> int:
+        """Remove the messages that have the mark, or any of several; answer how many there were."""
+        if mark is None:
+            raise TypeError("delete_by_mark needs a mark; clear() removes all messages")
+        marks = tuple(kept(one) for one in marks_of(mark))
+        [removed] = await self._apply([Remove(self._query(marks=marks))])
+        return removed
+
+    async def size(self) -> int:
+        """How many messages there are; the summary is none."""
+        return (await self.kernel.tally(self._query())).total
+
+    async def clear(self, summary: bool = False) -> None:
+        """Remove all messages, and with `summary=True` the summary too."""
+        ops: list[Op] = [Remove(self._query())]
+        await self._apply([*ops, Remove(self._summary_query())] if summary else ops)
+
+    async def get_memory(
+        self, mark: str | None = None, exclude_mark: str | None = None, prepend_summary: bool = True
+    ) -> list[Msg]:
+        """The messages that have `mark` and have not `exclude_mark`, in the order they were added.
+
+        A summary stands in front of them as a message of the user's, unless `prepend_summary` is false.
+        """
+        query = self._query(
+            marks=None if mark is None else (kept(mark_of(mark)),),
+            without=() if exclude_mark is None else (kept(mark_of(exclude_mark)),),
+        )
+        # The messages first: whoever compresses writes the summary before it marks what is in it, and read in this order
+        # a message may be told twice, but never not at all.
+        messages = [to_message(record) for record in await self.kernel.find(query)]
+        if not prepend_summary:
+            return messages
+        return [
+            *(summary_message(record) for record in await self.kernel.find(self._summary_query())),
+            *messages,
+        ]
+
+    async def update_messages_mark(
+        self, new_mark: str | None, old_mark: str | None = None, msg_ids: Sequence[str] | None = None
+    ) -> int:
+        """Add a mark, remove one, or replace one by another; answer how many messages that changed.
+
+        `(new)` adds, `(None, old)` removes, `(new, old)` replaces, `(None, None)` removes every mark; with `msg_ids`, of
+        those messages only. A mark that is added or replaced stands last.
+        """
+        new = None if new_mark is None else kept(mark_of(new_mark))
+        old = None if old_mark is None else kept(mark_of(old_mark))
+        query = self._query(ids=None if msg_ids is None else await self._kept_ids(msg_ids))
+        if new is None and old is None:
+            return await self._unmark_all(query)
+        if new == old:
+            return 0
+        if old is not None:
+            query = msgspec.structs.replace(query, marks=(old,))
+        elif new is not None:
+            query = msgspec.structs.replace(query, without=(new,))
+        change = Change(query=query, mark=() if new is None else (new,), unmark=() if old is None else (old,))
+        [changed] = await self._apply([change])
+        return changed
+
+    async def update_compressed_summary(self, summary: str) -> None:
+        """Keep this summary with the session, in place of the one before; an empty one is none."""
+        if not isinstance(summary, str):
+            raise TypeError(f"a summary is a string; got {summary!r}"[:300])
+        await self._apply(self._summarise(summary))
+
+    async def compressed_summary(self) -> str:
+        """The summary, or an empty string."""
+        return "".join(record.text for record in await self.kernel.find(self._summary_query()))
+
+    def state_dict(self) -> Awaitable[dict[str, Any]]:
+        """All of the memory as one plain value, which JSON can say."""
+        return self._state()
+
+    def load_state_dict(self, state: Mapping[str, Any], strict: bool = True) -> Awaitable[None]:
+        """Hold what a state tells, in place of what is held now; all of it or nothing.
+
+        With `strict`, a key that is missing or unknown is KeyError; without, what is missing stays as it is.
+        """
+        return self._load(state, strict=strict)
+
+    async def close(self) -> None:
+        """Close the store, unless it was handed in; called again, it does nothing."""
+        if self._owned:
+            await self.kernel.close()
+
+    async def __aenter__(self) -> Self:
+        if self._owned:
+            await self.kernel.__aenter__()
+        return self
+
+    async def _apply(self, ops: Sequence[Op]) -> list[int]:
+        counts = await self.kernel.apply(ops)
+        if self._renew is not None:
+            # Or the summary would be forgotten before the messages it stands for, which are written to more often. The
+            # write itself is done: if this fails, the next one makes up for it.
+            with contextlib.suppress(StoreUnavailable):
+                await self._renew((MESSAGES, SUMMARIES), self._scope)
+        return counts
+
+    async def _state(self) -> dict[str, Any]:
+        records = await self.kernel.find(self._query())
+        return spelled(
+            await self.compressed_summary(), [(to_message(record), marks_told(record)) for record in records]
+        )
+
+    async def _load(self, state: Mapping[str, Any], *, strict: bool) -> None:
+        summary, content = read(state, strict=strict)
+        ops: list[Op] = []
+        if content is not None:
+            records = [to_record(message, marks, self._scope) for message, marks in content]
+            ops += [Remove(self._query()), Add(_with_copies(records, set()))]
+        if summary is not None:
+            ops += self._summarise(summary)
+        await self._apply(ops)
+
+    def _summarise(self, summary: str) -> list[Op]:
+        query = self._summary_query()
+        if not summary:
+            return [Remove(query)]
+        record = Record(collection=SUMMARIES, id=SUMMARY_ID, scope=self._scope, text=summary)
+        return [Add([record]), Change(query=query, text=summary)]
+
+    async def _add_again(self, records: list[Record]) -> None:
+        """Keep each of these, under an id of its own where its id is taken."""
+        # A single one is simply tried; of a list it is looked up, so that one write does for all of them.
+        found = await self._named(records) if len(records) > 1 else []
+        batch = _with_copies(records, {record.id for record in found})
+        firsts = [record for record in batch if not ours(record.id)]
+        copies = [record for record in batch if ours(record.id)]
+        _, added = await self._apply([Add(copies), Add(firsts)])
+        if added == len(firsts):
+            return
+        # Ids were taken, perhaps a moment ago, which a transaction of the caller's may be unable to see.
+        mine = {(record.id, record.seq) for record in await self._named(firsts)} if added else set()
+        late = [to_copy(record) for record in firsts if (record.id, record.seq) not in mine]
+        await self._apply([Add(late)])
+
+    async def _named(self, records: list[Record]) -> list[Record]:
+        return await self.kernel.find(self._query(ids=tuple(record.id for record in records)))
+
+    async def _kept_ids(self, msg_ids: Sequence[str]) -> tuple[str, ...]:
+        """The ids under which the store keeps these messages and their copies."""
+        ids = ids_of(msg_ids)
+        copies = await self.kernel.find(self._query(marks=tuple(copy_mark(one) for one in ids)))
+        return (*(kept(one) for one in ids), *(record.id for record in copies))
+
+    async def _unmark_all(self, query: Query) -> int:
+        """Remove every mark a caller gave; ours, which say whose copy a copy is, stay."""
+        found = {
+            mark
+            async for page in walk(self.kernel, query)
+            for record in page
+            for mark in record.marks
+            if not ours(mark)
+        }
+        marks = tuple(sorted(found))
+        change = Change(query=msgspec.structs.replace(query, marks=marks), unmark=marks)
+        [changed] = await self._apply([change])
+        return changed
+
+    def _query(self, **clauses: Any) -> Query:
+        return Query(collection=MESSAGES, scope=self._scope, **clauses)
+
+    def _summary_query(self) -> Query:
+        return Query(collection=SUMMARIES, scope=self._scope, ids=(SUMMARY_ID,))
+
+
+def _messages(memories: Any) -> list[Msg]:
+    if memories is None:
+        return []
+    given = [memories] if isinstance(memories, Msg) else memories
+    if not isinstance(given, list | tuple):
+        raise TypeError(f"memories are a Msg, a list of them or None; got {memories!r}"[:300])
+    for message in given:
+        if not isinstance(message, Msg):
+            raise TypeError(f"a memory is made of Msg; got {message!r}"[:300])
+    return list(given)
+
+
+def _with_copies(records: list[Record], taken: set[str]) -> list[Record]:
+    """The records, as copies where their id is taken, be it by one before them."""
+    taken = set(taken)
+    batch = []
+    for record in records:
+        batch.append(to_copy(record) if record.id in taken else record)
+        taken.add(record.id)
+    return batch

@@ -1,0 +1,224 @@
+"""Octavo's chat memories as memories of AgentScope 1.x, so that its agents run on them.
+
+    from octavo.integrations.agentscope import ChatMemory
+
+    agent = ReActAgent(..., memory=ChatMemory.open("sqlite:///chat.db", user_id="lin", session_id="monday"))
+
+Each is a real `agentscope.memory.MemoryBase` and takes and gives AgentScope's own `Msg`. What it holds is the attribute
+`octavo`, a memory of `octavo.chat` with Octavo's `Msg`.
+"""
+
+import inspect
+from importlib import metadata
+from typing import TYPE_CHECKING, Any, Self
+
+from octavo import chat
+from octavo.errors import ConfigError
+
+if TYPE_CHECKING:
+    from redis.asyncio import ConnectionPool, Redis
+    from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
+
+try:
+    _version = metadata.version("agentscope")
+    if not _version.startswith("1."):
+        raise ConfigError(f"AgentScope {_version} has other memories: pip install 'agentscope<2'")
+    from agentscope.memory import MemoryBase  # type: ignore[import-not-found]
+    from agentscope.message import Msg  # type: ignore[import-not-found]
+except ImportError as error:  # PackageNotFoundError is one too
+    raise ConfigError(
+        f"octavo.integrations.agentscope needs AgentScope ({error}): pip install 'agentscope<2'"
+    ) from error
+
+__all__ = [
+    "AsyncSQLAlchemyMemory",
+    "ChatMemory",
+    "InMemoryMemory",
+    "OctavoMemory",
+    "RedisMemory",
+    "to_agentscope",
+    "to_octavo",
+]
+
+_SUMMARY = "_compressed_summary"
+
+
+def to_octavo(message: Msg) -> chat.Msg:
+    """The same message as Octavo's, with its id."""
+    # AgentScope's own to_dict forgets the invocation.
+    told = {**message.to_dict(), "invocation_id": message.invocation_id}
+    return chat.Msg.from_dict(told)
+
+
+def to_agentscope(message: chat.Msg) -> Msg:
+    """The same message as AgentScope's, with its id."""
+    told = message.to_dict()
+    made = Msg.from_dict(told)
+    # AgentScope would replace what is empty by what it makes up.
+    made.timestamp, made.metadata = told["timestamp"], told["metadata"]
+    return made
+
+
+class OctavoMemory(MemoryBase):  # type: ignore[misc] # its types are not there without AgentScope
+    """Any memory of `octavo.chat` as a memory of AgentScope; a memory that is handed in stays open."""
+
+    def __init__(self, memory: chat.MemoryBase) -> None:
+        super().__init__()
+        self.octavo = memory
+
+    async def add(
+        self,
+        memories: Msg | list[Msg] | None,
+        marks: str | list[str] | None = None,
+        allow_duplicates: bool = False,
+        **_: Any,
+    ) -> None:
+        """Keep messages, each with these marks; one whose id is kept already is passed over."""
+        given = [] if memories is None else [memories] if isinstance(memories, Msg) else memories
+        await self.octavo.add([to_octavo(message) for message in given], marks, allow_duplicates)
+
+    async def delete(self, msg_ids: list[str], **_: Any) -> int:
+        """Remove messages by id; answer how many there were."""
+        return await self.octavo.delete(msg_ids)
+
+    async def delete_by_mark(self, mark: str | list[str], *_: Any, **__: Any) -> int:
+        """Remove the messages that have the mark, or any of several; answer how many there were."""
+        return await self.octavo.delete_by_mark(mark)
+
+    async def size(self) -> int:
+        """How many messages there are."""
+        return await self.octavo.size()
+
+    async def clear(self) -> None:
+        """Remove all messages."""
+        await self.octavo.clear()
+
+    async def get_memory(
+        self,
+        mark: str | None = None,
+        exclude_mark: str | None = None,
+        prepend_summary: bool = True,
+        **_: Any,
+    ) -> list[Msg]:
+        """The messages that have `mark` and have not `exclude_mark`, behind the summary if there is one."""
+        found = await self.octavo.get_memory(mark, exclude_mark, prepend_summary)
+        return [to_agentscope(message) for message in found]
+
+    async def update_messages_mark(
+        self, new_mark: str | None, old_mark: str | None = None, msg_ids: list[str] | None = None
+    ) -> int:
+        """Add, remove or replace a mark; answer how many messages that changed."""
+        return await self.octavo.update_messages_mark(new_mark, old_mark, msg_ids)
+
+    async def update_compressed_summary(self, summary: str) -> None:
+        """Keep this summary with the session, in place of the one before."""
+        await self.octavo.update_compressed_summary(summary)
+        self._compressed_summary = summary
+
+    def state_dict(self) -> dict[str, Any]:
+        """All of a memory that is held in this process; of another one the summary last given, as AgentScope's own do.
+
+        AgentScope asks for states without waiting, and a database cannot be asked so. Nothing is missing: the messages are
+        in the store. `await memory.octavo.state_dict()` has all of them.
+        """
+        told: Any = self.octavo.state_dict()
+        if not inspect.iscoroutine(told):
+            return dict(told)
+        told.close()  # nobody will wait for it, and Python would warn of that
+        return {_SUMMARY: self._compressed_summary}
+
+    def load_state_dict(self, state_dict: dict[str, Any], strict: bool = True) -> None:
+        """Hold what a state tells, where that needs no waiting; messages in a store are there already and stay."""
+        loading = self.octavo.load_state_dict(state_dict, strict)
+        if not inspect.iscoroutine(loading):  # it is loaded already
+            return
+        loading.close()
+        if "content" in state_dict:
+            raise ConfigError(
+                "messages cannot be put into a store without waiting: await memory.octavo.load_state_dict(state)"
+            )
+        if strict and _SUMMARY not in state_dict:
+            raise KeyError(
+                f"the state has no {_SUMMARY!r}; strict=False leaves what it does not name as it is"
+            )
+        self._compressed_summary = state_dict.get(_SUMMARY, self._compressed_summary)
+
+    async def close(self) -> None:
+        """Let go of what was opened here."""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.close()
+
+
+class _Own(OctavoMemory):
+    """A memory that made the one it holds, and so closes it."""
+
+    async def close(self) -> None:
+        """Let go of what was opened here; what was handed in stays open."""
+        await self.octavo.close()
+
+
+class InMemoryMemory(_Own):
+    """Messages in this process's memory."""
+
+    def __init__(self) -> None:
+        super().__init__(chat.InMemoryMemory())
+
+
+class ChatMemory(_Own):
+    """Messages in the store that a URL names."""
+
+    @classmethod
+    def open(
+        cls, url: str, user_id: str = "default_user", session_id: str = "default_session"
+    ) -> "ChatMemory":
+        """A memory in that store, which it closes with itself."""
+        return cls(chat.ChatMemory.open(url, user_id, session_id))
+
+
+class AsyncSQLAlchemyMemory(_Own):
+    """Messages in the database of an engine or a session of the caller's, which is neither committed nor closed here."""
+
+    def __init__(
+        self,
+        engine_or_session: "AsyncEngine | AsyncSession",
+        *,  # AgentScope has the session first and Octavo the user: a swap would go unnoticed
+        user_id: str | None = None,
+        session_id: str | None = None,
+    ) -> None:
+        super().__init__(
+            chat.AsyncSQLAlchemyMemory(
+                engine_or_session, user_id or "default_user", session_id or "default_session"
+            )
+        )
+
+
+class RedisMemory(_Own):
+    """Messages in Redis, over a pool of the caller's or a connection of its own."""
+
+    def __init__(
+        self,
+        session_id: str = "default_session",
+        user_id: str = "default_user",
+        host: str = "localhost",
+        port: int = 6379,
+        db: int = 0,
+        password: str | None = None,
+        connection_pool: "ConnectionPool | None" = None,
+        key_prefix: str = "",
+        key_ttl: int | None = None,
+    ) -> None:
+        super().__init__(
+            chat.RedisMemory(
+                session_id, user_id, host, port, db, password, connection_pool, key_prefix, key_ttl
+            )
+        )
+
+    def get_client(self) -> "Redis":
+        """The client this memory talks through; closing it leaves a pool that was handed in as it is."""
+        memory = self.octavo
+        assert isinstance(memory, chat.RedisMemory)  # noqa: S101 - made so above
+        return memory.get_client()

@@ -1,0 +1,69 @@
+"""docs/chat.md: what it shows is what happens, and it names every method and every setting."""
+
+import inspect
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from octavo.chat import AsyncSQLAlchemyMemory, ChatMemory, InMemoryMemory, MemoryBase, Msg, RedisMemory
+
+PAGE = (Path(__file__).parents[2] / "docs" / "chat.md").read_text(encoding="utf-8")
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def test_every_block(tmp_path, fresh_redis):
+    """The blocks, one after the other as one program, print what stands under them."""
+    blocks = BLOCK.findall(PAGE)
+    assert {kind for kind, _ in blocks} == {"python", "output"}
+    program = "\n".join(block for kind, block in blocks if kind == "python")
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONIOENCODING": "utf-8", "REDIS_URL": fresh_redis},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert (done.returncode, done.stderr) == (0, ""), done.stderr
+    assert done.stdout == "".join(block for kind, block in blocks if kind == "output")
+
+
+def told(function):
+    """A signature as the page spells it."""
+    parameters = [
+        p for p in inspect.signature(function).parameters.values() if p.name not in ("self", "cls", "owned")
+    ]
+    spelled = []
+    for p in parameters:
+        default = f'"{p.default}"' if isinstance(p.default, str) else repr(p.default)
+        spelled.append(p.name if p.default is p.empty else f"{p.name}={default}")
+    return f"({', '.join(spelled)})"
+
+
+def test_every_method():
+    """The table has every method with its arguments and defaults."""
+    shown = dict(
+        re.findall(r"^\| `(\w+)(\(.*?\))` \| ", PAGE.partition("## What it can do")[2], re.MULTILINE)
+    )
+    methods = {name for name in dir(ChatMemory) if not name.startswith("_")} - {"open"}
+    assert {*shown} == methods
+    assert methods == {name for name in dir(MemoryBase) if not name.startswith("_")}
+    for name, arguments in shown.items():
+        method = getattr(ChatMemory, name)
+        assert arguments == told(method), name
+        assert method.__doc__, name
+
+
+def test_every_setting():
+    """The table of memories and the line on Msg have every argument with its default."""
+    for named in (InMemoryMemory, AsyncSQLAlchemyMemory, RedisMemory, ChatMemory, Msg):
+        assert f"`{named.__name__}{told(named)}`" in PAGE
+    assert f"`ChatMemory.open{told(ChatMemory.open)}`" in PAGE
+
+
+def test_the_nine_methods():
+    own = PAGE.partition("## A memory of your own")[2]
+    assert all(f"`{name}`" in own for name in MemoryBase.__abstractmethods__)

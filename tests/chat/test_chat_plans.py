@@ -1,0 +1,45 @@
+"""A long session costs no more than a short one: what is asked for by mark or by id is looked up, not looked for."""
+
+import apsw
+import pytest
+
+from octavo.chat import ChatMemory, Msg
+from octavo.model import START, Query, Scope
+from octavo.shapes import SHAPES
+from octavo.stores.sql.compile import select
+from octavo.stores.sql.dialects import SQLite
+from octavo.stores.sql.schema import Table
+
+SESSION = Scope(user="u", agent="", session="s")
+
+
+@pytest.mark.parametrize(
+    ("clauses", "index"),
+    [
+        ({"marks": ("hint",)}, "INTEGER PRIMARY KEY (rowid=?)"),
+        ({"marks": ("hint", "done")}, "INTEGER PRIMARY KEY (rowid=?)"),
+        ({"ids": ("1",)}, "(id=? AND place=?)"),
+        ({"ids": ("1", "2", "3")}, "(id=? AND place=?)"),
+        ({"ids": ("1", "2", "3"), "without": ("hint",)}, "(id=? AND place=?)"),
+        ({"ids": ("1", "2", "3"), "limit": 1000, "after": START}, "(id=? AND place=?)"),
+        ({"ids": ("1", "2", "3"), "marks": ("hint",)}, "(id=? AND place=?"),
+    ],
+)
+async def test_sqlite_does_not_walk_the_session(clauses, index, tmp_path):
+    """Neither before the database has statistics nor after."""
+    async with ChatMemory.open(f"sqlite:///{tmp_path}/chat.db", "u", "s") as memory:
+        await memory.add([Msg("a", str(n), "user") for n in range(2000)])
+        await memory.add(Msg("a", "marked", "user"), marks="hint")
+    asked = select(
+        Table(SHAPES["messages"], SQLite(), ""),
+        Query(collection="messages", scope=SESSION, **clauses),
+        [("id", "name"), ("text", "text")],
+    )
+    with apsw.Connection(str(tmp_path / "chat.db")) as connection:
+        for statistics in (False, True):
+            if statistics:
+                connection.execute("ANALYZE")
+            plan = [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {asked.sql}", asked.values)]
+            [used] = [step for step in plan if "SEARCH messages " in step or "SCAN messages" in step]
+            assert index in used, (statistics, plan)
+    connection.close()

@@ -1,0 +1,163 @@
+"""AgentScope's real agents on Octavo's memories, in an environment of AgentScope's own."""
+
+import fcntl
+import importlib
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+
+from octavo import ConfigError
+from servers import Unavailable, fresh
+
+ROOT = Path(__file__).parents[2]
+HOME = ROOT / ".venv-agentscope"  # `make clean` removes it
+RUN = Path(__file__).with_name("agentscope_run.py")
+REQUIREMENTS = (
+    "agentscope==1.0.21",
+    # It asks for any mcp but breaks on 2.x, and imports tqdm without asking for it.
+    "mcp==1.30.0",
+    "tqdm==4.70.1",
+    # What Octavo needs, as it is here.
+    *(f"{name}=={metadata.version(name)}" for name in ("msgspec", "apsw", "sqlalchemy", "greenlet", "aiosqlite", "redis")),
+)  # fmt: skip
+KINDS = ("InMemoryMemory", "ChatMemory", "AsyncSQLAlchemyMemory", "RedisMemory", "OctavoMemory")
+
+
+def prepared():
+    """The Python of an environment with AgentScope in it, made the first time, which takes a minute or two."""
+    python, stamp = HOME / "bin" / "python", HOME / ".ready"
+    wanted = "\n".join((sys.version, *REQUIREMENTS))
+    lock = Path(tempfile.gettempdir()) / f"octavo-agentscope-{os.getuid()}.lock"
+    with lock.open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)  # workers of one run, and runs side by side, make it once
+        if not (stamp.exists() and stamp.read_text() == wanted):
+            run([sys.executable, "-m", "venv", "--clear", "--without-pip", str(HOME)])
+            # What nobody imports need not be compiled: that is most of what is installed, and most of the time.
+            options = (
+                "--quiet",
+                "--no-compile",
+                "--disable-pip-version-check",
+                "--retries",
+                "1",
+                "--timeout",
+                "20",
+            )
+            run([sys.executable, "-m", "pip", "--python", str(python), "install", *options, *REQUIREMENTS])
+            stamp.write_text(wanted)
+    return python
+
+
+def run(command):
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise Unavailable(f"AgentScope could not be installed: {error}") from error
+    if done.returncode:
+        said = [line for line in done.stderr.splitlines() if line.startswith("ERROR")] or [done.stderr[-200:]]
+        raise Unavailable(f"AgentScope could not be installed: {said[-1]}")
+
+
+@pytest.fixture(scope="module")
+def report(request, tmp_path_factory):
+    """What happened when its agents ran on each of the memories."""
+    python = prepared()
+    with fresh("redis", request.getfixturevalue("redis_url")) as redis_url:
+        done = subprocess.run(
+            [python, RUN, tmp_path_factory.mktemp("agents"), redis_url],
+            env={**os.environ, "PYTHONPATH": str(ROOT / "src"), "PYTHONIOENCODING": "utf-8"},
+            capture_output=True, text=True, check=False, timeout=300,
+        )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-3000:]
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+pytestmark = [pytest.mark.xdist_group("agentscope"), pytest.mark.timeout(900)]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_agent_talks(report, kind):
+    """It calls a tool, answers, remembers the first question in the second turn, and compresses what is old."""
+    told = report[kind]
+    assert told["real"]
+    assert told["theirs"]
+    assert told["replies"] == ["It is 23 degrees.", "You asked about 杭州."]
+    assert told["types"] == [["text"], ["tool_use"], ["tool_result"], ["text"], ["text"], ["text"]]
+    assert told["model_saw_result"]
+    assert told["model_saw_first_question"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_agent_compresses(report, kind):
+    """Its own compression marks the old part and keeps the summary, which the model is given in place of it."""
+    told = report[kind]
+    assert (told["compressed"], told["size"]) == (5, 8)
+    assert told["short"] == ["You asked about 杭州.", "Thanks, bye", "Bye."]
+    assert told["summary"].startswith("<system-info>Here is a summary")
+    assert told["model_saw_summary"]
+    assert not told["model_saw_compressed"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_hints_come_and_go(report, kind):
+    """A hint that the agent marks is shown once and then removed by its mark, which is an enum of AgentScope's."""
+    hints = report[kind]["hints"]
+    assert hints["metadata"] == {"city": "杭州"}
+    assert hints["shown"] == [False, True, True]
+    assert not hints["left"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_messages_come_back_as_they_were(report, kind):
+    """Every block, metadata, time, id and invocation; and the first message of an id wins."""
+    assert report[kind]["lossless"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_states(report, kind):
+    """An agent's state is JSON at any moment; what cannot be loaded without waiting is refused whole."""
+    told = report[kind]
+    assert told["state"] == ["_compressed_summary", "content"][: 2 if kind == "InMemoryMemory" else 1]
+    assert told["agent_state_is_json"]
+    assert told["refused"]
+
+
+def test_the_rest(report):
+    """A rollback takes messages back, AgentScope's sessions move a memory, and Octavo's compression works on one."""
+    assert report["rolled_back"]
+    assert report["moved"]
+    assert report["compress"]
+
+
+def test_every_block_of_the_page(report, tmp_path):
+    """docs/agentscope.md: each block runs with AgentScope, and prints what stands under it."""
+    page = (ROOT / "docs" / "agentscope.md").read_text()
+    shown = re.findall(r"^```python\n(.*?)^```\n\n```output\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    assert len(shown) == page.count("```python") == 1
+    for block, output in shown:
+        done = subprocess.run(
+            [HOME / "bin" / "python", "-X", "utf8", "-c", block], cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": str(ROOT / "src")}, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert (done.returncode, done.stdout) == (0, output), done.stderr
+
+
+def test_without_agentscope():
+    """The error says what to install."""
+    with pytest.raises(ConfigError, match=r"pip install 'agentscope<2'"):
+        importlib.import_module("octavo.integrations.agentscope")
+
+
+def test_with_a_later_agentscope(monkeypatch):
+    """AgentScope 2 has other memories: the error says so, and what to install."""
+    monkeypatch.setattr(metadata, "version", lambda name: "2.0.3")
+    with pytest.raises(
+        ConfigError, match=r"AgentScope 2\.0\.3 has other memories: pip install 'agentscope<2'"
+    ):
+        importlib.import_module("octavo.integrations.agentscope")
