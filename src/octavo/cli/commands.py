@@ -14,9 +14,12 @@ from octavo.cli import running
 from octavo.cli.aside import Aside
 from octavo.cli.bench import bench
 from octavo.cli.catalogue import stores
+from octavo.cli.events import events
 from octavo.cli.options import needed, pace, reach, voice
+from octavo.cli.queue import queue
 from octavo.cli.reindex import reindex_command
 from octavo.cli.teller import Teller, several
+from octavo.cli.vault import vault
 from octavo.doctor import Report, examine
 from octavo.errors import ConfigError
 from octavo.ports import Finding
@@ -228,6 +231,9 @@ def stores_command(as_json: bool, quiet: bool, debug: bool) -> None:
 
 octavo.add_command(reindex_command)
 octavo.add_command(bench)
+octavo.add_command(queue)
+octavo.add_command(vault)
+octavo.add_command(events)
 
 
 def _tell_report(teller: Teller, url: str, report: Report) -> None:
