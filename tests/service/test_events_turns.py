@@ -340,3 +340,16 @@ def test_what_is_refused(mode, faulty, serve):
             attempt(memory)
     status = memory.queue_status()
     assert (status.waiting, status.dead) == (0, 0)
+
+
+def test_what_was_said_and_written_is_found_again(store_url, serve):
+    """By its words, in Chinese and English, over events and documents or in one session, and fenced for a prompt."""
+    memory = serve(store_url)
+    memory.append_event(said("I bought a violin in Lyon", "dm:alice"), "dm:alice")
+    memory.append_event(said("我对花生过敏", "dm:bob"), "dm:bob")
+    memory.upsert_config("facts/strings", "Gut strings sound warmer on a violin.\n")
+    assert {hit.collection for hit in memory.recall("violin")} == {"observations", "knowledge"}
+    [hit] = memory.recall("花生", "dm:bob")
+    assert hit.record.data["payload"]["text"] == "我对花生过敏"
+    assert memory.recall("花生", "dm:alice") == []
+    assert "violin in Lyon" in memory.context("violin", "dm:alice", max_tokens=200).text

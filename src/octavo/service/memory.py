@@ -20,6 +20,8 @@ from octavo.errors import (
 )
 from octavo.ids import now
 from octavo.model import Add, Op, Query, Record, Scope
+from octavo.search.context import Context
+from octavo.search.hits import Recalled
 from octavo.secrets import hidden, shown
 from octavo.service.health import Health
 from octavo.service.recent import Recent
@@ -172,6 +174,23 @@ class Memory:
     async def upsert_config(self, key: str, text: str, meta: dict[str, Any] | None = None) -> Document:
         """Set a document's text, with `meta` as its front matter; the text it replaces is kept as a version."""
         return await self._bounded(self._documents().put(key, text, meta))
+
+    async def recall(self, text: str, session_key: str | None = None, limit: int = 10) -> Recalled:
+        """What answers a question best, best first: events and documents, or only the events of one session."""
+        scope, collections = self._where_to_look(session_key)
+        recall = self.assembled.recall
+        return await self._bounded(recall.recall(text, scope, limit, collections=collections))
+
+    async def context(self, text: str, session_key: str | None = None, max_tokens: int = 1000) -> Context:
+        """The same as one fenced block within a token budget, with its sources, for a prompt."""
+        scope, collections = self._where_to_look(session_key)
+        recall = self.assembled.recall
+        return await self._bounded(recall.context(text, scope, max_tokens, collections=collections))
+
+    def _where_to_look(self, session_key: str | None) -> tuple[Scope, tuple[str, ...]]:
+        if session_key is None:
+            return Scope(tenant=self._tenant), (EVENTS, "configs", "knowledge")
+        return self._scope(session_key), (EVENTS,)
 
     async def health(self) -> Health:
         """How the memory is; it never raises, and takes no longer than the time-out."""

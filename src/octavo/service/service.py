@@ -117,6 +117,9 @@ class MemoryService:
     get_config, aget_config = blocking(Memory.get_config), awaiting(Memory.get_config)
     upsert_config, aupsert_config = blocking(Memory.upsert_config), awaiting(Memory.upsert_config)
 
+    recall, arecall = blocking(Memory.recall), awaiting(Memory.recall)
+    context, acontext = blocking(Memory.context), awaiting(Memory.context)
+
     queue_status, aqueue_status = blocking(Memory.queue_status), awaiting(Memory.queue_status)
     replay_queue, areplay_queue = blocking(Memory.replay_queue), awaiting(Memory.replay_queue)
     dead_letters, adead_letters = blocking(Memory.dead_letters), awaiting(Memory.dead_letters)
