@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from time import perf_counter
 
-from bench import agent, measures, recall, recall_report
+from bench import agent, journal, measures, recall, recall_report
 from bench.peers.environment import PEERS
 from bench.places import DOES, SETTINGS, Places
 from bench.recall import STORES, VECTORS
@@ -43,13 +43,16 @@ def main() -> int:
     parser.add_argument(
         "--agent", action="store_true", help="measure what recording costs an agent, on SQLite"
     )
+    parser.add_argument(
+        "--journal", action="store_true", help="measure what the Journal costs, with the store up and away"
+    )
     parser.add_argument("--markdown", action="store_true", help="print the table as Markdown")
     parser.add_argument(
         "--results", type=Path, default=RESULTS, metavar="DIR", help="where the JSON file and scratch data go"
     )
     given = parser.parse_args()
-    if given.agent:
-        return asyncio.run(_agent(given))
+    if given.agent or given.journal:
+        return asyncio.run((_agent if given.agent else _journal)(given))
     known = [*STORES, VECTORS] if given.recall else list(SETTINGS)
     names = [
         name
@@ -68,6 +71,15 @@ async def _agent(given: argparse.Namespace) -> int:
     with Places(given.results) as places:
         lines = await agent.measured(places, agent.QUICK if given.quick else agent.FULL)
     print(agent.table(lines, markdown=given.markdown))
+    return 0
+
+
+async def _journal(given: argparse.Namespace) -> int:
+    given.results.mkdir(parents=True, exist_ok=True)
+    with Places(given.results) as places:
+        lines = await journal.measured(places, journal.QUICK if given.quick else journal.FULL)
+        rate = await journal.replayed(places, 200 if given.quick else 20_000)
+    print(journal.table(lines, rate, markdown=given.markdown))
     return 0
 
 
