@@ -1,5 +1,6 @@
 """SQL databases: one compiler, three dialects, thin drivers. Drivers load when a URL asks for them."""
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from octavo.errors import ConfigError
@@ -40,13 +41,19 @@ def open_mysql(url: str) -> SQLStore:
     return SQLStore(MySQLDriver(address), prefix)
 
 
-def SQLAlchemyStore(engine_or_session: "AsyncEngine | AsyncSession", prefix: str = "") -> SQLStore:  # noqa: N802
-    """A store over a caller's engine or session, which it neither commits nor closes."""
+def SQLAlchemyStore(  # noqa: N802
+    engine_or_session: "AsyncEngine | AsyncSession", prefix: str = "", together: Iterable[str] = ()
+) -> SQLStore:
+    """A store over a caller's engine or session, which it neither commits nor closes.
+
+    The tables of the collections used `together` are made before any of them is used: a transaction of MySQL cannot come
+    to a table that was made after it began to read.
+    """
     try:
         from octavo.stores.sql.drivers.sqlalchemy import SQLAlchemyDriver
     except ModuleNotFoundError as error:
         raise _missing(error, "sqlalchemy", "sqlalchemy") from error
-    return SQLStore(SQLAlchemyDriver(engine_or_session), prefix)
+    return SQLStore(SQLAlchemyDriver(engine_or_session), prefix, together)
 
 
 def _missing(error: ModuleNotFoundError, package: str, extra: str) -> Exception:

@@ -1,6 +1,6 @@
 """From a Query to SQL, clause for clause as `Query.matches` has them. Names come from Shape, values are always bound."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -31,7 +31,7 @@ class Where:
         self.dialect = table.dialect
         self.values: list[Any] = [] if values is None else values
         self.tests: list[str] = []
-        self._scope(query.scope, by_id=query.ids is not None)
+        self._scope(query)
         self._names("id", query.ids)
         self._names("kind", query.kinds)
         self._times(query)
@@ -54,12 +54,26 @@ class Where:
         self.values.append(value)
         return self.dialect.hole(len(self.values))
 
-    def _scope(self, scope: Scope, *, by_id: bool) -> None:
+    def among(self, nominated: Callable[[list[Any]], str] | None) -> str:
+        """Look at nominated rows only, if there are any; answer what to select from."""
+        if nominated is None:
+            return self.table.name
+        self.tests.append(f"rowno IN ({nominated(self.values)})")
+        # Without this, SQLite would rather walk the index that gives the order, and ask of each row whether it is one.
+        return f"{self.table.name} NOT INDEXED"
+
+    def _scope(self, query: Query) -> None:
+        scope = query.scope
         if scope.exact and ("place",) in self.table.shape.axes:
-            self.tests.append(f"{self.column('place')} = {self.bind(scope.place)}")
+            # A page of a mark that many have is best cut out of the order; all that have it are best looked up.
+            marked = (
+                self.table.marks and query.marks is not None and query.ids is None and query.limit is None
+            )
+            off = self.dialect.aside if marked else "{}"
+            self.tests.append(f"{off.format(self.column('place'))} = {self.bind(scope.place)}")
             return
         # For a few ids a planner without statistics walks a whole tenant, along the index that also gives the order.
-        off = self.dialect.unindexed if by_id else "{}"
+        off = self.dialect.unindexed if query.ids is not None else "{}"
         self.tests.append(f"{off.format(self.column('tenant'))} = {self.bind(scope.tenant)}")
         for part, value in (("user", scope.user), ("agent", scope.agent), ("session", scope.session)):
             if value is not None:
@@ -128,14 +142,22 @@ def select(
     order: int = 4,
     more: int = 0,
     lock: bool = False,
+    nominated: Callable[[list[Any]], str] | None = None,
 ) -> Ask:
-    """The statement that answers the query; `order` is how many parts of the rank the database sorts by."""
+    """The statement that answers the query; `order` is how many parts of the rank the database sorts by.
+
+    With `nominated`, a subquery of row numbers, no other rows are looked at.
+    """
     where = Where(table, query)
+    source = where.among(nominated)
     dialect = table.dialect
     picked = ", ".join([dialect.readable(table.column(field), type_) for field, type_ in fields])
     way = "" if reads_forward(query) else " DESC"
-    sql = f"SELECT {picked} FROM {table.name} WHERE {where.sql}"
-    sql += " ORDER BY " + ", ".join([f"{column}{way}" for column in table.order[:order]])
+    sql = f"SELECT {picked} FROM {source} WHERE {where.sql}"
+    first, *rest = table.order[:order]
+    if query.ids is not None:  # those few are sorted in no time
+        first = dialect.aside.format(first)
+    sql += " ORDER BY " + ", ".join([f"{column}{way}" for column in (first, *rest)])
     if query.limit is not None or query.offset:
         limit = dialect.no_limit if query.limit is None else where.bind(query.limit + more)
         sql += f" LIMIT {limit}"
@@ -149,12 +171,13 @@ def reads_forward(query: Query) -> bool:
     return not query.newest_first and (query.after is not None or (query.limit is None and not query.offset))
 
 
-def count(table: Table, query: Query) -> Ask:
+def count(table: Table, query: Query, nominated: Callable[[list[Any]], str] | None = None) -> Ask:
     """The statement that counts by kind what matches."""
     where = Where(table, query)
+    source = where.among(nominated)
     kind, created = table.column("kind"), table.column("created_at")
     return Ask(
-        f"SELECT {kind}, COUNT(*), MIN({created}), MAX({created}) FROM {table.name} WHERE {where.sql} GROUP BY {kind}",
+        f"SELECT {kind}, COUNT(*), MIN({created}), MAX({created}) FROM {source} WHERE {where.sql} GROUP BY {kind}",
         where.values,
     )
 

@@ -24,6 +24,7 @@ class Dialect:
     unindexed: ClassVar[str] = (
         "{}"  # a format of a text column: the same, but no index is chosen for its sake
     )
+    aside: ClassVar[str] = "{}"  # a format of any column where a narrower index is at hand than the one on it
     row_values: ClassVar[bool] = True  # whether (a, b) > (x, y) walks an index
     order_tail: ClassVar[tuple[str, ...]] = ("created_at", "seq")
     counts_later: ClassVar[bool] = (
@@ -114,6 +115,7 @@ class SQLite(Dialect):
     }  # fmt: skip
     contains = "instr({}, {}) > 0"
     unindexed = "+{}"
+    aside = "+{}"  # or it walks all of a place, along the index that also gives the order
     lock_rows = ""  # the transaction holds the only write lock there is
     no_limit = "-1"
     # Row numbers follow the order of commits here, so "not counted yet" is a tail of the table. Counting at once would

@@ -12,7 +12,7 @@ from octavo.model import Query
 from octavo.stores.sql.compile import PARTS
 from octavo.stores.sql.schema import Table
 from octavo.stores.sql.statements import Ask, Do, Script
-from octavo.stores.sql.words import Asked, Entry
+from octavo.stores.sql.words import Asked, Entry, entry
 
 Row = Sequence[Any]
 
@@ -88,6 +88,10 @@ class Engine:
     def put(self, numbers: Sequence[int], entries: list[Entry]) -> Script[None]:
         """Have these entries, and no others under these numbers."""
         raise NotImplementedError
+
+    def enter(self, claim: Claim) -> Script[None]:
+        """Have entries of what was claimed as it is now."""
+        yield from self.put(claim.numbers, [entry_of(row) for row in claim.rows])
 
     def settle(self, claim: Claim) -> Script[None]:
         """Note that a claim has been indexed."""
@@ -185,6 +189,12 @@ class Engine:
     def bind(self, values: list[Any], value: Any) -> str:
         values.append(value)
         return self.table.dialect.hole(len(values))
+
+
+def entry_of(row: Row) -> Entry:
+    """The entry of a record, of which an engine's `content` was read."""
+    number, tenant, user, agent, session, text, data = row[:7]
+    return entry(number, (tenant, user, agent, session), text, data)
 
 
 def changed(entries: Sequence[Entry], old: Sequence[Entry]) -> tuple[list[Entry], list[Entry]]:

@@ -1,4 +1,4 @@
-"""The index of terms in SQLite: FTS5 over the entries."""
+"""Indexes in SQLite: what of a table waits for them, and FTS5 over the entries of terms."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -11,35 +11,22 @@ from octavo.stores.sql.statements import Ask, Do, DoEach, Script
 from octavo.stores.sql.words import Asked, Entry
 
 
-class InSQLite(Engine):
-    """An external-content FTS5 table. Row numbers follow the order of commits, so that appends need not be noted."""
+class InOrder(Engine):
+    """What waits, where row numbers follow the order of commits: a watermark tells of appends, triggers note the rest."""
 
-    def __init__(self, table: Table, prefix: str) -> None:
-        super().__init__(table, prefix)
-        self.index = table.dialect.quote(f"{table.plain_name}_index")
-
-    def create(self) -> list[str]:
-        name, quote, column = self.table.plain_name, self.table.dialect.quote, self.table.column
-        note = f"INSERT OR IGNORE INTO {self.waiting} (number) VALUES"
-        text, data = column("text"), column("data")
+    def noting(self, changed: str, removed: str, columns: Sequence[str], note: str) -> list[str]:
+        """The triggers, so named: a process that knows nothing of the index cannot leave it wrong."""
+        name = self.table.name
+        differs = " OR ".join([f"new.{column} IS NOT old.{column}" for column in columns])
+        # Numbers of removed rows are given out again from the last row on: what gets them then must count as new.
+        last = f"(SELECT COALESCE(MAX(rowno), 0) FROM {name})"
+        back = f"UPDATE {self.state} SET upto = {last} WHERE name = '{self.plain_name}' AND upto > {last}"
         return [
             (
-                f"CREATE TABLE {self.terms} (number INTEGER PRIMARY KEY, length INTEGER NOT NULL, bag TEXT NOT NULL, "
-                "more TEXT NOT NULL, tags TEXT NOT NULL)"
+                f"CREATE TRIGGER {changed} AFTER UPDATE OF {', '.join(columns)} ON {name} WHEN {differs} "
+                f"BEGIN {note}; END"
             ),
-            f"CREATE TABLE {self.waiting} (number INTEGER PRIMARY KEY)",
-            # Neither positions nor columns nor sizes are asked for: without them the index is a fifth of the size.
-            (
-                f"CREATE VIRTUAL TABLE {self.index} USING fts5(tags, bag, content={self.terms}, content_rowid='number', "
-                "detail=none, columnsize=0, tokenize=\"ascii tokenchars '~'\")"
-            ),
-            # Triggers, so that a process that knows nothing of the index cannot leave it wrong.
-            (
-                f"CREATE TRIGGER {quote(f'{name}_changed')} AFTER UPDATE OF {text}, {data} ON {self.table.name} "
-                f"WHEN new.{text} IS NOT old.{text} OR new.{data} IS NOT old.{data} BEGIN {note} (new.rowno); END"
-            ),
-            f"CREATE TRIGGER {quote(f'{name}_removed')} AFTER DELETE ON {self.table.name} BEGIN {note} (old.rowno); END",
-            f"INSERT INTO {self.state} (name, upto, until) VALUES ('{self.plain_name}', 0, 0)",
+            f"CREATE TRIGGER {removed} AFTER DELETE ON {name} BEGIN {note}; {back}; END",
         ]
 
     @property
@@ -86,6 +73,34 @@ class InSQLite(Engine):
             yield Do(f"DELETE FROM {self.waiting} WHERE number IN ({listed(noted)})")
         if end != upto:
             yield from self.moved(end)
+
+
+class InSQLite(InOrder):
+    """The index of terms: an external-content FTS5 table."""
+
+    def __init__(self, table: Table, prefix: str) -> None:
+        super().__init__(table, prefix)
+        self.index = table.dialect.quote(f"{table.plain_name}_index")
+
+    def create(self) -> list[str]:
+        name, quote, column = self.table.plain_name, self.table.dialect.quote, self.table.column
+        note = f"INSERT OR IGNORE INTO {self.waiting} (number) VALUES (old.rowno)"
+        return [
+            (
+                f"CREATE TABLE {self.terms} (number INTEGER PRIMARY KEY, length INTEGER NOT NULL, bag TEXT NOT NULL, "
+                "more TEXT NOT NULL, tags TEXT NOT NULL)"
+            ),
+            f"CREATE TABLE {self.waiting} (number INTEGER PRIMARY KEY)",
+            # Neither positions nor columns nor sizes are asked for: without them the index is a fifth of the size.
+            (
+                f"CREATE VIRTUAL TABLE {self.index} USING fts5(tags, bag, content={self.terms}, content_rowid='number', "
+                "detail=none, columnsize=0, tokenize=\"ascii tokenchars '~'\")"
+            ),
+            *self.noting(
+                quote(f"{name}_changed"), quote(f"{name}_removed"), (column("text"), column("data")), note
+            ),
+            f"INSERT INTO {self.state} (name, upto, until) VALUES ('{self.plain_name}', 0, 0)",
+        ]
 
     def put(self, numbers: Sequence[int], entries: list[Entry]) -> Script[None]:
         old = yield from self.entries(numbers)

@@ -3,13 +3,12 @@
 from collections.abc import Sequence
 
 from octavo.stores.sql.dialects import Dialect
-from octavo.stores.sql.engines import Engine, Row
+from octavo.stores.sql.engines import Engine, entry_of
 from octavo.stores.sql.fts5 import InSQLite
 from octavo.stores.sql.postings import InMySQL
 from octavo.stores.sql.schema import Migrating, Table
 from octavo.stores.sql.statements import Ask, Script
 from octavo.stores.sql.tsvector import InPostgreSQL
-from octavo.stores.sql.words import Entry, entry
 
 #: What brings an index from each version to the next. Never edit one that was released: add another.
 MIGRATIONS = (Engine.create,)
@@ -32,15 +31,9 @@ def index(engine: Engine, most: int) -> Script[int]:
     """Index some of what waits, in a transaction of its own; answer how many records that were."""
     claim = yield from engine.claim(most)
     if claim.numbers:
-        yield from engine.put(claim.numbers, [entry_of(row) for row in claim.rows])
+        yield from engine.enter(claim)
     yield from engine.settle(claim)
     return len(claim.numbers)
-
-
-def entry_of(row: Row) -> Entry:
-    """The entry of a record, of which an engine's `content` was read."""
-    number, tenant, user, agent, session, text, data = row[:7]
-    return entry(number, (tenant, user, agent, session), text, data)
 
 
 def reindex(engine: Engine, after: int, most: int) -> Script[tuple[int | None, int]]:

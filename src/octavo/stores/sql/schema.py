@@ -215,13 +215,14 @@ class Migrating:
             )
 
 
-def searched_among(tables: Sequence[Table], prefix: str) -> Script[list[str]]:
-    """The collections among these whose index of terms has been made."""
+def searched_among(tables: Sequence[Table], prefix: str) -> Script[list[tuple[str, str]]]:
+    """The collections among these that have an index, of terms or of substrings, each with what the index's name ends in."""
     rows = yield Ask(
         f"SELECT name FROM {tables[0].dialect.quote(f'{prefix}octavo_tables')} WHERE version > 0"
     )
     made = {row[0] for row in rows}
-    return [table.shape.collection for table in tables if f"{table.plain_name}_terms" in made]
+    endings = ("_terms", "_substrings")
+    return [(t.shape.collection, end) for t in tables for end in endings if f"{t.plain_name}{end}" in made]
 
 
 def _drop(table: Table, prefix: str) -> Script[None]:

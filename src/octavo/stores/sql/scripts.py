@@ -1,6 +1,6 @@
 """The three verbs as scripts over any dialect."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -237,20 +237,22 @@ def _delete(name: str, numbers: list[int]) -> Script[None]:
         yield Do(f"DELETE FROM {name} WHERE rowno IN ({listed})")
 
 
-def find(table: Table, query: Query) -> Script[list[Record]]:
-    """Answer the query as `Query.over` would."""
+def find(
+    table: Table, query: Query, nominated: Callable[[list[Any]], str] | None = None
+) -> Script[list[Record]]:
+    """Answer the query as `Query.over` would, from all rows or from those that alone may match."""
     parts = open_parts(query.scope)
     fields = (*READ, *((part, "name") for part in parts))
     sorts = len(table.dialect.order_tail)
     if sorts < 4 and not query.offset:
         # The index orders by time and seq, which hardly ever tie; sorting by the whole rank would copy every row.
-        rows = yield select(table, query, fields, order=sorts, more=1)
+        rows = yield select(table, query, fields, order=sorts, more=1, nominated=nominated)
         limit = query.limit
         if limit is not None and len(rows) > limit:
             cut = _ties(rows[limit - 1], rows[limit])
-            rows = (yield select(table, query, fields)) if cut else rows[:limit]
+            rows = (yield select(table, query, fields, nominated=nominated)) if cut else rows[:limit]
     else:
-        rows = yield select(table, query, fields)
+        rows = yield select(table, query, fields, nominated=nominated)
     records, ties = _records(table, rows, query.scope, parts)
     if ties:
         records.sort(key=lambda record: record.rank, reverse=not reads_forward(query))
@@ -342,12 +344,12 @@ def _lags(tables: Tables, collection: str) -> Script[bool]:
     return bool((yield Ask(sql, (counted_of(collection),)))[0][0] > _TAIL)
 
 
-def tally(tables: Tables, query: Query) -> Script[Tally]:
+def tally(tables: Tables, query: Query, nominated: Callable[[list[Any]], str] | None = None) -> Script[Tally]:
     """Count as `Tally.of` would: from the counters where they serve, else by an index."""
     table = tables[query.collection]
     axis = _axis_asked(table, query.scope) if query.plain else None
     if axis is None or axis not in table.counted:
-        rows = yield count(table, query)
+        rows = yield count(table, query, nominated)
     else:
         shelf = shelf_of(query.collection, axis, query.scope, query.scope.place)
         rows = yield count_from(tables.counts, shelf, counted_of(query.collection), table, query)

@@ -3,6 +3,7 @@
 import asyncio
 import functools
 import random
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from octavo.codec import Kept, Prepared
@@ -12,7 +13,7 @@ from octavo.model import Query, Record, Tally
 from octavo.ports import Finding, Lexicon
 from octavo.shapes import SHAPES
 from octavo.stores.base import Progress, SearchingStore
-from octavo.stores.sql import scripts
+from octavo.stores.sql import scripts, substrings
 from octavo.stores.sql.drivers.port import ApplyAll, Driver
 from octavo.stores.sql.schema import Table, ensure, searched_among
 from octavo.stores.sql.statements import Ask, Script
@@ -30,8 +31,9 @@ _LOOK_SECONDS = (
 class SQLStore(SearchingStore):
     """Records in SQL tables under their documented names; an acknowledgement means COMMIT has returned."""
 
-    def __init__(self, driver: Driver, prefix: str = "") -> None:
+    def __init__(self, driver: Driver, prefix: str = "", together: Iterable[str] = ()) -> None:
         super().__init__()
+        self._together = frozenset(together)  # collections whose tables are made before any of them is used
         self._driver = driver
         self._prefix = prefix
         self._tables: scripts.Tables  # both from the moment the store is open
@@ -89,8 +91,8 @@ class SQLStore(SearchingStore):
             found = await self._driver.read(
                 lambda: searched_among(list(tables.values()), self._prefix), small=True
             )
-            for collection in found:
-                self._indexes().adopt(tables[collection])
+            for collection, ending in found:
+                self._indexes().adopt(tables[collection], ending)
         finally:
             self._looking = None
 
@@ -115,12 +117,22 @@ class SQLStore(SearchingStore):
     async def _find(self, query: Query) -> list[Record]:
         tables = await self._having({query.collection})
         table = tables[query.collection]
+        if query.text and table.dialect.name == "sqlite":
+            found, late = await self._driver.read(lambda: substrings.find(table, self._prefix, query))
+            if late and not self._driver.joins:
+                self._indexes().follow(table)
+            return found
         return await self._driver.read(
             lambda: scripts.find(table, query), small=scripts.is_small(table, query)
         )
 
     async def _tally(self, query: Query) -> Tally:
         tables = await self._having({query.collection})
+        if query.text and tables.dialect.name == "sqlite":
+            counted, late = await self._driver.read(lambda: substrings.tally(tables, self._prefix, query))
+            if late and not self._driver.joins:
+                self._indexes().follow(tables[query.collection])
+            return counted
         small = scripts.has_counters(tables, query)
         answer, lags = await self._driver.read(lambda: scripts.tally_and_lag(tables, query), small=small)
         if lags:
@@ -163,16 +175,22 @@ class SQLStore(SearchingStore):
     async def _having(self, collections: set[str]) -> scripts.Tables:
         """The tables, after making those that are used for the first time."""
         tables = self._tables
-        for collection in self._unsure & collections:
-            tables.by_collection.pop(collection, None)
-        if collections <= tables.by_collection.keys():
+        if collections & self._together:
+            collections = collections | self._together
+        # Those that are unsure stay listed while they are looked for: others may be in the middle of using them.
+        if collections <= tables.by_collection.keys() and not self._unsure & collections:
             return tables
         async with self._making:
-            for collection in sorted(collections - tables.by_collection.keys()):
+            for collection in sorted(
+                (collections - tables.by_collection.keys()) | self._unsure & collections
+            ):
                 table = Table(SHAPES[collection], self._driver.dialect, self._prefix)
-                made = await self._driver.migrate(lambda table=table: ensure(table, self._prefix))  # type: ignore[misc]
+                revocable = await self._driver.make(
+                    table.plain_name,
+                    lambda table=table: ensure(table, self._prefix),  # type: ignore[misc]
+                )
                 tables.by_collection[collection] = table
-                if made and self._driver.joins:  # the caller may yet roll the new table back
+                if revocable:  # the caller may yet roll the new table back
                     self._unsure.add(collection)
         return tables
 

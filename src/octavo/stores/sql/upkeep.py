@@ -16,6 +16,7 @@ from octavo.stores.sql.drivers.port import Driver
 from octavo.stores.sql.engines import Engine
 from octavo.stores.sql.schema import Table
 from octavo.stores.sql.statements import Script
+from octavo.stores.sql.trigrams import Substrings
 
 T = TypeVar("T")
 Write: TypeAlias = Callable[[Callable[[], Script[int]]], Awaitable[int | None]]
@@ -23,6 +24,7 @@ SPOT = 300  # records whose terms a search makes on the spot; when more wait, th
 _IDLE_SECONDS = 0.2  # after the last write, before what it left is indexed
 _LATE_SECONDS = 2.0  # however much is written, some is indexed so often
 _ALL = 1_000_000_000  # more than there ever are
+_BREATH_SECONDS = 0.01  # between transactions that fill an index nobody waits for
 _BATCH = 200  # records indexed in one transaction while others may want to write
 _PRESSED = 500  # and while a search waits for it
 _MANY = 5000  # records; after indexing so many the planner should know about them
@@ -36,6 +38,8 @@ class Upkeep:
         self._prefix = prefix
         self._table = table
         self._engines: dict[str, Engine] = {}  # of the collections that are searched
+        self._substrings: dict[str, Substrings] = {}  # of those in which texts are looked for
+        self._filling: set[str] = set()
         self._making = asyncio.Lock()
         self._timer: asyncio.TimerHandle | None = None
         self._task: asyncio.Task[None] | None = None
@@ -61,9 +65,10 @@ class Upkeep:
         waiting = await self._driver.read(lambda: engine.lag(_ALL))
         many = waiting > _MANY
         while waiting > 0:
-            waiting -= _PRESSED
-            if not await write(lambda: indexing.index(engine, _PRESSED)):
+            done = await write(lambda: indexing.index(engine, _PRESSED))
+            if not done:
                 break
+            waiting -= done
         if many:
             await write(engine.learn)
 
@@ -141,6 +146,9 @@ class Upkeep:
             progress(done, max(total, done) if after is not None else done)
         await self._whole(self._driver.write(engine.mend))
         await self._whole(self._catch_up(engine, self._driver.write))
+        if (substrings := await self._made(engine.table)) is not None:
+            await self._whole(self._driver.write(substrings.clear))
+            await self._whole(self._catch_up(substrings, self._driver.write))
         return done
 
     async def verify(self, collection: str, progress: Progress) -> Lexicon:
@@ -151,8 +159,11 @@ class Upkeep:
         if collection not in self._engines and not await self._driver.read(
             indexing.migrating(engine, self._prefix).current
         ):
+            missing = await self._lost_substrings(table)
             progress(total, total)
-            return Lexicon(collection=collection, records=total, waiting=total)
+            return Lexicon(
+                collection=collection, records=total, waiting=total, missing=tuple(sorted(missing))
+            )
         after: int | None = 0
         done = 0
         suspects: list[int] = []
@@ -162,7 +173,7 @@ class Upkeep:
             done += n
             suspects += wrong
             progress(done, max(total, done) if after is not None else done)
-        missing = await self._lost(engine)
+        missing = [*await self._lost(engine), *await self._lost_substrings(table)]
         stray = waiting = 0
         for start in range(0, len(suspects) or 1, 1000):
             some = suspects[start : start + 1000]
@@ -194,16 +205,68 @@ class Upkeep:
             return lost
         return []
 
+    # --- the index of substrings, which only SQLite has
+
+    def follow(self, table: Table) -> None:
+        """Have the index of substrings made, or brought up to date; nobody waits for it."""
+        collection = table.shape.collection
+        if self._closing or collection in self._filling:
+            return
+        self._filling.add(collection)
+        task = asyncio.create_task(self._fill(table))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(_done)
+
+    async def _fill(self, table: Table) -> None:
+        collection = table.shape.collection
+        try:
+            engine = Substrings(table, self._prefix)
+            await self._driver.migrate(engine.tables().ensure)
+            self._substrings[collection] = engine
+            loop = asyncio.get_running_loop()
+            done = 1
+            while done and not self._closing:
+                began_at, wrote_at = loop.time(), self._wrote_at
+                done = await self._driver.write(lambda: indexing.index(engine, _BATCH))
+                # Others write now; where they do so all the time, four fifths of it are theirs.
+                busy = 4 * (loop.time() - began_at) if self._wrote_at != wrote_at else 0.0
+                await asyncio.sleep(max(busy, _BREATH_SECONDS))
+        finally:
+            self._filling.discard(collection)
+
+    async def _made(self, table: Table) -> Substrings | None:
+        """The index of substrings, if it is there."""
+        if table.dialect.name != "sqlite":
+            return None
+        engine = Substrings(table, self._prefix)
+        return engine if await self._driver.read(engine.tables().current) else None
+
+    async def _lost_substrings(self, table: Table) -> list[str]:
+        """The ids of records that have been indexed, but are not found by what they say."""
+        lost: list[str] = []
+        engine = await self._made(table)
+        after = None if engine is None else 0
+        while engine is not None and after is not None:
+            start, index = after, engine
+            step = self._driver.write(lambda: index.lost(start, _BATCH))  # noqa: B023
+            after, some = await self._whole(step)
+            lost += some
+        return lost
+
     # --- in idle time
 
-    def adopt(self, table: Table) -> None:
-        """Index in idle time what others search."""
-        if table.shape.collection not in self._engines:
-            self._engines[table.shape.collection] = indexing.engine_of(table, self._prefix)
+    def adopt(self, table: Table, ending: str) -> None:
+        """Index in idle time what others search, by the index whose name ends so."""
+        collection = table.shape.collection
+        if ending == "_terms" and collection not in self._engines:
+            self._engines[collection] = indexing.engine_of(table, self._prefix)
+        if ending == "_substrings" and collection not in self._substrings:
+            self._substrings[collection] = Substrings(table, self._prefix)
 
     def wrote(self) -> None:
         """Have what was written indexed when nothing else is to do."""
-        if not self._engines or self._closing or self._driver.joins:
+        if not (self._engines or self._substrings) or self._closing or self._driver.joins:
             return
         loop = asyncio.get_running_loop()
         self._wrote_at = loop.time()
@@ -224,7 +287,7 @@ class Upkeep:
     async def _work(self, loop: asyncio.AbstractEventLoop) -> None:
         """Index in small transactions until nothing waits; give way as soon as somebody writes."""
         wrote_at = self._wrote_at
-        for engine in list(self._engines.values()):
+        for engine in [*self._engines.values(), *self._substrings.values()]:
             while await self._driver.write(lambda: indexing.index(engine, _BATCH)):  # noqa: B023
                 if self._closing:
                     return

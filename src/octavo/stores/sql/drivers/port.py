@@ -40,6 +40,10 @@ class Driver(Protocol):
         """Run a script that changes the schema."""
         ...
 
+    async def make(self, name: str, script: Callable[[], Script[bool]]) -> bool:
+        """Bring the table of this name to its current version; answer whether a rollback could take that back."""
+        ...
+
     async def read(self, script: Callable[[], Script[T]], *, small: bool = False) -> T:
         """Run a script that only reads; `small` promises that it reads a few rows, straight off an index."""
         ...
@@ -112,6 +116,11 @@ class Awaiting:
 
     async def migrate(self, script: Callable[[], Script[T]]) -> T:
         return await self.write(script)
+
+    async def make(self, name: str, script: Callable[[], Script[bool]]) -> bool:
+        del name  # a store makes each once
+        made = await self.migrate(script)
+        return made and self.joins
 
     async def aside(self, script: Callable[[], Script[T]]) -> T | None:
         del script  # there is no caller's transaction

@@ -2,10 +2,11 @@
 
 import asyncio
 import contextlib
+import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any, TypeVar
 
-from sqlalchemy import exc
+from sqlalchemy import Engine, exc
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, AsyncSession
 
 from octavo.errors import ConfigError, StoreError, StoreUnavailable
@@ -20,6 +21,26 @@ _DRIVERS = {"aiosqlite", "asyncpg", "asyncmy", "aiomysql"}
 _BUSY = {"40001", "40P01", "55P03"}
 
 
+class _Made:
+    """The tables known to be in the database of an engine, so that not every request looks again."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = loop
+        self.turn = asyncio.Lock()
+        self.names: set[str] = set()
+
+
+_made: weakref.WeakKeyDictionary[Engine, _Made] = weakref.WeakKeyDictionary()
+
+
+def _made_in(engine: AsyncEngine) -> _Made:
+    loop = asyncio.get_running_loop()
+    known = _made.get(engine.sync_engine)
+    if known is None or known.loop is not loop:
+        known = _made[engine.sync_engine] = _Made(loop)
+    return known
+
+
 class SQLAlchemyDriver(Awaiting):
     """With an engine, transactions of its own; with a session, savepoints inside the caller's transaction."""
 
@@ -31,6 +52,8 @@ class SQLAlchemyDriver(Awaiting):
         bind = (
             engine_or_session.get_bind() if isinstance(engine_or_session, AsyncSession) else engine_or_session
         )
+        if not hasattr(bind, "dialect"):
+            raise ConfigError(f"an AsyncEngine or AsyncSession is needed; got {type(bind).__name__}")
         if bind.dialect.driver not in _DRIVERS:
             raise ConfigError(
                 f"engines on {bind.dialect.driver} are not supported; use {', '.join(sorted(_DRIVERS))}"
@@ -53,9 +76,11 @@ class SQLAlchemyDriver(Awaiting):
     @contextlib.asynccontextmanager
     async def connection(self) -> AsyncIterator[AsyncConnection]:
         if self._session is not None:
-            with _translated():
-                connection = await self._session.connection()
-            yield connection
+            # A session serves one at a time, and goes wrong rather than wait; others may have a store over it too.
+            async with self._session.info.setdefault("octavo.turn", asyncio.Lock()):
+                with _translated():
+                    connection = await self._session.connection()
+                yield connection
             return
         assert self._engine is not None  # noqa: S101
         with _translated():
@@ -86,6 +111,23 @@ class SQLAlchemyDriver(Awaiting):
             # Any CREATE commits the transaction around it in MySQL, and that one is the caller's: take another.
             return await SQLAlchemyDriver(bind).write(script)
         return await self.write(script)
+
+    async def make(self, name: str, script: Callable[[], Script[bool]]) -> bool:
+        bind = self._session.bind if self._session is not None else None
+        if not (isinstance(self.dialect, MySQL) and isinstance(bind, AsyncEngine)):
+            return await super().make(name, script)
+        # Beside the caller's transaction, as `migrate` does, and with a connection that is not of the pool: sessions that
+        # hold all of it would wait for each other, each for one connection more.
+        made = _made_in(bind)
+        async with made.turn:
+            if name not in made.names:
+                spare = AsyncEngine(Engine(bind.sync_engine.pool.recreate(), bind.dialect, bind.url))
+                try:
+                    await SQLAlchemyDriver(spare).write(script)
+                finally:
+                    await spare.dispose()
+                made.names.add(name)
+        return False
 
     async def aside(self, script: Callable[[], Script[T]]) -> T | None:
         """Run a script in a transaction beside the session's, if that can be: nobody waits for what the session locks."""

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import apsw
 
-from octavo.errors import OctavoError, StoreClosed
+from octavo.errors import StoreClosed
 from octavo.ports import Finding
 from octavo.stores.sql.dialects import Dialect, SQLite
 from octavo.stores.sql.drivers.port import ApplyAll, Batch
@@ -46,7 +46,7 @@ class SQLiteDriver:
             await self._writer.run(lambda _: None)  # a file that cannot be opened must fail here, not later
             if not self._readers:
                 self._front = Front(await self._writer.run(lambda _: self._connect()), self._writer)
-        except OctavoError:
+        except BaseException:  # cancelled too: the thread would stay
             await self.close()
             raise
         if not self._readers:
@@ -66,6 +66,11 @@ class SQLiteDriver:
 
     async def migrate(self, script: Callable[[], Script[T]]) -> T:
         return await self.write(script)
+
+    async def make(self, name: str, script: Callable[[], Script[bool]]) -> bool:
+        del name  # a store makes each once
+        await self.write(script)
+        return False
 
     async def aside(self, script: Callable[[], Script[T]]) -> T | None:
         del script  # there is no caller's transaction
