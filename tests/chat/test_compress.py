@@ -7,8 +7,9 @@ import pytest
 from octavo import ConfigError, ModelError, StoreUnavailable
 from octavo.chat import InMemoryMemory, MemoryBase, Msg
 from octavo.chat.compression import COMPRESSED, Compressed, CompressionConfig, compress
-from octavo.chat.extract import extract
-from octavo.chat.transcript import Line, boundary, lines
+from octavo.chat.transcript import boundary, lines
+from octavo.lexis.extract import extract
+from octavo.lexis.lines import Line
 from octavo.lexis.tokens import estimate_tokens
 
 TALK = (

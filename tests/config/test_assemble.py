@@ -245,8 +245,8 @@ async def test_key_and_server_go_to_an_openai_model_only(monkeypatch):
         cache_entries=0,
     )
     memory = assemble(Settings(database=Database(dsn="memory://"), vector=vector))
-    assert memory.indexed._embedder._api_key == "k"
-    assert memory.indexed._embedder._base_url == "http://127.0.0.1:9/v1"
+    assert memory.indexed._embedder._server._api_key == "k"
+    assert memory.indexed._embedder._server.base_url == "http://127.0.0.1:9/v1"
     assert memory.indexed._previous.name == "hash-for-tests:64"
     await memory.close()
 

@@ -1,23 +1,16 @@
 """AgentScope's real agents on Octavo's memories, in an environment of AgentScope's own."""
 
-import fcntl
 import importlib
 import json
-import os
-import re
-import subprocess
-import sys
-import tempfile
 from importlib import metadata
 from pathlib import Path
 
 import pytest
+from environment import as_here, blocks_of, prepared, ran
 
 from octavo import ConfigError
-from servers import Unavailable, fresh
+from servers import fresh
 
-ROOT = Path(__file__).parents[2]
-HOME = ROOT / ".venv-agentscope"  # `make clean` removes it
 RUN = Path(__file__).with_name("agentscope_run.py")
 REQUIREMENTS = (
     "agentscope==1.0.21",
@@ -25,57 +18,23 @@ REQUIREMENTS = (
     "mcp==1.30.0",
     "tqdm==4.70.1",
     # What Octavo needs, as it is here.
-    *(f"{name}=={metadata.version(name)}" for name in ("msgspec", "apsw", "sqlalchemy", "greenlet", "aiosqlite", "redis")),
-)  # fmt: skip
+    *as_here("msgspec", "apsw", "sqlalchemy", "greenlet", "aiosqlite", "redis"),
+)
 KINDS = ("InMemoryMemory", "ChatMemory", "AsyncSQLAlchemyMemory", "RedisMemory", "OctavoMemory")
 
 
-def prepared():
-    """The Python of an environment with AgentScope in it, made the first time, which takes a minute or two."""
-    python, stamp = HOME / "bin" / "python", HOME / ".ready"
-    wanted = "\n".join((sys.version, *REQUIREMENTS))
-    lock = Path(tempfile.gettempdir()) / f"octavo-agentscope-{os.getuid()}.lock"
-    with lock.open("w") as held:
-        fcntl.flock(held, fcntl.LOCK_EX)  # workers of one run, and runs side by side, make it once
-        if not (stamp.exists() and stamp.read_text() == wanted):
-            run([sys.executable, "-m", "venv", "--clear", "--without-pip", str(HOME)])
-            # What nobody imports need not be compiled: that is most of what is installed, and most of the time.
-            options = (
-                "--quiet",
-                "--no-compile",
-                "--disable-pip-version-check",
-                "--retries",
-                "1",
-                "--timeout",
-                "20",
-            )
-            run([sys.executable, "-m", "pip", "--python", str(python), "install", *options, *REQUIREMENTS])
-            stamp.write_text(wanted)
-    return python
-
-
-def run(command):
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise Unavailable(f"AgentScope could not be installed: {error}") from error
-    if done.returncode:
-        said = [line for line in done.stderr.splitlines() if line.startswith("ERROR")] or [done.stderr[-200:]]
-        raise Unavailable(f"AgentScope could not be installed: {said[-1]}")
+@pytest.fixture(scope="module")
+def python():
+    """The Python of an environment with AgentScope in it."""
+    return prepared("AgentScope", REQUIREMENTS)
 
 
 @pytest.fixture(scope="module")
-def report(request, tmp_path_factory):
+def report(python, request, tmp_path_factory):
     """What happened when its agents ran on each of the memories."""
-    python = prepared()
     with fresh("redis", request.getfixturevalue("redis_url")) as redis_url:
-        done = subprocess.run(
-            [python, RUN, tmp_path_factory.mktemp("agents"), redis_url],
-            env={**os.environ, "PYTHONPATH": str(ROOT / "src"), "PYTHONIOENCODING": "utf-8"},
-            capture_output=True, text=True, check=False, timeout=300,
-        )  # fmt: skip
-    assert done.returncode == 0, done.stderr[-3000:]
-    return json.loads(done.stdout.splitlines()[-1])
+        told = ran(python, RUN, tmp_path_factory.mktemp("agents"), redis_url)
+    return json.loads(told.splitlines()[-1])
 
 
 pytestmark = [pytest.mark.xdist_group("agentscope"), pytest.mark.timeout(900)]
@@ -135,17 +94,10 @@ def test_the_rest(report):
     assert report["compress"]
 
 
-def test_every_block_of_the_page(report, tmp_path):
+def test_every_block_of_the_page(python, tmp_path):
     """docs/agentscope.md: each block runs with AgentScope, and prints what stands under it."""
-    page = (ROOT / "docs" / "agentscope.md").read_text()
-    shown = re.findall(r"^```python\n(.*?)^```\n\n```output\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
-    assert len(shown) == page.count("```python") == 1
-    for block, output in shown:
-        done = subprocess.run(
-            [HOME / "bin" / "python", "-X", "utf8", "-c", block], cwd=tmp_path,
-            env={**os.environ, "PYTHONPATH": str(ROOT / "src")}, capture_output=True, text=True, check=False,
-        )  # fmt: skip
-        assert (done.returncode, done.stdout) == (0, output), done.stderr
+    for block, output in blocks_of("agentscope.md"):
+        assert ran(python, "-c", block, cwd=tmp_path) == output
 
 
 def test_without_agentscope():

@@ -17,8 +17,9 @@ import msgspec
 
 from octavo.chat.base import MemoryBase
 from octavo.chat.messages import Msg
-from octavo.chat.transcript import Line, boundary, lines
+from octavo.chat.transcript import boundary, lines
 from octavo.errors import ConfigError, ModelError
+from octavo.lexis.lines import Line
 from octavo.lexis.tokens import estimate_tokens
 
 __all__ = ["COMPRESSED", "Compressed", "CompressionConfig", "compress"]
@@ -219,7 +220,7 @@ async def _summary(
                 raise
             error = str(failed)
             _log.warning("older messages are summarised by extraction: %s", error)
-    from octavo.chat.extract import extract  # its patterns take time to build, and not everybody compresses
+    from octavo.lexis.extract import extract  # its patterns take time to build, and not everybody compresses
 
     # Thousands of messages take seconds to weigh: too long for the event loop.
     made = await asyncio.to_thread(extract, said, config.summary_tokens, before)

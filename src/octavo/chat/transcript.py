@@ -2,23 +2,12 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 from octavo.chat.messages import Msg
+from octavo.lexis.lines import Line
 
 _MEDIA = frozenset(("image", "audio", "video"))
-
-
-class Line(NamedTuple):
-    """One thing said; a `whole` one is not to be taken apart into sentences."""
-
-    speaker: str
-    role: str
-    text: str
-    whole: bool = False
-
-    def __str__(self) -> str:
-        return f"{self.speaker}: {self.text}"
 
 
 def lines(messages: Sequence[Msg]) -> Iterator[Line]:

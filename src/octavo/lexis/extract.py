@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from octavo.chat.transcript import Line
 from octavo.lexis.english import STOP_WORDS, stem
+from octavo.lexis.lines import Line
 from octavo.lexis.terms import terms, unspaced
 from octavo.lexis.tokens import estimate_tokens
 
@@ -59,7 +59,9 @@ def _sentences(lines: Sequence[Line], before: str) -> list[_Sentence]:
     for kept in before.splitlines():
         if kept := _clean(kept):
             said = kept.partition(": ")[2] if kept.startswith("- ") else kept
-            found.setdefault(kept, _sentence(kept, _KEPT_BEFORE, said))
+            # What was meant to last still is, however often the summary is made anew.
+            favour = _KEPT_BEFORE * (_CUED if _CUES.search(said) else 1.0)
+            found.setdefault(kept, _sentence(kept, favour, said))
     asked = bool(found)
     for line in lines:
         for said in [line.text] if line.whole else _ENDS.split(line.text):

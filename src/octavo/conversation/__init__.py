@@ -1,0 +1,89 @@
+"""Memories of a conversation: what a prompt is told of the past, over a history in any store."""
+
+from octavo.conversation.base import BaseChatMemory, BaseMemory
+from octavo.conversation.buffer import (
+    ConversationBufferMemory,
+    ConversationBufferWindowMemory,
+    ConversationTokenBufferMemory,
+)
+from octavo.conversation.combined import CombinedMemory
+from octavo.conversation.entity import ConversationEntityMemory
+from octavo.conversation.entity_info import (
+    ENTITY_EXTRACTION_PROMPT,
+    ENTITY_EXTRACTION_PROMPT_EN,
+    ENTITY_SUMMARIZATION_PROMPT,
+    ENTITY_SUMMARIZATION_PROMPT_EN,
+    EntityInfo,
+)
+from octavo.conversation.file_history import FileChatMessageHistory
+from octavo.conversation.histories import BaseChatMessageHistory, ChatMessageHistory
+from octavo.conversation.language import (
+    SUMMARY_PROMPT,
+    SUMMARY_PROMPT_EN,
+    LanguageModel,
+    PromptTemplate,
+    tokenizer_file,
+)
+from octavo.conversation.messages import (
+    AIMessage,
+    BaseMessage,
+    ChatMessage,
+    FunctionMessage,
+    HumanMessage,
+    SystemMessage,
+    ToolMessage,
+    get_buffer_string,
+    message_from_dict,
+    message_to_dict,
+    messages_from_dict,
+    messages_to_dict,
+)
+from octavo.conversation.metrics import MemoryMetrics
+from octavo.conversation.recalling import Document, RecallRetriever
+from octavo.conversation.redis_history import RedisChatMessageHistory
+from octavo.conversation.retrieving import VectorStoreRetrieverMemory
+from octavo.conversation.store_history import StoreChatMessageHistory
+from octavo.conversation.summary import ConversationSummaryBufferMemory, ConversationSummaryMemory
+
+__all__ = [
+    "ENTITY_EXTRACTION_PROMPT",
+    "ENTITY_EXTRACTION_PROMPT_EN",
+    "ENTITY_SUMMARIZATION_PROMPT",
+    "ENTITY_SUMMARIZATION_PROMPT_EN",
+    "SUMMARY_PROMPT",
+    "SUMMARY_PROMPT_EN",
+    "AIMessage",
+    "BaseChatMemory",
+    "BaseChatMessageHistory",
+    "BaseMemory",
+    "BaseMessage",
+    "ChatMessage",
+    "ChatMessageHistory",
+    "CombinedMemory",
+    "ConversationBufferMemory",
+    "ConversationBufferWindowMemory",
+    "ConversationEntityMemory",
+    "ConversationSummaryBufferMemory",
+    "ConversationSummaryMemory",
+    "ConversationTokenBufferMemory",
+    "Document",
+    "EntityInfo",
+    "FileChatMessageHistory",
+    "FunctionMessage",
+    "HumanMessage",
+    "LanguageModel",
+    "MemoryMetrics",
+    "PromptTemplate",
+    "RecallRetriever",
+    "RedisChatMessageHistory",
+    "StoreChatMessageHistory",
+    "SystemMessage",
+    "ToolMessage",
+    "VectorStoreRetrieverMemory",
+    "get_buffer_string",
+    "message_from_dict",
+    "message_to_dict",
+    "messages_from_dict",
+    "messages_to_dict",
+    "tokenizer_file",
+]

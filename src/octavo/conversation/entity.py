@@ -1,0 +1,221 @@
+"""Memory of entities: who and what a conversation names, and what is known about each."""
+
+import asyncio
+import re
+import threading
+from collections import deque
+from collections.abc import Mapping, MutableMapping
+from typing import Any
+
+from octavo.conversation.base import BaseChatMemory, log
+from octavo.conversation.entity_info import EXTRACTION, EntityInfo, mentioned
+from octavo.conversation.language import Formats, LanguageModel, as_language, as_model, asked, language_of
+from octavo.errors import ModelError
+
+STATE = "entities"
+MOST_NAMES = 20  # that one turn may bring
+LONGEST_NAME = 100  # characters; a longer answer is a sentence and no name
+
+_BETWEEN = re.compile(r"[,，、;；\n]")
+_AROUND = re.compile(r"^[\s\-*•\d.)）]*[\"'“「《]?|[\"'”」》.。\s]+$")
+_NONE = frozenset(("none", "无", "没有", "無", "n/a", ""))
+
+
+class ConversationEntityMemory(BaseChatMemory):
+    """What is known about the entities that the input or the last `k` turns name, and those turns themselves.
+
+    Entities are found when a turn is saved, by the model, or by rules when there is none or it fails. They persist with
+    the history. `entities` holds them by name; the turns are under `memory_key`.
+    """
+
+    def __init__(
+        self,
+        llm: LanguageModel = None,
+        entity_extraction_prompt: Formats | None = None,
+        entity_summarization_prompt: Formats | None = None,
+        entity_cache: list[str] | None = None,
+        k: int = 3,
+        *,
+        entity_store: MutableMapping[str, Any] | None = None,
+        entity_key: str = "entities",
+        language: str | None = None,
+        max_entities: int = 1000,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        if not isinstance(k, int) or k < 0:
+            raise ValueError(f"k is a number of turns from 0 on; got {k!r}")
+        if not isinstance(max_entities, int) or max_entities < 1:
+            raise ValueError(f"max_entities is a number from 1 on; got {max_entities!r}")
+        self.llm = as_model(llm)
+        #: None is the prompt of the conversation's language.
+        self.entity_extraction_prompt = entity_extraction_prompt
+        self.entity_summarization_prompt = entity_summarization_prompt
+        self.entity_cache: list[str] = [] if entity_cache is None else entity_cache
+        self.k = k
+        self.entity_key = entity_key
+        self.language = as_language(language)
+        self.max_entities = max_entities
+        self.entity_store: MutableMapping[str, EntityInfo] = {} if entity_store is None else entity_store
+        for name, known in list(self.entity_store.items()):
+            if isinstance(known, str):
+                self.entity_store[name] = EntityInfo(name)
+                self.entity_store[name].info = known
+        self._entity_stats = self._nothing_yet()
+        self._kept = False  # whether the history has, or had, a state of ours
+        self._unread: deque[str] = deque()
+        self._learning = threading.Lock()
+        if llm is None:
+            log.info("no language model was given: entities are found by rules")
+
+    @property
+    def memory_variables(self) -> list[str]:
+        """The names under which this memory gives what it holds."""
+        return [self.entity_key, self.memory_key]
+
+    async def aload_memory_variables(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        """What is known about the entities that the input or the last turns name, and those turns."""
+        await self._read()
+        recent = await self.chat_memory.alatest(2 * self.k)
+        told = {*self.memory_variables, *self.passed_over}
+        text = str(self._asked(inputs)) if any(key not in told for key in inputs) else ""
+        # What the input names comes first; then what it may only mean, by a pronoun.
+        texts = [text, *(message.text for message in reversed(recent))]
+        named = {
+            name: known.info
+            for said in texts
+            for name, known in self.entity_store.items()
+            if mentioned(name, said)
+        }
+        return {self.entity_key: named, self.memory_key: self._shown(recent)}
+
+    async def asave_context(self, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> None:
+        """Add the turn to the history, then learn what it says about whom."""
+        await super().asave_context(inputs, outputs)
+        await self._aextract_and_update_entities("\n".join(self._get_input_output(inputs, outputs)))
+
+    async def aclear(self) -> None:
+        """Forget the conversation and every entity."""
+        await super().aclear()
+        self.entity_store.clear()
+        self.entity_cache.clear()
+        self._entity_stats = self._nothing_yet()
+        self._kept = False
+
+    def get_entity_stats(self) -> dict[str, Any]:
+        """How many entities are known, and what was done for it; `offline` says that rules find them."""
+        self._entity_stats["active_entities"] = len(self.entity_store)
+        return {**self._entity_stats, "offline": self.llm is None, "memory_type": type(self).__name__}
+
+    def _extract_and_update_entities(self, text: str) -> None:
+        """Learn what a text says about whom."""
+        self._wait(self._aextract_and_update_entities(text))
+
+    async def _aextract_and_update_entities(self, text: str) -> None:
+        # One text at a time: of two that update the same entity at once, one would be lost. Whoever comes meanwhile
+        # leaves its text to the one at work, who looks again after letting go.
+        self._unread.append(text)
+        while self._unread and self._learning.acquire(blocking=False):
+            try:
+                while self._unread:
+                    await self._alearn(self._unread.popleft())
+            finally:
+                self._learning.release()
+
+    async def _alearn(self, text: str) -> None:
+        await self._read()
+        entities = await self._aextract_entities(text)
+        self._entity_stats["extraction_calls"] += 1
+        for entity in entities:
+            await self._aupdate_entity_info(entity, text)
+        if entities:
+            await self._write()
+
+    def _extract_entities(self, text: str) -> list[str]:
+        """The names in a text."""
+        return self._wait(self._aextract_entities(text))
+
+    async def _aextract_entities(self, text: str) -> list[str]:
+        if self.llm is None:
+            return await asyncio.to_thread(_found, text, list(self.entity_store))
+        template = self.entity_extraction_prompt or EXTRACTION[self.language or language_of(text)]
+        try:
+            answer = await asked(self.llm, template.format(text=text))
+        except ModelError as error:
+            log.warning("entities of this turn are found by rules: %s", error)
+            return await asyncio.to_thread(_found, text, list(self.entity_store))
+        names = (_AROUND.sub("", part) for part in _BETWEEN.split(answer))
+        found = [name for name in names if name.casefold() not in _NONE and len(name) <= LONGEST_NAME]
+        return list(dict.fromkeys(found))[:MOST_NAMES]
+
+    def _update_entity_info(self, entity: str, context: str) -> None:
+        """Learn what a text says about one entity."""
+        self._wait(self._aupdate_and_write(entity, context))
+
+    async def _aupdate_and_write(self, entity: str, context: str) -> None:
+        await self._read()
+        await self._aupdate_entity_info(entity, context)
+        await self._write()
+
+    async def _aupdate_entity_info(self, entity: str, context: str) -> None:
+        known = self.entity_store.get(entity)
+        if known is not None:
+            await known.aupdate_info(context, self.llm, self.entity_summarization_prompt, self.language)
+            self._entity_stats["entity_updates"] += 1
+        else:
+            known = EntityInfo(entity)
+            await known.ainitialize_info(context, self.llm, self.language)
+            self.entity_store[entity] = known
+            self._entity_stats["total_entities"] += 1
+        if entity not in self.entity_cache:
+            self.entity_cache.append(entity)
+        while len(self.entity_store) > self.max_entities:
+            self._drop(min(self.entity_store.values(), key=lambda one: one.last_updated).name)
+        self._entity_stats["active_entities"] = len(self.entity_store)
+
+    async def _read(self) -> None:
+        """Take over what the history knows: another process may have gone on with it, or have cleared it."""
+        state = await self.chat_memory.aget_state(STATE)
+        if state is None:
+            if self._kept:
+                self.entity_store.clear()
+                self.entity_cache.clear()
+                self._kept = False
+            return
+        self._kept = True
+        for name, told in state["entities"].items():
+            known = self.entity_store.get(name)
+            if known is None:
+                self._entity_stats["total_entities"] += 1
+            if known is None or known.update_count < told["update_count"]:
+                self.entity_store[name] = EntityInfo.from_state(told)
+        self.entity_cache.extend(name for name in state["cache"] if name not in self.entity_cache)
+        self._entity_stats["active_entities"] = len(self.entity_store)
+
+    async def _write(self) -> None:
+        entities = {name: known.to_state() for name, known in self.entity_store.items()}
+        await self.chat_memory.aset_state(STATE, {"entities": entities, "cache": list(self.entity_cache)})
+        self._kept = True
+
+    def _drop(self, name: str) -> None:
+        del self.entity_store[name]
+        if name in self.entity_cache:
+            self.entity_cache.remove(name)
+
+    def _asked(self, inputs: Mapping[str, Any]) -> Any:
+        asked_for = inputs[self._asked_under(inputs)]
+        return getattr(asked_for, "text", asked_for) if not isinstance(asked_for, str) else asked_for
+
+    def _nothing_yet(self) -> dict[str, int]:
+        return {
+            "total_entities": len(self.entity_store),
+            "active_entities": len(self.entity_store),
+            "entity_updates": 0,
+            "extraction_calls": 0,
+        }
+
+
+def _found(text: str, known: list[str]) -> list[str]:
+    from octavo.conversation.entity_rules import find_entities  # its patterns take time to build
+
+    return find_entities(text, MOST_NAMES, known)

@@ -1,0 +1,258 @@
+"""Who and what a text speaks about, found by rules: names, places, organisations and titles, in Chinese and English.
+
+Rules miss some names and take a few words for names; a language model does better. They cost nothing and need none.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from itertools import chain
+
+from octavo.conversation.entity_words import (
+    BOUNDS,
+    CAPITALS,
+    COMPOUND_SURNAMES,
+    DOES,
+    ENDS_NAMES,
+    GENERIC,
+    GENERIC_ENDS,
+    JOINS,
+    NEVER,
+    NOT_NAMES,
+    NOT_NICKNAMES,
+    OPENERS,
+    PLACES,
+    SUFFIXES,
+    SURNAMES,
+    TITLES,
+    WITHIN_NAMES,
+)
+
+MOST_CHARACTERS = 20_000  # of one text; names in what follows are not looked for
+_Found = tuple[int, int, str]  # where it begins and ends, and the name
+
+_HAN = "\u3400-\u4dbf\u4e00-\u9fff"
+_RUN = re.compile(rf"[{_HAN}·]+")
+_TITLE = re.compile(r"《([^《》\n]{1,40})》")
+_CALLED = re.compile(
+    rf"(?:名字叫做|名字叫|名字是|名叫|叫做|我叫|(?<=[{_HAN}])叫|昵称是|姓名[:：]\s*)([{_HAN}·]{{1,8}}|[A-Z][\w\-]*)"
+)
+_PLACE = re.compile("|".join(map(re.escape, PLACES)))
+_ORGANISED = re.compile("|".join(sorted(map(re.escape, SUFFIXES), key=len, reverse=True)))
+_GIVEN = rf"(?:(?![{''.join(sorted(BOUNDS - WITHIN_NAMES))}])[{_HAN}])"
+_TITLED = re.compile(rf"[{''.join(sorted(SURNAMES))}]{_GIVEN}{{0,2}}?(?:{'|'.join(TITLES)})")
+_NICKNAME = re.compile(rf"(?:小|老|阿)[{_HAN}]")
+_SURNAME = re.compile(rf"{'|'.join(COMPOUND_SURNAMES)}|[{''.join(sorted(SURNAMES))}]")
+_RELATIONS = re.compile(
+    "(?:同事|朋友|同学|室友|邻居|老板|经理|妻子|丈夫|太太|先生|女儿|儿子|妹妹|姐姐|哥哥|弟弟|妈妈|爸爸|客户|导师|男友|女友|闺蜜|助手|律师|医生|老师)$"
+)
+
+_SENTENCE = re.compile(r"(?:(?<=[.!?。！？；])|(?<=\n))\s*")
+_CAPITAL = (
+    rf"(?<![A-Za-z0-9_@/.\-])(?:[a-z]{{1,2}})?[A-Z][A-Za-z0-9À-ɏ]*(?:['’\-][A-Za-zÀ-ɏ0-9]+)*(?![^\W{_HAN}])"
+)
+_INITIAL = r"(?<![A-Za-z0-9])[A-Z]\."
+_PHRASE = re.compile(
+    rf"{_CAPITAL}(?:(?:(?<=\bDr)\.[ ]+|(?<=\bM[rs])\.[ ]+|(?<=\bMrs)\.[ ]+|[ ]+|[ ]+(?:{'|'.join(map(re.escape, JOINS))})[ ]+)(?:{_INITIAL}[ ]+)*{_CAPITAL}|[ ]+\d+(?![\w.,:]))*"
+)
+_MIXED = re.compile(r"[A-Z].*[A-Z]|[a-z].*[A-Z]|\d")
+_POSSESSIVE = re.compile(r"['’]s$")
+_CONTRACTED = re.compile(r"(?:n['’]t|['’](?:m|d|ll|ve|re))$", re.IGNORECASE)
+
+
+def find_entities(text: str, limit: int = 20, known: Iterable[str] = ()) -> list[str]:
+    """The names a text mentions, each once, in the order of their first mention; at most `limit` of them.
+
+    A name that is `known` already is found wherever it stands by itself.
+    """
+    text = text[:MOST_CHARACTERS]
+    found: list[_Found] = []
+    taken = bytearray(len(text))
+    # Sure rules first: what they take, a less sure one does not take apart.
+    rules = (_titles, _called, _organisations, _people, _places, _english)
+    for begin, end, name in chain(_again(text, known), *(rule(text) for rule in rules)):
+        if not any(taken[begin:end]):
+            taken[begin:end] = b"\1" * (end - begin)
+            found.append((begin, end, name))
+    return list(dict.fromkeys(name for _, _, name in sorted(found)))[:limit]
+
+
+def _again(text: str, known: Iterable[str]) -> Iterator[_Found]:
+    for name in sorted((name for name in known if name in text), key=len, reverse=True):
+        for match in re.finditer(re.escape(name), text):
+            begin, end = match.span()
+            # 李明 is not who 李明杰 is, nor Ann who Anna is.
+            if not (begin and _goes_on(text[begin - 1], name[0])) and (
+                end == len(text) or not _goes_on(text[end], name[-1])
+            ):
+                yield begin, end, name
+
+
+def _goes_on(beside: str, edge: str) -> bool:
+    """Whether what stands beside the edge of a name may belong to the same name."""
+    if _RUN.match(edge):
+        return _RUN.match(beside) is not None and beside not in BOUNDS
+    return beside.isascii() and beside.isalnum()
+
+
+def _titles(text: str) -> Iterator[_Found]:
+    for match in _TITLE.finditer(text):
+        if name := match.group(1).strip():
+            yield match.start(), match.end(), name
+
+
+def _called(text: str) -> Iterator[_Found]:
+    """What somebody or something is called, in so many words: 我叫…, 名叫…, 它叫…."""
+    for match in _CALLED.finditer(text):
+        given = match.group(1)
+        if given[0].isascii():
+            yield *match.span(1), given
+            continue
+        name = _until_bound(given)
+        # 叫 is also to shout, to order and to ask for: what follows is a name only when it ends like one.
+        if 2 <= len(name) <= 4 and name not in NOT_NAMES and (given == name or given[len(name)] in BOUNDS):
+            yield match.start(1), match.start(1) + len(name), name
+
+
+def _until_bound(given: str) -> str:
+    for at, character in enumerate(given):
+        if character in BOUNDS and not (at and character in WITHIN_NAMES):
+            return given[:at]
+    return given
+
+
+def _organisations(text: str) -> Iterator[_Found]:
+    for run in _RUN.finditer(text):
+        begin = run.start()
+        for match in _ORGANISED.finditer(text, run.start(), run.end()):
+            if (
+                match.end() < run.end()
+                and len(match.group()) == 1
+                and text[match.end()] in "长委域场内里别分间"
+            ):
+                continue  # 市长, 区域, 市场: the suffix belongs to the next word
+            start = max(begin, match.start() - 10)
+            for at in range(match.start() - 1, start - 1, -1):
+                if text[at] in BOUNDS and text[at] != "学" and text[at - 1 : at + 1] not in CAPITALS:
+                    start = at + 1
+                    break
+            name = text[start : match.end()]
+            if (
+                len(name) - len(match.group()) >= 2
+                and not name.startswith(GENERIC)
+                and not name.endswith(GENERIC_ENDS)
+            ):
+                yield start, match.end(), name
+                begin = match.end()
+
+
+def _people(text: str) -> Iterator[_Found]:
+    for match in _TITLED.finditer(text):
+        if _begins(text, match.start()) and match.group() not in NOT_NAMES:
+            yield *match.span(), match.group()
+    named: list[tuple[int, str]] = []
+    for run in _RUN.finditer(text):
+        at = run.start()
+        while at < run.end():
+            if (name := _person(text, at, run.end())) is not None:
+                named.append((at, name))
+                at += len(name)
+            else:
+                at += 1
+    names = {name for _, name in named}
+    for at, name in named:
+        # Where 张伟 is named elsewhere, 张伟家 is where he lives and not somebody else.
+        known = name[:-1] if name[:-1] in names else name
+        yield at, at + len(known), known
+
+
+def _person(text: str, at: int, end: int) -> str | None:
+    """The name of a person that begins here, if one does."""
+    if not _begins(text, at):
+        return None
+    if _NICKNAME.match(text, at, end) and _ends(text, at + 2, end):
+        name = text[at : at + 2]
+        return None if name in NOT_NICKNAMES or name[1] in BOUNDS - WITHIN_NAMES else name
+    family = _SURNAME.match(text, at, end)
+    if family is None:
+        return None
+    for length in (2, 1):
+        last = family.end() + length
+        given = text[family.end() : last]
+        if last > end or given[-1] in BOUNDS - ENDS_NAMES or given[0] in BOUNDS - WITHIN_NAMES:
+            continue
+        if "·" in given or any(text.startswith(word, at) for word in _ordinary(text[at])):
+            return None
+        if _ends(text, last, end):
+            return text[at:last]
+    return None
+
+
+def _ordinary(first: str) -> tuple[str, ...]:
+    return _ORDINARY.get(first, ())
+
+
+_ORDINARY = {
+    first: tuple(word for word in NOT_NAMES if word[0] == first) for first in {word[0] for word in NOT_NAMES}
+}
+
+
+def _begins(text: str, at: int) -> bool:
+    """Whether a Chinese name may begin here: after a mark, a word that bounds names, or one that says who it is."""
+    if at == 0 or not _RUN.match(text[at - 1]):
+        return True
+    return text[at - 1] in BOUNDS or _RELATIONS.search(text[max(0, at - 4) : at]) is not None
+
+
+def _ends(text: str, at: int, end: int) -> bool:
+    return at >= end or text[at] in BOUNDS
+
+
+def _places(text: str) -> Iterator[_Found]:
+    for match in _PLACE.finditer(text):
+        yield *match.span(), match.group()
+
+
+def _english(text: str) -> Iterator[_Found]:
+    begins = {match.end() for match in _SENTENCE.finditer(text)} | {0, len(text) - len(text.lstrip())}
+    alone: list[tuple[int, int, str]] = []
+    inside: set[str] = set()
+    for match in _PHRASE.finditer(text):
+        begin, name = _trimmed(match.start(), match.group())
+        if len(name) < 2 or not any(map(str.isalpha, name)):  # of "May 2023" only the year is left
+            continue
+        if begin in begins and " " not in name and not _MIXED.search(name):
+            alone.append((begin, begin + len(name), name))
+            continue
+        inside.add(name)
+        yield begin, begin + len(name), name
+    for begin, end, name in alone:
+        # A capital at the beginning of a sentence says nothing: something else must.
+        if name in inside or (not name.endswith("ing") and _does(text[end : end + 40])):
+            yield begin, end, name
+
+
+def _trimmed(begin: int, phrase: str) -> tuple[int, str]:
+    """The phrase without words that are no part of a name, and where it begins now."""
+    while phrase:
+        first, _, rest = phrase.partition(" ")
+        plain = _POSSESSIVE.sub("", first).rstrip(".").casefold()
+        # "The" and "My" begin a sentence or a phrase; a name that has one is as well known without it.
+        if plain not in NEVER and plain not in OPENERS and not _CONTRACTED.search(first):
+            break
+        begin += len(phrase) - len(rest.lstrip()) if rest else 0
+        phrase = rest.lstrip()
+        for join in JOINS:
+            if phrase.startswith(f"{join} "):
+                begin += len(join) + 1
+                phrase = phrase[len(join) + 1 :]
+    words = phrase.split(" ")
+    while words and (words[-1].casefold() in NEVER or words[-1] in JOINS):
+        words.pop()
+    return begin, _POSSESSIVE.sub("", " ".join(words)).rstrip(".") if words else ""
+
+
+def _does(after: str) -> bool:
+    if after.startswith(("'s", "’s", ",")):
+        return not after.startswith(",") or bool(re.match(r", (?:my|our|his|her|the|a|an|who)\b", after))
+    following = re.match(r"[ ]+([a-z]+)", after)
+    return following is not None and following.group(1) in DOES

@@ -1,0 +1,179 @@
+"""Language models as callers have them: how to ask one, how it counts, and what to ask in which language."""
+
+import asyncio
+import inspect
+import logging
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Literal, Protocol, TypeAlias
+
+from octavo.errors import ConfigError, ModelError
+from octavo.lexis.tokens import estimate_tokens
+
+log = logging.getLogger("octavo.conversation")
+
+#: Anything with `invoke`, `predict` or a plain call that takes a text and gives one, blocking or not. With
+#: `get_num_tokens`, it counts its own tokens.
+LanguageModel: TypeAlias = Any
+TokenCounter: TypeAlias = Callable[[str], int]
+Language: TypeAlias = Literal["zh", "en"]
+
+_HAN = re.compile("[\u3400-\u4dbf\u4e00-\u9fff]")
+_KANA = re.compile("[\u3040-\u30ff]")
+_WORD = re.compile("[A-Za-z]+")
+
+
+class Formats(Protocol):
+    """A template of a prompt: a string, Octavo's `PromptTemplate`, LangChain's, or whatever has `format`."""
+
+    def format(self, **values: Any) -> str: ...
+
+
+class PromptTemplate:
+    """A text with names in braces, which `format` fills in."""
+
+    def __init__(self, template: str, input_variables: list[str] | None = None) -> None:
+        self.template = template
+        self.input_variables = [] if input_variables is None else input_variables
+
+    def format(self, **values: Any) -> str:
+        """The text with the names filled in; one that is not given is ValueError."""
+        try:
+            return self.template.format(**values)
+        except KeyError as error:
+            raise ValueError(f"the prompt needs {error}; given: {', '.join(values)}") from None
+
+
+SUMMARY_PROMPT = PromptTemplate(
+    input_variables=["summary", "new_lines"],
+    template="""
+渐进式总结以下对话内容，在之前摘要的基础上添加新信息：
+
+现有摘要：
+{summary}
+
+新的对话内容：
+{new_lines}
+
+新的摘要：
+""".strip(),
+)
+
+SUMMARY_PROMPT_EN = PromptTemplate(
+    input_variables=["summary", "new_lines"],
+    template="""
+Progressively summarise the conversation below, adding what is new to the summary so far:
+
+Summary so far:
+{summary}
+
+New lines of the conversation:
+{new_lines}
+
+New summary:
+""".strip(),
+)
+
+
+def language_of(text: str) -> Language:
+    """The language to ask in about a text: Chinese when more of it is Chinese characters than other words."""
+    han = len(_HAN.findall(text))
+    return "zh" if han > len(_WORD.findall(text)) and not _KANA.search(text) else "en"
+
+
+def as_language(language: str | None) -> Language | None:
+    """The language a caller named, or ValueError; None leaves it to the conversation."""
+    if language is None:
+        return None
+    if language == "zh":
+        return "zh"
+    if language == "en":
+        return "en"
+    raise ValueError(f'language is "zh", "en" or None to go by the conversation; got {language!r}')
+
+
+def as_model(llm: LanguageModel) -> LanguageModel:
+    """The model itself, or TypeError when it cannot be asked; None stays None."""
+    if llm is not None and _way(llm) is None:
+        raise TypeError(f"a language model has invoke or predict, or can be called; got {llm!r}"[:300])
+    return llm
+
+
+async def asked(llm: LanguageModel, prompt: str) -> str:
+    """What the model answers to a prompt; a model that fails, or answers no text, is ModelError."""
+    from octavo.models.embedders.answers import foreign
+
+    way = _way(as_model(llm))
+    if way is None:
+        raise ModelError("there is no language model to ask")
+    direct = inspect.iscoroutinefunction(way) or inspect.iscoroutinefunction(
+        getattr(way, "__call__", None)  # noqa: B004 - an object may have an async __call__
+    )
+    with foreign("the language model failed"):
+        # A model that blocks would block every other conversation too.
+        answered: Any = way(prompt) if direct else await asyncio.to_thread(way, prompt)
+        if inspect.isawaitable(answered):
+            answered = await answered
+    text = _text(answered)
+    if not text:
+        raise ModelError(f"the language model answered {answered!r:.80} instead of a text")
+    return text
+
+
+def counter_of(llm: LanguageModel = None, count_tokens: TokenCounter | None = None) -> TokenCounter:
+    """How tokens are counted: as the caller says, else as the model does, else by the estimate of `octavo.lexis.tokens`."""
+    if count_tokens is not None:
+        return count_tokens
+    own = getattr(llm, "get_num_tokens", None)
+    if not callable(own):
+        return estimate_tokens
+    missing = False
+
+    def count(text: str) -> int:
+        nonlocal missing
+        if not missing:
+            try:
+                return int(own(text))
+            except ImportError as error:  # many models count with a package that few have
+                missing = True
+                log.warning("the model cannot count tokens (%s); they are estimated", error)
+        return estimate_tokens(text)
+
+    return count
+
+
+def tokenizer_file(path: str | Path) -> TokenCounter:
+    """An exact counter from a model's `tokenizer.json`, read from disk and never from the network.
+
+    Needs the package `tokenizers`, which `octavo[fastembed]` brings.
+    """
+    try:
+        from tokenizers import Tokenizer
+    except ImportError as error:
+        raise ConfigError(
+            "an exact count needs the package tokenizers: pip install 'octavo[fastembed]'"
+        ) from error
+    if not Path(path).is_file():
+        raise ConfigError(
+            f"there is no tokenizer file {str(path)!r}; it comes with a model, as tokenizer.json"
+        )
+    tokenizer = Tokenizer.from_file(str(path))
+    return lambda text: len(tokenizer.encode(text, add_special_tokens=False).ids)
+
+
+def _way(llm: LanguageModel) -> Callable[[str], Any] | None:
+    for name in ("invoke", "predict"):
+        way: Any = getattr(llm, name, None)
+        if callable(way):
+            return way  # type: ignore[no-any-return]
+    return llm if callable(llm) else None
+
+
+def _text(answered: Any) -> str:
+    """The text of an answer: itself, a message's content, or its blocks'."""
+    content = getattr(answered, "content", answered)
+    if isinstance(content, list):
+        parts = (block.get("text", "") if isinstance(block, Mapping) else block for block in content)
+        content = "".join(part for part in parts if isinstance(part, str))
+    return content.strip() if isinstance(content, str) else ""

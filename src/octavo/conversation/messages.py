@@ -1,0 +1,223 @@
+"""The messages of a conversation, and their plain form: nothing a message holds is lost on the way there and back."""
+
+import copy
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, ClassVar, TypeAlias
+
+Content: TypeAlias = str | list[Any]
+
+
+class BaseMessage:
+    """One thing said. `content` is a text, or a list of blocks as models take them. Equal means equal in everything."""
+
+    type: ClassVar[str] = "base"
+    #: The fields that a kind of message has beside those of all.
+    own: ClassVar[tuple[str, ...]] = ()
+
+    def __init__(
+        self,
+        content: Content,
+        additional_kwargs: dict[str, Any] | None = None,
+        response_metadata: dict[str, Any] | None = None,
+        id: str | None = None,  # noqa: A002 - what models call it
+        name: str | None = None,
+        **extras: Any,
+    ) -> None:
+        if not isinstance(content, str | list):
+            raise TypeError(
+                f"the content of a message is a string or a list of blocks; got {content!r}"[:300]
+            )
+        self.content: Content = content
+        self.additional_kwargs: dict[str, Any] = {} if additional_kwargs is None else additional_kwargs
+        self.response_metadata: dict[str, Any] = {} if response_metadata is None else response_metadata
+        self.id = id
+        self.name = name
+        #: What else came with the message: kept, and told again.
+        self.extras: dict[str, Any] = extras
+
+    @property
+    def text(self) -> str:
+        """What is said, the text of several blocks joined."""
+        if isinstance(self.content, str):
+            return self.content
+        said = (block if isinstance(block, str) else _text(block) for block in self.content)
+        return "\n".join(part for part in said if part)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, BaseMessage):
+            return NotImplemented
+        return type(self) is type(other) and _fields(self) == _fields(other)
+
+    __hash__ = None  # type: ignore[assignment] # a message can be changed
+
+    def __repr__(self) -> str:
+        shown = [f"{name}={value!r}" for name, value in _fields(self).items() if value not in (None, {}, [])]
+        return f"{type(self).__name__}({', '.join(shown)})"
+
+
+class HumanMessage(BaseMessage):
+    """What a person said."""
+
+    type = "human"
+
+
+class AIMessage(BaseMessage):
+    """What a model answered, with the tools it asked for."""
+
+    type = "ai"
+    own = ("tool_calls", "invalid_tool_calls", "usage_metadata")
+
+    def __init__(
+        self,
+        content: Content,
+        tool_calls: list[dict[str, Any]] | None = None,
+        invalid_tool_calls: list[dict[str, Any]] | None = None,
+        usage_metadata: dict[str, Any] | None = None,
+        **fields: Any,
+    ) -> None:
+        super().__init__(content, **fields)
+        self.tool_calls: list[dict[str, Any]] = [] if tool_calls is None else tool_calls
+        self.invalid_tool_calls: list[dict[str, Any]] = (
+            [] if invalid_tool_calls is None else invalid_tool_calls
+        )
+        self.usage_metadata = usage_metadata
+
+
+class SystemMessage(BaseMessage):
+    """What the model is told before the others speak."""
+
+    type = "system"
+
+
+class FunctionMessage(BaseMessage):
+    """What a function answered; `name` says which."""
+
+    type = "function"
+    name: str
+
+    def __init__(self, content: Content, name: str, **fields: Any) -> None:
+        super().__init__(content, name=name, **fields)
+
+
+class ToolMessage(BaseMessage):
+    """What a tool answered to the call with this id."""
+
+    type = "tool"
+    own = ("tool_call_id", "status", "artifact")
+
+    def __init__(
+        self,
+        content: Content,
+        tool_call_id: str,
+        status: str = "success",
+        artifact: Any = None,
+        **fields: Any,
+    ) -> None:
+        super().__init__(content, **fields)
+        self.tool_call_id = tool_call_id
+        self.status = status
+        self.artifact = artifact
+
+
+class ChatMessage(BaseMessage):
+    """What somebody in a role of the caller's own said."""
+
+    type = "chat"
+    own = ("role",)
+
+    def __init__(self, content: Content, role: str, **fields: Any) -> None:
+        super().__init__(content, **fields)
+        self.role = role
+
+
+_SHARED = ("content", "additional_kwargs", "response_metadata", "id", "name")
+_KINDS: dict[str, type[BaseMessage]] = {
+    kind.type: kind
+    for kind in (HumanMessage, AIMessage, SystemMessage, FunctionMessage, ToolMessage, ChatMessage)
+}
+
+
+def message_to_dict(message: BaseMessage) -> dict[str, Any]:
+    """A message as `{"type": …, "data": {…}}`, which shares nothing with it."""
+    if not isinstance(message, BaseMessage):
+        raise TypeError(f"a history is made of messages; got {message!r}"[:300])
+    return {"type": message.type, "data": _copied(_fields(message))}
+
+
+def messages_to_dict(messages: Iterable[BaseMessage]) -> list[dict[str, Any]]:
+    """Each message as `message_to_dict` tells it."""
+    return [message_to_dict(message) for message in messages]
+
+
+def message_from_dict(told: Mapping[str, Any]) -> BaseMessage:
+    """The message that `message_to_dict` told; a kind that is not known is refused by name."""
+    if not isinstance(told, Mapping) or not isinstance(told.get("data"), Mapping):
+        raise ValueError(f"a message is told as {{'type': …, 'data': {{…}}}}; got {told!r}"[:300])  # noqa: TRY004
+    kind = _KINDS.get(str(told.get("type")))
+    if kind is None:
+        known = ", ".join(_KINDS)
+        raise ValueError(f"a message of type {told.get('type')!r} is not known; known: {known}")
+    fields = {str(key): _copied(value) for key, value in told["data"].items() if key != "type"}
+    try:
+        return kind(**fields)
+    except TypeError as error:
+        raise ValueError(f"a message of type {kind.type!r}: {error}") from error
+
+
+def messages_from_dict(told: Iterable[Mapping[str, Any]]) -> list[BaseMessage]:
+    """The messages that `messages_to_dict` told."""
+    return [message_from_dict(one) for one in told]
+
+
+def get_buffer_string(
+    messages: Sequence[BaseMessage], human_prefix: str = "Human", ai_prefix: str = "AI"
+) -> str:
+    """A conversation as text: one `role: content` after the other."""
+    return "\n".join(buffer_line(message, human_prefix, ai_prefix) for message in messages)
+
+
+def buffer_line(message: BaseMessage, human_prefix: str = "Human", ai_prefix: str = "AI") -> str:
+    """One message as `get_buffer_string` shows it."""
+    return f"{speaker(message, human_prefix, ai_prefix)}: {message.content}"
+
+
+def speaker(message: BaseMessage, human_prefix: str = "Human", ai_prefix: str = "AI") -> str:
+    """Who said it, as `get_buffer_string` names them."""
+    if isinstance(message, HumanMessage):
+        return human_prefix
+    if isinstance(message, AIMessage):
+        return ai_prefix
+    return "System" if isinstance(message, SystemMessage) else type(message).__name__
+
+
+def as_message(value: object, kind: type[BaseMessage]) -> BaseMessage:
+    """A value of a turn as a message: a text becomes one of this kind, a message of another library one of ours."""
+    if isinstance(value, BaseMessage):
+        return value
+    if isinstance(value, str):
+        return kind(value)
+    known = _KINDS.get(str(getattr(value, "type", "")))
+    content = getattr(value, "content", None)
+    if known is None or not isinstance(content, str | list):
+        raise TypeError(f"what is said in a turn is a text or a message; got {value!r}"[:300])
+    fields = {name: getattr(value, name) for name in (*_SHARED, *known.own) if hasattr(value, name)}
+    return message_from_dict({"type": known.type, "data": fields})
+
+
+def _fields(message: BaseMessage) -> dict[str, Any]:
+    return {**message.extras, **{name: getattr(message, name) for name in (*_SHARED, *message.own)}}
+
+
+def _copied(value: Any) -> Any:
+    """A copy of a plain value that shares nothing with it; `copy.deepcopy` takes several times as long."""
+    if value is None or isinstance(value, str | int | float):
+        return value
+    if type(value) is dict:
+        return {key: _copied(one) for key, one in value.items()}
+    if type(value) is list:
+        return [_copied(one) for one in value]
+    return copy.deepcopy(value)
+
+
+def _text(block: Any) -> str:
+    return str(block.get("text") or "") if isinstance(block, Mapping) else ""

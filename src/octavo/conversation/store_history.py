@@ -1,0 +1,296 @@
+"""A history in any store that a URL names, or in one that is handed in."""
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, TypeVar, cast
+
+from octavo.conversation.histories import BaseChatMessageHistory, counted
+from octavo.conversation.messages import (
+    AIMessage,
+    BaseMessage,
+    HumanMessage,
+    SystemMessage,
+    message_from_dict,
+    message_to_dict,
+)
+from octavo.conversation.spelling import plain, plain_state
+from octavo.conversation.waiting import portal
+from octavo.errors import StoreUnavailable
+from octavo.ids import next_seq
+from octavo.model import START, Add, Change, Op, Query, Record, Remove, Scope
+from octavo.ports import Store
+from octavo.stores import open_store
+
+T = TypeVar("T")
+
+MESSAGES, SUMMARIES, ENTITIES = "messages", "summaries", "entities"
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_PAGE = 500  # records removed at a time, so that no backend is given too long a list of ids
+_ROLES = {"human": "user", "ai": "assistant"}  # as the chat face of the same messages calls them
+
+
+class StoreChatMessageHistory(BaseChatMessageHistory):
+    """The messages of one user's session in a store, in the collection `messages`; states are in `summaries` and `entities`.
+
+    A store that a URL names is opened on first use and closed with the history. One that is handed in stays open, and
+    belongs to the event loop it is first used on; many histories can share it.
+    """
+
+    def __init__(
+        self, url_or_store: str | Store, session_id: str, user_id: str = "default_user", *, tenant: str = ""
+    ) -> None:
+        for name, value in (("session_id", session_id), ("user_id", user_id), ("tenant", tenant)):
+            if not isinstance(value, str):
+                raise TypeError(f"{name} is a string; got {value!r}"[:300])
+        self.session_id = session_id
+        self.user_id = user_id
+        self._owned = isinstance(url_or_store, str)
+        self.store: Store = open_store(url_or_store) if isinstance(url_or_store, str) else url_or_store
+        self._scope = Scope(tenant=tenant, user=user_id, agent="", session=session_id)
+        # Of this process for good: after a fork, the child must not speak on the connections of its parent.
+        self._portal = portal()
+        self._home: asyncio.AbstractEventLoop | None = None
+        if not self._owned:
+            with contextlib.suppress(RuntimeError):  # no loop is running here: the first use decides
+                self._home = asyncio.get_running_loop()
+
+    @property
+    def messages(self) -> list[BaseMessage]:
+        """The messages, oldest first; assigning replaces them all."""
+        return self._block(self._find())
+
+    @messages.setter
+    def messages(self, messages: Sequence[BaseMessage]) -> None:
+        self.replace(messages)
+
+    def add_messages(self, messages: Sequence[BaseMessage]) -> None:
+        """Add messages in this order, all of them or none."""
+        self._block(self._add(messages))
+
+    def clear(self) -> None:
+        """Forget all messages and all states."""
+        self._block(self._clear())
+
+    def replace(self, messages: Sequence[BaseMessage]) -> None:
+        """Hold these messages in place of all others, in one write; states stay."""
+        self._block(self._replace(messages))
+
+    def latest(self, n: int) -> list[BaseMessage]:
+        """The newest `n` messages, oldest first."""
+        return self._block(self._find(limit=counted("n", n)))
+
+    def count(self) -> int:
+        """How many messages there are."""
+        return self._block(self._count())
+
+    def trim(self, keep_last: int) -> int:
+        """Drop all but the newest messages; answer how many went."""
+        return self._block(self._trim(keep_last))
+
+    def get_state(self, name: str) -> dict[str, Any] | None:
+        """The state of this name, or None."""
+        return self._block(self._state(name))
+
+    def set_state(self, name: str, state: dict[str, Any]) -> None:
+        """Keep a state under this name, in place of the one before."""
+        self._block(self._fold(0, name, state))
+
+    def fold(self, oldest: int, name: str, state: dict[str, Any]) -> None:
+        """Put a state in place of the oldest messages, in one write."""
+        self._block(self._fold(oldest, name, state))
+
+    def close(self) -> None:
+        """Close the store, unless it was handed in."""
+        if self._owned:
+            self._block(self.store.close())
+
+    async def aget_messages(self) -> list[BaseMessage]:
+        """`messages`, awaited."""
+        return await self._run(self._find())
+
+    async def aadd_message(self, message: BaseMessage) -> None:
+        """`add_message`, awaited."""
+        await self._run(self._add([message]))
+
+    async def aadd_messages(self, messages: Sequence[BaseMessage]) -> None:
+        """`add_messages`, awaited."""
+        await self._run(self._add(messages))
+
+    async def aclear(self) -> None:
+        """`clear`, awaited."""
+        await self._run(self._clear())
+
+    async def areplace(self, messages: Sequence[BaseMessage]) -> None:
+        """`replace`, awaited."""
+        await self._run(self._replace(messages))
+
+    async def alatest(self, n: int) -> list[BaseMessage]:
+        """`latest`, awaited."""
+        return await self._run(self._find(limit=counted("n", n)))
+
+    async def acount(self) -> int:
+        """`count`, awaited."""
+        return await self._run(self._count())
+
+    async def atrim(self, keep_last: int) -> int:
+        """`trim`, awaited."""
+        return await self._run(self._trim(keep_last))
+
+    async def aget_state(self, name: str) -> dict[str, Any] | None:
+        """`get_state`, awaited."""
+        return await self._run(self._state(name))
+
+    async def aset_state(self, name: str, state: dict[str, Any]) -> None:
+        """`set_state`, awaited."""
+        await self._run(self._fold(0, name, state))
+
+    async def afold(self, oldest: int, name: str, state: dict[str, Any]) -> None:
+        """`fold`, awaited."""
+        await self._run(self._fold(oldest, name, state))
+
+    async def aclose(self) -> None:
+        """`close`, awaited."""
+        if self._owned:
+            await self._run(self.store.close())
+
+    def refuse_deadlock(self) -> None:
+        """RuntimeError when the store belongs to the very event loop that would be blocked."""
+        try:
+            here = asyncio.get_running_loop()
+        except RuntimeError:
+            return
+        if here is self._home:
+            raise RuntimeError(
+                "this store belongs to the event loop that runs here, and a blocking call would wait for itself: "
+                "await the a… twin, or give the history the URL instead of the store"
+            )
+
+    def _block(self, work: Coroutine[Any, Any, T]) -> T:
+        try:
+            self.refuse_deadlock()
+        except RuntimeError:
+            work.close()  # or Python warns that it was never awaited
+            raise
+        return portal().call(self._run(work))
+
+    async def _run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Do it where the store lives: connections belong to the event loop they were made on."""
+        if self._owned:
+            return await self._portal.acall(work)
+        here = asyncio.get_running_loop()
+        if self._home is None or self._home.is_closed():
+            self._home = here
+        if self._home is here:
+            return await work
+        if not self._home.is_running():  # it would be waited for without end
+            work.close()
+            raise RuntimeError(
+                "the event loop that this store belongs to is not running: use the store on that loop, or give the "
+                "history the URL instead of the store"
+            )
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._home))
+
+    async def _find(self, **page: Any) -> list[BaseMessage]:
+        return [_message(record) for record in await self.store.find(self._query(**page))]
+
+    async def _add(self, messages: Sequence[BaseMessage]) -> None:
+        if records := self._records(messages):
+            await self._apply([Add(records)])
+
+    async def _replace(self, messages: Sequence[BaseMessage]) -> None:
+        await self._apply([Remove(self._query()), Add(self._records(messages))])
+
+    async def _count(self) -> int:
+        return (await self.store.tally(self._query())).total
+
+    async def _trim(self, keep_last: int) -> int:
+        counted("keep_last", keep_last)
+        dropped = 0
+        surplus = await self._count() - keep_last
+        while surplus > 0:
+            oldest = await self.store.find(self._query(after=START, limit=min(surplus, _PAGE)))
+            if not oldest:  # somebody else has trimmed meanwhile
+                break
+            [gone] = await self._apply([Remove(self._query(ids=_ids(oldest)))])
+            dropped += gone
+            surplus -= len(oldest)
+        return dropped
+
+    async def _state(self, name: str) -> dict[str, Any] | None:
+        found = await self.store.find(self._state_query(name))
+        return found[0].data if found else None
+
+    async def _fold(self, oldest: int, name: str, state: dict[str, Any]) -> None:
+        kept = plain_state(name, state)
+        query = self._state_query(name)
+        summary = kept.get("summary")
+        text = summary if isinstance(summary, str) else ""
+        record = Record(collection=query.collection, id=name, scope=self._scope, text=text, data=kept)
+        ops: list[Op] = [Add([record]), Change(query=query, text=text, data=kept)]
+        if counted("oldest", oldest):
+            gone = await self.store.find(self._query(after=START, limit=oldest))
+            ids = _ids(gone)
+            ops += [
+                Remove(self._query(ids=ids[start : start + _PAGE])) for start in range(0, len(ids), _PAGE)
+            ]
+        await self._apply(ops)
+
+    async def _clear(self) -> None:
+        states = [Remove(Query(collection=name, scope=self._scope)) for name in (SUMMARIES, ENTITIES)]
+        await self._apply([Remove(self._query()), *states])
+
+    async def _apply(self, ops: Sequence[Op]) -> list[int]:
+        counts = await self.store.apply(ops)
+        renew = getattr(self.store, "renew", None)
+        if renew is not None:
+            # Where records expire: or a summary would be forgotten before the messages that follow it. The write itself
+            # is done; if this fails, the next one makes up for it.
+            with contextlib.suppress(StoreUnavailable):
+                await cast("Callable[..., Awaitable[None]]", renew)(
+                    (MESSAGES, SUMMARIES, ENTITIES), self._scope
+                )
+        return counts
+
+    def _records(self, messages: Sequence[BaseMessage]) -> list[Record]:
+        plain(messages)  # all are looked at before any is kept
+        return [_record(message, self._scope) for message in messages]
+
+    def _query(self, **clauses: Any) -> Query:
+        return Query(collection=MESSAGES, scope=self._scope, **clauses)
+
+    def _state_query(self, name: str) -> Query:
+        return Query(collection=ENTITIES if name == ENTITIES else SUMMARIES, scope=self._scope, ids=(name,))
+
+
+def _record(message: BaseMessage, scope: Scope) -> Record:
+    told = message_to_dict(message)
+    if isinstance(message.content, str):  # it is the record's text already
+        del told["data"]["content"]
+    data: dict[str, Any] = {"message": told}
+    if message.name is not None:
+        data["name"] = message.name
+    seq = next_seq()
+    return Record(
+        collection=MESSAGES,
+        kind=_ROLES.get(message.type, message.type),
+        scope=scope,
+        text=message.text,
+        data=data,
+        # A clock may be set back; the sequence never is.
+        created_at=_EPOCH + timedelta(microseconds=seq),
+        seq=seq,
+    )
+
+
+def _message(record: Record) -> BaseMessage:
+    told = record.data.get("message")
+    if told is None:  # written by another face
+        kind = {"user": HumanMessage, "system": SystemMessage}.get(record.kind, AIMessage)
+        return kind(record.data.get("content", record.text), name=record.data.get("name"))
+    return message_from_dict({"type": told["type"], "data": {"content": record.text, **told["data"]}})
+
+
+def _ids(records: Sequence[Record]) -> tuple[str, ...]:
+    return tuple(record.id for record in records)

@@ -1,0 +1,321 @@
+"""Memories that put a running summary in place of what was said long ago."""
+
+import asyncio
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from octavo.conversation.base import BaseChatMemory, kept_as, log
+from octavo.conversation.language import (
+    SUMMARY_PROMPT,
+    SUMMARY_PROMPT_EN,
+    Formats,
+    LanguageModel,
+    TokenCounter,
+    as_language,
+    as_model,
+    asked,
+    counter_of,
+    language_of,
+)
+from octavo.conversation.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, speaker
+from octavo.conversation.turns import first_kept
+from octavo.errors import ModelError
+
+STATE = "summary"  # under this name the history keeps the summary
+
+
+class _Past(NamedTuple):
+    """A summary, what is not in it yet, how many messages of the history are, and the state that tells so."""
+
+    summary: str
+    messages: list[BaseMessage]
+    summarised: int
+    stats: dict[str, Any]
+    state: dict[str, Any]
+
+
+class SummarisingMemory(BaseChatMemory):
+    """What summary memories have in common. The summary lives in the history, so that another process goes on with it.
+
+    Without a model, the sentences that say most are taken over in their own words: `offline` in the statistics says so.
+    When a model fails, the turn is kept as it was said and is summarised with the next one.
+    """
+
+    def __init__(
+        self,
+        llm: LanguageModel = None,
+        buffer: str = "",
+        prompt: Formats | None = None,
+        summary_message_cls: type[BaseMessage] = SystemMessage,
+        *,
+        language: str | None = None,
+        max_summary_tokens: int = 400,
+        max_prompt_tokens: int = 6000,
+        count_tokens: TokenCounter | None = None,
+        keep: str = "prune",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        if max_summary_tokens < 1:
+            raise ValueError(
+                f"max_summary_tokens is a number of tokens from 1 on; got {max_summary_tokens!r}"
+            )
+        self.llm = as_model(llm)
+        self.prompt = prompt
+        self.summary_message_cls = summary_message_cls
+        self.language = as_language(language)
+        self.max_summary_tokens = max_summary_tokens
+        self.max_prompt_tokens = max_prompt_tokens
+        self.keep = kept_as(keep)
+        self.failures = 0
+        self.last_error: str | None = None
+        self._first_buffer = buffer
+        self._count = counter_of(llm, count_tokens)
+        self._summarising = threading.Lock()
+        if llm is None:
+            log.info("%s has no language model: summaries are extracted", type(self).__name__)
+
+    @property
+    def buffer(self) -> str:
+        """The summary as it stands; assigning puts another in its place."""
+        return self._wait(self._apast()).summary
+
+    @buffer.setter
+    def buffer(self, summary: str) -> None:
+        self._wait(self._aput(summary))
+
+    def predict_new_summary(self, messages: Sequence[BaseMessage], existing_summary: str) -> str:
+        """The summary of these messages and the summary before them; nothing is kept of it."""
+        return self._wait(self.apredict_new_summary(messages, existing_summary))
+
+    async def apredict_new_summary(self, messages: Sequence[BaseMessage], existing_summary: str) -> str:
+        """`predict_new_summary`, awaited."""
+        new_lines = self._as_text(messages)
+        if self.llm is None:
+            return await asyncio.to_thread(self._extracted, messages, existing_summary)
+        language = self.language or language_of(f"{existing_summary}\n{new_lines}")
+        prompt = self.prompt or (SUMMARY_PROMPT if language == "zh" else SUMMARY_PROMPT_EN)
+        return await asked(self.llm, prompt.format(summary=existing_summary, new_lines=new_lines))
+
+    def get_summary_stats(self) -> dict[str, Any]:
+        """How often was summarised, how much shorter it became, and whether a model did it."""
+        return self._wait(self.aget_summary_stats())
+
+    async def aget_summary_stats(self) -> dict[str, Any]:
+        """`get_summary_stats`, awaited."""
+        past = await self._apast()
+        stats = dict(past.stats)
+        ratios = stats.pop("sum_of_ratios")
+        return {
+            **stats,
+            "current_summary_length": len(past.summary),
+            "average_compression_ratio": ratios / stats["summary_count"] if stats["summary_count"] else 0.0,
+            "offline": self.llm is None,
+            "failures": self.failures,
+            "last_error": self.last_error,
+        }
+
+    async def aclear(self) -> None:
+        """Forget the conversation and its summary."""
+        await super().aclear()
+        self._first_buffer = ""
+        # The `clear` of a history of the caller's own may know nothing of states.
+        if await self.chat_memory.aget_state(STATE):
+            await self.chat_memory.aset_state(STATE, {})
+
+    async def _apast(self) -> _Past:
+        history = self.chat_memory
+        if self.keep == "prune":
+            # The messages first: should they be summarised meanwhile, they are told twice rather than not at all.
+            messages = await history.aget_messages()
+            state = await history.aget_state(STATE) or {}
+            summarised = int(state.get("summarised", 0))
+            messages = messages[summarised:]
+        else:
+            state = await history.aget_state(STATE) or {}
+            summarised = int(state.get("summarised", 0))
+            messages = await history.alatest(max(0, await history.acount() - summarised))
+        summary = state.get("summary", self._first_buffer)
+        return _Past(summary, messages, summarised, {**_stats(), **state.get("stats", {})}, state)
+
+    async def _asummarise(self, past: _Past, oldest: int) -> None:
+        """Put the summary of the oldest messages in their place; when the model fails, leave them."""
+        summary, messages, gone, stats, state = past
+        for piece in self._pieces(messages[:oldest]):
+            started = time.perf_counter()
+            try:
+                summary = await self.apredict_new_summary(piece, summary)
+            except ModelError as error:
+                self.failures += 1
+                self.last_error = str(error)
+                log.warning("the conversation is kept as it was said, until a summary succeeds: %s", error)
+                return
+            # A model takes its time. Should another process have summarised meanwhile, the messages that are the oldest
+            # now are not the ones that were read, and dropping them would lose them.
+            if (await self.chat_memory.aget_state(STATE) or {}) != state:
+                log.info("another summary of this conversation came first, and stands")
+                return
+            stats = self._counted(stats, piece, summary, time.perf_counter() - started)
+            gone += len(piece)
+            pruned = self.keep == "prune"
+            state = {"summary": summary, "summarised": 0 if pruned else gone, "stats": stats}
+            await self.chat_memory.afold(gone if pruned else 0, STATE, state)
+            gone = 0 if pruned else gone
+
+    def _pieces(self, messages: Sequence[BaseMessage]) -> Iterator[list[BaseMessage]]:
+        """The messages in portions that one prompt can hold: a long history may be opened with this memory."""
+        if self.llm is None:
+            yield list(messages)
+            return
+        piece: list[BaseMessage] = []
+        tokens = 0
+        for message in messages:
+            cost = self._count(self._line(message))
+            if piece and tokens + cost > self.max_prompt_tokens:
+                yield piece
+                piece, tokens = [], 0
+            piece.append(message)
+            tokens += cost
+        yield piece
+
+    async def _aput(self, summary: str) -> None:
+        past = await self._apast()
+        state = {"summary": summary, "summarised": past.summarised, "stats": past.stats}
+        await self.chat_memory.aset_state(STATE, state)
+
+    def _counted(
+        self, before: Mapping[str, Any], messages: Sequence[BaseMessage], summary: str, seconds: float
+    ) -> dict[str, Any]:
+        original, made = self._count(self._as_text(messages)), self._count(summary)
+        ratio = made / original if original else 0.0
+        return {
+            "summary_count": before["summary_count"] + 1,
+            "total_summary_tokens": before["total_summary_tokens"] + made,
+            "original_message_count": before["original_message_count"] + len(messages),
+            "compression_ratio": ratio,
+            "last_summary_time": seconds,
+            "sum_of_ratios": before["sum_of_ratios"] + ratio,
+        }
+
+    def _extracted(self, messages: Sequence[BaseMessage], before: str) -> str:
+        from octavo.lexis.extract import extract  # its patterns take time to build
+        from octavo.lexis.lines import Line
+
+        lines = [
+            Line(speaker(message, self.human_prefix, self.ai_prefix), _role(message), message.text)
+            for message in messages
+        ]
+        return extract(lines, self.max_summary_tokens, before) or before
+
+    def _told(self, summary: str, messages: Sequence[BaseMessage]) -> list[BaseMessage] | str:
+        """A summary and what came after it, as this memory was asked to give them."""
+        shown = self._shown(messages)
+        if not summary:
+            return shown
+        if isinstance(shown, str):
+            return f"{summary}\n{shown}" if shown else summary
+        return [self.summary_message_cls(summary), *shown]
+
+
+class ConversationSummaryMemory(SummarisingMemory):
+    """The summary of the whole conversation, brought up to date with every turn.
+
+    What is in it is removed from the history, unless `keep="all"`.
+    """
+
+    async def asave_context(self, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> None:
+        """Keep the turn, then bring the summary up to date."""
+        await super().asave_context(inputs, outputs)
+        await self._aupdate_summary()
+
+    async def aload_memory_variables(
+        self,
+        inputs: Mapping[str, Any],  # noqa: ARG002 - what is asked makes no difference here
+    ) -> dict[str, Any]:
+        """The summary, and what a failing model has not summarised yet, under `memory_key`."""
+        past = await self._apast()
+        return {self.memory_key: self._told(past.summary, past.messages)}
+
+    def _update_summary(self) -> None:
+        """Bring the summary up to date with the history."""
+        self._wait(self._aupdate_summary())
+
+    async def _aupdate_summary(self) -> None:
+        # Whoever comes while another turn is summarised leaves its own to the next.
+        if not self._summarising.acquire(blocking=False):
+            return
+        try:
+            past = await self._apast()
+            if len(past.messages) >= 2:
+                await self._asummarise(past, len(past.messages))
+        finally:
+            self._summarising.release()
+
+
+class ConversationSummaryBufferMemory(SummarisingMemory):
+    """The newest whole turns of at most `max_token_limit` tokens as they were said, and a summary of all before them."""
+
+    def __init__(self, llm: LanguageModel = None, max_token_limit: int = 2000, **kwargs: Any) -> None:
+        super().__init__(llm, **kwargs)
+        if not isinstance(max_token_limit, int) or max_token_limit < 0:
+            raise ValueError(f"max_token_limit is a number of tokens from 0 on; got {max_token_limit!r}")
+        self.max_token_limit = max_token_limit
+
+    @property
+    def moving_summary_buffer(self) -> str:
+        """The summary as it stands."""
+        return self.buffer
+
+    @moving_summary_buffer.setter
+    def moving_summary_buffer(self, summary: str) -> None:
+        self.buffer = summary
+
+    async def asave_context(self, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> None:
+        """Keep the turn, then summarise the oldest that no longer fit."""
+        await super().asave_context(inputs, outputs)
+        await self._aprune()
+
+    async def aload_memory_variables(
+        self,
+        inputs: Mapping[str, Any],  # noqa: ARG002 - what is asked makes no difference here
+    ) -> dict[str, Any]:
+        """The summary and the newest turns, under `memory_key`."""
+        past = await self._apast()
+        return {self.memory_key: self._told(past.summary, past.messages[self._oldest(past) :])}
+
+    def prune(self) -> None:
+        """Summarise the oldest turns that no longer fit."""
+        self._wait(self._aprune())
+
+    async def _aprune(self) -> None:
+        if not self._summarising.acquire(blocking=False):
+            return
+        try:
+            past = await self._apast()
+            if oldest := self._oldest(past):
+                await self._asummarise(past, oldest)
+        finally:
+            self._summarising.release()
+
+    def _oldest(self, past: _Past) -> int:
+        """How many of the messages are too old to fit."""
+        return first_kept(past.messages, self.max_token_limit, lambda one: self._count(self._line(one))) or 0
+
+
+def _stats() -> dict[str, Any]:
+    return {
+        "summary_count": 0,
+        "total_summary_tokens": 0,
+        "original_message_count": 0,
+        "compression_ratio": 0.0,
+        "last_summary_time": None,
+        "sum_of_ratios": 0.0,
+    }
+
+
+def _role(message: BaseMessage) -> str:
+    if isinstance(message, HumanMessage):
+        return "user"
+    return "assistant" if isinstance(message, AIMessage) else message.type

@@ -1,0 +1,186 @@
+"""Octavo's chat histories as histories of LangChain's, and LangChain's as one of Octavo's."""
+
+import os
+from collections.abc import Sequence
+from typing import Self
+
+from langchain_core import messages as langchain  # type: ignore[import-not-found]
+from langchain_core.chat_history import BaseChatMessageHistory  # type: ignore[import-not-found]
+
+from octavo import conversation
+from octavo.conversation.waiting import portal
+from octavo.integrations.langchain.messages import all_to_langchain, all_to_octavo
+from octavo.ports import Store
+from octavo.stores import open_store
+
+
+class OctavoChatMessageHistory(BaseChatMessageHistory):  # type: ignore[misc] # its types are not there without LangChain
+    """Any history of `octavo.conversation` as one of LangChain's; a history that is handed in stays open.
+
+    The history inside, with `trim`, `latest`, `count` and the rest of what LangChain's do not have, is the attribute `octavo`.
+    """
+
+    def __init__(self, history: conversation.BaseChatMessageHistory) -> None:
+        super().__init__()
+        self.octavo = history
+
+    @property
+    def messages(self) -> list[langchain.BaseMessage]:
+        """All messages, oldest first, in a list of their own. Assigning puts others in their place."""
+        return all_to_langchain(self.octavo.messages)
+
+    @messages.setter
+    def messages(self, messages: Sequence[langchain.BaseMessage]) -> None:
+        self.octavo.replace(all_to_octavo(messages))
+
+    async def aget_messages(self) -> list[langchain.BaseMessage]:
+        """`messages`, awaited."""
+        return all_to_langchain(await self.octavo.aget_messages())
+
+    def add_messages(self, messages: Sequence[langchain.BaseMessage]) -> None:
+        """Keep messages; one that cannot be kept is refused with all the others."""
+        self.octavo.add_messages(all_to_octavo(messages))
+
+    async def aadd_messages(self, messages: Sequence[langchain.BaseMessage]) -> None:
+        """`add_messages`, awaited."""
+        await self.octavo.aadd_messages(all_to_octavo(messages))
+
+    def clear(self) -> None:
+        """Remove all messages."""
+        self.octavo.clear()
+
+    async def aclear(self) -> None:
+        """`clear`, awaited."""
+        await self.octavo.aclear()
+
+    def close(self) -> None:
+        """Let go of what was opened here."""
+
+    async def aclose(self) -> None:
+        """`close`, awaited."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.aclose()
+
+
+class _Own(OctavoChatMessageHistory):
+    """A history that made the one it holds, and so closes it."""
+
+    def close(self) -> None:
+        """Let go of what was opened here; what was handed in stays open."""
+        self.octavo.close()
+
+    async def aclose(self) -> None:
+        """`close`, awaited."""
+        await self.octavo.aclose()
+
+
+class ChatMessageHistory(_Own):
+    """Messages in this process's memory."""
+
+    def __init__(self, messages: Sequence[langchain.BaseMessage] = ()) -> None:
+        super().__init__(conversation.ChatMessageHistory(all_to_octavo(messages)))
+
+
+class FileChatMessageHistory(_Own):
+    """Messages in a file of readable JSON."""
+
+    def __init__(self, file_path: str | os.PathLike[str]) -> None:
+        super().__init__(conversation.FileChatMessageHistory(file_path))
+
+
+class RedisChatMessageHistory(_Own):
+    """Messages in a list in Redis."""
+
+    def __init__(self, session_id: str, url: str = "redis://localhost:6379", ttl: int | None = 86400) -> None:
+        super().__init__(conversation.RedisChatMessageHistory(session_id, url, ttl))
+
+
+class StoreChatMessageHistory(_Own):
+    """Messages in the store that a URL names, or in one that is handed in, which stays open."""
+
+    def __init__(
+        self, url_or_store: str | Store, session_id: str, user_id: str = "default_user", *, tenant: str = ""
+    ) -> None:
+        super().__init__(
+            conversation.StoreChatMessageHistory(url_or_store, session_id, user_id, tenant=tenant)
+        )
+
+
+class StoreSessions:
+    """The histories of many sessions over one store, which is opened once: what `RunnableWithMessageHistory` asks for them.
+
+    Call it with a session's id. `for_user` asks for the user's too, for a `history_factory_config` that names both.
+    """
+
+    def __init__(self, url: str, user_id: str = "default_user", *, tenant: str = "") -> None:
+        self._store = open_store(url)
+        self._user_id = user_id
+        self._tenant = tenant
+
+    def __call__(self, session_id: str) -> OctavoChatMessageHistory:
+        """The history of a session; it need not be closed."""
+        return self.for_user(self._user_id, session_id)
+
+    def for_user(self, user_id: str, session_id: str) -> OctavoChatMessageHistory:
+        """The history of a session of this user's; it need not be closed."""
+        return OctavoChatMessageHistory(portal().call(self._history(user_id, session_id)))
+
+    async def _history(self, user_id: str, session_id: str) -> conversation.StoreChatMessageHistory:
+        # Made over there, it belongs there: or the store would belong to the caller's event loop, and a blocking call
+        # from that loop would wait for itself.
+        return conversation.StoreChatMessageHistory(self._store, session_id, user_id, tenant=self._tenant)
+
+    def close(self) -> None:
+        """Close the store."""
+        portal().call(self._store.close())
+
+    async def aclose(self) -> None:
+        """`close`, awaited."""
+        await portal().acall(self._store.close())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.aclose()
+
+
+class BorrowedHistory(conversation.BaseChatMessageHistory):
+    """A history of LangChain's, or of anyone who made one for it, as one of Octavo's.
+
+    Only its plain methods are called, also by the `a…` twins: each such history has them, and few have twins of their own.
+    States, such as a running summary, live in this process only.
+    """
+
+    def __init__(self, theirs: BaseChatMessageHistory) -> None:
+        self.theirs = theirs
+
+    @property
+    def messages(self) -> list[conversation.BaseMessage]:  # type: ignore[override] # it is replaced by `replace`
+        """All messages, oldest first."""
+        return all_to_octavo(self.theirs.messages)
+
+    def add_messages(self, messages: Sequence[conversation.BaseMessage]) -> None:
+        """Add messages in this order."""
+        self.theirs.add_messages(all_to_langchain(messages))
+
+    def clear(self) -> None:
+        """Forget all messages and all states."""
+        self.theirs.clear()
+        self._states.clear()

@@ -1,0 +1,183 @@
+"""Octavo's conversation memories as memories of LangChain's, so that its chains run on them."""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from langchain_core import messages as langchain  # type: ignore[import-not-found]
+from langchain_core.chat_history import BaseChatMessageHistory  # type: ignore[import-not-found]
+from langchain_core.documents import Document  # type: ignore[import-not-found]
+
+from octavo import conversation
+from octavo.errors import ConfigError
+from octavo.integrations.langchain.histories import BorrowedHistory, OctavoChatMessageHistory
+from octavo.integrations.langchain.messages import plain, to_langchain, to_octavo
+
+try:
+    from langchain_classic.base_memory import BaseMemory  # type: ignore[import-not-found]
+except ImportError as error:
+    try:  # where LangChain had it before 1.0
+        from langchain_core.memory import BaseMemory  # type: ignore[import-not-found]
+    except ImportError:
+        raise ConfigError(
+            f"LangChain's memories need its classic part ({error}): pip install langchain-classic"
+        ) from error
+
+
+class OctavoMemory(BaseMemory):  # type: ignore[misc] # its types are not there without LangChain
+    """Any memory of `octavo.conversation` as one of LangChain's.
+
+    Chains give it LangChain's messages and get LangChain's messages. What LangChain's memories do not have, such as
+    `get_memory_stats()`, is asked of the memory inside, which is the attribute `octavo`.
+    """
+
+    octavo: Any
+
+    def __init__(self, memory: Any) -> None:
+        super().__init__(octavo=memory)
+
+    @property
+    def memory_variables(self) -> list[str]:
+        """The names under which this memory tells what it holds."""
+        return list(self.octavo.memory_variables)
+
+    def load_memory_variables(self, inputs: dict[str, Any]) -> dict[str, Any]:
+        """What the memory tells for these inputs."""
+        return _all_theirs(self.octavo.load_memory_variables(self._ours(inputs)))
+
+    async def aload_memory_variables(self, inputs: dict[str, Any]) -> dict[str, Any]:
+        """`load_memory_variables`, awaited."""
+        return _all_theirs(await self.octavo.aload_memory_variables(self._ours(inputs)))
+
+    def save_context(self, inputs: dict[str, Any], outputs: dict[str, Any]) -> None:
+        """Keep a turn of the conversation."""
+        self.octavo.save_context(self._ours(inputs), self._ours(outputs))
+
+    async def asave_context(self, inputs: dict[str, Any], outputs: dict[str, Any]) -> None:
+        """`save_context`, awaited."""
+        await self.octavo.asave_context(self._ours(inputs), self._ours(outputs))
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self.octavo.clear()
+
+    async def aclear(self) -> None:
+        """`clear`, awaited."""
+        await self.octavo.aclear()
+
+    def _ours(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        # A chain hands back what it was told: to convert it would cost a whole conversation with each turn.
+        told = self.memory_variables
+        return {name: value if name in told else ours(value) for name, value in values.items()}
+
+    def __getattr__(self, name: str) -> Any:
+        memory = self.__dict__.get("octavo")
+        if memory is None or name.startswith("_"):  # it is being made or copied, or pydantic asks for its own
+            return super().__getattr__(name)
+        return theirs(getattr(memory, name))
+
+
+class _Named(OctavoMemory):
+    """A memory that makes the one it holds from the same arguments."""
+
+    kind: ClassVar[Any]
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        made = self.kind(
+            *(ours(value) for value in arguments), **{name: ours(value) for name, value in options.items()}
+        )
+        super().__init__(made)
+
+
+class ConversationBufferMemory(_Named):
+    """All of the conversation."""
+
+    kind = conversation.ConversationBufferMemory
+
+
+class ConversationBufferWindowMemory(_Named):
+    """The last `k` turns."""
+
+    kind = conversation.ConversationBufferWindowMemory
+
+
+class ConversationTokenBufferMemory(_Named):
+    """As many of the last turns as `max_token_limit` has room for."""
+
+    kind = conversation.ConversationTokenBufferMemory
+
+
+class ConversationSummaryMemory(_Named):
+    """A summary that grows with each turn."""
+
+    kind = conversation.ConversationSummaryMemory
+
+
+class ConversationSummaryBufferMemory(_Named):
+    """A summary of what is old, and the last turns as they were."""
+
+    kind = conversation.ConversationSummaryBufferMemory
+
+
+class ConversationEntityMemory(_Named):
+    """What is known of the people and things that are spoken of."""
+
+    kind = conversation.ConversationEntityMemory
+
+
+class VectorStoreRetrieverMemory(_Named):
+    """The turns that a retriever finds for the input."""
+
+    kind = conversation.VectorStoreRetrieverMemory
+
+
+class CombinedMemory(_Named):
+    """Several memories at once."""
+
+    kind = conversation.CombinedMemory
+
+
+_KINDS = {
+    getattr(langchain, kind.__name__): kind
+    for kind in (
+        conversation.HumanMessage,
+        conversation.AIMessage,
+        conversation.SystemMessage,
+        conversation.FunctionMessage,
+        conversation.ToolMessage,
+        conversation.ChatMessage,
+    )
+}
+
+
+def ours(value: Any) -> Any:
+    """What LangChain gives, as Octavo's memories take it: texts, messages and their classes, histories, memories."""
+    if isinstance(value, list):
+        return [ours(one) for one in value]
+    if isinstance(value, str):
+        return plain(value)
+    if isinstance(value, langchain.BaseMessage):
+        return to_octavo(value)
+    if isinstance(value, OctavoChatMessageHistory | OctavoMemory):
+        return value.octavo
+    if isinstance(value, BaseChatMessageHistory):
+        return BorrowedHistory(value)
+    return _KINDS.get(value, value) if isinstance(value, type) else value
+
+
+def theirs(value: Any) -> Any:
+    """What Octavo's memories tell, as LangChain takes it: messages, documents and histories."""
+    if isinstance(value, list):
+        return [theirs(one) for one in value]
+    if isinstance(value, conversation.BaseMessage):
+        return to_langchain(value)
+    if isinstance(value, BorrowedHistory):
+        return value.theirs
+    if isinstance(value, conversation.BaseChatMessageHistory):
+        return OctavoChatMessageHistory(value)
+    if isinstance(value, conversation.Document):
+        return Document(page_content=value.page_content, metadata=value.metadata, id=value.id)
+    return value
+
+
+def _all_theirs(told: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: theirs(value) for name, value in told.items()}
