@@ -1,21 +1,17 @@
 """Octavo's own recall as a retriever: exchanges kept in any store, found again by their words and their meaning."""
 
-import asyncio
-import contextlib
-from collections.abc import Coroutine, Iterable, Sequence
-from typing import Any, Self, TypeVar
+from collections.abc import Iterable, Sequence
+from typing import Any, Self
 
 import msgspec
 
-from octavo.conversation.waiting import portal
+from octavo.conversation.waiting import Housed
 from octavo.errors import ConfigError
 from octavo.ids import new_id
 from octavo.model import Add, Query, Record, Remove, Scope
 from octavo.ports import Store
-from octavo.stores import open_store
 
 EXCHANGES = "exchanges"
-T = TypeVar("T")
 
 
 class Document(msgspec.Struct):
@@ -30,7 +26,7 @@ class RecallRetriever:
     """Keeps documents of one user in a store and finds those that answer a question, best first.
 
     Without `session_id` it looks in all sessions of the user. A store that is opened by its URL can be reached from any
-    thread and any event loop; one that is handed in belongs to the loop it is first used on, and stays open.
+    thread and any event loop; one that is handed in belongs to one loop, and stays open.
     """
 
     def __init__(
@@ -50,11 +46,10 @@ class RecallRetriever:
             if not isinstance(value, str):
                 raise TypeError(f"{name} is a string; got {value!r}"[:300])
         self.k = k
-        self._owned = isinstance(url_or_store, str)
-        self._store = open_store(url_or_store) if isinstance(url_or_store, str) else url_or_store
+        self._place = Housed(url_or_store)
+        self._store = self._place.store
         self._recall = Recall(self._store)
         self._asked = Scope(tenant=tenant, user=user_id, agent="", session=session_id)
-        self._home = None if self._owned else _running()
         self._kept = Scope(tenant=tenant, user=user_id, agent="", session=session_id or "")
 
     @property
@@ -64,50 +59,48 @@ class RecallRetriever:
 
     def invoke(self, query: str) -> list[Document]:
         """The documents that answer a question best, best first."""
-        return self._block(self._find(query))
+        return self._place.block(self._find(query))
 
     async def ainvoke(self, query: str) -> list[Document]:
         """`invoke`, awaited."""
-        return await self._run(self._find(query))
+        return await self._place.run(self._find(query))
 
     get_relevant_documents = invoke
     aget_relevant_documents = ainvoke
 
     def add_texts(self, texts: Iterable[str], metadatas: Sequence[dict[str, Any]] | None = None) -> list[str]:
         """Keep texts, all of them or none; answer their ids."""
-        return self._block(self._add(_documents(texts, metadatas)))
+        return self._place.block(self._add(_documents(texts, metadatas)))
 
     async def aadd_texts(
         self, texts: Iterable[str], metadatas: Sequence[dict[str, Any]] | None = None
     ) -> list[str]:
         """`add_texts`, awaited."""
-        return await self._run(self._add(_documents(texts, metadatas)))
+        return await self._place.run(self._add(_documents(texts, metadatas)))
 
     def add_documents(self, documents: Iterable[Document]) -> list[str]:
         """Keep documents, all of them or none; answer their ids."""
-        return self._block(self._add(list(documents)))
+        return self._place.block(self._add(list(documents)))
 
     async def aadd_documents(self, documents: Iterable[Document]) -> list[str]:
         """`add_documents`, awaited."""
-        return await self._run(self._add(list(documents)))
+        return await self._place.run(self._add(list(documents)))
 
     def delete_collection(self) -> None:
         """Remove every document this retriever can find."""
-        self._block(self._clear())
+        self._place.block(self._clear())
 
     async def adelete_collection(self) -> None:
         """`delete_collection`, awaited."""
-        await self._run(self._clear())
+        await self._place.run(self._clear())
 
     def close(self) -> None:
         """Close the store, unless it was handed in; called again, it does nothing."""
-        if self._owned:
-            self._block(self._store.close())
+        self._place.close()
 
     async def aclose(self) -> None:
         """`close`, awaited."""
-        if self._owned:
-            await self._run(self._store.close())
+        await self._place.aclose()
 
     def __enter__(self) -> Self:
         return self
@@ -123,30 +116,7 @@ class RecallRetriever:
 
     def refuse_deadlock(self) -> None:
         """RuntimeError when the store belongs to the very event loop that would be blocked."""
-        if self._home is not None and _running() is self._home:
-            raise RuntimeError(
-                "this store belongs to the event loop that runs here, and a blocking call would wait for itself: "
-                "await the a… twin, or give the retriever the URL instead of the store"
-            )
-
-    def _block(self, work: Coroutine[Any, Any, T]) -> T:
-        try:
-            self.refuse_deadlock()
-        except RuntimeError:
-            work.close()  # or Python warns that it was never awaited
-            raise
-        return portal().call(self._run(work))
-
-    async def _run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Do it where the store lives: connections belong to the event loop they were made on."""
-        if self._owned:
-            return await portal().acall(work)
-        here = asyncio.get_running_loop()
-        if self._home is None or self._home.is_closed():
-            self._home = here
-        if self._home is here:
-            return await work
-        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._home))
+        self._place.refuse_deadlock()
 
     async def _find(self, query: str) -> list[Document]:
         hits = await self._recall.recall(query, self._asked, self.k, collections=(EXCHANGES,))
@@ -169,12 +139,6 @@ class RecallRetriever:
 
     async def _clear(self) -> None:
         await self._store.apply([Remove(Query(collection=EXCHANGES, scope=self._asked))])
-
-
-def _running() -> asyncio.AbstractEventLoop | None:
-    with contextlib.suppress(RuntimeError):
-        return asyncio.get_running_loop()
-    return None
 
 
 def _documents(texts: Iterable[str], metadatas: Sequence[dict[str, Any]] | None) -> list[Document]:

@@ -1,10 +1,9 @@
 """A history in any store that a URL names, or in one that is handed in."""
 
-import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 from octavo.conversation.histories import BaseChatMessageHistory, counted
 from octavo.conversation.messages import (
@@ -16,14 +15,11 @@ from octavo.conversation.messages import (
     message_to_dict,
 )
 from octavo.conversation.spelling import plain, plain_state
-from octavo.conversation.waiting import portal
+from octavo.conversation.waiting import Housed
 from octavo.errors import StoreUnavailable
 from octavo.ids import next_seq
 from octavo.model import START, Add, Change, Op, Query, Record, Remove, Scope
 from octavo.ports import Store
-from octavo.stores import open_store
-
-T = TypeVar("T")
 
 MESSAGES, SUMMARIES, ENTITIES = "messages", "summaries", "entities"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -35,7 +31,7 @@ class StoreChatMessageHistory(BaseChatMessageHistory):
     """The messages of one user's session in a store, in the collection `messages`; states are in `summaries` and `entities`.
 
     A store that a URL names is opened on first use and closed with the history. One that is handed in stays open, and
-    belongs to the event loop it is first used on; many histories can share it.
+    belongs to one event loop; many histories can share it.
     """
 
     def __init__(
@@ -46,20 +42,14 @@ class StoreChatMessageHistory(BaseChatMessageHistory):
                 raise TypeError(f"{name} is a string; got {value!r}"[:300])
         self.session_id = session_id
         self.user_id = user_id
-        self._owned = isinstance(url_or_store, str)
-        self.store: Store = open_store(url_or_store) if isinstance(url_or_store, str) else url_or_store
+        self._place = Housed(url_or_store)
+        self.store = self._place.store
         self._scope = Scope(tenant=tenant, user=user_id, agent="", session=session_id)
-        # Of this process for good: after a fork, the child must not speak on the connections of its parent.
-        self._portal = portal()
-        self._home: asyncio.AbstractEventLoop | None = None
-        if not self._owned:
-            with contextlib.suppress(RuntimeError):  # no loop is running here: the first use decides
-                self._home = asyncio.get_running_loop()
 
     @property
     def messages(self) -> list[BaseMessage]:
         """The messages, oldest first; assigning replaces them all."""
-        return self._block(self._find())
+        return self._place.block(self._find())
 
     @messages.setter
     def messages(self, messages: Sequence[BaseMessage]) -> None:
@@ -67,130 +57,95 @@ class StoreChatMessageHistory(BaseChatMessageHistory):
 
     def add_messages(self, messages: Sequence[BaseMessage]) -> None:
         """Add messages in this order, all of them or none."""
-        self._block(self._add(messages))
+        self._place.block(self._add(messages))
 
     def clear(self) -> None:
         """Forget all messages and all states."""
-        self._block(self._clear())
+        self._place.block(self._clear())
 
     def replace(self, messages: Sequence[BaseMessage]) -> None:
         """Hold these messages in place of all others, in one write; states stay."""
-        self._block(self._replace(messages))
+        self._place.block(self._replace(messages))
 
     def latest(self, n: int) -> list[BaseMessage]:
         """The newest `n` messages, oldest first."""
-        return self._block(self._find(limit=counted("n", n)))
+        return self._place.block(self._find(limit=counted("n", n)))
 
     def count(self) -> int:
         """How many messages there are."""
-        return self._block(self._count())
+        return self._place.block(self._count())
 
     def trim(self, keep_last: int) -> int:
         """Drop all but the newest messages; answer how many went."""
-        return self._block(self._trim(keep_last))
+        return self._place.block(self._trim(keep_last))
 
     def get_state(self, name: str) -> dict[str, Any] | None:
         """The state of this name, or None."""
-        return self._block(self._state(name))
+        return self._place.block(self._state(name))
 
     def set_state(self, name: str, state: dict[str, Any]) -> None:
         """Keep a state under this name, in place of the one before."""
-        self._block(self._fold(0, name, state))
+        self._place.block(self._fold(0, name, state))
 
     def fold(self, oldest: int, name: str, state: dict[str, Any]) -> None:
         """Put a state in place of the oldest messages, in one write."""
-        self._block(self._fold(oldest, name, state))
+        self._place.block(self._fold(oldest, name, state))
 
     def close(self) -> None:
         """Close the store, unless it was handed in."""
-        if self._owned:
-            self._block(self.store.close())
+        self._place.close()
 
     async def aget_messages(self) -> list[BaseMessage]:
         """`messages`, awaited."""
-        return await self._run(self._find())
+        return await self._place.run(self._find())
 
     async def aadd_message(self, message: BaseMessage) -> None:
         """`add_message`, awaited."""
-        await self._run(self._add([message]))
+        await self._place.run(self._add([message]))
 
     async def aadd_messages(self, messages: Sequence[BaseMessage]) -> None:
         """`add_messages`, awaited."""
-        await self._run(self._add(messages))
+        await self._place.run(self._add(messages))
 
     async def aclear(self) -> None:
         """`clear`, awaited."""
-        await self._run(self._clear())
+        await self._place.run(self._clear())
 
     async def areplace(self, messages: Sequence[BaseMessage]) -> None:
         """`replace`, awaited."""
-        await self._run(self._replace(messages))
+        await self._place.run(self._replace(messages))
 
     async def alatest(self, n: int) -> list[BaseMessage]:
         """`latest`, awaited."""
-        return await self._run(self._find(limit=counted("n", n)))
+        return await self._place.run(self._find(limit=counted("n", n)))
 
     async def acount(self) -> int:
         """`count`, awaited."""
-        return await self._run(self._count())
+        return await self._place.run(self._count())
 
     async def atrim(self, keep_last: int) -> int:
         """`trim`, awaited."""
-        return await self._run(self._trim(keep_last))
+        return await self._place.run(self._trim(keep_last))
 
     async def aget_state(self, name: str) -> dict[str, Any] | None:
         """`get_state`, awaited."""
-        return await self._run(self._state(name))
+        return await self._place.run(self._state(name))
 
     async def aset_state(self, name: str, state: dict[str, Any]) -> None:
         """`set_state`, awaited."""
-        await self._run(self._fold(0, name, state))
+        await self._place.run(self._fold(0, name, state))
 
     async def afold(self, oldest: int, name: str, state: dict[str, Any]) -> None:
         """`fold`, awaited."""
-        await self._run(self._fold(oldest, name, state))
+        await self._place.run(self._fold(oldest, name, state))
 
     async def aclose(self) -> None:
         """`close`, awaited."""
-        if self._owned:
-            await self._run(self.store.close())
+        await self._place.aclose()
 
     def refuse_deadlock(self) -> None:
         """RuntimeError when the store belongs to the very event loop that would be blocked."""
-        try:
-            here = asyncio.get_running_loop()
-        except RuntimeError:
-            return
-        if here is self._home:
-            raise RuntimeError(
-                "this store belongs to the event loop that runs here, and a blocking call would wait for itself: "
-                "await the a… twin, or give the history the URL instead of the store"
-            )
-
-    def _block(self, work: Coroutine[Any, Any, T]) -> T:
-        try:
-            self.refuse_deadlock()
-        except RuntimeError:
-            work.close()  # or Python warns that it was never awaited
-            raise
-        return portal().call(self._run(work))
-
-    async def _run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Do it where the store lives: connections belong to the event loop they were made on."""
-        if self._owned:
-            return await self._portal.acall(work)
-        here = asyncio.get_running_loop()
-        if self._home is None or self._home.is_closed():
-            self._home = here
-        if self._home is here:
-            return await work
-        if not self._home.is_running():  # it would be waited for without end
-            work.close()
-            raise RuntimeError(
-                "the event loop that this store belongs to is not running: use the store on that loop, or give the "
-                "history the URL instead of the store"
-            )
-        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._home))
+        self._place.refuse_deadlock()
 
     async def _find(self, **page: Any) -> list[BaseMessage]:
         return [_message(record) for record in await self.store.find(self._query(**page))]
