@@ -220,6 +220,8 @@ def test_4_1_summary():
         "current_summary_length",
         "average_compression_ratio",
     }
+    assert memory._summary_stats == {name: stats[name] for name in memory._summary_stats}
+    assert len(memory._summary_stats) == 5
     assert memory.load_memory_variables({}) == {"history": "总结2"}
     shown = ConversationSummaryMemory(
         llm=model, buffer="旧", prompt=SUMMARY_PROMPT, summary_message_cls=HumanMessage, return_messages=True
@@ -236,3 +238,12 @@ def test_token_buffer():
     assert memory.buffer == "Human: 问1\nAI: 答1\nHuman: 问2\nAI: 答2"
     assert len(memory.chat_memory.messages) == 4
     assert inspect.signature(ConversationTokenBufferMemory).parameters["max_token_limit"].default == 2000
+
+
+def test_what_histories_have_inside(tmp_path):
+    """The parts that the document's own code calls, or has, under their names."""
+    history = FileChatMessageHistory(tmp_path / "history.json")
+    history.add_user_message("你好")
+    told = history._serialize_message(HumanMessage("你好"))
+    assert json.loads((tmp_path / "history.json").read_text(encoding="utf-8")) == [told]
+    assert history._messages == [history._deserialize_message(told)] == history.messages

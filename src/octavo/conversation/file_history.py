@@ -42,6 +42,10 @@ class FileChatMessageHistory(BaseChatMessageHistory):
     def messages(self, messages: Sequence[BaseMessage]) -> None:
         self.replace(messages)
 
+    @property
+    def _messages(self) -> list[BaseMessage]:
+        return self.messages
+
     def add_messages(self, messages: Sequence[BaseMessage]) -> None:
         """Add messages in this order, all of them or none."""
         added = plain(messages)

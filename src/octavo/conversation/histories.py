@@ -6,7 +6,13 @@ from abc import ABC
 from collections.abc import Callable, Sequence
 from typing import Any, ParamSpec, Self, TypeVar, cast
 
-from octavo.conversation.messages import AIMessage, BaseMessage, HumanMessage
+from octavo.conversation.messages import (
+    AIMessage,
+    BaseMessage,
+    HumanMessage,
+    message_from_dict,
+    message_to_dict,
+)
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -23,6 +29,9 @@ class BaseChatMessageHistory(ABC):
     messages: list[BaseMessage]
     #: Whether the plain methods never wait for anything, so that their twins need no thread.
     instant = False
+
+    _serialize_message = staticmethod(message_to_dict)
+    _deserialize_message = staticmethod(message_from_dict)
 
     def add_user_message(self, message: str | BaseMessage) -> None:
         """Add what a person said."""

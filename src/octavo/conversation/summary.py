@@ -103,6 +103,10 @@ class SummarisingMemory(BaseChatMemory):
         """How often was summarised, how much shorter it became, and whether a model did it."""
         return self._wait(self.aget_summary_stats())
 
+    @property
+    def _summary_stats(self) -> dict[str, Any]:
+        return {name: value for name, value in self.get_summary_stats().items() if name in _stats()}
+
     async def aget_summary_stats(self) -> dict[str, Any]:
         """`get_summary_stats`, awaited."""
         past = await self._apast()
