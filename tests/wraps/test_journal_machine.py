@@ -10,7 +10,6 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from outages import COLLECTION, Unsteady, add, event, remove, those
-from virtual_time import START, VirtualLoop
 
 from octavo import Add, Change, Query, open_store
 from octavo.errors import StoreError, StoreUnavailable
@@ -18,6 +17,7 @@ from octavo.ids import now
 from octavo.testing.agreement import spelling
 from octavo.wraps import Deduped, Journal
 from octavo.wraps.spool import Spool, inspect
+from virtual_time import START, VirtualLoop
 
 SESSIONS = ("s1", "s2", "s3")
 MOODS = st.sampled_from(["up", "down", "hang", "after", "refuse"])
@@ -70,6 +70,8 @@ class JournalAgainstList(RuleBasedStateMachine):
         if queue._thread is not None:
             queue._thread.shutdown()
         self.runner.close()
+        for lane in queue.spool._lanes:
+            lane._log._lock.close()  # the system does so at once, the garbage collector when it likes
         queue.spool = None
 
     @rule()
@@ -95,7 +97,9 @@ class JournalAgainstList(RuleBasedStateMachine):
         except StoreError:
             assert self.mood == "refuse"  # nothing else may be refused
             return
-        assert self.mood == "up" or answer.status == "queued"
+        # What is known to be stored need not be sent again: then there is nothing to wait for.
+        known = answer.counts == [0] and isinstance(ops[0], Add)
+        assert self.mood == "up" or answer.status == "queued" or known
         self.acknowledged[session].append(ops)
 
     def ops(self, kind, session):
