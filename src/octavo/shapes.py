@@ -50,6 +50,10 @@ def _value(name: str) -> Callable[[Record], Any]:
     return lambda record: record.data.get(name)
 
 
+def _permanent(record: Record) -> bool:
+    return bool(record.data.get("is_permanent", record.expires_at is None))
+
+
 _OWNER = (
     Extra("memory_type", "name", lambda r: "agent" if r.scope.agent and not r.scope.user else "user"),
     Extra("entity_id", "name", lambda r: r.scope.user or r.scope.agent or ""),
@@ -112,7 +116,7 @@ _ALL = (
         table="event_memories",
         names={"kind": "category", "text": "content", "expires_at": "expiry_date"},
         axes=((), ("user",), ("agent",)),
-        extras=(*_OWNER, Extra("is_permanent", "flag", lambda r: r.expires_at is None)),
+        extras=(*_OWNER, Extra("is_permanent", "flag", _permanent)),
     ),
     Shape(
         collection="log",
@@ -121,6 +125,12 @@ _ALL = (
         axes=((), ("session",), ("user",), ("agent",)),
         uncounted=(("session",),),
         extras=(Extra("memory_layer", "name", _value("memory_layer")),),
+    ),
+    Shape(  # who may call the server: `kind` is the strongest thing a key may do, `text` what it is for
+        collection="keys",
+        table="api_keys",
+        names={"kind": "access", "text": "name"},
+        uncounted=((),),
     ),
     # What is derived from the rest: an exact index's vectors (kind is their space), and what still has to be embedded.
     Shape(collection="vectors", table="octavo_vectors", names={"kind": "space"}, axes=((), ("place",), ("user",), ("agent",))),

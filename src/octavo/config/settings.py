@@ -1,46 +1,19 @@
 """Every setting with its type, its default and one line of why."""
 
-import os
 from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec
 from msgspec import Meta
 
 from octavo.codec import MAX_TENANT_BYTES
+from octavo.config.layered import Extraction, Layers, Server
+from octavo.config.section import MOST, SECRET, SHOWN_URL, Section, shown_section
 from octavo.config.values import Setting, described
 from octavo.errors import ConfigError
 from octavo.shapes import SHAPES
 
-_URL = {"secret": "url"}  # shown without its password
-_SECRET = {"secret": "all"}  # never shown
 _PATH = Meta(min_length=1, extra={"path": "yes"})
-_MOST = 1_000_000_000
 _DERIVED = ("vectors", "pending")  # collections made from the others
-
-
-class Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Settings that belong together; wrong values are refused however they came, and secrets are not in its repr."""
-
-    section: ClassVar[str]
-
-    def __post_init__(self) -> None:
-        for setting in described(type(self)):
-            given = getattr(self, setting.name)
-            # A path or a list is as good as a text or a tuple, and better kept as one that nobody can change.
-            value = os.fspath(given) if isinstance(given, os.PathLike) else given
-            value = tuple(value) if isinstance(value, list) else value
-            if setting.path and isinstance(value, str):  # or a folder named ~ would be made
-                value = os.path.expanduser(value)  # noqa: PTH111 - the text stays as it was written
-            if value is not given:
-                msgspec.structs.force_setattr(self, setting.name, value)
-            setting.check(value, setting.key)
-
-    def __repr__(self) -> str:
-        inside = ", ".join(f"{name}={value!r}" for name, value in shown_section(self).items())
-        return f"{type(self).__name__}({inside})"
-
-    def __rich_repr__(self) -> Any:
-        yield from shown_section(self).items()
 
 
 class Database(Section, frozen=True):
@@ -53,7 +26,7 @@ class Database(Section, frozen=True):
         Meta(
             min_length=1,
             description="Which store: any URL of docs/stores.md, or SQLAlchemy's spelling of it.",
-            extra=_URL,
+            extra=SHOWN_URL,
         ),
     ] = "sqlite:///octavo.db"
     pool_size: Annotated[
@@ -97,17 +70,21 @@ class Vector(Section, frozen=True):
         str,
         Meta(
             description="The model, such as fastembed:BAAI/bge-small-en-v1.5; needed when enabled.",
-            extra=_URL,
+            extra=SHOWN_URL,
         ),
     ] = ""
     api_key: Annotated[
-        str, Meta(description="For an openai: embedder; empty is OPENAI_API_KEY.", extra=_SECRET)
+        str, Meta(description="For an openai: embedder; empty is OPENAI_API_KEY.", extra=SECRET)
     ] = ""
     base_url: Annotated[
-        str, Meta(description="Its server, when that is not OpenAI's; empty is OPENAI_BASE_URL.", extra=_URL)
+        str,
+        Meta(description="Its server, when that is not OpenAI's; empty is OPENAI_BASE_URL.", extra=SHOWN_URL),
     ] = ""
     previous_embedder: Annotated[
-        str, Meta(description="After a change of model: the one before, which answers meanwhile.", extra=_URL)
+        str,
+        Meta(
+            description="After a change of model: the one before, which answers meanwhile.", extra=SHOWN_URL
+        ),
     ] = ""
     keep_previous: Annotated[
         bool, Meta(description="Whether the former model's vectors stay when the new ones are complete.")
@@ -116,18 +93,18 @@ class Vector(Section, frozen=True):
         str,
         Meta(
             description="Where the vectors are, a URL of docs/vectors.md; empty is beside the records.",
-            extra=_URL,
+            extra=SHOWN_URL,
         ),
     ] = ""
     collections: Annotated[
         tuple[str, ...],
         Meta(min_length=1, description="What is found by meaning; events are in observations."),
-    ] = ("observations", "knowledge", "configs")
+    ] = ("observations", "knowledge", "configs", "profile", "episodes")
     cache_entries: Annotated[
         int,
         Meta(
             ge=0,
-            le=_MOST,
+            le=MOST,
             description="Vectors of recent texts held in memory, so that none is made twice; 0 is none.",
         ),
     ] = 10_000
@@ -163,10 +140,10 @@ class FailureQueue(Section, frozen=True):
         ),
     ] = "fsync"
     max_in_memory: Annotated[
-        int, Meta(ge=1, le=_MOST, description="Queued writes held in memory; the rest is on disk.")
+        int, Meta(ge=1, le=MOST, description="Queued writes held in memory; the rest is on disk.")
     ] = 1000
     spill_batch_size: Annotated[
-        int, Meta(ge=1, le=_MOST, description="How many go to disk, or come back from it, at once.")
+        int, Meta(ge=1, le=MOST, description="How many go to disk, or come back from it, at once.")
     ] = 200
     max_dump_file_size_mb: Annotated[
         float, Meta(gt=0, le=1_000_000, description="Size at which a queue file is rotated, in MiB.")
@@ -175,7 +152,7 @@ class FailureQueue(Section, frozen=True):
         int,
         Meta(
             ge=0,
-            le=_MOST,
+            le=MOST,
             description="Rotated files kept after all in them is stored; others are never deleted.",
         ),
     ] = 0
@@ -183,7 +160,7 @@ class FailureQueue(Section, frozen=True):
         int,
         Meta(
             ge=0,
-            le=_MOST,
+            le=MOST,
             description="Attempts with one write, the database being up, before it is a dead letter.",
         ),
     ] = 5
@@ -221,7 +198,7 @@ class Service(Section, frozen=True):
         int,
         Meta(
             ge=0,
-            le=_MOST,
+            le=MOST,
             description="Events of each session held in memory (L1), read even when the database is down.",
         ),
     ] = 200
@@ -229,7 +206,7 @@ class Service(Section, frozen=True):
         int,
         Meta(
             ge=1,
-            le=_MOST,
+            le=MOST,
             description="Sessions that have such events; the one not used for longest goes first.",
         ),
     ] = 1000
@@ -237,7 +214,7 @@ class Service(Section, frozen=True):
         int,
         Meta(
             ge=0,
-            le=_MOST,
+            le=MOST,
             description="Ids of stored records remembered, so that they are not sent again; 0 is none.",
         ),
     ] = 10_000
@@ -263,24 +240,21 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     vector: Vector = msgspec.field(default_factory=Vector)
     failure_queue: FailureQueue = msgspec.field(default_factory=FailureQueue)
     service: Service = msgspec.field(default_factory=Service)
+    layers: Layers = msgspec.field(default_factory=Layers)
+    extraction: Extraction = msgspec.field(default_factory=Extraction)
+    server: Server = msgspec.field(default_factory=Server)
 
 
 #: The sections, by the names they have in a file.
 SECTIONS: dict[str, type[Section]] = {
-    kind.section: kind for kind in (Database, Vault, Vector, FailureQueue, Service)
+    kind.section: kind
+    for kind in (Database, Vault, Vector, FailureQueue, Service, Layers, Extraction, Server)
 }
 
 
 def every_setting() -> list[Setting]:
     """All settings, in the order of the file."""
     return [setting for kind in SECTIONS.values() for setting in described(kind)]
-
-
-def shown_section(section: Section) -> dict[str, Any]:
-    """One section with its secrets replaced by …"""
-    return {
-        setting.name: setting.shown(getattr(section, setting.name)) for setting in described(type(section))
-    }
 
 
 def shown_settings(settings: Settings) -> dict[str, dict[str, Any]]:

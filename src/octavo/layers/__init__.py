@@ -1,0 +1,1 @@
+"""Layered memory: who somebody is (the profile) and what happened (events), with a log of every change."""
