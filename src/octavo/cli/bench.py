@@ -51,7 +51,9 @@ def bench() -> None:
 @click.option(
     "--vectors", metavar="URL", help="Where the embedder's vectors are kept. [default: in memory, exact]"
 )
-@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Ask N questions, drawn from all.")
+@click.option(
+    "--limit", "-n", type=click.IntRange(min=1), metavar="N", help="Ask N questions, drawn from all."
+)
 @click.option(
     "--seed",
     type=int,

@@ -15,6 +15,7 @@ from octavo.cli.options import voice
 from octavo.cli.teller import Teller, several
 from octavo.errors import ConfigError, NotFound
 from octavo.model import Add, Op
+from octavo.transfer import Progress
 from octavo.wraps.spool import DeadLetter, Spool, Waiting, inspect, peek
 
 if TYPE_CHECKING:
@@ -106,6 +107,7 @@ def status_command(strict: bool, as_json: bool, quiet: bool, debug: bool, **name
 @click.option("--waiting", is_flag=True, help="What waits, instead of what was given up.")
 @click.option(
     "--limit",
+    "-n",
     type=click.IntRange(min=0),
     default=100,
     show_default=True,
@@ -192,8 +194,10 @@ def replay_command(
                 missing = _missing(spool, ids)
                 revived = spool.revive(None if everything else ids)
             teller.say(f"put {several(revived, 'dead letter')} back into the queue")
-        stored, left, error = asyncio.run(_deliver(place, url)) if applies else (0, 0, "")
+        stored, left, error = 0, 0, ""
         if applies:
+            with teller.progress("stored", "write") as progress:
+                stored, left, error = asyncio.run(_deliver(place, url, progress))
             teller.say(f"stored {several(stored, 'write')}")
         for each in missing:
             teller.note(f"octavo: there is no dead letter {each}")
@@ -269,9 +273,10 @@ class _Place:
         self.folder = Path(folder or (self.settings.failure_queue.directory if self.settings else ""))
 
 
-async def _deliver(place: _Place, url: str | None) -> tuple[int, int, str]:
+async def _deliver(place: _Place, url: str | None, progress: Progress) -> tuple[int, int, str]:
     """Bring what waits to the store; how many got there, how many did not, and why."""
     journal = _journal(place, url)
+    watching = asyncio.create_task(_watch(journal, progress))
     try:
         stored = await journal.replay_now()
         # Each call is one attempt; as long as one gets somewhere, the next may get further.
@@ -280,7 +285,16 @@ async def _deliver(place: _Place, url: str | None) -> tuple[int, int, str]:
         status = journal.status()
         return stored, status.waiting + status.buried, status.last_error or "given up; see octavo queue list"
     finally:
+        watching.cancel()
         await journal.close()
+
+
+async def _watch(journal: "Journal", progress: Progress) -> None:
+    """Tell how far it has come, now and then: an attempt brings thousands of writes before it returns."""
+    while True:
+        await asyncio.sleep(0.2)
+        status = journal.status()
+        progress(status.replayed, status.replayed + status.waiting)
 
 
 def _journal(place: _Place, url: str | None) -> "Journal":

@@ -1,0 +1,105 @@
+"""The command as one thing: the same words mean the same everywhere, and each command says how it is used."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+
+import octavo as package
+from octavo.cli.commands import octavo as root
+
+
+def every_command(command=root, path=("octavo",)):
+    """Each command that does something, by the words that call it."""
+    if isinstance(command, click.Group):
+        for name, each in command.commands.items():
+            yield from every_command(each, (*path, name))
+    else:
+        yield path, command
+
+
+COMMANDS = dict(every_command())
+named = pytest.mark.parametrize("path", COMMANDS, ids=" ".join)
+
+
+@named
+def test_every_command_speaks_to_people_and_to_programs(path):
+    """`--json`, `--quiet` and `--debug` are everywhere, and mean what they mean elsewhere."""
+    options = {option: each for each in COMMANDS[path].params for option in each.opts}
+    assert {"--json", "--quiet", "-q", "--debug"} <= set(options)
+    assert options["--json"].help == "Print one JSON document, for programs."
+
+
+@named
+def test_every_command_shows_an_example_of_itself(path, octavo):
+    """`--help` and `-h` end with a line that could be typed, and every option says what it is for."""
+    help_ = octavo(*path[1:], "--help")
+    assert help_.exit_code == 0
+    assert help_.output == octavo(*path[1:], "-h").output
+    assert f"Example: {' '.join(path)}" in help_.output
+    assert [
+        each.name for each in COMMANDS[path].params if isinstance(each, click.Option) and not each.help
+    ] == []
+
+
+@pytest.mark.parametrize("option", ["--limit", "--store", "--config", "--tenant", "--yes", "--follow"])
+def test_an_option_is_spelled_alike_everywhere(option):
+    """One name has one short form and takes one kind of value, whatever the command."""
+    found = [
+        (tuple(each.opts), each.type.name, each.is_flag)
+        for command in COMMANDS.values()
+        for each in command.params
+        if isinstance(each, click.Option) and option in each.opts
+    ]
+    assert len(set(found)) == 1, found
+
+
+@named
+def test_a_mistake_is_told_with_its_cure(path, octavo):
+    """An option that is not there is named, with status 2, and nothing is done."""
+    result = octavo(*path[1:], "--no-such-option")
+    assert result.exit_code == 2
+    assert "--no-such-option" in result.stderr
+    assert "--help" in result.stderr
+
+
+def test_a_misspelt_command_is_named(octavo):
+    """With status 2 and the way to help."""
+    result = octavo("stroes")
+    assert result.exit_code == 2
+    assert "stroes" in result.stderr
+    assert "--help" in result.stderr
+
+
+def test_the_version(octavo):
+    """Of the package, and nothing else."""
+    assert octavo("--version").output == f"octavo {package.__version__}\n"
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_prints_a_script(octavo, shell):
+    """For each shell, with the name of the command in it."""
+    result = octavo("completion", shell)
+    assert result.exit_code == 0
+    assert "_OCTAVO_COMPLETE" in result.output
+
+
+def test_bash_completes(tmp_path):
+    """A real bash, given the script, completes commands and options."""
+    bash = shutil.which("bash")
+    assert bash, "bash is part of every machine these tests run on"
+    octavo = Path(sys.executable).with_name("octavo")
+    asked = """
+        eval "$(octavo completion bash)"
+        COMP_WORDS=(octavo que); COMP_CWORD=1; _octavo_completion octavo; echo "${COMPREPLY[*]}"
+        COMPREPLY=(); COMP_WORDS=(octavo stores --j); COMP_CWORD=2; _octavo_completion octavo; echo "${COMPREPLY[*]}"
+    """
+    done = subprocess.run(
+        [bash, "--norc", "-c", asked], capture_output=True, text=True, check=False, timeout=60, cwd=tmp_path,
+        env={**os.environ, "PATH": f"{octavo.parent}:{os.environ['PATH']}"},
+    )  # fmt: skip
+    assert done.stdout.split("\n")[:2] == ["queue", "--json"], done.stderr
