@@ -47,6 +47,7 @@ class Sealed(msgspec.Struct, eq=False, gc=False):
     expires_at: datetime | None
     seq: int
     rank: Rank
+    folded: str | None = None  # from the first time it is asked for: folding takes far longer than looking
 
     @property
     def key(self) -> tuple[str, str]:
@@ -63,7 +64,11 @@ class Sealed(msgspec.Struct, eq=False, gc=False):
     @property
     def search(self) -> str:
         """The folded text a substring search looks through."""
-        return haystack(self.text, None if self.text else self.data)
+        folded = self.folded
+        if folded is None:
+            folded = haystack(self.text, None if self.text else self.data)
+            self.folded = folded = self.text if folded == self.text else folded
+        return folded
 
     @property
     def record(self) -> Record:

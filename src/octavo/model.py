@@ -121,6 +121,7 @@ class Query(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     until: datetime | None = None  # created before
     where: dict[str, Any] = field(default_factory=dict)  # metadata equals these scalars
     alive_at: datetime | None = None  # not expired at that moment
+    expired_at: datetime | None = None  # expired at that moment, or before it
     newest_first: bool = False
     limit: int | None = None
     offset: int = 0
@@ -136,6 +137,7 @@ class Query(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             and (self.since is None or record.created_at >= self.since)
             and (self.until is None or record.created_at < self.until)
             and (self.alive_at is None or record.expires_at is None or record.expires_at > self.alive_at)
+            and (self.expired_at is None or _ended(record.expires_at, self.expired_at))
             and (self.marks is None or any(mark in record.marks for mark in self.marks))
             and not any(mark in record.marks for mark in self.without)
             and (not self.where or self._facts_hold(record.metadata))
@@ -182,6 +184,7 @@ class Query(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             and self.until is None
             and not self.where
             and self.alive_at is None
+            and self.expired_at is None
         )
 
     def checked(self) -> "Query":
@@ -195,7 +198,7 @@ class Query(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
                 raise InvalidQuery(
                     f"where[{name!r}] must be a string, number, boolean or None; got {value!r}"
                 )
-        moments = {"since": self.since, "until": self.until, "alive_at": self.alive_at}
+        moments = {name: getattr(self, name) for name in ("since", "until", "alive_at", "expired_at")}
         moved: dict[str, Any] = {}
         if self.limit is not None and self.limit > _MOST:
             moved["limit"] = None
@@ -210,6 +213,10 @@ class Query(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         except (OverflowError, ValueError) as error:  # near the years 1 and 9999 a time may have no UTC
             raise InvalidQuery(f"a time of the query cannot be said in UTC: {error}") from None
         return msgspec.structs.replace(self, **moved) if moved else self
+
+
+def _ended(expires_at: datetime | None, at: datetime) -> bool:
+    return expires_at is not None and expires_at <= at
 
 
 def _rank(record: Record) -> Rank:

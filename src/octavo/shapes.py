@@ -36,6 +36,7 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
     ] = ()  # axes whose values are many and short: counting is as quick as looking up
     extras: tuple[Extra, ...] = ()
     marks_table: str = ""
+    expiry_index: str = ""  # where records end; elsewhere one is kept only where it costs nothing
 
     @property
     def counted(self) -> tuple[tuple[str, ...], ...]:
@@ -110,6 +111,7 @@ _ALL = (
         names={"kind": "category", "text": "content"},
         axes=((), ("user",), ("agent",)),
         extras=_OWNER,
+        expiry_index="idx_profile_expiry",
     ),
     Shape(
         collection="episodes",
@@ -117,6 +119,7 @@ _ALL = (
         names={"kind": "category", "text": "content", "expires_at": "expiry_date"},
         axes=((), ("user",), ("agent",)),
         extras=(*_OWNER, Extra("is_permanent", "flag", _permanent)),
+        expiry_index="idx_event_expiry",
     ),
     Shape(
         collection="log",

@@ -156,6 +156,32 @@ class SearchesTheExpired(MemoryStore):
         return await super()._search(msgspec.structs.replace(query, alive_at=None), terms)
 
 
+class FindsTheLiving(MemoryStore):
+    """What has ended is found with what ends at all."""
+
+    async def _find(self, query):
+        if query.expired_at is None:
+            return await super()._find(query)
+        far = msgspec.structs.replace(query, expired_at=query.expired_at.replace(year=9999))
+        return await super()._find(far)
+
+
+class KeepsOldEnds(MemoryStore):
+    """A record is found by the end it had at first."""
+
+    ends: dict
+
+    async def _find(self, query):
+        if query.expired_at is None:
+            return await super()._find(query)
+        at, every = query.expired_at, msgspec.structs.replace(query.unpaged, expired_at=None)
+        self.ends = self.__dict__.get("ends", {})
+        for record in await super()._find(every):
+            self.ends.setdefault(record.key, record.expires_at)
+        kept = [msgspec.structs.replace(r, expires_at=self.ends[r.key]) for r in await super()._find(every)]
+        return query.page([r for r in kept if r.expires_at is not None and r.expires_at <= at])
+
+
 class CountsOnce(MemoryStore):
     async def _search(self, query, terms):
         answer = await super()._search(query, terms)
@@ -213,6 +239,9 @@ PLANTED = [
     (SearchesAllScopes, "test_searched_within_every_scope"),
     (SearchesAllScopes, "test_searches_agree"),
     (SearchesTheExpired, "test_searched_within_every_scope"),
+    (FindsTheLiving, "test_what_has_ended"),
+    (FindsTheLiving, "test_times"),
+    (KeepsOldEnds, "test_an_end_moves_with_its_record"),
     (CountsOnce, "test_every_language_is_searched"),
     (CountsOnce, "test_searches_agree"),
     (LooksAtTheOldest, "test_more_than_a_search_looks_at"),

@@ -159,7 +159,7 @@ async def test_only_where_it_pays(url, monkeypatch):
 
 async def test_common_texts_are_walked_to(url, monkeypatch):
     """A text that many records hold is looked for in order, unless so many are asked for that the index is quicker."""
-    monkeypatch.setattr(substrings, "_FEW", 10)
+    monkeypatch.setattr(substrings, "FEW", 10)
     async with open_store(url) as store:
         records = [event(n, "common" + " rare" * (n % 50 == 0) + " some" * (n % 8 == 0)) for n in range(400)]
         await store.apply([Add(records)])

@@ -76,6 +76,9 @@ FULL = record(
         ({"where": {"k": 1, "none": 0}}, False),
         ({"alive_at": LATER}, False),
         ({"alive_at": LATER - timedelta(microseconds=1)}, True),
+        ({"expired_at": LATER}, True),
+        ({"expired_at": LATER - timedelta(microseconds=1)}, False),
+        ({"expired_at": LATER, "alive_at": LATER}, False),
     ],
 )
 def test_matches(clauses, matched):
@@ -83,6 +86,14 @@ def test_matches(clauses, matched):
     clauses = {"scope": Scope(tenant="t"), **clauses}
     assert query(**clauses).matches(FULL) is matched
     assert not Query(**{"collection": "events", **clauses}).matches(FULL)
+
+
+def test_what_never_ends_has_not_ended():
+    """Every record is alive or has ended; what has no end is alive for ever."""
+    endless = record()
+    assert not query(expired_at=datetime.max.replace(tzinfo=UTC)).matches(endless)
+    assert query(alive_at=datetime.max.replace(tzinfo=UTC)).matches(endless)
+    assert not query(expired_at=NOON).plain
 
 
 TEN = [record(id=str(number), created_at=NOON + timedelta(seconds=number)) for number in range(10)]

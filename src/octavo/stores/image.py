@@ -2,9 +2,8 @@
 
 import heapq
 import itertools
-from bisect import bisect_left, bisect_right
-from collections import Counter
 from collections.abc import Iterable, Iterator
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import msgspec
@@ -12,103 +11,14 @@ import msgspec
 from octavo.codec import Kept, Prepared, Sealed
 from octavo.model import Query, Rank, Scope, Tally
 from octavo.stores.draft import Effect, Key, Lookup, draft
+from octavo.stores.endings import Endings
+from octavo.stores.ranks import CHUNK, Ranks
+from octavo.text import fold
 
 if TYPE_CHECKING:
     from octavo.stores.lexicon import TermIndex  # only a search needs it
 
 Lane: TypeAlias = tuple[str, ...]
-_CHUNK = 1024
-
-
-class Ranks:
-    """Ranks in order, counted by kind. Appends gather and are put in order together, before anybody looks."""
-
-    __slots__ = ("_by_kind", "_chunks", "_total", "recent")
-
-    def __init__(self) -> None:
-        self.recent: list[Sealed] = []  # appended but not yet in order
-        self._chunks: list[list[Rank]] = [[]]
-        self._by_kind: dict[str, int] = {}
-        self._total = 0
-
-    @property
-    def total(self) -> int:
-        return self._total + len(self.recent)
-
-    @property
-    def by_kind(self) -> dict[str, int]:
-        self.settle()
-        return self._by_kind
-
-    def add(self, sealed: Sealed) -> None:
-        self.recent.append(sealed)
-        if len(self.recent) >= _CHUNK:
-            self.settle()
-
-    def settle(self) -> None:
-        """Put what was appended where it belongs; at most `_CHUNK` ranks wait, so nobody waits long for this."""
-        if not self.recent:
-            return
-        by_kind = self._by_kind
-        for kind, n in Counter([sealed.kind for sealed in self.recent]).items():
-            by_kind[kind] = by_kind.get(kind, 0) + n
-        ranks = sorted([sealed.rank for sealed in self.recent])
-        self._total += len(ranks)
-        self.recent.clear()
-        last = self._chunks[-1]
-        if not last or ranks[0] > last[-1]:
-            room = _CHUNK - len(last)
-            last.extend(ranks[:room])
-            if len(ranks) > room:
-                self._chunks.append(ranks[room:])
-        else:
-            for rank in ranks:
-                self._insert(rank)
-
-    def _insert(self, rank: Rank) -> None:
-        index = self._chunk_of(rank)
-        chunk = self._chunks[index]
-        chunk.insert(bisect_left(chunk, rank), rank)
-        if len(chunk) > 2 * _CHUNK:
-            self._chunks[index : index + 1] = [chunk[:_CHUNK], chunk[_CHUNK:]]
-
-    def discard(self, rank: Rank, kind: str) -> None:
-        self.recount(kind, None)
-        self._total -= 1
-        index = self._chunk_of(rank)
-        chunk = self._chunks[index]
-        del chunk[bisect_left(chunk, rank)]
-        if not chunk and len(self._chunks) > 1:
-            del self._chunks[index]
-
-    def recount(self, old: str, new: str | None) -> None:
-        """Move one record from a kind to another, or to none."""
-        by_kind = self.by_kind
-        by_kind[old] -= 1
-        if not by_kind[old]:
-            del by_kind[old]
-        if new is not None:
-            by_kind[new] = by_kind.get(new, 0) + 1
-
-    def between(self, low: Any, high: Any, *, past_low: bool, newest_first: bool) -> Iterator[Rank]:
-        """Ranks from low (or just past it) up to but not including high, in either direction; None has no bound."""
-        self.settle()
-        chunks = self._chunks
-        start = self._chunk_of(low) if low is not None else 0
-        stop = self._chunk_of(high) if high is not None else len(chunks) - 1
-        order = range(stop, start - 1, -1) if newest_first else range(start, stop + 1)
-        for index in order:
-            chunk = chunks[index]
-            left = (
-                0 if low is None or index > start else (bisect_right if past_low else bisect_left)(chunk, low)
-            )
-            right = len(chunk) if high is None or index < stop else bisect_left(chunk, high)
-            yield from reversed(chunk[left:right]) if newest_first else chunk[left:right]
-
-    def _chunk_of(self, rank: Any) -> int:
-        """The first chunk that ends at or after the rank, or the last one."""
-        index = bisect_left(self._chunks, rank, key=lambda chunk: chunk[-1] if chunk else ())
-        return min(index, len(self._chunks) - 1)
 
 
 def _lanes(scope: Scope, place: str) -> list[Lane]:
@@ -149,6 +59,7 @@ class Shelf:
         self._homes: dict[str, _Home] = {}
         self._places: dict[str, tuple[str, ...]] = {}  # where an id is kept
         self._lanes: dict[Lane, Ranks] = {}
+        self._endings: dict[str, Endings] = {}  # by tenant
         self.tenants: set[str] = set()
         self.indexes: list[TermIndex] = []  # the one that serves, and the one that is to take its place
 
@@ -168,10 +79,12 @@ class Shelf:
         for ranks in home.route:
             recent = ranks.recent
             recent.append(sealed)
-            if len(recent) >= _CHUNK:
+            if len(recent) >= CHUNK:
                 ranks.settle()
         for mark in sealed.marks:
             self._lane(("mark", place, mark)).add(sealed)
+        if sealed.expires_at is not None:
+            self._end(sealed)
         for index in self.indexes:
             index.waiting[sealed.rank] = None
         return True
@@ -191,6 +104,8 @@ class Shelf:
             self._leave(lane, sealed)
         for mark in sealed.marks:
             self._leave(("mark", place, mark), sealed)
+        if sealed.expires_at is not None and sealed.scope.tenant in self._endings:
+            self._endings[sealed.scope.tenant].discard()
         for index in self.indexes:
             index.forget(sealed.rank)
         if not self._homes:
@@ -209,6 +124,11 @@ class Shelf:
                 self._leave(("mark", place, mark), old)
             for mark in new.marks:
                 self._lane(("mark", place, mark)).add(new)
+        if old.expires_at != new.expires_at:
+            if new.expires_at is not None:
+                self._end(new)
+            if old.expires_at is not None:
+                self._endings[new.scope.tenant].discard()
         if old.text != new.text or (not new.text and old.data_json != new.data_json):
             for index in self.indexes:
                 index.forget(old.rank)
@@ -233,17 +153,33 @@ class Shelf:
         del self._lanes[lane]  # no home leads through it any more: each of them would have a record in it
         if lane[0] == "tenant":
             self.tenants.discard(lane[1])
+            self._endings.pop(lane[1], None)
+
+    def _end(self, sealed: Sealed) -> None:
+        tenant = sealed.scope.tenant
+        endings = self._endings.get(tenant)
+        if endings is None:
+            endings = self._endings[tenant] = Endings(self._at)
+        endings.add(cast("datetime", sealed.expires_at), sealed.rank)
+
+    def _at(self, rank: Rank) -> Sealed | None:
+        """What is kept under this rank, if anything is."""
+        sealed = self.get((rank[2], rank[3]))
+        return sealed if sealed is not None and sealed.rank == rank else None
 
     def find(self, query: Query) -> list[Sealed]:
         """Answer as `Query.over` would, reading no further than the page asked for."""
         if query.ids is not None:
             return query.over(self.named(query))  # type: ignore[arg-type, return-value]
+        if query.expired_at is not None and (ended := self._ended(query, query.expired_at)) is not None:
+            return query.over(ended)  # type: ignore[arg-type, return-value]
         forward = query.after is not None and not query.newest_first
-        matching: Iterable[Sealed] = (
-            sealed
-            for rank in self.walk(query, newest_first=not forward)
-            if query.matches(sealed := self._homes[rank[3]].rows[rank[2]])  # type: ignore[arg-type]
-        )
+        rows = (self.row(rank) for rank in self.walk(query, newest_first=not forward))
+        asked = query
+        if query.text:  # first, and off what was folded once: `matches` would fold each record again
+            needle, asked = fold(query.text), msgspec.structs.replace(query, text=None)
+            rows = (sealed for sealed in rows if needle in sealed.search)
+        matching = (sealed for sealed in rows if asked.matches(sealed))  # type: ignore[arg-type]
         end = None if query.limit is None else query.offset + query.limit
         page = list(itertools.islice(matching, query.offset, end))
         return page if forward or query.newest_first else page[::-1]
@@ -252,7 +188,7 @@ class Shelf:
         """Count as `Tally.of` would; from counters when only the scope and kinds are asked about."""
         lane, alone = _lane_asked(query.scope)
         if not (query.plain and alone):
-            return Tally.of(query, self.find(query))  # type: ignore[arg-type]
+            return Tally.of(msgspec.structs.replace(query, text=None), self.find(query))  # type: ignore[arg-type]
         ranks = self._lanes.get(lane)
         if ranks is None:
             return Tally()
@@ -260,10 +196,19 @@ class Shelf:
         by_kind = {kind: ranks.by_kind[kind] for kind in kinds}
         if not by_kind:
             return Tally()
-        first, last = (self._end(ranks, by_kind, newest_first=newest) for newest in (False, True))
+        first, last = (self._edge(ranks, by_kind, newest_first=newest) for newest in (False, True))
         return Tally(total=sum(by_kind.values()), by_kind=by_kind, first=first[0], last=last[0])
 
-    def _end(self, ranks: Ranks, kinds: dict[str, int], *, newest_first: bool) -> Rank:
+    def _ended(self, query: Query, at: datetime) -> list[Sealed] | None:
+        """What has ended in the tenant by then; None when that is more than what the walk of the query looks at."""
+        endings = self._endings.get(query.scope.tenant)
+        if endings is None:
+            return []
+        most = self.breadth(query)
+        ended = list(itertools.islice(endings.by(at), most + 1))
+        return ended if len(ended) <= most else None
+
+    def _edge(self, ranks: Ranks, kinds: dict[str, int], *, newest_first: bool) -> Rank:
         walked = ranks.between(None, None, past_low=False, newest_first=newest_first)
         return next(rank for rank in walked if self._homes[rank[3]].rows[rank[2]].kind in kinds)
 

@@ -129,9 +129,10 @@ class Bodies(Subject):
         tally = await store.tally(every)
         assert (tally.first, tally.last) == (moments[0], moments[-1])
         for number, at in enumerate(times):
-            clauses = ({"since": at}, {"until": at}, {"alive_at": at})
+            clauses = ({"since": at}, {"until": at}, {"alive_at": at}, {"expired_at": at})
             asked = [msgspec.structs.replace(every, **clause) for clause in clauses]
-            assert [len(await store.find(query)) for query in asked] == [8 - number, number, 7 - number]
+            counts = [8 - number, number, 7 - number, number + 1]
+            assert [len(await store.find(query)) for query in asked] == counts
         dawn = datetime(1, 1, 1, tzinfo=UTC)
         always = msgspec.structs.replace(every, since=dawn, alive_at=dawn)
         assert len(await store.find(always)) == len(times)

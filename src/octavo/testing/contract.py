@@ -3,6 +3,7 @@
 from octavo.testing.agreement import Agreement
 from octavo.testing.bodies import Bodies
 from octavo.testing.crowds import Crowds
+from octavo.testing.ending import Ending
 from octavo.testing.hostile import Hostile
 from octavo.testing.indexing import Indexing
 from octavo.testing.life import Life
@@ -14,6 +15,6 @@ from octavo.testing.writes import Writes
 
 
 class StoreContract(
-    Agreement, Texts, Bodies, Writes, Hostile, Races, Life, Volume, Crowds, Searching, Indexing
+    Agreement, Texts, Bodies, Writes, Ending, Hostile, Races, Life, Volume, Crowds, Searching, Indexing
 ):
     """Every promise a store makes, as tests; see docs/custom-store.md."""

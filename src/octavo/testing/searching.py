@@ -161,6 +161,7 @@ class Searching(Subject):
             {"kinds": ("k",)}, {"kinds": ("none",)}, {"marks": ("m",)}, {"without": ("m", "n")}, {"ids": ("n1", "n2", "x")},
             {"where": {"layer": "day"}}, {"where": {"layer": 1.0}}, {"where": {"layer": None}}, {"where": {"other": 1}},
             {"since": NOON + timedelta(minutes=3)}, {"until": NOON + timedelta(minutes=3)}, {"alive_at": NOON + timedelta(minutes=9)},
+            {"expired_at": NOON + timedelta(minutes=10)}, {"expired_at": NOON + timedelta(minutes=10), "kinds": ("k",)},
             {"text": "no such text", "limit": 1, "offset": 3, "newest_first": True},
             {"since": NOON + timedelta(minutes=1), "until": NOON + timedelta(minutes=5), "kinds": ("", "k"), "marks": ("m",)},
         )  # fmt: skip

@@ -86,7 +86,9 @@ _mostly = st.sampled_from((True, True, True, False))
 _limits = st.sampled_from((None, 1, 2, 3, 5, 0))
 _offsets = st.sampled_from((0, 0, 0, 1, 2))
 _clauses = st.lists(
-    st.sampled_from(("ids", "kinds", "marks", "without", "text", "since", "until", "where", "alive_at")),
+    st.sampled_from(
+        ("ids", "kinds", "marks", "without", "text", "since", "until", "where", "alive_at", "expired_at")
+    ),
     max_size=2,
     unique=True,
 )

@@ -9,6 +9,7 @@ Per tenant and collection, all behind one hash tag, so that a cluster keeps them
     octavo:{tenant}:messages:lane:user:<name>     the same as a place's lane for what several places share:
     octavo:{tenant}:messages:kinds:user:<name>    tenant, user, agent and session
     octavo:{tenant}:messages:names                sorted set: id, then place
+    octavo:{tenant}:messages:ends                 sorted set: when a record ends, then order; see ends
     octavo:{tenant}:messages:terms…               the index of terms, see index_scripts
     octavo:tenants                                set: the tenants that have written
 
@@ -125,6 +126,11 @@ def member(rank: Rank) -> str:
     """
     at, seq, name, place = rank
     return f"{micros(at):015x}{seq:014x}{name}\0{place}"
+
+
+def end(at: datetime | None) -> str:
+    """What stands in front of a member among the ends; nothing for a record that never ends."""
+    return "" if at is None else f"{micros(at):015x}"
 
 
 def moment(entry: bytes | str) -> datetime:

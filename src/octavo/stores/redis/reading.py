@@ -9,6 +9,7 @@ import msgspec
 from octavo.model import START, Query, Record, Scope, Tally
 from octavo.stores.draft import Key
 from octavo.stores.redis import rows
+from octavo.stores.redis.ends import Ends
 from octavo.stores.redis.layout import Layout, Span, moment
 from octavo.stores.redis.read_scripts import BODIES, NAMED, PAGE, TALLY
 from octavo.stores.redis.wire import Wire
@@ -22,6 +23,7 @@ _IDS = 500
 _pack = msgspec.msgpack.Encoder().encode
 
 Found: TypeAlias = tuple[Record, str]
+Gathered: TypeAlias = tuple[str, list[Found]]  # behind the version of the lane that is watched
 
 
 class Look(msgspec.Struct):
@@ -44,7 +46,10 @@ class Reader:
         if query.limit == 0:
             return Look()
         look = Look(watched=self._layout.asked(query).kinds)
-        skip = 0 if query.ids is not None or self._sure(query) else query.offset
+        if (gathered := await self._gathered(query)) is not None:
+            look.version, look.found = gathered
+            return look
+        skip = 0 if self._sure(query) else query.offset
         end = None if query.limit is None else skip + query.limit
         async with aclosing(self._matching(query)) as pages:
             async for version, page in pages:
@@ -53,7 +58,7 @@ class Reader:
                 if end is not None and len(look.found) >= end:
                     break
         look.found = look.found[skip:end]
-        if query.ids is None and not query.newest_first and query.after is None:
+        if not query.newest_first and query.after is None:
             look.found.reverse()  # they were read from the newest back
         return look
 
@@ -103,14 +108,40 @@ class Reader:
     async def _counted(self, query: Query) -> Tally:
         by_kind: dict[str, int] = {}
         first = last = None
-        async for _, page in self._matching(msgspec.structs.replace(query, after=START)):
+        query = msgspec.structs.replace(query, after=START)
+        gathered = await self._gathered(query)
+        async for _, page in self._matching(query) if gathered is None else _alone(gathered):
             for record, _ in page:
                 by_kind[record.kind] = by_kind.get(record.kind, 0) + 1
                 first = first or record.created_at
                 last = record.created_at
         return Tally(total=sum(by_kind.values()), by_kind=by_kind, first=first, last=last)
 
-    async def _named(self, query: Query) -> tuple[str, list[Found]]:
+    async def _gathered(self, query: Query) -> Gathered | None:
+        """The answer where all that may be in it is looked up; None where it is read off a lane."""
+        if query.ids is not None:
+            return await self._named(query)
+        if query.expired_at is None:
+            return None
+        asked = self._layout.asked(query)
+        ends = Ends(self._wire, asked.base)
+        ended = await ends.by(query.expired_at, asked.kinds, asked.lanes[0][0])
+        if ended is None or not ended.filled:
+            if ended is not None:
+                await self._fill(ends, query)
+            return None
+        found = ended.found
+        return ended.version or "", [found[record.key] for record in query.over(r for r, _ in found.values())]
+
+    async def _fill(self, ends: Ends, query: Query) -> None:
+        """Enter the ends of what was written before they were kept."""
+        everything = Query(collection=query.collection, scope=Scope(tenant=query.scope.tenant), after=START)
+        async with aclosing(self._matching(everything)) as pages:
+            async for _, page in pages:
+                await ends.fill((record for record, _ in page), last=False)
+        await ends.fill((), last=True)
+
+    async def _named(self, query: Query) -> Gathered:
         ids = list(dict.fromkeys(query.ids or ()))
         scope, asked = query.scope, self._layout.asked(query)
         version = ""
@@ -140,9 +171,6 @@ class Reader:
 
         Where all in the lane matches, the pages begin at the offset.
         """
-        if query.ids is not None:
-            yield await self._named(query)
-            return
         asked, span, sure = self._layout.asked(query), Span.of(query), self._sure(query)
         skip = query.offset if sure else 0
         size = _PAGE
@@ -165,6 +193,10 @@ class Reader:
                 return
             span = span.beyond(last.encode())
             size = min(2 * size, _PAGE)
+
+
+async def _alone(page: Gathered) -> AsyncGenerator[Gathered, None]:
+    yield page
 
 
 def _merged(

@@ -11,6 +11,9 @@ a member is alive as long as it stands in its own place's lane.
 Swaps: the field `NUL v` of a lane's counter names the last swap that touched the lane. A swap that saw another name there
 when it read starts over: something it did not find may be there now.
 
+Ends: what a record's end comes to stands in the sorted set `ends` of its tenant's collection, time first. Who never writes
+a record that ends never touches it. The ends of places that have expired are left to whoever reads them.
+
 Search: once a tenant's collection has an index of terms (the hash `terms`, see index_scripts), every record that is
 written is put in line there; nothing is indexed on the way of a write.
 """
@@ -72,6 +75,14 @@ for _, stand in ipairs(stands) do
   if sizes[stand[5]] == 0 then fresh = 1 end
 end
 
+for _, entry in ipairs(entries) do
+  local before, after = entry[3], entry[4]
+  if (entry[6] or '') ~= '' or (type(before) == 'table' and before[5] ~= '')
+    or (type(after) == 'table' and after[5] ~= '') then
+    redis.call('ZCARD', string.sub(KEYS[stands[entry[1]][5]], 1, -6) .. 'ends')
+  end
+end
+
 -- Which of the tenants' collections have an index of terms, and what waits there from now on.
 local indexed, late, noted = {}, {}, 0
 for _, stand in ipairs(stands) do
@@ -83,7 +94,7 @@ for _, stand in ipairs(stands) do
   end
 end
 
-local added, removed, counts, touched = {}, {}, {}, {}
+local added, removed, counts, touched, ends, ended, emptied = {}, {}, {}, {}, {}, {}, {}
 local function note(lists, key, value)
   local list = lists[key]
   if not list then list = {}; lists[key] = list end
@@ -108,21 +119,32 @@ local function wait_for_terms(stand, member)
   local base = indexed[KEYS[stand[5]]]
   if base then note(late, base, string.sub(member, 30)) end
 end
-local function enter(stand, member, kind, marks)
+local function ends_of(stand) return string.sub(KEYS[stand[5]], 1, -6) .. 'ends' end
+local function end_at(lists, stand, member, at)
+  if at ~= '' then note(lists, ends_of(stand), at .. member) end
+end
+local function enter(stand, member, kind, marks, at)
   touched[stand] = true
   wait_for_terms(stand, member)
   move(stand, member, kind, marks, added, 1)
+  end_at(ends, stand, member, at)
 end
-local function leave(stand, member, kind, marks)
+local function leave(stand, member, kind, marks, at)
   touched[stand] = true
   wait_for_terms(stand, member)
   move(stand, member, kind, marks, removed, -1)
+  end_at(ended, stand, member, at)
+  emptied[ends_of(stand)] = KEYS[stand[5]]
 end
 
 -- A changed record keeps its order: only its count and its marks can move.
 local function turn(stand, before, after)
   touched[stand] = true
   wait_for_terms(stand, after[1])
+  if before[5] ~= after[5] then
+    end_at(ended, stand, before[1], before[5])
+    end_at(ends, stand, after[1], after[5])
+  end
   if before[2] ~= after[2] then
     for _, step in ipairs({{before[2], -1}, {after[2], 1}}) do
       count(stand[3], step[1], step[2])
@@ -157,6 +179,22 @@ local function write_lanes()
       redis.call('ZADD', KEYS[key], unpack(flat, n, math.min(n + 1999, #flat)))
     end
   end
+  for key, members in pairs(ended) do
+    for n = 1, #members, 1000 do
+      redis.call('ZREM', key, unpack(members, n, math.min(n + 999, #members)))
+    end
+  end
+  for key, members in pairs(ends) do
+    local there, flat = redis.call('EXISTS', key), {}
+    for n, member in ipairs(members) do flat[2 * n - 1] = 0; flat[2 * n] = member end
+    for n = 1, #flat, 2000 do
+      redis.call('ZADD', key, unpack(flat, n, math.min(n + 1999, #flat)))
+    end
+    if ttl == 0 then redis.call('PERSIST', key) elseif there == 0 then redis.call('EXPIRE', key, ttl) end
+  end
+  for key, names in pairs(emptied) do
+    if redis.call('ZCARD', names) == 0 then redis.call('DEL', key) end
+  end
   for key, kinds in pairs(counts) do
     local fewer = false
     for kind, step in pairs(kinds) do
@@ -179,6 +217,7 @@ local function expire_shared(key)
 end
 local function keep(stand)
   for n = 1, 5 do redis.call('PERSIST', KEYS[stand[n]]) end
+  redis.call('PERSIST', ends_of(stand))
   for _, lane in ipairs(stand[6]) do
     redis.call('PERSIST', KEYS[lane])
     redis.call('PERSIST', KEYS[lane + 1])
@@ -200,6 +239,8 @@ local function settle()
     if ttl > 0 then
       expire_own(stand)
       expire_shared(stand[5])
+      local left = redis.call('PTTL', ends_of(stand))
+      if left >= 0 and left < ttl * 1000 then redis.call('EXPIRE', ends_of(stand), ttl) end
       for _, lane in ipairs(stand[6]) do
         expire_shared(lane)
         expire_shared(lane + 1)
@@ -218,7 +259,7 @@ local function settle()
 end
 """
 
-# entries: {stand, member, kind, body, marks}. Answers a digit per entry, 1 when it was added, whether the tenant's
+# entries: {stand, member, kind, body, marks, end or ''}. Answers a digit per entry, 1 when it was added, whether the tenant's
 # collection was empty, and whether anything was put in line for the index.
 ADD = Script(
     MEMBERS,
@@ -232,7 +273,7 @@ for n, entry in ipairs(entries) do
   answer[n] = '0'
   if redis.call('HSETNX', key, id, body) == 1 then
     answer[n] = '1'
-    enter(stand, member, entry[3], entry[5])
+    enter(stand, member, entry[3], entry[5], entry[6])
   elseif again and not mine[entry[1] .. id] and redis.call('HGET', key, id) == body then
     answer[n] = '1' -- by the run whose answer was lost
   end
@@ -244,7 +285,7 @@ return {table.concat(answer), fresh, noted}
 """,
 )
 
-# entries: {stand, id, before, after}, each {member, kind, body, marks} or false. ARGV goes on with witnesses, {stand, id}
+# entries: {stand, id, before, after}, each {member, kind, body, marks, end or ''} or false. ARGV goes on with witnesses, {stand, id}
 # that must be kept; watched counters, {position in KEYS, version}; and the name of this swap.
 # Answers as ADD does, with whether it was done in front.
 SWAP = Script(
@@ -273,8 +314,8 @@ for _, entry in ipairs(entries) do
   if before and after and before[1] == after[1] then
     turn(stand, before, after)
   else
-    if before then leave(stand, before[1], before[2], before[4]) end
-    if after then enter(stand, after[1], after[2], after[4]) end
+    if before then leave(stand, before[1], before[2], before[4], before[5]) end
+    if after then enter(stand, after[1], after[2], after[4], after[5]) end
   end
   if after then
     redis.call('HSET', KEYS[stand[1]], id, after[3])

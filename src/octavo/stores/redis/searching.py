@@ -171,8 +171,11 @@ class Search:
         query = self._query
         by_facts = query.kinds is not None or query.marks is not None or bool(query.without or query.where)
         all_asked = by_facts or query.ids is not None or query.since is not None or query.until is not None
-        if not all_asked and query.alive_at is None:
+        if not all_asked and query.alive_at is None and query.expired_at is None:
             return
+        if query.expired_at is not None:
+            for block in self._blocks:
+                block.passed &= block.ending
         asked = [
             (block, block.passed if all_asked else block.passed & block.ending) for block in self._blocks
         ]

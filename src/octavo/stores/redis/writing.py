@@ -10,7 +10,7 @@ from octavo.codec import Sealed
 from octavo.errors import StoreError
 from octavo.model import Scope
 from octavo.stores.draft import Effect, Key
-from octavo.stores.redis.layout import Keys, Layout, member
+from octavo.stores.redis.layout import Keys, Layout, end, member
 from octavo.stores.redis.rows import blob
 from octavo.stores.redis.scripts import ADD, ENROL, RENEW, SWAP
 from octavo.stores.redis.wire import Wire
@@ -93,6 +93,7 @@ class Writer:
                 sealed.kind,
                 blob(sealed),
                 sealed.marks,
+                end(sealed.expires_at),
             )
             for sealed in records
         ]
@@ -168,5 +169,5 @@ class Writer:
             await self._enrol(tenants)
 
 
-def _side(sealed: Sealed, body: str) -> tuple[str, str, str, tuple[str, ...]]:
-    return (member(sealed.rank), sealed.kind, body, sealed.marks)
+def _side(sealed: Sealed, body: str) -> tuple[str, str, str, tuple[str, ...], str]:
+    return (member(sealed.rank), sealed.kind, body, sealed.marks, end(sealed.expires_at))

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeAlias
 
 from octavo.codec import fact
 from octavo.model import Query, Scope
@@ -16,6 +16,9 @@ READ = (
     ("created_at", "time"), ("updated_at", "time"), ("expires_at", "time"), ("seq", "int"),
 )  # fmt: skip
 PARTS = ("tenant", "user", "agent", "session")
+
+#: Adds the values it binds, and answers what to select from and a test: together they leave the rows that may match.
+Nominated: TypeAlias = Callable[[list[Any]], tuple[str, str]]
 
 
 def open_parts(scope: Scope) -> tuple[str, ...]:
@@ -54,13 +57,14 @@ class Where:
         self.values.append(value)
         return self.dialect.hole(len(self.values))
 
-    def among(self, nominated: Callable[[list[Any]], str] | None) -> str:
+    def among(self, nominated: Nominated | None) -> str:
         """Look at nominated rows only, if there are any; answer what to select from."""
         if nominated is None:
             return self.table.name
-        self.tests.append(f"rowno IN ({nominated(self.values)})")
-        # Without this, SQLite would rather walk the index that gives the order, and ask of each row whether it is one.
-        return f"{self.table.name} NOT INDEXED"
+        source, test = nominated(self.values)
+        if test:
+            self.tests.append(test)
+        return source
 
     def _scope(self, query: Query) -> None:
         scope = query.scope
@@ -96,6 +100,8 @@ class Where:
         if query.alive_at is not None:
             expires = self.column("expires_at")
             self.tests.append(f"({expires} IS NULL OR {expires} > {self._moment(query.alive_at)})")
+        if query.expired_at is not None:
+            self.tests.append(f"{self.column('expires_at')} <= {self._moment(query.expired_at)}")
 
     def _moment(self, at: datetime) -> str:
         return self.bind(self.dialect.time(at))
@@ -142,11 +148,11 @@ def select(
     order: int = 4,
     more: int = 0,
     lock: bool = False,
-    nominated: Callable[[list[Any]], str] | None = None,
+    nominated: Nominated | None = None,
 ) -> Ask:
     """The statement that answers the query; `order` is how many parts of the rank the database sorts by.
 
-    With `nominated`, a subquery of row numbers, no other rows are looked at.
+    With `nominated`, no other rows are looked at.
     """
     where = Where(table, query)
     source = where.among(nominated)
@@ -157,6 +163,10 @@ def select(
     first, *rest = table.order[:order]
     if query.ids is not None:  # those few are sorted in no time
         first = dialect.aside.format(first)
+    elif (
+        query.expired_at is not None
+    ):  # or a whole tenant is walked in order, to find the few that have ended
+        first = dialect.sorted_late.format(first)
     sql += " ORDER BY " + ", ".join([f"{column}{way}" for column in (first, *rest)])
     if query.limit is not None or query.offset:
         limit = dialect.no_limit if query.limit is None else where.bind(query.limit + more)
@@ -171,7 +181,7 @@ def reads_forward(query: Query) -> bool:
     return not query.newest_first and (query.after is not None or (query.limit is None and not query.offset))
 
 
-def count(table: Table, query: Query, nominated: Callable[[list[Any]], str] | None = None) -> Ask:
+def count(table: Table, query: Query, nominated: Nominated | None = None) -> Ask:
     """The statement that counts by kind what matches."""
     where = Where(table, query)
     source = where.among(nominated)

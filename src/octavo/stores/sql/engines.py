@@ -11,7 +11,7 @@ from octavo.lexis.terms import MOST_CHARACTERS
 from octavo.model import Query
 from octavo.stores.sql.compile import PARTS
 from octavo.stores.sql.schema import Table
-from octavo.stores.sql.statements import Ask, Do, Script
+from octavo.stores.sql.statements import Ask, Do, Script, listed
 from octavo.stores.sql.words import Asked, Entry, entry
 
 Row = Sequence[Any]
@@ -205,8 +205,3 @@ def changed(entries: Sequence[Entry], old: Sequence[Entry]) -> tuple[list[Entry]
 
 def _between(after: int, end: int | None) -> str:
     return f"number > {int(after)}" + ("" if end is None else f" AND number <= {int(end)}")
-
-
-def listed(numbers: Sequence[int]) -> str:
-    """Numbers of rows, which nobody can choose, as part of a statement."""
-    return ", ".join([str(int(number)) for number in numbers])

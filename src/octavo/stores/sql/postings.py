@@ -6,9 +6,9 @@ from typing import Any
 from octavo.model import Query
 from octavo.stores.sql.compile import Where
 from octavo.stores.sql.dialects import chunks
-from octavo.stores.sql.engines import Claim, Engine, changed, listed
+from octavo.stores.sql.engines import Claim, Engine, changed
 from octavo.stores.sql.schema import Table
-from octavo.stores.sql.statements import Ask, Do, Script
+from octavo.stores.sql.statements import Ask, Do, Script, listed
 from octavo.stores.sql.words import Asked, Entry, token, tokens
 
 

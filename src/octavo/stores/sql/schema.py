@@ -111,8 +111,19 @@ def _index(dialect: Dialect, name: str, table: str, fields: list[str]) -> str:
     return f"CREATE INDEX {dialect.quote(name)} ON {table} ({', '.join(fields)})"
 
 
+def _index_expiry(table: Table, prefix: str) -> list[str]:
+    """Version 2: an index of what ends, so that finding what has ended looks at nothing else."""
+    dialect, shape = table.dialect, table.shape
+    ends, documented = table.column("expires_at"), shape.expiry_index
+    name = prefix + documented if documented else f"{table.plain_name}_by_expiry"
+    made = _index(dialect, name, table.name, [table.column("tenant"), ends])
+    if dialect.partial:
+        return [f"{made} WHERE {ends} IS NOT NULL"]  # appending what never ends does not touch it
+    return dialect.unless_indexed(table.plain_name, name, made) if documented else []
+
+
 #: What brings a table from each version to the next. Never edit one that was released: add another.
-MIGRATIONS: tuple[Callable[[Table, str], list[str]], ...] = (_create,)
+MIGRATIONS: tuple[Callable[[Table, str], list[str]], ...] = (_create, _index_expiry)
 
 
 def ensure(table: Table, prefix: str) -> Script[bool]:
@@ -151,8 +162,11 @@ class Migrating:
         yield from self._dialect.lock_schema(lock)
         try:
             yield from self._migrate()
-        finally:
+        except StoreError:
             yield from self._dialect.unlock_schema(lock)
+            raise
+        # Not in `finally`: of a call that was cancelled nobody runs the rest; its connection goes, and the lock with it.
+        yield from self._dialect.unlock_schema(lock)
         return True
 
     def current(self) -> Script[bool]:

@@ -1,6 +1,6 @@
 """The three verbs as scripts over any dialect."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -9,7 +9,16 @@ from msgspec import UNSET
 
 from octavo.codec import Kept, Prepared, Sealed, seal
 from octavo.model import Change, Query, Record, Scope, Tally
-from octavo.stores.sql.compile import PARTS, READ, count, count_from, open_parts, reads_forward, select
+from octavo.stores.sql.compile import (
+    PARTS,
+    READ,
+    Nominated,
+    count,
+    count_from,
+    open_parts,
+    reads_forward,
+    select,
+)
 from octavo.stores.sql.dialects import Dialect
 from octavo.stores.sql.schema import FIELDS, Table
 from octavo.stores.sql.statements import Ask, Do, DoEach, Script
@@ -237,9 +246,7 @@ def _delete(name: str, numbers: list[int]) -> Script[None]:
         yield Do(f"DELETE FROM {name} WHERE rowno IN ({listed})")
 
 
-def find(
-    table: Table, query: Query, nominated: Callable[[list[Any]], str] | None = None
-) -> Script[list[Record]]:
+def find(table: Table, query: Query, nominated: Nominated | None = None) -> Script[list[Record]]:
     """Answer the query as `Query.over` would, from all rows or from those that alone may match."""
     parts = open_parts(query.scope)
     fields = (*READ, *((part, "name") for part in parts))
@@ -344,7 +351,7 @@ def _lags(tables: Tables, collection: str) -> Script[bool]:
     return bool((yield Ask(sql, (counted_of(collection),)))[0][0] > _TAIL)
 
 
-def tally(tables: Tables, query: Query, nominated: Callable[[list[Any]], str] | None = None) -> Script[Tally]:
+def tally(tables: Tables, query: Query, nominated: Nominated | None = None) -> Script[Tally]:
     """Count as `Tally.of` would: from the counters where they serve, else by an index."""
     table = tables[query.collection]
     axis = _axis_asked(table, query.scope) if query.plain else None

@@ -28,6 +28,12 @@ class Do(Ask):
     __slots__ = ()
 
 
+class Build(Do):
+    """Send a statement that may take as long as it takes, outside of any transaction."""
+
+    __slots__ = ()
+
+
 class DoEach:
     """Send a statement once for each row of values; nothing comes back."""
 
@@ -48,3 +54,8 @@ class Duplicate(StoreError):  # noqa: N818
 
 class Contended(StoreError):  # noqa: N818
     """A deadlock, a lock time-out or a busy database: running the whole script again is the cure."""
+
+
+def listed(numbers: Sequence[int]) -> str:
+    """Numbers of rows, which nobody can choose, as part of a statement."""
+    return ", ".join([str(int(number)) for number in numbers])

@@ -13,7 +13,7 @@ from octavo.model import Query, Record, Tally
 from octavo.ports import Finding, Lexicon
 from octavo.shapes import SHAPES
 from octavo.stores.base import Progress, SearchingStore
-from octavo.stores.sql import scripts, substrings
+from octavo.stores.sql import grams, pg_trgm, scripts, substrings
 from octavo.stores.sql.drivers.port import ApplyAll, Driver
 from octavo.stores.sql.schema import Table, ensure, searched_among
 from octavo.stores.sql.statements import Ask, Script
@@ -26,6 +26,10 @@ _LOOK_SECONDS = (
     1.0,
     60.0,
 )  # after a write, until it is looked whether others search: the first time, and then
+
+#: How each database looks for a text: answers with whether the index that helps it should be made or brought up to date.
+_FIND = {"sqlite": substrings.find, "postgresql": pg_trgm.find, "mysql": grams.find}
+_TALLY = {"sqlite": substrings.tally, "postgresql": pg_trgm.tally, "mysql": grams.tally}
 
 
 class SQLStore(SearchingStore):
@@ -117,8 +121,8 @@ class SQLStore(SearchingStore):
     async def _find(self, query: Query) -> list[Record]:
         tables = await self._having({query.collection})
         table = tables[query.collection]
-        if query.text and table.dialect.name == "sqlite":
-            found, late = await self._driver.read(lambda: substrings.find(table, self._prefix, query))
+        if query.text and (find := _FIND.get(table.dialect.name)):
+            found, late = await self._driver.read(lambda: find(table, self._prefix, query))
             if late and not self._driver.joins:
                 self._indexes().follow(table)
             return found
@@ -128,8 +132,8 @@ class SQLStore(SearchingStore):
 
     async def _tally(self, query: Query) -> Tally:
         tables = await self._having({query.collection})
-        if query.text and tables.dialect.name == "sqlite":
-            counted, late = await self._driver.read(lambda: substrings.tally(tables, self._prefix, query))
+        if query.text and (tally := _TALLY.get(tables.dialect.name)):
+            counted, late = await self._driver.read(lambda: tally(tables, self._prefix, query))
             if late and not self._driver.joins:
                 self._indexes().follow(tables[query.collection])
             return counted

@@ -5,25 +5,22 @@ it would not pay, every record in the scope is looked at. Whatever is nominated 
 so the way taken costs time and never changes an answer (docs/decisions/007-term-index.md).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from math import isqrt
-from typing import Any, TypeAlias
+from typing import Any
 
 from octavo.model import Query, Record, Scope, Tally
 from octavo.stores.sql import scripts
-from octavo.stores.sql.compile import Where
+from octavo.stores.sql.compile import Nominated, Where
 from octavo.stores.sql.schema import Table
 from octavo.stores.sql.statements import Ask, Script
 from octavo.text import fold
 
-#: Adds the values it binds, and answers the rows that may hold the text as a subquery of their numbers.
-Nominated: TypeAlias = Callable[[list[Any]], str]
-
 VERSION = 1  # of the index; another one is left alone
 RUN = 3  # characters in each token of the index: a shorter text is in none
 _SMALL = 3000  # records that are looked at sooner than an index is asked
-_FEW = 1000  # nominated records that are read whatever else is known
-_LATE = 300  # records not indexed yet that are looked at besides
+FEW = 1000  # nominated records that are read whatever else is known
+LATE = 300  # records not indexed yet that are looked at besides
 _TOKENS = 16  # runs of a long text that are asked for: more of them would cost more than they leave out
 
 
@@ -51,15 +48,19 @@ def tally(tables: scripts.Tables, prefix: str, query: Query) -> Script[tuple[Tal
     return (yield from scripts.tally(tables, query, nominated)), wanted
 
 
-def matching(text: str) -> str:
-    """The expression that finds, in the index, whatever holds this text of three characters or more, and a little else."""
+def runs(text: str) -> list[str]:
+    """The runs of three characters to ask for: all of them, or enough of a long text."""
     last = len(text) - RUN
     starts: Sequence[int] = range(last + 1)
     if last >= _TOKENS:
         starts = [at * last // (_TOKENS - 1) for at in range(_TOKENS)]
-    runs = dict.fromkeys(text[at : at + RUN].replace('"', '""') for at in starts)
+    return list(dict.fromkeys(text[at : at + RUN] for at in starts))
+
+
+def matching(text: str) -> str:
+    """The expression that finds, in the index, whatever holds this text of three characters or more, and a little else."""
     # Not one phrase: without positions, which would make the index three times as large, FTS5 has none.
-    return '"' + '" AND "'.join(runs) + '"'
+    return '"' + '" AND "'.join(run.replace('"', '""') for run in runs(text)) + '"'
 
 
 def _way(table: Table, prefix: str, query: Query) -> Script[tuple[Nominated | None, bool]]:
@@ -67,8 +68,8 @@ def _way(table: Table, prefix: str, query: Query) -> Script[tuple[Nominated | No
     text = fold(query.text or "")
     if len(text) < RUN or query.ids is not None:
         return None, False
-    around = _walked(table, query)
-    if (yield from _size(table, around, _SMALL + 1)) <= _SMALL:
+    around = around_of(table, query)
+    if (yield from is_small(table, around)):
         return None, False
     names = Names(table, prefix)
     made = yield Ask(f"SELECT version FROM {table.versions} WHERE name = ?", (names.plain,))
@@ -76,31 +77,33 @@ def _way(table: Table, prefix: str, query: Query) -> Script[tuple[Nominated | No
         return None, not made
     state = (
         f"SELECT (SELECT COALESCE(MAX(rowno), 0) FROM {table.name}), {names.upto}, "
-        f"(SELECT COUNT(*) FROM (SELECT 1 FROM {names.waiting} LIMIT {_LATE + 1}))"
+        f"(SELECT COUNT(*) FROM (SELECT 1 FROM {names.waiting} LIMIT {LATE + 1}))"
     )
     [[last, upto, changed]] = yield Ask(state)
-    if last - upto + changed > _LATE:
+    if last - upto + changed > LATE:
         return None, True
     match = matching(text)
-    if (yield from _held(names, match, _FEW + 1)) > _FEW:
-        if _worth(query, last) <= _FEW:
+    if (yield from _held(names, match, FEW + 1)) > FEW:
+        if worth(query, last) <= FEW:
             return None, False
-        most = _worth(query, (yield from _size(table, around, -1)))
-        if most <= _FEW or (yield from _held(names, match, most + 1)) > most:
+        most = worth(query, (yield from _size(table, around, -1)))
+        if most <= FEW or (yield from _held(names, match, most + 1)) > most:
             return None, False
 
-    def nominated(values: list[Any]) -> str:
+    def nominated(values: list[Any]) -> tuple[str, str]:
         # In one statement, hence of one moment: a record is indexed, or it waits, whatever others index meanwhile.
         values.append(match)
-        return (
+        some = (
             f"SELECT rowid FROM {names.index} WHERE {names.index} MATCH ? UNION ALL SELECT number FROM {names.waiting} "
             f"UNION ALL SELECT rowno FROM {table.name} NOT INDEXED WHERE rowno > {names.upto}"
         )
+        # NOT INDEXED, or SQLite would rather walk the index that gives the order, and ask of each row whether it is one.
+        return f"{table.name} NOT INDEXED", f"rowno IN ({some})"
 
     return nominated, False
 
 
-def _worth(query: Query, size: int) -> int:
+def worth(query: Query, size: int) -> int:
     """So many nominated records are read sooner than the page is filled by looking at one record after the other.
 
     In order, every record costs about a third, and the more hold the text the sooner the page is full.
@@ -116,14 +119,20 @@ def _held(names: Names, match: str, most: int) -> Script[int]:
     return int((yield Ask(sql, (match, most)))[0][0])
 
 
+def is_small(table: Table, around: Query, times: int = 1) -> Script[bool]:
+    """Whether what would have to be looked at is looked at sooner than an index is asked; or is not so many times that."""
+    most = times * _SMALL
+    return (yield from _size(table, around, most + 1)) <= most
+
+
 def _size(table: Table, around: Query, most: int) -> Script[int]:
     """How many records would have to be looked at, counted up to `most` along an index."""
     where = Where(table, around)
-    sql = f"SELECT COUNT(*) FROM (SELECT 1 FROM {table.name} WHERE {where.sql} LIMIT {int(most)})"
+    sql = f"SELECT COUNT(*) FROM (SELECT 1 FROM {table.name} WHERE {where.sql} LIMIT {int(most)}) AS around"
     return int((yield Ask(sql, where.values))[0][0])
 
 
-def _walked(table: Table, query: Query) -> Query:
+def around_of(table: Table, query: Query) -> Query:
     """What is asked for, as far as an index of the table can tell it apart."""
     scope, axes = query.scope, table.shape.axes
     if not (scope.exact and ("place",) in axes):

@@ -6,8 +6,8 @@ from typing import Any
 from octavo.model import Query
 from octavo.stores.sql.compile import Where
 from octavo.stores.sql.dialects import chunks
-from octavo.stores.sql.engines import Claim, Engine, Row, listed
-from octavo.stores.sql.statements import Ask, Do, Script
+from octavo.stores.sql.engines import Claim, Engine, Row
+from octavo.stores.sql.statements import Ask, Do, Script, listed
 from octavo.stores.sql.words import Asked, Entry
 
 _HUGE = 700_000  # bytes of distinct words: what a tsvector does not take is looked through on the spot

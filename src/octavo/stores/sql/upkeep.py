@@ -1,7 +1,9 @@
 """Keeping the index of terms of a store: made by the first search, brought up to date in idle time and before it matters."""
 
 import asyncio
+import contextlib
 import functools
+import logging
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, TypeAlias, TypeVar
 
@@ -11,9 +13,10 @@ from octavo.lexis.matching import matching
 from octavo.model import Query
 from octavo.ports import Lexicon
 from octavo.stores.base import Progress
-from octavo.stores.sql import indexing, scripts, searching
+from octavo.stores.sql import indexing, pg_trgm, scripts, searching
 from octavo.stores.sql.drivers.port import Driver
 from octavo.stores.sql.engines import Engine
+from octavo.stores.sql.gram_index import Grams
 from octavo.stores.sql.schema import Table
 from octavo.stores.sql.statements import Script
 from octavo.stores.sql.trigrams import Substrings
@@ -27,7 +30,9 @@ _ALL = 1_000_000_000  # more than there ever are
 _BREATH_SECONDS = 0.01  # between transactions that fill an index nobody waits for
 _BATCH = 200  # records indexed in one transaction while others may want to write
 _PRESSED = 500  # and while a search waits for it
+_log = logging.getLogger(__name__)
 _MANY = 5000  # records; after indexing so many the planner should know about them
+_SUBSTRINGS: dict[str, type[Substrings | Grams]] = {"sqlite": Substrings, "mysql": Grams}
 
 
 class Upkeep:
@@ -38,8 +43,12 @@ class Upkeep:
         self._prefix = prefix
         self._table = table
         self._engines: dict[str, Engine] = {}  # of the collections that are searched
-        self._substrings: dict[str, Substrings] = {}  # of those in which texts are looked for
+        self._substrings: dict[str, Substrings | Grams] = {}  # of those in which texts are looked for
         self._filling: set[str] = set()
+        self._refused: set[str] = set()  # collections whose index of substrings the database would not make
+        self._building: set[asyncio.Task[Any]] = (
+            set()
+        )  # by a single statement, which nobody wants to wait for
         self._making = asyncio.Lock()
         self._timer: asyncio.TimerHandle | None = None
         self._task: asyncio.Task[None] | None = None
@@ -146,6 +155,8 @@ class Upkeep:
             progress(done, max(total, done) if after is not None else done)
         await self._whole(self._driver.write(engine.mend))
         await self._whole(self._catch_up(engine, self._driver.write))
+        if engine.table.dialect.name == "postgresql" and self._driver.alone and total > _MANY:
+            await self._build(engine.table)  # for whoever never stays long enough to have it made
         if (substrings := await self._made(engine.table)) is not None:
             await self._whole(self._driver.write(substrings.clear))
             await self._whole(self._catch_up(substrings, self._driver.write))
@@ -205,24 +216,49 @@ class Upkeep:
             return lost
         return []
 
-    # --- the index of substrings, which only SQLite has
+    # --- the index of substrings
 
     def follow(self, table: Table) -> None:
         """Have the index of substrings made, or brought up to date; nobody waits for it."""
         collection = table.shape.collection
-        if self._closing or collection in self._filling:
+        if self._closing or collection in self._filling or collection in self._refused:
             return
         self._filling.add(collection)
-        task = asyncio.create_task(self._fill(table))
+        if table.dialect.name == "postgresql":
+            task = asyncio.create_task(self._build(table))
+            self._building.add(task)
+            task.add_done_callback(self._building.discard)
+        else:
+            task = asyncio.create_task(self._fill(table))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         task.add_done_callback(_done)
 
+    async def _build(self, table: Table) -> None:
+        """Have the database make its own index, if it can."""
+        collection = table.shape.collection
+        try:
+            if self._driver.alone:
+                await self._driver.read(lambda: pg_trgm.make(table))
+            else:
+                self._refused.add(collection)
+        except asyncio.CancelledError:  # at the end of this store
+            with contextlib.suppress(StoreError):
+                await self._driver.read(lambda: pg_trgm.drop_unfinished(table))
+            raise
+        except StoreUnavailable:
+            raise
+        except StoreError as error:
+            self._refused.add(collection)
+            _log.warning("texts in %s are looked for without an index: %s", table.plain_name, error)
+        finally:
+            self._filling.discard(collection)
+
     async def _fill(self, table: Table) -> None:
         collection = table.shape.collection
         try:
-            engine = Substrings(table, self._prefix)
-            await self._driver.migrate(engine.tables().ensure)
+            engine = _SUBSTRINGS[table.dialect.name](table, self._prefix)
+            await self._driver.migrate(lambda: _made_soon(engine))
             self._substrings[collection] = engine
             loop = asyncio.get_running_loop()
             done = 1
@@ -235,11 +271,11 @@ class Upkeep:
         finally:
             self._filling.discard(collection)
 
-    async def _made(self, table: Table) -> Substrings | None:
-        """The index of substrings, if it is there."""
-        if table.dialect.name != "sqlite":
+    async def _made(self, table: Table) -> Substrings | Grams | None:
+        """The index of substrings, if it is there and ours to keep."""
+        if table.dialect.name not in _SUBSTRINGS:
             return None
-        engine = Substrings(table, self._prefix)
+        engine = _SUBSTRINGS[table.dialect.name](table, self._prefix)
         return engine if await self._driver.read(engine.tables().current) else None
 
     async def _lost_substrings(self, table: Table) -> list[str]:
@@ -262,7 +298,7 @@ class Upkeep:
         if ending == "_terms" and collection not in self._engines:
             self._engines[collection] = indexing.engine_of(table, self._prefix)
         if ending == "_substrings" and collection not in self._substrings:
-            self._substrings[collection] = Substrings(table, self._prefix)
+            self._substrings[collection] = _SUBSTRINGS[table.dialect.name](table, self._prefix)
 
     def wrote(self) -> None:
         """Have what was written indexed when nothing else is to do."""
@@ -303,8 +339,16 @@ class Upkeep:
             self._timer = None
         if self._task is not None:
             self._tasks.add(self._task)
+        for task in self._building:  # whoever asks next begins anew
+            task.cancel()
         if self._tasks:
             await asyncio.wait(self._tasks)
+
+
+def _made_soon(engine: Substrings | Grams) -> Script[bool]:
+    """Have the tables of an index; nobody else is kept waiting for long while somebody holds what is to be changed."""
+    ensure = engine.tables().ensure
+    return ensure() if engine.table.dialect.name == "sqlite" else engine.table.dialect.hurried(ensure())
 
 
 def _done(task: "asyncio.Task[None]") -> None:

@@ -27,6 +27,7 @@ class Driver(Protocol):
 
     dialect: Dialect
     joins: bool
+    alone: bool
 
     async def open(self) -> None: ...
 
@@ -65,6 +66,7 @@ class Awaiting:
     """What drivers on the event loop share: group commit, patience with locks, one new try on a dead connection."""
 
     joins = False  # whether every script runs inside a transaction of the caller's
+    alone = False  # whether what `read` runs stands outside of any transaction
 
     def __init__(self) -> None:
         self._gathering = Gathering(self._commit_all, most=500)

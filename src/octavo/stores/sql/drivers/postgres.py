@@ -12,12 +12,16 @@ from octavo.errors import StoreClosed, StoreError, StoreUnavailable
 from octavo.ports import Finding
 from octavo.stores.sql.dialects import Dialect, PostgreSQL
 from octavo.stores.sql.drivers.port import Awaiting, ConnectionLost
-from octavo.stores.sql.statements import Ask, Contended, Do, DoEach, Duplicate, Statement
+from octavo.stores.sql.statements import Ask, Build, Contended, Do, DoEach, Duplicate, Statement
 from octavo.stores.sql.urls import Address
+
+_BUILD_SECONDS = 24 * 3600.0  # for an index of a large table: nobody waits for it
 
 
 class PostgresDriver(Awaiting):
     """A pool of connections; options of the URL other than Octavo's own go to asyncpg as they are."""
+
+    alone = True
 
     def __init__(self, address: Address) -> None:
         super().__init__()
@@ -70,6 +74,8 @@ class PostgresDriver(Awaiting):
 
     async def send(self, connection: Any, statement: Statement) -> Any:
         with _translated():
+            if isinstance(statement, Build):
+                return await connection.execute(statement.sql, timeout=_BUILD_SECONDS)
             if type(statement) is Do:
                 status: str = await connection.execute(statement.sql, *statement.values)
                 word = status.rpartition(" ")[2]

@@ -26,6 +26,7 @@ class SQLiteDriver:
     """A database file, or one in memory; `durability` full survives power loss, fast survives kill -9."""
 
     joins = False
+    alone = False
 
     def __init__(self, path: str, durability: str = "full", timeout: float = 60.0, readers: int = 2) -> None:
         self.dialect: Dialect = SQLite()
