@@ -41,6 +41,7 @@ if TYPE_CHECKING:
         RedisMemoryStore,
         SQLiteMemoryStore,
     )
+    from octavo.layers.memory import LayeredMemory
     from octavo.models import open_embedder
     from octavo.search.hits import Hit
     from octavo.search.recall import Recall
@@ -83,6 +84,7 @@ _LAZY = {
     "InMemoryMemoryStore": "octavo.events.stores",
     "Indexed": "octavo.wraps.indexed",
     "Journal": "octavo.wraps.journal",
+    "LayeredMemory": "octavo.layers.memory",
     "MemoryService": "octavo.service",
     "MessagePayload": "octavo.service",
     "Migrated": "octavo.events.migrating",
@@ -142,6 +144,7 @@ __all__ = [
     "InvalidQuery",
     "InvalidRecord",
     "Journal",
+    "LayeredMemory",
     "MemoryService",
     "MessagePayload",
     "Migrated",

@@ -6,6 +6,7 @@ OctavoError
  ├ InvalidQuery         (ValueError) a question with no meaning, such as a negative limit
  ├ NotFound             (LookupError)
  ├ Conflict             somebody else changed the same thing, again and again
+ ├ AccessDenied         no API key, a wrong one, or one that may not do this
  ├ StoreError           the driver's error is __cause__
  │  ├ StoreUnavailable  the backend cannot be reached or is too busy: the only one worth queueing
  │  └ StoreClosed       used after close()
@@ -35,6 +36,10 @@ class NotFound(OctavoError, LookupError):  # noqa: N818
 
 class Conflict(OctavoError):  # noqa: N818
     """A change lost too many races against other writers to be applied."""
+
+
+class AccessDenied(OctavoError):  # noqa: N818
+    """A server wants an API key, does not know this one, or does not let it do what was asked."""
 
 
 class StoreError(OctavoError):

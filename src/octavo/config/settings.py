@@ -13,7 +13,7 @@ from octavo.errors import ConfigError
 from octavo.shapes import SHAPES
 
 _PATH = Meta(min_length=1, extra={"path": "yes"})
-_DERIVED = ("vectors", "pending")  # collections made from the others
+_UNREAD = ("vectors", "pending", "keys")  # nothing in these is told to anybody
 
 
 class Database(Section, frozen=True):
@@ -112,8 +112,8 @@ class Vector(Section, frozen=True):
     def __post_init__(self) -> None:
         super().__post_init__()
         for name in self.collections:
-            if name not in SHAPES or name in _DERIVED:
-                known = ", ".join(known for known in SHAPES if known not in _DERIVED)
+            if name not in SHAPES or name in _UNREAD:
+                known = ", ".join(known for known in SHAPES if known not in _UNREAD)
                 raise ConfigError(f"vector.collections names {name!r}; known: {known}")
         if self.enabled and self.embedder.strip().lower() in ("", "none"):
             raise ConfigError(

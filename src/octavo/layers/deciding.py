@@ -16,6 +16,9 @@ CATEGORIES: dict[Layer, tuple[str, ...]] = {
     "event": ("conversation", "meeting", "action", "decision", "event", "other"),
 }
 
+#: What a memory is when nobody can tell.
+DEFAULTS: dict[Layer, str] = {"profile": "preference", "event": "other"}
+
 
 class Known(msgspec.Struct, frozen=True, kw_only=True):
     """A memory there is, as far as a decision needs it."""

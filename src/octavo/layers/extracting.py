@@ -1,0 +1,232 @@
+"""From a text to memories: what is known is read, every fact is decided, and all of it is written in one go."""
+
+import asyncio
+from datetime import datetime, timedelta
+from typing import Any, TypeAlias
+
+import msgspec
+
+from octavo.errors import Conflict, ModelError
+from octavo.layers import checking, reasons
+from octavo.layers.deciding import CATEGORIES, DEFAULTS, Decision, Extractor, Known, Layer
+from octavo.layers.ledger import Ledger, Step, alteration, insertion, remark
+from octavo.layers.records import COLLECTIONS, LAYER_OF, Owner, made, mark_of, memory_id, version_of
+from octavo.layers.values import Extracted, Outcome, State, Status
+from octavo.model import Query, Record
+from octavo.search.recall import MOST_HITS, Recall
+
+PROFILE, EVENTS = 500, 200  # of each layer, the newest are looked at, and what recall finds beside them
+_ASKED = 2000  # characters of a text that recall is asked with; a book would be a question of a million terms
+ROUNDS = 8  # after a round that others came before in part, that part is decided again
+_Lost: TypeAlias = tuple[int, Decision]
+
+
+class Extraction:
+    """One text of one owner on its way into memory."""
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        recall: Recall,
+        extractor: Extractor,
+        owner: Owner,
+        tenant: str,
+        *,
+        source: str,
+        metadata: dict[str, Any],
+        event_ttl: timedelta | None,
+        recalled: int,
+        embeds: bool,
+    ) -> None:
+        self._ledger = ledger
+        self._recall = recall
+        self._extractor = extractor
+        self._owner = owner
+        self._scope = owner.scope(tenant)
+        self._tenant = tenant
+        self._source = source
+        self._metadata = metadata
+        self._event_ttl = event_ttl
+        self._recalled = min(recalled, MOST_HITS)
+        self._embeds = embeds
+
+    async def run(self, text: str) -> Extracted:
+        """Decide and write until nobody came before any part of it."""
+        outcomes: list[list[Outcome]] = []  # of each fact, in the order of the text
+        status: Status = "success"
+        todo: list[_Lost] = []
+        for turn in range(ROUNDS):
+            known: dict[str, Record] = {}
+            steps: list[tuple[int, Step, Decision, Outcome]] = []
+            for slot, decision in await self._decisions(text, todo, known, first=not turn):
+                step, outcome = self._step(decision, known)
+                steps.append((slot, step, decision, outcome))
+            if not turn:
+                outcomes = [[] for _ in steps]
+            if steps:
+                written, won = await self._ledger.take([step for _, step, _, _ in steps])
+                status = "queued" if written == "queued" else status
+                for (slot, _, _, outcome), done in zip(steps, won, strict=True):
+                    outcomes[slot] += [outcome] if done else []
+                todo = [(slot, of) for (slot, _, of, _), done in zip(steps, won, strict=True) if not done]
+            if not todo:
+                told = [outcome for slot in outcomes for outcome in slot]
+                return Extracted(source_id=self._source, memories=told, status=status)
+        lost = ", ".join(repr(decision.content[:60]) for _, decision in todo)
+        raise Conflict(
+            f"others changed the same memories {ROUNDS} times, so these were not kept: {lost}; "
+            f"the text itself is kept as {self._source!r}"
+        )
+
+    async def _decisions(
+        self, text: str, lost: list[_Lost], known: dict[str, Record], *, first: bool
+    ) -> list[_Lost]:
+        """What to do: about the text, or, once that was done in part, about each fact that others came before."""
+        if first:
+            known.update(await self._known(text))
+            return list(enumerate(await self._decided(text, known)))
+        found: list[_Lost] = []
+        for slot, decision in lost:
+            known.update(await self._known(decision.content))
+            again = await self._decided(decision.content, known) or [_sound(decision, known)]
+            found += [(slot, one) for one in again]
+        return found
+
+    async def _known(self, text: str) -> dict[str, Record]:
+        """What there is to compare with, the nearest first."""
+        at = self._ledger.clock()
+        recalled, profile, events = await asyncio.gather(
+            self._recall.recall(
+                text[:_ASKED], self._scope, self._recalled, collections=tuple(COLLECTIONS.values())
+            ),
+            self._newest("profile", PROFILE, at),
+            self._newest("event", EVENTS, at),
+        )
+        records = [hit.record for hit in recalled] + profile[::-1] + events[::-1]
+        return {record.id: record for record in records}
+
+    async def _newest(self, layer: Layer, limit: int, at: datetime) -> list[Record]:
+        return await self._ledger.store.find(
+            Query(collection=COLLECTIONS[layer], scope=self._scope, alive_at=at, limit=limit)
+        )
+
+    async def _decided(self, text: str, known: dict[str, Record]) -> list[Decision]:
+        decisions = await self._extractor.decide(
+            text,
+            [_known(record) for record in known.values()],
+            owner_type=self._owner.type,
+            at=self._ledger.clock(),
+        )
+        return [_sound(decision, known) for decision in decisions if decision.content.strip()]
+
+    def _step(self, decision: Decision, known: dict[str, Record]) -> tuple[Step, Outcome]:
+        """What to write for a decision; `known` is brought up to what will be there afterwards."""
+        target = known.get(decision.target or "")
+        if decision.action == "update" and target is not None:
+            changed = self._updated(decision, target)
+            if _told(changed) != _told(target):
+                known[target.id] = changed
+                step = alteration(target, changed, decision.reason, self._facts(decision))
+                return step, _outcome(decision, "update", changed, supersedes=target.text)
+            decision = msgspec.structs.replace(decision, action="ignore")
+        if decision.action == "ignore":
+            at = self._ledger.clock()
+            facts = {**self._facts(decision), "content": decision.content}
+            step = remark(target, self._scope, decision.layer, decision.reason, at, facts)
+            return step, _outcome(decision, "ignore", target)
+        record = self._inserted(decision)
+        known[record.id] = record
+        return insertion(record, decision.reason, self._facts(decision)), _outcome(decision, "insert", record)
+
+    def _inserted(self, decision: Decision) -> Record:
+        at = self._ledger.clock()
+        ending = checking.ending(decision.layer, at, event_ttl=self._event_ttl)
+        id_ = memory_id(self._owner, at)
+        data: dict[str, Any] = {"is_permanent": ending.is_permanent, "sources": [self._source]}
+        if decision.happened_at is not None:
+            data["happened_at"] = _spelled(decision.happened_at)
+        if self._embeds:
+            data["embedding_id"] = id_
+        state = State(
+            category=decision.category, content=decision.content, metadata=self._metadata, data=data,
+            created_at=at, updated_at=at, expires_at=ending.expires_at,
+        )  # fmt: skip
+        return checking.kept(made(self._owner, self._tenant, decision.layer, state, id_=id_, version=1))
+
+    def _updated(self, decision: Decision, target: Record) -> Record:
+        sources = [*dict.fromkeys([*(target.data.get("sources") or ()), self._source])]
+        version = version_of(target) + 1
+        data = {**target.data, "sources": sources, "version": version}
+        if decision.happened_at is not None:
+            data["happened_at"] = _spelled(decision.happened_at)
+        changed = msgspec.structs.replace(
+            target,
+            kind=decision.category,
+            text=decision.content,
+            data=data,
+            metadata={**target.metadata, **self._metadata},
+            marks=(mark_of(version),),
+            updated_at=self._ledger.after(target.updated_at),
+        )
+        return checking.kept(changed)
+
+    def _facts(self, decision: Decision) -> dict[str, Any]:
+        """What a log row says beside the reason."""
+        facts = {"source_id": self._source}
+        return {**facts, "time_text": decision.time_text} if decision.time_text else facts
+
+
+def _known(record: Record) -> Known:
+    happened = record.data.get("happened_at")
+    return Known(
+        id=record.id,
+        layer=LAYER_OF[record.collection],
+        category=record.kind,
+        content=record.text,
+        happened_at=None if happened is None else datetime.fromisoformat(happened),
+    )
+
+
+def _told(record: Record) -> tuple[Any, ...]:
+    """What a memory says; where it came from is no part of that."""
+    return (record.text, record.kind, record.data.get("happened_at"))
+
+
+def _sound(decision: Decision, known: dict[str, Record]) -> Decision:
+    """The decision made good where an extractor does not know better: a target that is there, in its own layer."""
+    if decision.layer not in CATEGORIES:
+        raise ModelError(f"the extractor gave a fact to the layer {decision.layer!r}, which there is not")
+    target = known.get(decision.target or "")
+    layer = decision.layer if target is None else LAYER_OF[target.collection]
+    category = decision.category
+    if category not in CATEGORIES[layer]:
+        category = DEFAULTS[layer] if target is None else target.kind
+    action = "insert" if decision.action == "update" and target is None else decision.action
+    reason = decision.reason.strip() or reasons.inserted(decision.content, layer, category)
+    return msgspec.structs.replace(
+        decision,
+        layer=layer,
+        category=category,
+        action=action,
+        reason=reason,
+        target=None if target is None else target.id,
+    )
+
+
+def _outcome(
+    decision: Decision, action: Any, record: Record | None, supersedes: str | None = None
+) -> Outcome:
+    return Outcome(
+        id="" if record is None else record.id,
+        action=action,
+        layer=decision.layer,
+        category=decision.category,
+        content=decision.content,
+        reason=decision.reason,
+        happened_at=decision.happened_at,
+        supersedes=supersedes,
+    )
+
+
+def _spelled(at: datetime) -> str:
+    return (checking.moment("happened_at", at) or at).isoformat()

@@ -1,0 +1,305 @@
+"""Layered memory: what is known about users and agents, what happened to them, and a log of every change."""
+
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+from typing import Any, Self
+
+from msgspec import UNSET, UnsetType
+
+from octavo.assemble import Assembled, assemble
+from octavo.config import Settings
+from octavo.errors import (
+    ConfigError,
+    Conflict,
+    InvalidRecord,
+    NotFound,
+    StoreUnavailable,
+)
+from octavo.ids import new_id, now
+from octavo.layers import checking, reasons
+from octavo.layers.changing import Revision, revised, undone
+from octavo.layers.deciding import DEFAULTS, Extractor, Layer
+from octavo.layers.extracting import Extraction
+from octavo.layers.ledger import Step, insertion, removal
+from octavo.layers.parts import Parts
+from octavo.layers.reading import Reading
+from octavo.layers.records import (
+    LOG,
+    entry_of,
+    made,
+    memory_id,
+    memory_of,
+    source_record,
+)
+from octavo.layers.values import Extracted, LogEntry, Memory, State
+from octavo.model import Add, Query, Scope
+from octavo.ports import Store
+from octavo.stores import open_store
+
+
+class LayeredMemory(Reading):
+    """Remembers for users and agents: the profile is who they are, events are what happened.
+
+    Every change is written together with its log row, in one go. A store or extractor that is handed in stays open;
+    `close`, or the end of `async with`, closes what this opened.
+    """
+
+    def __init__(
+        self,
+        store: Store | str,
+        *,
+        tenant: str = "",
+        extractor: Extractor | None = None,
+        event_ttl: timedelta | None = None,
+        sweep_seconds: float | None = None,
+        known_memories: int = 50,
+        clock: Callable[[], datetime] = now,
+    ) -> None:
+        if event_ttl is not None and event_ttl <= timedelta():
+            raise ConfigError(f"event_ttl must be more than 0, or None for never; got {event_ttl}")
+        if sweep_seconds is not None and not sweep_seconds >= 0:
+            raise ConfigError(f"sweep_seconds must be 0 or more (0 and None are never); got {sweep_seconds}")
+        self.tenant = _tenant(tenant)
+        self._parts = Parts(
+            open_store(store) if isinstance(store, str) else store,
+            extractor,
+            event_ttl=event_ttl,
+            sweep_seconds=sweep_seconds,
+            recalled=known_memories,
+            clock=clock,
+        )
+        if isinstance(store, str):
+            self._parts.closing.append(self._parts.store)
+        self._parts.serve(tenant)
+        self._first = True
+
+    @classmethod
+    def from_settings(cls, settings: Settings) -> Self:
+        """A memory as the settings say, with all its parts, which it closes with itself."""
+        assembled = assemble(settings)
+        memory = cls.from_assembled(assembled)
+        memory._parts.closing.append(assembled)  # noqa: SLF001 - its own
+        return memory
+
+    @classmethod
+    def from_assembled(cls, assembled: Assembled) -> Self:
+        """A memory over what was put together already, and stays open for others."""
+        settings = assembled.settings
+        days = settings.layers.event_ttl_days
+        memory = cls(
+            assembled.store,
+            tenant=settings.service.tenant,
+            event_ttl=None if days is None else timedelta(days=days),
+            sweep_seconds=settings.layers.sweep_seconds or None,
+            known_memories=settings.extraction.known_memories,
+        )
+        if settings.extraction.model:
+            memory._parts.ask(settings)
+        return memory
+
+    def of(self, tenant: str) -> "LayeredMemory":
+        """The same memory for another tenant; it shares everything, and is closed with this one."""
+        other: LayeredMemory = object.__new__(LayeredMemory)
+        other.tenant = _tenant(tenant)
+        other._parts = self._parts
+        other._first = False
+        self._parts.serve(tenant)
+        return other
+
+    @property
+    def store(self) -> Store:
+        """Where everything is kept."""
+        return self._parts.store
+
+    # --- remembering
+
+    async def remember(
+        self,
+        content: str,
+        *,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+        layer: Layer = "event",
+        category: str | None = None,
+        metadata: dict[str, Any] | None = None,
+        is_permanent: bool | None = None,
+        expiry_date: datetime | None = None,
+        ttl_seconds: float | None = None,
+        reason: str | None = None,
+        sources: Sequence[str] = (),
+    ) -> Memory:
+        """Keep one memory as it is said; its status is "queued" when the store is down and a Journal stands in for it."""
+        parts = self._begin()
+        at = parts.ledger.clock()
+        owner = checking.owner(user_id, agent_id, InvalidRecord)
+        of = checking.layer(layer, InvalidRecord)
+        said = checking.content(content)
+        kind = _categorised(said, of) if category is None else checking.category(category, of, InvalidRecord)
+        ending = checking.ending(
+            of, at, is_permanent=is_permanent, expiry_date=expiry_date, ttl_seconds=ttl_seconds,
+            event_ttl=parts.event_ttl,
+        )  # fmt: skip
+        id_ = memory_id(owner, at)
+        data: dict[str, Any] = {"is_permanent": ending.is_permanent, "sources": checking.sources(sources)}
+        if parts.embeds:
+            data["embedding_id"] = id_
+        state = State(
+            category=kind, content=said, metadata=checking.metadata(metadata), data=data,
+            created_at=at, updated_at=at, expires_at=ending.expires_at,
+        )  # fmt: skip
+        record = checking.kept(made(owner, self.tenant, of, state, id_=id_, version=1))
+        why = checking.reason(reason) or reasons.inserted(said, of, kind)
+        status, [added] = await parts.ledger.take([insertion(record, why)])
+        if not added:  # a chance in a million million, within one microsecond: but then nothing was kept
+            raise Conflict(f"the id {id_!r} was taken by another memory at this very moment; try again")
+        return memory_of(record, status)
+
+    async def extract(
+        self,
+        text: str,
+        *,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+        metadata: dict[str, Any] | None = None,
+    ) -> Extracted:
+        """Find the single facts of a text, and insert, update or ignore each; the text itself is kept first."""
+        parts = self._begin()
+        owner = checking.owner(user_id, agent_id, InvalidRecord)
+        said, facts = checking.content(text), checking.metadata(metadata)
+        source = source_record(owner, self.tenant, said, facts, parts.ledger.clock(), new_id())
+        await parts.ledger.write([Add([source])])
+        extraction = Extraction(
+            parts.ledger, parts.recall, parts.extractor(), owner, self.tenant, source=source.id, metadata=facts,
+            event_ttl=parts.event_ttl, recalled=parts.recalled, embeds=parts.embeds,
+        )  # fmt: skip
+        # One after the other: of two equal texts at once, the second must find what the first has made.
+        async with parts.lock(self.tenant, owner):
+            try:
+                return await extraction.run(said)
+            except StoreUnavailable as error:
+                raise StoreUnavailable(
+                    f"the text is kept as {source.id!r}, but its facts could not be written: {error}"
+                ) from error
+
+    async def revise(
+        self,
+        memory_id: str,
+        *,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+        layer: Layer | None = None,
+        content: str | UnsetType = UNSET,
+        metadata: dict[str, Any] | UnsetType | None = UNSET,
+        category: str | UnsetType = UNSET,
+        is_permanent: bool | UnsetType = UNSET,
+        expiry_date: datetime | UnsetType | None = UNSET,
+        reason: str | None = None,
+    ) -> Memory:
+        """Change what is given and leave the rest; a change to what is there already is logged as ignored."""
+        parts = self._begin()
+        ledger = parts.ledger
+        if content is metadata is category is is_permanent is expiry_date is UNSET:
+            raise InvalidRecord(
+                "nothing to revise: give content, metadata, category, is_permanent or expiry_date"
+            )
+        revision = Revision(
+            content=content if content is UNSET else checking.content(content),
+            metadata=metadata if metadata is UNSET else checking.metadata(metadata),
+            category=category,
+            is_permanent=is_permanent,
+            expiry_date=expiry_date,
+        )
+        why = checking.reason(reason)
+
+        async def attempt() -> Step:
+            before = await self._found(memory_id, user_id, agent_id, layer)
+            return revised(ledger, before, revision, why, parts.event_ttl)
+
+        return memory_of((await self._change(memory_id, attempt)).memory)
+
+    async def forget(
+        self,
+        memory_id: str,
+        *,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+        layer: Layer | None = None,
+        reason: str | None = None,
+    ) -> Memory:
+        """Remove a memory, and answer what it was; its log stays."""
+        ledger = self._begin().ledger
+        why = checking.reason(reason)
+
+        async def attempt() -> Step:
+            before = await self._found(memory_id, user_id, agent_id, layer)
+            return removal(
+                before, "delete", why or reasons.deleted(before.text), ledger.after(before.updated_at)
+            )
+
+        return memory_of((await self._change(memory_id, attempt)).memory)
+
+    async def undo(self, log_id: str, reason: str | None = None) -> LogEntry:
+        """Take back the last change of a memory, which is a change itself; Conflict when it is not the last.
+
+        What is brought back has its old end, unless that has passed: then it has none.
+        """
+        ledger = self._begin().ledger
+        why = checking.reason(reason)
+        query = Query(
+            collection=LOG, ids=(checking.name("log_id", log_id),), scope=Scope(tenant=self.tenant), limit=1
+        )
+        found = await self.store.find(query)
+        if not found:
+            raise NotFound(f"there is no log row {log_id!r}")
+        entry = entry_of(found[0])
+        if entry.version is None:
+            raise Conflict(f"there is nothing to undo: {log_id!r} says that nothing was changed")
+
+        async def attempt() -> Step:
+            newest = await ledger.newest(entry.memory_id, self.tenant)
+            if newest is None or newest.id != log_id:
+                later = "" if newest is None else f": {newest.id!r} is newer ({newest.kind})"
+                raise Conflict(f"only the last change of a memory can be undone{later}")
+            return await undone(ledger, entry, newest.scope, why)
+
+        return entry_of((await self._change(entry.memory_id, attempt)).log)
+
+    async def sweep(self) -> int:
+        """Remove and log what has expired, of all tenants of the store; answer how many memories that were."""
+        return await self._begin().sweep()
+
+    # --- opening and closing
+
+    async def start(self) -> None:
+        """Begin to sweep in the background, if that was asked for; the first use of the memory does so too."""
+        self._begin()
+
+    async def close(self) -> None:
+        """End the sweeping, and close what this opened; a second call does nothing."""
+        if self._first:
+            await self._parts.close()
+
+    async def __aenter__(self) -> Self:
+        await self._begin().store.__aenter__()
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.close()
+
+    async def _change(self, memory: str, attempt: Any) -> Step:
+        # Within a process changes of one memory queue up here: racing each other, most would only be tried again.
+        async with self._parts.lock(self.tenant, memory):
+            return await self._parts.ledger.change(memory, attempt)
+
+
+def _tenant(name: str) -> str:
+    if not isinstance(name, str):
+        raise ConfigError(f"tenant must be a name; got {name!r}")
+    return name
+
+
+def _categorised(text: str, layer: Layer) -> str:
+    """The category that the rules see in a text, or the one for what they see nothing in."""
+    from octavo.layers.rules import categorise
+
+    return categorise(text, layer) or DEFAULTS[layer]

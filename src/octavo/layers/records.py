@@ -1,0 +1,221 @@
+"""How memories and their log are kept as records, and read back from them."""
+
+import hashlib
+import secrets
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from octavo.errors import StoreError
+from octavo.ids import next_seq
+from octavo.layers.deciding import Layer, OwnerType
+from octavo.layers.values import Action, LogEntry, Memory, State, Status
+from octavo.model import Record, Scope
+
+COLLECTIONS: dict[Layer, str] = {"profile": "profile", "event": "episodes"}
+LAYER_OF: dict[str, Layer] = {collection: layer for layer, collection in COLLECTIONS.items()}
+LOG = "log"
+
+# With type and time an id stays under 200 bytes, and the id of its log rows under 255.
+_ENTITY_BYTES = 150
+_SESSION_BYTES = 240  # with what stands before it, no more than the 255 of a name
+_UNSAFE = {ord(letter): "-" for letter in "/\\?#%&+\"'<>\0"} | dict.fromkeys(range(33), "-")
+
+
+class Owner(msgspec.Struct, frozen=True):
+    """Whose memories they are."""
+
+    type: OwnerType
+    id: str
+
+    def scope(self, tenant: str) -> Scope:
+        """Where this owner's memories are."""
+        return (
+            Scope(tenant=tenant, user=self.id) if self.type == "user" else Scope(tenant=tenant, agent=self.id)
+        )
+
+
+def owner_of(scope: Scope) -> Owner:
+    """The owner of what is kept in this scope."""
+    return Owner("agent", scope.agent) if scope.agent and not scope.user else Owner("user", scope.user or "")
+
+
+def place_of(scope: Scope) -> Scope:
+    """The same scope, asked for as one place: a write by id then touches nothing of anybody else."""
+    return Scope(tenant=scope.tenant, user=scope.user or "", agent=scope.agent or "", session="")
+
+
+def memory_id(owner: Owner, at: datetime) -> str:
+    """A fresh id, such as user_lin_1790000000.123456804310226914; it fits into a path and never comes twice."""
+    name = owner.id.translate(_UNSAFE).encode(errors="replace")[:_ENTITY_BYTES].decode(errors="ignore")
+    # Time alone would come twice: many processes may remember something within one microsecond.
+    return f"{owner.type}_{name}_{int(at.timestamp())}.{at.microsecond:06d}{secrets.randbelow(10**12):012d}"
+
+
+def log_id(memory: str, version: int) -> str:
+    """The id of the one row that may say how this version came to be: of two writers only one can add it."""
+    return f"log_{memory}_{version}"
+
+
+def mark_of(version: int) -> str:
+    return f"v{version}"
+
+
+def version_of(record: Record) -> int:
+    return int(record.data["version"])
+
+
+def made(
+    owner: Owner,
+    tenant: str,
+    layer: Layer,
+    state: State,
+    *,
+    id_: str,
+    version: int,
+) -> Record:
+    """The record of a memory in that state, at this version."""
+    return Record(
+        collection=COLLECTIONS[layer],
+        id=id_,
+        kind=state.category,
+        scope=owner.scope(tenant),
+        text=state.content,
+        data={**state.data, "version": version},
+        metadata=state.metadata,
+        marks=(mark_of(version),),
+        created_at=state.created_at,
+        updated_at=state.updated_at,
+        expires_at=state.expires_at,
+        seq=next_seq(),
+    )
+
+
+def state_of(record: Record) -> State:
+    """All that the memory in this record is."""
+    return State(
+        category=record.kind,
+        content=record.text,
+        metadata=record.metadata,
+        data=record.data,
+        created_at=record.created_at,
+        updated_at=record.updated_at or record.created_at,
+        expires_at=record.expires_at,
+    )
+
+
+def memory_of(record: Record, status: Status = "success") -> Memory:
+    """The memory that is kept in this record."""
+    # Without a State in between: a profile of a hundred memories is read often.
+    owner, data = owner_of(record.scope), record.data
+    return Memory(
+        id=record.id,
+        memory_type=owner.type,
+        entity_id=owner.id,
+        layer=LAYER_OF[record.collection],
+        category=record.kind,
+        content=record.text,
+        metadata=record.metadata,
+        is_permanent=bool(data.get("is_permanent")),
+        expiry_date=record.expires_at,
+        created_at=record.created_at,
+        updated_at=record.updated_at or record.created_at,
+        version=version_of(record),
+        sources=tuple(data.get("sources") or ()),
+        happened_at=None
+        if (happened := data.get("happened_at")) is None
+        else datetime.fromisoformat(happened),
+        status=status,
+    )
+
+
+def memory_at(id_: str, owner: Owner, tenant: str, layer: Layer, state: State) -> Memory:
+    """The memory as a log row tells it."""
+    return memory_of(made(owner, tenant, layer, state, id_=id_, version=int(state.data["version"])))
+
+
+def row(
+    scope: Scope,
+    memory: str,
+    layer: Layer,
+    action: Action,
+    reason: str,
+    at: datetime,
+    *,
+    id_: str,
+    version: int | None = None,
+    before: State | None = None,
+    after: State | None = None,
+    metadata: dict[str, Any] | None = None,
+) -> Record:
+    """The log record of a change; its session is the memory's id."""
+    data = {
+        "memory_layer": layer,
+        "version": version,
+        "before": None if before is None else msgspec.to_builtins(before),
+        "after": None if after is None else msgspec.to_builtins(after),
+    }
+    return Record(
+        collection=LOG,
+        id=id_,
+        kind=action,
+        scope=msgspec.structs.replace(scope, session=memory or None),
+        text=reason,
+        data=data,
+        metadata=metadata or {},
+        created_at=at,
+    )
+
+
+def entry_of(record: Record) -> LogEntry:
+    """The log row that is kept in this record."""
+    try:
+        return msgspec.convert(
+            {
+                "id": record.id,
+                "memory_id": record.scope.session or "",
+                "action": record.kind,
+                "reason": record.text,
+                "metadata": record.metadata,
+                "created_at": record.created_at,
+                **record.data,
+            },
+            LogEntry,
+        )
+    except msgspec.ValidationError as error:
+        raise StoreError(f"the log row {record.id!r} is not one: {error}") from error
+
+
+def source_record(
+    owner: Owner, tenant: str, text: str, metadata: dict[str, Any], at: datetime, name: str
+) -> Record:
+    """A text as the memory service keeps a message, in the owner's own session."""
+    data = {
+        "obs_id": name,
+        "source_name": "memory",
+        "actor": owner.id,
+        "payload": {"text": text, "attachments": [], "extra": {}},
+        "gate_result": None,
+        "metadata": {},
+        "timestamp": at.isoformat(),
+    }
+    return Record(
+        collection="observations",
+        id=f"evt_{name}",
+        kind="message",
+        scope=Scope(tenant=tenant, session=session_of(owner)),
+        text=text,
+        data=data,
+        metadata=metadata,
+        created_at=at,
+    )
+
+
+def session_of(owner: Owner) -> str:
+    """The session that keeps what was said about an owner."""
+    name = owner.id.encode(errors="replace")
+    if len(name) > _SESSION_BYTES:
+        digest = hashlib.blake2b(name, digest_size=16).hexdigest()
+        name = name[: _SESSION_BYTES - 33] + f"~{digest}".encode()
+    return f"memory:{owner.type}:{name.decode(errors='ignore')}"

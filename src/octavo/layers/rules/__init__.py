@@ -1,0 +1,5 @@
+"""Facts found in a text by rules, in Chinese and English, without a model."""
+
+from octavo.layers.rules.extractor import RuleExtractor, categorise
+
+__all__ = ["RuleExtractor", "categorise"]

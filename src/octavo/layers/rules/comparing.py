@@ -1,0 +1,186 @@
+"""Whether a fact is known already, changes something known, or is new."""
+
+import re
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from typing import Literal, NamedTuple
+
+from octavo.layers.deciding import Known, OwnerType
+from octavo.layers.rules.facts import Fact, alike, words
+from octavo.layers.rules.reading import read
+
+Likeness = Literal["new", "same", "vaguer", "changed", "denied", "finer"]
+
+_PARSED = 16_384  # how many contents stay parsed; one owner has at most a few hundred
+_ANY_TIME = datetime(
+    2000, 1, 1, tzinfo=UTC
+)  # known contents bring their own time; this one is never looked at
+_NEGATED = re.compile(r"不(?!错|过)|没|别|\b(?:not|never|no longer)\b|n't", re.IGNORECASE)
+#: Of these a longer value says more of the same thing, and a shorter one less.
+_GRADED = ("occupation", "employer", "residence", "workplace", "study", "student", "major", "home town")
+_GRADED_MANY = ("school:", "degree:", "has:", "business:")
+_LATELY = timedelta(days=2)
+
+
+class Match(NamedTuple):
+    """What a fact is beside what is known, and the memory and the fact in it that say so."""
+
+    likeness: Likeness
+    known: Known | None = None
+    fact: Fact | None = None
+    facts: tuple[Fact, ...] = ()  # all that the memory says
+
+
+class Entry(NamedTuple):
+    """One fact of a memory there is."""
+
+    known: Known
+    fact: Fact
+    facts: tuple[Fact, ...]
+
+
+class Memories:
+    """The facts that are known, found by what they are about: a fact is compared with few of them."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._about: dict[str, list[Entry]] = {}
+        self._told: list[Entry] = []  # what has no slots is compared by its words
+
+    def add(self, known: Known, facts: tuple[Fact, ...]) -> None:
+        self.count += 1
+        for fact in facts:
+            entry = Entry(known, fact, facts)
+            if not fact.slots:
+                self._told.append(entry)
+            for key in fact.slots:
+                about = _about(key)
+                if about in self._about:
+                    self._about[about].append(entry)
+                else:
+                    self._about[about] = [entry]
+
+    def near(self, fact: Fact) -> Iterator[Entry]:
+        """The facts that may be the same as this one, or be changed by it."""
+        for key in fact.slots:
+            yield from self._about.get(_about(key), ())
+        for entry in self._told:
+            # Who somebody is, and what happened, are two things; but a text no rule read may be either.
+            if not fact.slots or entry.fact.category == "other":
+                yield entry
+
+
+@lru_cache(maxsize=_PARSED)
+def _about(key: str) -> str:
+    """Things of which a longer name says more are found together."""
+    return key.partition(":")[0] if key.startswith(_GRADED_MANY) else key
+
+
+def memories_of(known: Sequence[Known], owner_type: OwnerType) -> Memories:
+    """The memories there are with what they say."""
+    found = Memories()
+    for one in known:
+        found.add(one, facts_of(one.content, owner_type))
+    return found
+
+
+@lru_cache(maxsize=_PARSED)
+def facts_of(content: str, owner_type: OwnerType) -> tuple[Fact, ...]:
+    """What a memory says; read once, then remembered."""
+    found = tuple(read(content, owner_type, _ANY_TIME))
+    # What no rule understands is still compared by its words.
+    return found or (
+        Fact("event", "other", content, {}, words(content), _NEGATED.search(content) is not None),
+    )
+
+
+def compare(fact: Fact, memories: Memories, at: datetime) -> Match:
+    """The nearest match of a fact among the memories: the same one before one that changes."""
+    changed: Match | None = None
+    told = fact.words or words(fact.content)
+    for known, other, facts in memories.near(fact):
+        likeness = (
+            _by_slots(fact.slots, other.slots) if other.slots else _by_words(fact, told, other, known, at)
+        )
+        if likeness in ("same", "vaguer"):
+            return Match(likeness, known, other, facts)
+        if likeness != "new" and changed is None:
+            changed = Match(likeness, known, other, facts)
+    return changed or Match("new")
+
+
+def _by_slots(new: dict[str, str], old: dict[str, str]) -> Likeness:
+    found: Likeness = "new"
+    shared, exact = 0, True
+    for key, value in new.items():
+        before = old.get(key)
+        if before is None:
+            likeness = _of_many(key, old)
+        elif before == value:
+            likeness = "same"
+        elif ":" in key:
+            likeness = "denied"
+        else:
+            likeness = _graded(value, before) if key in _GRADED else "changed"
+        if likeness in ("changed", "denied", "finer"):
+            found = likeness
+        exact = exact and likeness == "same"
+        shared += likeness in ("same", "vaguer")
+    if found == "new" and shared == len(new):
+        return "same" if exact and len(old) == len(new) else "vaguer"
+    if found == "new" and shared and _single(new):
+        return "finer"  # the job that was known, and now also where
+    return found
+
+
+def _single(slots: dict[str, str]) -> bool:
+    return all(":" not in key for key in slots)
+
+
+def _of_many(key: str, old: dict[str, str]) -> Likeness:
+    if not key.startswith(_GRADED_MANY):
+        return "new"
+    kind, _, value = key.partition(":")
+    for other in old:
+        if (
+            other.startswith(f"{kind}:")
+            and (likeness := _graded(value, other.partition(":")[2])) != "changed"
+        ):
+            return likeness
+    return "new"
+
+
+def _graded(new: str, old: str) -> Likeness:
+    """Whether a value says more than the one before (finer), less (vaguer) or something else."""
+    if new == old:
+        return "same"
+    if not new or not old:
+        return "changed"
+    ascii_only = new.isascii() and old.isascii()
+    if (set(old.split()) <= set(new.split())) if ascii_only else old in new:
+        return "finer"
+    if (set(new.split()) <= set(old.split())) if ascii_only else new in old:
+        return "vaguer"
+    return "changed"
+
+
+def _by_words(fact: Fact, told: frozenset[str], other: Fact, known: Known, at: datetime) -> Likeness:
+    if not alike(told, other.words) or (not fact.slots and not _same_day(fact, known, at)):
+        return "new"
+    negated = fact.negated if not fact.slots else _NEGATED.search(fact.content) is not None
+    return "same" if negated == other.negated else "denied"
+
+
+def _same_day(fact: Fact, known: Known, at: datetime) -> bool:
+    new, old = fact.happened_at, known.happened_at
+    if new is None:
+        # Told without a time: the happening of these days that was told with one, if there is one.
+        return old is None or abs(_aware(at) - _aware(old)) <= _LATELY
+    if old is None:
+        return False
+    return new.date() == (old.astimezone(new.tzinfo) if new.tzinfo and old.tzinfo else old).date()
+
+
+def _aware(moment: datetime) -> datetime:
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

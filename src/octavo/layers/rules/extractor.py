@@ -1,0 +1,127 @@
+"""Facts found by rules and compared with what is known: no model, no network, the same answer every time."""
+
+import asyncio
+import re
+from collections.abc import Sequence
+from datetime import datetime
+
+from octavo.layers.deciding import Decision, Known, Layer, OwnerType
+from octavo.layers.rules import lexicon_en as en
+from octavo.layers.rules import lexicon_zh as zh
+from octavo.layers.rules.comparing import Match, Memories, compare, facts_of, memories_of
+from octavo.layers.rules.facts import Fact, has_han
+from octavo.layers.rules.facts_en import profile_facts as profile_en
+from octavo.layers.rules.facts_zh import profile_facts as profile_zh
+from octavo.layers.rules.reading import read
+from octavo.layers.rules.reasons import reason
+
+_ACTIONS = {"new": "insert", "same": "ignore", "vaguer": "ignore", "changed": "update", "denied": "update", "finer": "update"}  # fmt: skip
+_BARE: tuple[tuple["re.Pattern[str]", str], ...] = (
+    (zh.OCCUPATIONS, "career"),
+    (re.compile(rf"{zh.SCHOOL}|{zh.DEGREE}|{zh.STUDENT}|专业|[\u3400-\u9fff]系$"), "education"),
+    (re.compile(zh.TRAITS), "personality"),
+    (re.compile(zh.LANGUAGES), "ability"),
+    (en.OCCUPATION, "career"),
+    (re.compile(r"\b(?:university|college|degree|phd|school|student)\b", re.IGNORECASE), "education"),
+    (re.compile(rf"\b{en.TRAITS}\b", re.IGNORECASE), "personality"),
+    (re.compile(rf"\b{en.LANGUAGES}\b", re.IGNORECASE), "ability"),
+)
+_AT_ONCE = 25  # memories read before others get their turn
+_ANY_TIME = datetime(2000, 1, 1)  # noqa: DTZ001 - a category does not depend on the time
+
+
+class RuleExtractor:
+    """Decides by rules, in Chinese and English; it holds nothing open."""
+
+    async def decide(
+        self, text: str, known: Sequence[Known], *, owner_type: OwnerType, at: datetime
+    ) -> list[Decision]:
+        """What to do with each fact of the text, in its order."""
+        for begin in range(0, len(known), _AT_ONCE):
+            # The first reading of hundreds of memories takes long enough for others to wait on it.
+            for one in known[begin : begin + _AT_ONCE]:
+                facts_of(one.content, owner_type)
+            await asyncio.sleep(0)
+        return decide(text, known, owner_type=owner_type, at=at)
+
+    async def close(self) -> None:
+        """Nothing to close."""
+
+
+def decide(text: str, known: Sequence[Known], *, owner_type: OwnerType, at: datetime) -> list[Decision]:
+    """What `RuleExtractor.decide` answers, without waiting."""
+    memories = memories_of(known, owner_type)
+    facts = _once(read(text, owner_type, at), at)
+    found: list[Decision] = []
+    superseded: set[str] = set()
+    for fact in facts:
+        match = compare(fact, memories, at)
+        if match.known and _ACTIONS[match.likeness] == "update" and match.known.id in superseded:
+            match = Match("new")  # one text supersedes a memory once
+        found.append(_decision(fact, match, memories.count))
+        if match.known and found[-1].action == "update":
+            superseded.add(match.known.id)
+        if (moved := _implied(fact, memories, at, superseded)) is not None:
+            found.append(moved)
+            superseded.add(moved.target or "")
+    return found
+
+
+def _once(facts: list[Fact], at: datetime) -> list[Fact]:
+    """The facts of a text, each once; of two that contradict each other the later one."""
+    kept: dict[str, Fact] = {}
+    said = Memories()
+    for n, fact in enumerate(facts):
+        match = compare(fact, said, at)
+        if match.likeness in ("same", "vaguer"):
+            continue
+        if match.known is not None:
+            kept.pop(match.known.id, None)
+        kept[str(n)] = fact
+        said.add(Known(id=str(n), layer=fact.layer, category=fact.category, content="", happened_at=fact.happened_at), (fact,))  # fmt: skip
+    return list(kept.values())
+
+
+def _decision(fact: Fact, match: Match, compared: int) -> Decision:
+    action = _ACTIONS[match.likeness]
+    layer, category, content = fact.layer, fact.category, fact.content
+    if match.known is not None:
+        if match.known.layer != layer:  # a memory stays in the layer where it is
+            layer, category = match.known.layer, match.known.category
+        rest = [other.content for other in match.facts if other is not match.fact]
+        if action == "update" and rest:
+            # A memory of several facts keeps those that did not change.
+            content = ("，" if has_han(content) else "; ").join([content, *rest])
+    return Decision(
+        action=action,  # type: ignore[arg-type]
+        layer=layer,
+        category=category,
+        content=content,
+        reason=reason(fact, match, compared),
+        target=match.known.id if match.known else None,
+        happened_at=fact.happened_at,
+        time_text=fact.time_text,
+    )
+
+
+def _implied(fact: Fact, memories: Memories, at: datetime, superseded: set[str]) -> Decision | None:
+    """What a happening changes in the profile: who moved to Lisbon no longer lives in Berlin."""
+    if not fact.implied or fact.negated:
+        return None
+    match = compare(fact.implied, memories, at)
+    if match.known is None or match.likeness not in ("changed", "finer") or match.known.id in superseded:
+        return None
+    return _decision(fact.implied, match, memories.count)
+
+
+def categorise(text: str, layer: Layer) -> str | None:
+    """The category of a text that is to be kept in a layer, or None when no rule knows it."""
+    for fact in read(text, "user", _ANY_TIME):
+        if fact.layer == layer:
+            return fact.category
+    if layer == "event":
+        return None
+    said = profile_zh(text) if has_han(text) else profile_en(text)
+    if said is not None:
+        return said.category
+    return next((category for pattern, category in _BARE if pattern.search(text[:300])), None)

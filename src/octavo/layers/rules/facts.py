@@ -1,0 +1,121 @@
+"""A fact found in a text, and how its parts are spelt so that equal ones compare equal."""
+
+import re
+from collections.abc import Iterable
+from datetime import datetime
+from typing import NamedTuple
+
+from octavo.layers.deciding import Layer
+from octavo.lexis.english import STOP_WORDS, stem
+from octavo.text import fold
+
+YES, NO = "yes", "no"
+
+
+class Fact(NamedTuple):
+    """One statement: what it is about and what it says of it (`slots`), or, for what happened, its words.
+
+    A slot of something that can have one value only is {"occupation": "nurse"}; of something that can have many,
+    the value is part of the name: {"like:coffee": "yes"}. So a denial is a changed value and never the same fact.
+    """
+
+    layer: Layer
+    category: str
+    content: str
+    slots: dict[str, str]
+    words: frozenset[str] = frozenset()
+    negated: bool = False
+    happened_at: datetime | None = None
+    time_text: str = ""
+    implied: "Fact | None" = None  # what changes with what happened: who moved lives elsewhere now
+
+
+class Said(NamedTuple):
+    """A category, and the slots of each fact of it; `items` are the things of a list as they were written."""
+
+    category: str
+    slots: list[dict[str, str]]
+    items: tuple[str, ...] = ()
+
+
+_HAN = re.compile(r"[\u3400-\u9fff]")
+_WORD = re.compile(r"[a-z0-9+#]+(?:[.'’-][a-z0-9+#]+)*|[\u3400-\u9fff]+")
+_EMPTY_ZH = re.compile(
+    "[的了呢吧啊呀嘛哦着过]|一名|(?<!第)一位|一个|这个|那个|非常|特别|比较|有点|一些|一下|其实|真的|现在|目前|自己"
+)
+_OWNER_ZH = re.compile("我们?|用户|智能体|他们?|她们?")
+_WEAK = STOP_WORDS | frozenset(
+    [
+        "user",
+        "agent",
+        "user's",
+        "agent's",
+        "really",
+        "very",
+        "quite",
+        "pretty",
+        "also",
+        "currently",
+        "much",
+        "lot",
+        "lots",
+        "well",
+        "just",
+    ]
+)
+_SYNONYMS = {
+    "程序员": "软件工程师", "码农": "软件工程师", "软件开发": "软件工程师", "软件开发工程师": "软件工程师", "开发工程师": "软件工程师",
+    "软件开发者": "软件工程师", "开发者": "软件工程师", "software developer": "软件工程师", "programmer": "软件工程师",
+    "software engineer": "软件工程师", "developer": "软件工程师", "coder": "软件工程师", "swe": "软件工程师",
+    "大夫": "医生", "doctor": "医生", "physician": "医生", "教师": "老师", "teacher": "老师", "pm": "产品经理",
+    "product manager": "产品经理", "lawyer": "律师", "attorney": "律师", "nurse": "护士", "accountant": "会计", "会计师": "会计",
+    "designer": "设计师", "北大": "北京大学", "清华": "清华大学", "复旦": "复旦大学", "浙大": "浙江大学", "上海交大": "上海交通大学",
+    "英文": "英语", "english": "英语", "中文": "汉语", "普通话": "汉语", "mandarin": "汉语", "chinese": "汉语", "日文": "日语",
+    "japanese": "日语", "french": "法语", "german": "德语", "spanish": "西班牙语", "coffee": "咖啡", "tea": "茶", "swimming": "游泳",
+    "running": "跑步", "reading": "阅读", "看书": "阅读", "读书": "阅读", "engineer": "工程师", "student": "学生",
+}  # fmt: skip
+
+
+def plain(value: str) -> str:
+    """A value as it is compared: case, particles, articles and word forms aside; near synonyms are one."""
+    value = fold(value).strip(" \t.,;:!?。，；：！？、\"'“”‘’()（）")
+    if found := _SYNONYMS.get(value):
+        return found
+    if _HAN.search(value):
+        short = _EMPTY_ZH.sub("", value).replace(" ", "")
+        return _SYNONYMS.get(short, short) or value
+    told = [word for word in _WORD.findall(value) if word not in _WEAK]
+    if found := _SYNONYMS.get(" ".join(told)):
+        return found
+    return " ".join(stem(word) for word in told) or value
+
+
+def words(text: str) -> frozenset[str]:
+    """What a happening is compared by: pairs of Chinese characters and stems of English words, the empty ones aside."""
+    found: set[str] = set()
+    for run in _WORD.findall(_EMPTY_ZH.sub("", _OWNER_ZH.sub("", fold(text)))):
+        if _HAN.match(run):
+            found.update(run[at : at + 2] for at in range(max(1, len(run) - 1)))
+        elif run not in _WEAK:
+            found.add(stem(run))
+    return frozenset(found)
+
+
+def alike(one: frozenset[str], other: frozenset[str]) -> bool:
+    """Whether two happenings are told in nearly the same words."""
+    if not one or not other:
+        return one == other
+    shared = len(one & other)
+    if not shared or any(word.isdigit() for word in one ^ other):
+        return False  # five kilometres are not ten
+    return shared / len(one | other) >= 0.72 or (min(len(one), len(other)) >= 3 and shared / min(len(one), len(other)) >= 0.9)  # fmt: skip
+
+
+def has_han(text: str) -> bool:
+    """Whether a text is read by the Chinese rules."""
+    return _HAN.search(text) is not None
+
+
+def polar(name: str, items: Iterable[str], yes: bool) -> list[dict[str, str]]:
+    """The slots of things of which there can be many, one fact each."""
+    return [{f"{name}:{plain(item)}": YES if yes else NO} for item in items]

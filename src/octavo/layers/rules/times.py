@@ -1,0 +1,255 @@
+"""When something happened, as a clause says it: the words, and the moment they mean, counted from another moment."""
+
+import re
+from collections.abc import Callable
+from datetime import date, datetime, time, timedelta
+from functools import lru_cache
+from typing import NamedTuple
+
+from octavo.lexis.dates import Day, days
+from octavo.search.times import relative_spans
+
+_HAN_NUMBERS = "零一二两三四五六七八九十"
+_EN_NUMBERS = {"an": 1} | {
+    word: max(n, 1)
+    for n, word in enumerate(
+        ["a", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
+    )
+}
+_EN_DAYS = ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"]
+_DAYS_ZH = {name: n for n, name in enumerate("一二三四五六日")} | {"天": 6, "末": 5}
+_MONTHS = (
+    "january|february|march|april|may|june|july|august|september|october|november|december"
+    "|jan|feb|mar|apr|jun|jul|aug|sept|sep|oct|nov|dec"
+)
+_WEEKDAY = "|".join(_EN_DAYS)
+_COUNT = rf"(?:\d{{1,3}}|[{_HAN_NUMBERS}]{{1,3}})"
+
+_DAY_ZH = (
+    r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}[日号]?|(?:\d{4}年|去年|今年|明年|前年)?\d{1,2}月(?:\d{1,2}[日号]?|初|底|中旬)?(?!\d)|\d{4}年"
+    r"|大前天|大后天|前天|后天|今天|今日|今早|今晚|今晨|昨天|昨日|昨晚|昨夜|明天|明日|明早|明晚|当天"
+    r"|(?:上上|下下|上|下|这|本)个?(?:周|星期|礼拜)[一二三四五六日天末]?|(?:周|星期|礼拜)[一二三四五六日天末](?![年月])"
+    r"|(?:上|下|这|本)个?月(?:初|底)?|去年|今年|明年|前年|后年"
+    rf"|{_COUNT}(?:天|日|周|个星期|个礼拜|个月|年)(?:之|以)?[前后]"
+    r"|刚才|刚刚|方才|前几天|前两天|前阵子|最近|近来|这两天|这几天|这段时间|这阵子"
+)
+_PART_ZH = "凌晨|清晨|早上|早晨|清早|上午|中午|下午|傍晚|晚上|夜里|半夜|深夜"
+_CLOCK_ZH = (
+    rf"(?:\d{{1,2}}|[{_HAN_NUMBERS}]{{1,3}})点(?!了|子|儿|评|赞|击|餐|菜|外卖)(?:半|一刻|三刻|钟|\d{{1,2}}分?|[{_HAN_NUMBERS}]{{1,3}}分)?"
+    r"|\d{1,2}[:：]\d{2}"
+)
+_ZH = re.compile(
+    rf"(?P<day>{_DAY_ZH})(?:的)?\s?(?P<part>{_PART_ZH})?\s?(?P<clock>{_CLOCK_ZH})?"
+    rf"|(?P<part2>{_PART_ZH})\s?(?P<clock2>{_CLOCK_ZH})?|(?P<clock3>{_CLOCK_ZH})"
+)
+
+_DAY_EN = (
+    rf"\d{{4}}[-/.]\d{{1,2}}[-/.]\d{{1,2}}|(?:{_MONTHS})\.?\s+\d{{1,2}}(?:st|nd|rd|th)?(?:,?\s+\d{{4}})?(?![\d:])"
+    rf"|\d{{1,2}}(?:st|nd|rd|th)?\s+(?:of\s+)?(?:{_MONTHS})(?:,?\s+\d{{4}})?|(?:{_MONTHS})\s+\d{{4}}"
+    rf"|(?<=in )(?:{_MONTHS})(?![a-z])|(?<=in )(?:19|20)\d\d(?!\d)"
+    r"|the day before yesterday|the day after tomorrow|today|yesterday|tomorrow|tonight|last night|just now"
+    rf"|(?:this|last|next|yesterday|tomorrow)\s+(?:morning|afternoon|evening|night|weekend|week|month|year|{_WEEKDAY})"
+    rf"|(?:{_WEEKDAY})|(?:\d{{1,3}}|{'|'.join(_EN_NUMBERS)})\s+(?:day|week|month|year)s?\s+ago"
+    rf"|in\s+(?:\d{{1,3}}|{'|'.join(_EN_NUMBERS)})\s+(?:day|week|month|year)s?"
+    r"|the other day|recently|lately|a few days ago|these days"
+)
+_PART_EN = r"(?:in the\s+)?(?:morning|afternoon|evening)|(?:at\s+)?(?:noon|midnight|night)"
+_CLOCK_EN = r"(?:at|around|by)\s+\d{1,2}(?::\d{2})?(?:\s?[ap]\.?m\b\.?)?(?!\d|%|\s+(?:years?|old|am\b\w))|\d{1,2}(?::\d{2})?\s?[ap]m\b|\d{1,2}:\d{2}"
+_EN = re.compile(
+    rf"(?<![a-z0-9])(?:on\s+|in\s+|since\s+)?(?P<day>{_DAY_EN})(?![a-z0-9])(?:\s+(?P<part>{_PART_EN}))?(?:,?\s+(?P<clock>{_CLOCK_EN}))?"
+    rf"|(?<![a-z0-9])(?P<clock2>{_CLOCK_EN})(?:\s+(?:on\s+)?(?P<day2>{_DAY_EN})(?![a-z0-9]))?"
+    r"|(?<![a-z0-9])(?P<part2>in the (?:morning|afternoon|evening)|at (?:noon|midnight))(?![a-z])",
+    re.IGNORECASE,
+)
+_PARTS = {
+    "凌晨": 2, "清晨": 6, "早上": 8, "早晨": 8, "清早": 7, "上午": 10, "中午": 12, "下午": 15, "傍晚": 18, "晚上": 20,
+    "夜里": 22, "半夜": 0, "深夜": 23, "早": 8, "晨": 6, "晚": 20, "夜": 22,
+    "morning": 9, "noon": 12, "afternoon": 15, "evening": 19, "night": 21, "tonight": 20, "midnight": 0,
+}  # fmt: skip
+_LATER_HALF = frozenset(("中午", "下午", "傍晚", "晚上", "夜里", "深夜", "晚", "夜", "afternoon", "evening", "night", "tonight"))  # fmt: skip
+_FUTURE = re.compile(
+    r"\b(?:will|going to|gonna|plan|planning|have an?|has an?|next|upcoming|scheduled)\b|'ll|要|将|会有|打算|计划|准备",
+    re.IGNORECASE,
+)
+_HINT = re.compile(
+    r"[\d点天年月周早晚昨今明夜晨午傍当刚方近]|星期|礼拜|阵|半|day|night|week|month|year|noon|just now|morning|evening"
+    rf"|lately|recently|(?<=in )(?:{_MONTHS})",
+    re.IGNORECASE,
+)
+_NUMBERS = re.compile(rf"\d{{1,3}}|[{_HAN_NUMBERS}]+")
+
+
+class When(NamedTuple):
+    """The words for a time in a text, and the moment they mean; None where they do not say which day."""
+
+    start: int
+    end: int
+    words: str
+    at: datetime | None
+
+
+@lru_cache(maxsize=256)  # a clause is looked at several times while it is read
+def times(text: str, at: datetime) -> tuple[When, ...]:
+    """The times a text names, in order; what they count from is `at`."""
+    found: list[When] = []
+    if not _HINT.search(text):
+        return ()
+    for pattern in (_ZH, _EN):
+        if pattern is _ZH and text.isascii():
+            continue
+        for match in pattern.finditer(text):
+            groups = match.groupdict()
+            day, part = groups["day"] or groups.get("day2") or "", groups["part"] or groups["part2"] or ""
+            clock = groups["clock"] or groups["clock2"] or groups.get("clock3") or ""
+            words = match[0].strip()
+            found.append(When(*match.span(), words, _moment(day, part, clock, text, at)))
+    return tuple(sorted(found))
+
+
+def _moment(day: str, part: str, clock: str, text: str, at: datetime) -> datetime | None:
+    if day in ("刚才", "刚刚", "方才") or day.lower() == "just now":
+        return at
+    try:
+        which = _which_day(day.lower(), text, at) if day else at.date()
+    except (ValueError, OverflowError):  # the first and the last years of the calendar
+        return None
+    if which is None:
+        return None
+    part = part.lower().removeprefix("in the ").removeprefix("at ").strip()
+    if not part and day:
+        part = next((one for one in _PARTS if day.lower().endswith(one)), "")
+    hour = _clock(clock.lower(), part)
+    if hour is None and clock and not day and not part:
+        return None  # 99:99
+    if hour is None:
+        hour = time(_PARTS[part]) if part in _PARTS else time()
+    return datetime.combine(which, hour, at.tzinfo)
+
+
+def number(word: str) -> int:
+    """A small number in digits, Chinese or English."""
+    if word.isdigit():
+        return int(word)
+    if word in _EN_NUMBERS:
+        return _EN_NUMBERS[word]
+    if "十" in word:
+        tens, _, ones = word.partition("十")
+        return 10 * (_han(tens) or 1) + _han(ones)
+    return _han(word)
+
+
+def _han(word: str) -> int:
+    return "零一二三四五六七八九".find(word.replace("两", "二")[:1]) if word else 0
+
+
+def _clock(words: str, part: str) -> time | None:
+    numbers = [number(n) for n in _NUMBERS.findall(words)]
+    if not numbers:
+        return None
+    hour, minute = numbers[0], numbers[1] if len(numbers) > 1 else 30 if "半" in words else 0
+    if words.endswith(("一刻", "三刻")):
+        minute = 15 if words.endswith("一刻") else 45
+    late = part in _LATER_HALF or re.search(r"p\.?m", words)
+    if hour < 12 and late:
+        hour += 12
+    elif hour == 12 and re.search(r"a\.?m", words):
+        hour = 0
+    return time(hour, minute) if hour < 24 and minute < 60 else None
+
+
+def _which_day(words: str, text: str, at: datetime) -> date | None:
+    today = at.date()
+    if "大" not in words and (found := relative_spans(words, at)):  # 大前天 is no 前天
+        named = found[0].first
+        # 去年3月5日: the year is counted from now, the day is named.
+        if (day := next(iter(days(words)), None)) is not None and day.month and "年" in words:
+            return _calendar(Day(named.year, day.month, day.day), today)
+        return named
+    for pattern, make in _AHEAD:
+        if match := pattern.search(words):
+            return make(match, today, bool(_FUTURE.search(text)))
+    if words.startswith("明年") and (day := next(iter(days(words)), None)) is not None:
+        return _calendar(Day(today.year + 1, day.month, day.day), today)
+    # A month by itself counts only after "in", which the caller saw: it is given back for the reading.
+    named_days = days(words) or days("in " + words.capitalize())
+    return _calendar(named_days[0], today, bool(_FUTURE.search(text))) if named_days else None
+
+
+def _calendar(day: Day, today: date, future: bool = False) -> date | None:
+    """The day on the calendar; without a year, the last one, or the next for what is to come."""
+    if day.month is None:
+        return date(day.year, 1, 1) if day.year else None
+    found = []
+    for year in [day.year] if day.year else range(today.year - 8, today.year + 9):  # 29 February is rare
+        try:
+            found.append(date(year, day.month, day.day or 1))
+        except ValueError:
+            continue
+    if day.year or not found:
+        return found[0] if found else None
+    if future:
+        return min((one for one in found if one >= today), default=None)
+    return max((one for one in found if one <= today), default=None)
+
+
+def _plus(n: int) -> "Callable[[re.Match[str], date, bool], date]":
+    return lambda _match, today, _future: today + timedelta(days=n)
+
+
+def _monday(today: date, weeks: int = 0) -> date:
+    return today + timedelta(days=7 * weeks - today.weekday())
+
+
+def _month(today: date, months: int) -> date:
+    year, month = divmod(today.year * 12 + today.month - 1 + months, 12)
+    return date(year, month + 1, 1)
+
+
+def _week_zh(match: "re.Match[str]", today: date, future: bool) -> date:
+    weeks = {"上上": -2, "上": -1, "下": 1, "下下": 2}.get(match[1] or "", 0)
+    day = match[2]
+    if not match[1] and day == "末" and not future and today.weekday() < 5:
+        weeks = -1  # 周末 told on a working day is the one that was
+    return _monday(today, weeks) + timedelta(days=_DAYS_ZH[day or "一"])
+
+
+def _weekday_en(match: "re.Match[str]", today: date, future: bool) -> date:
+    wanted = _EN_DAYS.index(match[2])
+    if match[1] == "next" or (future and match[1] != "this"):
+        return today + timedelta(days=(wanted - today.weekday() - 1) % 7 + 1)
+    if match[1] == "this":
+        return _monday(today) + timedelta(days=wanted)
+    return today - timedelta(days=(today.weekday() - wanted - 1) % 7 + 1)
+
+
+def _weekend_en(match: "re.Match[str]", today: date, _future: bool) -> date:
+    return _monday(today, {"last": -1, "next": 1}.get(match[1], 0)) + timedelta(days=5)
+
+
+def _count_ahead(match: "re.Match[str]", today: date, _future: bool) -> date:
+    n, unit = min(number(match[1]), 100), match[2]
+    if unit in ("天", "日", "day"):
+        return today + timedelta(days=n)
+    if unit in ("周", "星期", "礼拜", "week"):
+        return today + timedelta(weeks=n)
+    return _month(today, n if unit in ("月", "month") else 12 * n)
+
+
+_AHEAD: tuple[tuple["re.Pattern[str]", Callable[["re.Match[str]", date, bool], date]], ...] = (
+    (re.compile("大前天"), _plus(-3)),
+    (re.compile("大后天"), _plus(3)),
+    (re.compile("后天|day after tomorrow"), _plus(2)),
+    (re.compile("明天|明日|明早|明晚|tomorrow"), _plus(1)),
+    (re.compile("今日|今晨|当天|this night"), _plus(0)),
+    (re.compile("昨夜|yesterday"), _plus(-1)),
+    (re.compile(rf"({_COUNT})个?(天|日|周|星期|礼拜|月|年)(?:之|以)?后"), _count_ahead),
+    (re.compile("(上上|下下|上|下|这|本)?个?(?:周|星期|礼拜)([一二三四五六日天末])?"), _week_zh),
+    (re.compile("下个?月"), lambda _m, today, _f: _month(today, 1)),
+    (re.compile(r"next month"), lambda _m, today, _f: _month(today, 1)),
+    (re.compile(r"next week$"), lambda _m, today, _f: _monday(today, 1)),
+    (re.compile(r"next year|明年$"), lambda _m, today, _f: date(today.year + 1, 1, 1)),
+    (re.compile(r"后年"), lambda _m, today, _f: date(today.year + 2, 1, 1)),
+    (re.compile(r"(this|last|next)\s+weekend"), _weekend_en),
+    (re.compile(rf"(?:(this|last|next)\s+)?({_WEEKDAY})"), _weekday_en),
+    (re.compile(r"in\s+(\w+)\s+(day|week|month|year)s?"), _count_ahead),
+)

@@ -1,0 +1,230 @@
+"""What is known already is ignored, what changed supersedes it, and anything else is new."""
+
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+
+from octavo.layers.deciding import Decision, Known, OwnerType
+from octavo.layers.rules import RuleExtractor
+
+NOW = datetime(2026, 3, 12, 16, 30, tzinfo=UTC)  # a Thursday
+
+# (what was told first, what is told then, what happens to each fact of it)
+PAIRS: tuple[tuple[str, str, str], ...] = (
+    # the same fact, in other words
+    ("我是一名软件工程师", "我是软件工程师", "ignore"),
+    ("我是一名软件工程师", "我是个程序员", "ignore"),
+    ("用户是软件工程师", "我现在是一名软件工程师", "ignore"),
+    ("我的职业是律师", "我是律师", "ignore"),
+    ("我喜欢喝咖啡", "我很喜欢咖啡", "ignore"),
+    ("我毕业于北京大学", "我是北大毕业的", "ignore"),
+    ("我住在上海", "我家在上海", "ignore"),
+    ("我二十八岁", "我今年28岁", "ignore"),
+    ("我会弹钢琴和吉他", "我会弹吉他", "ignore"),
+    ("我不吃香菜", "我不喜欢吃香菜", "ignore"),
+    ("以后请都用中文回答我", "以后都用中文回答我", "ignore"),
+    ("我性格内向", "我是个内向的人", "ignore"),
+    ("我住在上海浦东", "我住在上海", "ignore"),
+    ("I'm a software engineer", "I work as a software engineer", "ignore"),
+    ("I'm a software engineer", "I am a software developer", "ignore"),
+    ("I love coffee", "I really like coffee", "ignore"),
+    ("I live in Berlin", "I'm based in Berlin", "ignore"),
+    ("I'm vegan", "I am a vegan", "ignore"),
+    ("I'm 34", "I'm 34 years old", "ignore"),
+    ("I speak French and German", "I'm fluent in German", "ignore"),
+    ("I'm an introvert", "I'm quite introverted", "ignore"),
+    ("I work at Google as a product manager", "I'm a product manager", "ignore"),
+    ("Please always answer in English", "Always answer in English", "ignore"),
+    # one value that changed
+    ("我是软件工程师", "我现在是高级软件工程师", "update"),
+    ("我是软件工程师", "我转行了，现在是产品经理", "insert update"),
+    ("我住在上海", "我现在住在杭州", "update"),
+    ("我在腾讯工作", "我在字节跳动上班", "update"),
+    ("我今年28岁", "我今年29岁", "update"),
+    ("我最喜欢的颜色是蓝色", "我最喜欢的颜色是绿色", "update"),
+    ("我是大三学生", "我是大四学生", "update"),
+    ("我毕业于清华大学", "我毕业于清华大学计算机系", "update"),
+    ("I'm a software engineer", "I'm a senior software engineer now", "update"),
+    ("I work at Google", "I work at Meta", "update"),
+    ("I live in Berlin", "I live in Oslo now", "update"),
+    ("I'm 34 years old", "I'm 35 years old", "update"),
+    ("My favorite color is green", "My favorite color is red", "update"),
+    ("My name is Priya", "My name is Priya Shah", "update"),
+    # denied
+    ("我喜欢咖啡", "我不喜欢咖啡", "update"),
+    ("我不会游泳", "我会游泳了", "update"),
+    ("我性格内向", "我性格外向", "update"),
+    ("我对花生过敏", "我对花生不过敏", "update"),
+    ("I like coffee", "I don't like coffee", "update"),
+    ("I don't eat meat", "I eat meat", "update"),
+    ("I can't swim", "I can swim", "update"),
+    ("I love cilantro", "I hate cilantro", "update"),
+    ("I'm an introvert", "I'm an extrovert", "update"),
+    # others of many, and other things altogether
+    ("我喜欢咖啡", "我喜欢茶", "insert"),
+    ("我会Python", "我会Go", "insert"),
+    ("我毕业于北京大学", "我毕业于清华大学", "insert"),
+    ("我是软件工程师", "我喜欢软件工程", "insert"),
+    ("我在深圳工作", "我在腾讯工作", "insert"),
+    ("我以前是老师", "我是程序员", "insert"),
+    ("我本科读的是物理", "我硕士学的是计算机", "insert"),
+    ("我叫李明", "我的英文名是Tom", "insert"),
+    ("我想去冰岛", "我不喜欢冰岛", "insert"),
+    ("I studied history at Leeds", "I studied law at Oxford", "insert"),
+    ("I like coffee", "I like tea", "insert"),
+    ("I speak French", "I speak Spanish", "insert"),
+    ("I'm a nurse", "I used to be a teacher", "insert"),
+    ("I work in Boston", "I work at Meta", "insert"),
+    # somebody else
+    ("我是医生", "我妈妈是老师", ""),
+    ("我住在上海", "我同事住在北京", ""),
+    ("I'm a doctor", "My mother is a teacher", ""),
+    ("I like coffee", "My boss doesn't like coffee", ""),
+)
+
+
+async def told(*texts: str, owner_type: OwnerType = "user") -> list[Decision]:
+    """What is decided of the last text when the others were told before."""
+    known: list[Known] = []
+    found: list[Decision] = []
+    for text in texts:
+        found = await RuleExtractor().decide(text, known, owner_type=owner_type, at=NOW)
+        for one in found:
+            kept = {memory.id: memory for memory in known}
+            if one.action == "insert":
+                kept[f"m{len(kept)}"] = remembered(f"m{len(kept)}", one)
+            elif one.action == "update":
+                assert one.target is not None
+                kept[one.target] = remembered(one.target, one)
+            known = list(kept.values())
+    return found
+
+
+def remembered(name: str, one: Decision) -> Known:
+    return Known(
+        id=name, layer=one.layer, category=one.category, content=one.content, happened_at=one.happened_at
+    )
+
+
+@pytest.mark.parametrize(("before", "after", "actions"), PAIRS)
+async def test_a_fact_is_the_same_or_changes_or_is_new(before: str, after: str, actions: str) -> None:
+    found = await told(before, after)
+    assert " ".join(one.action for one in found) == actions, found
+
+
+def test_there_are_enough_pairs() -> None:
+    assert len(PAIRS) >= 40
+
+
+async def test_the_documented_sentence() -> None:
+    """A career, an education and a meeting; again, nothing new; and the new title takes the old one's place."""
+    said = "用户今天告诉我他是一名软件工程师，毕业于北京大学。他下午参加了技术分享会。"
+    first = await told(said)
+    assert [(one.action, one.layer, one.category) for one in first] == [
+        ("insert", "profile", "career"),
+        ("insert", "profile", "education"),
+        ("insert", "event", "meeting"),
+    ]
+    assert [one.content for one in first] == [
+        "用户是一名软件工程师",
+        "用户毕业于北京大学",
+        "用户下午参加了技术分享会",
+    ]
+    assert (first[2].happened_at, first[2].time_text) == (NOW.replace(hour=15, minute=0), "下午")
+    assert [one.action for one in await told(said, said)] == ["ignore"] * 3
+    (title,) = await told(said, said, "他现在是高级软件工程师")
+    assert (title.action, title.category, title.target) == ("update", "career", "m0")
+    assert "用户是一名软件工程师" in title.reason
+
+
+async def test_a_happening_is_the_same_only_on_the_same_day() -> None:
+    for said in ("我参加了技术分享会", "I attended a workshop on vector databases"):
+        day = {"我": ("今天", "昨天"), "I": (" today", " yesterday")}[said[0]]
+        today, yesterday = ((said[0] + word + said[1:]) if said[0] == "我" else said + word for word in day)
+        assert [one.action for one in await told(today, today)] == ["ignore"]
+        assert [one.action for one in await told(today, yesterday)] == ["insert"]
+        assert [one.action for one in await told(today, said)] == ["ignore"], "told again, without the day"
+
+
+async def test_the_same_day_is_that_of_the_teller() -> None:
+    """23:30 in UTC is the next morning in Shanghai: a stored time is compared in the zone of the new text."""
+    stored = datetime(2026, 3, 12, 23, 30, tzinfo=UTC)
+    known = [
+        Known(id="m", layer="event", category="action", content="用户早上提交了代码", happened_at=stored)
+    ]
+    shanghai = datetime(2026, 3, 13, 9, 0, tzinfo=timezone(timedelta(hours=8)))
+    (there,) = await RuleExtractor().decide("我今天提交了代码", known, owner_type="user", at=shanghai)
+    (here,) = await RuleExtractor().decide(
+        "我今天提交了代码", known, owner_type="user", at=stored + timedelta(days=1)
+    )
+    assert (there.action, here.action) == ("ignore", "insert")
+
+
+async def test_a_happening_denied_supersedes_it() -> None:
+    assert [one.action for one in await told("我昨天参加了公司年会", "我昨天没参加公司年会")] == ["update"]
+
+
+async def test_numbers_make_another_happening() -> None:
+    assert [one.action for one in await told("我今天早上跑了5公里", "我今天早上跑了10公里")] == ["insert"]
+
+
+async def test_both_layers_are_compared() -> None:
+    """A fact that somebody put into the event layer is known, and stays in its layer when it changes."""
+    known = [Known(id="e", layer="event", category="other", content="用户是一名软件工程师，毕业于北京大学")]
+    (same,) = await RuleExtractor().decide("我是软件工程师", known, owner_type="user", at=NOW)
+    (changed,) = await RuleExtractor().decide("我现在是高级软件工程师", known, owner_type="user", at=NOW)
+    assert (same.action, same.target, same.layer, same.category) == ("ignore", "e", "event", "other")
+    assert (changed.action, changed.target, changed.layer, changed.category) == (
+        "update",
+        "e",
+        "event",
+        "other",
+    )
+    assert "毕业于北京大学" in changed.content, "what did not change is kept"
+
+
+async def test_who_moved_lives_elsewhere() -> None:
+    moved, home = await told("我住在上海", "我们上个月搬到了杭州")
+    assert (moved.action, moved.category) == ("insert", "event")
+    assert (home.action, home.target, home.content) == ("update", "m0", "用户住在杭州")
+    moved, home = await told("I live in Berlin", "We moved to Lisbon last month")
+    assert (home.action, home.target, home.content) == ("update", "m0", "The user lives in Lisbon")
+    assert len(await told("我们上个月搬到了杭州")) == 1, "no home was known: nothing to change"
+
+
+async def test_what_a_text_repeats_is_one_fact() -> None:
+    found = await told("我喜欢咖啡。我真的很喜欢咖啡！我喜欢喝咖啡。")
+    assert [one.content for one in found] == ["用户喜欢咖啡"]
+    found = await told("I'm a nurse. I really am a nurse. I work as a nurse.")
+    assert len(found) == 1
+
+
+async def test_of_two_values_in_one_text_the_last_counts() -> None:
+    found = await told("我住在上海。更正一下，我住在苏州。")
+    assert [one.content for one in found] == ["用户住在苏州"]
+
+
+async def test_one_text_supersedes_a_memory_once() -> None:
+    known = [Known(id="m", layer="profile", category="preference", content="用户喜欢咖啡和茶")]
+    found = await RuleExtractor().decide("我不喜欢咖啡。我也不喜欢茶。", known, owner_type="user", at=NOW)
+    assert [one.action for one in found].count("update") == 1
+
+
+async def test_an_agent_is_the_subject_of_its_own_memory() -> None:
+    found = await told("我擅长写SQL。用户喜欢咖啡。", owner_type="agent")
+    assert [(one.category, one.content) for one in found] == [("ability", "智能体擅长写SQL")]
+    found = await told("I prefer short answers. The user lives in Oslo.", owner_type="agent")
+    assert [(one.category, one.content) for one in found] == [
+        ("preference", "The agent prefers short answers")
+    ]
+
+
+async def test_reasons_name_what_was_compared_in_the_language_of_the_text() -> None:
+    (zh,) = await told("我喜欢咖啡", "我不喜欢咖啡")
+    assert "用户喜欢咖啡" in zh.reason
+    assert zh.reason.endswith("。")
+    (en,) = await told("I like coffee", "I don't like coffee")
+    assert "The user likes coffee" in en.reason
+    assert en.reason.endswith(".")
+    (new,) = await told("I like tea")
+    assert "The user likes tea" in new.reason
