@@ -14,10 +14,14 @@ from octavo.cli import running
 from octavo.cli.aside import Aside
 from octavo.cli.bench import bench
 from octavo.cli.catalogue import stores
+from octavo.cli.completion import completion
 from octavo.cli.events import events
+from octavo.cli.keys import keys
+from octavo.cli.memory import memory
 from octavo.cli.options import needed, pace, reach, voice
 from octavo.cli.queue import queue
 from octavo.cli.reindex import reindex_command
+from octavo.cli.serve import serve_command
 from octavo.cli.teller import Teller, several
 from octavo.cli.vault import vault
 from octavo.doctor import Report, examine
@@ -234,22 +238,28 @@ octavo.add_command(bench)
 octavo.add_command(queue)
 octavo.add_command(vault)
 octavo.add_command(events)
+octavo.add_command(memory)
+octavo.add_command(serve_command)
+octavo.add_command(keys)
+octavo.add_command(completion)
 
 
 def _tell_report(teller: Teller, url: str, report: Report) -> None:
     teller.say(click.style(shown(url), bold=True))
+    names = [finding.name for finding in report.findings] + list(report.collections)
+    wide = max(14, *(len(name) + 2 for name in names)) if names else 14
     for finding in report.findings:
-        teller.say(f"  {finding.name:14}{finding.value}")
+        teller.say(f"  {finding.name:{wide}}{finding.value}")
         if finding.warning:
-            teller.say(click.style(f"  {'':14}! {finding.warning}", fg="yellow"))
+            teller.say(click.style(f"  {'':{wide}}! {finding.warning}", fg="yellow"))
     for collection, total in report.collections.items():
-        teller.say(f"  {collection:14}{several(total, 'record')}")
+        teller.say(f"  {collection:{wide}}{several(total, 'record')}")
     if report.latency is not None:
         times = report.latency
         spelled = (
             f"write {times.write_ms:.2f} ms, read {times.read_ms:.2f} ms, remove {times.remove_ms:.2f} ms"
         )
-        teller.say(f"  {'one record':14}{spelled}")
+        teller.say(f"  {'one record':{wide}}{spelled}")
     dangers = len(report.warnings)
     teller.say(
         "no warnings" if not dangers else click.style(f"{dangers} warning{'s'[: dangers != 1]}", fg="yellow")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import click
 
-from octavo.cli.teller import Teller
+from octavo.cli.teller import Teller, printable
 from octavo.events import AgentEvent
 from octavo.text import spell
 
@@ -40,7 +40,7 @@ class Rows:
             column.ljust(wide) for column, wide in zip(columns, self._widths, strict=True)
         )
         at = f"{event.timestamp.astimezone():%Y-%m-%d %H:%M:%S.%f}"[:-3]
-        data = _printable(spell(event.data))
+        data = printable(spell(event.data))
         if sys.stdout.isatty():
             room = shutil.get_terminal_size().columns - len(at) - sum(self._widths) - 8
             data = data if len(data) <= room else data[: max(0, room - 1)] + "…"
@@ -49,9 +49,4 @@ class Rows:
 
 
 def _columns(event: AgentEvent) -> tuple[str, str, str]:
-    return _printable(str(event.event_type)), _printable(event.agent_name), _printable(event.session_id)
-
-
-def _printable(text: str) -> str:
-    """What was said to an agent must not steer the reader's terminal."""
-    return text if text.isprintable() else "".join(c if c.isprintable() else "�" for c in text)
+    return printable(str(event.event_type)), printable(event.agent_name), printable(event.session_id)

@@ -17,12 +17,13 @@ from octavo.cli.event_sources import open_named
 from octavo.cli.options import needed, voice
 from octavo.cli.state import state_file
 from octavo.cli.teller import Teller, several
+from octavo.cli.times import moment
 from octavo.errors import ConfigError, StoreUnavailable
 from octavo.events import BaseMemoryStore, EventStore, EventType, Migrated, as_store, migrate, to_event
 from octavo.events.records import COLLECTION
 from octavo.events.retention import age, before
 from octavo.ids import now
-from octavo.model import Query, Record, Scope, utc
+from octavo.model import Query, Record, Scope
 from octavo.secrets import shown
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -328,8 +329,8 @@ def _query(store: BaseMemoryStore, asked: dict[str, Any]) -> Query:
         collection=COLLECTION,
         scope=Scope(tenant=getattr(store, "tenant", ""), agent=asked["agent"], session=asked["session"]),
         kinds=None if kind is None else (EventType(kind).value,),
-        since=_moment("--since", asked.get("since")),
-        until=_moment("--until", asked.get("until")),
+        since=moment("--since", asked.get("since"), ago=True),
+        until=moment("--until", asked.get("until"), ago=True),
     )
 
 
@@ -337,25 +338,10 @@ def _filters(asked: dict[str, Any]) -> dict[str, Any]:
     return _given(
         agent_name=asked["agent"], session_id=asked["session"],
         event_type=None if asked["event_type"] is None else EventType(asked["event_type"]),
-        start_time=_moment("--since", asked["since"]), end_time=_moment("--until", asked["until"]),
+        start_time=moment("--since", asked["since"], ago=True), end_time=moment("--until", asked["until"], ago=True),
     )  # fmt: skip
 
 
 def _given(**named: Any) -> dict[str, Any]:
     """Only what was given: a memory store somebody wrote may not take the rest."""
     return {name: value for name, value in named.items() if value is not None}
-
-
-def _moment(option: str, spelled: str | None) -> datetime | None:
-    if spelled is None:
-        return None
-    try:
-        return utc(datetime.fromisoformat(spelled))
-    except ValueError:
-        pass
-    try:
-        return before(age(spelled), now())
-    except ConfigError:
-        raise ConfigError(
-            f"{option} {spelled!r} is no time; try 2026-03-01, 2026-03-01T12:00:00+08:00, or 2h for two hours ago"
-        ) from None

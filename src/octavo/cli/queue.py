@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
-from datetime import datetime
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -13,6 +12,7 @@ import msgspec
 from octavo.cli import running
 from octavo.cli.options import voice
 from octavo.cli.teller import Teller, several
+from octavo.cli.times import told
 from octavo.errors import ConfigError, NotFound
 from octavo.model import Add, Op
 from octavo.transfer import Progress
@@ -87,7 +87,7 @@ def status_command(strict: bool, as_json: bool, quiet: bool, debug: bool, **name
     def work() -> int:
         status = inspect(_Place(teller, **named).folder)
         teller.say(click.style(status.directory, bold=True))
-        since = f", the oldest since {_at(status.oldest_at)}" if status.oldest_at else ""
+        since = f", the oldest since {told(status.oldest_at)}" if status.oldest_at else ""
         teller.say(f"  {'waiting':14}{several(status.waiting, 'write')}{since}")
         teller.say(f"  {'dead letters':14}{status.dead:,}")
         teller.say(f"  {'bad lines':14}{status.bad_lines:,}")
@@ -343,7 +343,7 @@ def _line(entry: Waiting | DeadLetter) -> str:
     tried = f" after {several(entry.attempts, 'attempt')}" if entry.attempts else ""
     error = " ".join(entry.error.split())[:_WIDEST]
     wrong = f": {error}" if error else ""
-    return f"{entry.id}  {_at(at)}  {_does(entry.ops)}{tried}{wrong}"
+    return f"{entry.id}  {told(at)}  {_does(entry.ops)}{tried}{wrong}"
 
 
 def _does(ops: Sequence[Op]) -> str:
@@ -355,7 +355,3 @@ def _does(ops: Sequence[Op]) -> str:
         else:
             said.append(f"{type(op).__name__.lower()} {op.query.collection}")
     return ", ".join(said) or "nothing"
-
-
-def _at(at: datetime) -> str:
-    return f"{at:%Y-%m-%d %H:%M:%S} UTC"

@@ -21,6 +21,11 @@ def several(count: int, thing: str) -> str:
     return f"{count:,} {thing}" if count == 1 else f"{count:,} {thing}s"
 
 
+def printable(text: str) -> str:
+    """What was said to an agent must not steer the reader's terminal."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else "�" for c in text)
+
+
 class Teller:
     """One command's voice. `--json` leaves stdout to a single document, `--quiet` leaves only errors."""
 

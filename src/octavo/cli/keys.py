@@ -1,0 +1,235 @@
+"""`octavo keys`: who may call the server."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+import msgspec
+
+from octavo.cli import running
+from octavo.cli.options import voice
+from octavo.cli.teller import Teller
+from octavo.cli.times import told
+from octavo.errors import ConfigError
+from octavo.events.retention import age
+from octavo.ids import now
+from octavo.model import utc
+
+if TYPE_CHECKING:
+    from octavo.keys import KeyInfo, Keys
+
+F = TypeVar("F", bound=Callable[..., Any])
+CONFIG = Path("config/memory.yaml")
+_ACCESS = ("read", "write", "admin")
+
+
+@click.group("keys")
+def keys() -> None:
+    """Make, list and revoke API keys of the server.
+
+    They are kept where the server keeps its memories: the store is named by --store or by --config, without either it is
+    the one that octavo serve finds in the same folder. Every command takes --json, --quiet and --debug.
+
+    \b
+    Example: octavo keys create laptop --access write --store sqlite:///octavo.db
+    """
+
+
+def where(command: F) -> F:
+    """The store that is meant."""
+    for option in (
+        click.option(
+            "--store",
+            "url",
+            metavar="URL",
+            help="The store. [default: database.dsn, or OCTAVO_URL without a file]",
+        ),
+        click.option(
+            "--config",
+            type=click.Path(dir_okay=False),
+            metavar="FILE",
+            help=f"The settings of the server. [default: {CONFIG}, if it is there]",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+@keys.command("create")
+@click.argument("name")
+@click.option(
+    "--access",
+    type=click.Choice(_ACCESS),
+    default="read",
+    show_default=True,
+    help="What it may do; each includes those before it.",
+)
+@click.option(
+    "--tenant", default="", metavar="NAME", help="Whose memory it opens. [default: the unnamed tenant]"
+)
+@click.option(
+    "--expires", metavar="WHEN", help="When it ends: 90d, or 2027-03-01. [default: when it is revoked]"
+)
+@where
+@voice
+def create_command(
+    name: str,
+    access: Any,
+    tenant: str,
+    expires: str | None,
+    as_json: bool,
+    quiet: bool,
+    debug: bool,
+    **named: Any,
+) -> None:
+    """Make a key called NAME and print it, this once.
+
+    Only a hash of it is kept, so it cannot be shown again; with --quiet the key is all that is printed. Send it as
+    "Authorization: Bearer KEY" or set OCTAVO_API_KEY for the Python client.
+
+    \b
+    Example: octavo keys create laptop --access write --tenant acme --expires 90d
+    """
+    teller = Teller(json=as_json, quiet=quiet, debug=debug)
+
+    async def work(held: "Keys") -> int:
+        created = await held.create(name, access=access, tenant=tenant, expires=_end(expires))
+        if quiet and not as_json:
+            click.echo(created.key)
+        teller.say(created.key)
+        teller.note(f"octavo: key {created.info.id} for {name!r}; keep it safe, it is not shown again")
+        teller.document(ok=True, command="keys create", key=created.key, **msgspec.to_builtins(created.info))
+        return 0
+
+    _with_keys(teller, work, make=True, **named)
+
+
+@keys.command("list")
+@click.option("--tenant", metavar="NAME", help="Only this tenant's. [default: every tenant]")
+@where
+@voice
+def list_command(tenant: str | None, as_json: bool, quiet: bool, debug: bool, **named: Any) -> None:
+    """List every key there is or was, oldest first; what it opens with is not known.
+
+    \b
+    Example: octavo keys list --store sqlite:///octavo.db
+    """
+    teller = Teller(json=as_json, quiet=quiet, debug=debug)
+
+    async def work(held: "Keys") -> int:
+        infos = await held.list(tenant)
+        for info in infos:
+            teller.say(_line(info))
+        if not infos:
+            teller.say("no keys")
+        teller.document(ok=True, command="keys list", keys=msgspec.to_builtins(infos))
+        return 0
+
+    _with_keys(teller, work, **named)
+
+
+@keys.command("revoke")
+@click.argument("key_id", metavar="ID")
+@where
+@voice
+def revoke_command(key_id: str, as_json: bool, quiet: bool, debug: bool, **named: Any) -> None:
+    """Make the key ID useless for ever. Servers that run learn of it within 5 seconds.
+
+    \b
+    Example: octavo keys revoke 3f9c2b1e0a7d4c55 --store sqlite:///octavo.db
+    """
+    teller = Teller(json=as_json, quiet=quiet, debug=debug)
+
+    async def work(held: "Keys") -> int:
+        info = await held.revoke(_id(key_id))
+        teller.say(f"revoked {info.id} ({info.name})")
+        teller.document(ok=True, command="keys revoke", **msgspec.to_builtins(info))
+        return 0
+
+    _with_keys(teller, work, **named)
+
+
+def _with_keys(
+    teller: Teller,
+    work: Callable[["Keys"], Any],
+    *,
+    config: str | None,
+    url: str | None,
+    make: bool = False,
+) -> None:
+    def run() -> int:
+        store = _store(config, url)
+        teller.urls.append(store)
+        if store.startswith("memory:") or store in {"sqlite://", "sqlite:///:memory:"}:
+            raise ConfigError(f"{store} forgets its keys with this command; name a store that lasts")
+        if not make:  # the first key may be made before the server has ever run
+            running.existing(store)
+
+        async def worked() -> int:
+            async with _opened(store) as held:
+                return int(await work(held))
+
+        return asyncio.run(worked())
+
+    running.run(teller, [url or ""], run)
+
+
+@asynccontextmanager
+async def _opened(url: str) -> AsyncIterator["Keys"]:
+    from octavo.keys import Keys
+    from octavo.stores import open_store
+
+    async with open_store(url) as store:
+        yield Keys(store)
+
+
+def _store(config: str | None, url: str | None) -> str:
+    """The store that `octavo serve` would serve with the same options, in the same folder."""
+    if url is not None:
+        return url
+    if config is None and CONFIG.is_file():
+        config = str(CONFIG)
+    if (
+        config is None
+        and "OCTAVO__DATABASE__DSN" not in os.environ
+        and (named := os.environ.get("OCTAVO_URL"))
+    ):
+        return named
+    from octavo.config import load_settings
+
+    return load_settings(config).database.dsn
+
+
+def _end(spelled: str | None) -> datetime | timedelta | None:
+    if spelled is None:
+        return None
+    try:
+        return utc(datetime.fromisoformat(spelled))
+    except (ValueError, OverflowError):
+        pass
+    try:
+        return age(spelled)
+    except ConfigError:
+        raise ConfigError(
+            f"--expires {spelled!r} is no time; try 90d, 12h, 2027-03-01 or 2027-03-01T12:00:00+08:00"
+        ) from None
+
+
+def _id(spelled: str) -> str:
+    """The id that is meant: whoever pastes the whole key gets it revoked, too."""
+    return spelled.split("_")[1] if spelled.startswith("oct_") and spelled.count("_") == 2 else spelled
+
+
+def _line(info: "KeyInfo") -> str:
+    state = ""
+    if info.revoked_at is not None:
+        state = f"  revoked {told(info.revoked_at)}"
+    elif info.expires_at is not None:
+        state = f"  {'expired' if info.expires_at <= now() else 'expires'} {told(info.expires_at)}"
+    tenant = f"  tenant {info.tenant}" if info.tenant else ""
+    return f"{info.id}  {info.access:5}  {told(info.created_at)}  {info.name}{tenant}{state}"

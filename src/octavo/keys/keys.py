@@ -1,0 +1,257 @@
+"""API keys over any store: made, checked, listed and revoked. A key is shown once; only a hash of its secret is kept.
+
+A key reads `oct_<id>_<secret>`. All keys are records of the empty tenant, whichever tenant they open.
+"""
+
+import asyncio
+import hashlib
+import hmac
+import re
+import secrets
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from types import MappingProxyType
+from typing import Generic, Literal, TypeAlias, TypeVar, cast
+
+import msgspec
+
+from octavo.codec import MAX_NAME_BYTES, MAX_TENANT_BYTES
+from octavo.errors import InvalidRecord, NotFound
+from octavo.ids import now
+from octavo.model import Add, Change, Query, Record, Scope, utc
+from octavo.ports import Store
+
+Access: TypeAlias = Literal["read", "write", "admin"]
+T = TypeVar("T")
+
+#: What a key may do, weakest first: each includes those before it.
+ACCESS: tuple[Access, ...] = ("read", "write", "admin")
+_RANK = MappingProxyType({access: rank for rank, access in enumerate(ACCESS)})
+COLLECTION = "keys"
+_REVOKED = "revoked"
+_SPELLING = re.compile(r"oct_([0-9a-f]{16})_([0-9a-f]{64})")  # 8 bytes that name it, 32 that prove it
+
+
+class KeyInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """All that may be told about a key."""
+
+    id: str
+    name: str
+    access: Access
+    tenant: str
+    created_at: datetime
+    expires_at: datetime | None = None
+    revoked_at: datetime | None = None
+
+    def allows(self, access: Access) -> bool:
+        """Whether this key may do what needs that access."""
+        return _RANK[self.access] >= _RANK[access]
+
+    def valid_at(self, moment: datetime) -> bool:
+        """Whether the key is neither revoked nor expired then."""
+        return self.revoked_at is None and (self.expires_at is None or self.expires_at > moment)
+
+
+class Created(msgspec.Struct, frozen=True, kw_only=True):
+    """A new key, which nobody can tell again, and what is known about it."""
+
+    key: str
+    info: KeyInfo
+
+    def __repr__(self) -> str:
+        return f"Created(key='oct_{self.info.id}_…', info={self.info!r})"
+
+
+class Keys:
+    """The keys of a store, which stays its owner's to close.
+
+    What `check` learns it believes for `fresh_seconds`, so a key revoked elsewhere stops working within that time.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        fresh_seconds: float = 5.0,
+        most_cached: int = 10_000,
+        clock: Callable[[], datetime] = now,
+        timer: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._known: _Fresh[_Kept] = _Fresh(fresh_seconds, most_cached, timer)
+        # Apart from the known ones: whoever tries made-up keys must not push those out.
+        self._unknown: _Fresh[None] = _Fresh(fresh_seconds, most_cached, timer)
+        self._asking: dict[str, asyncio.Task[_Kept | None]] = {}
+
+    async def create(
+        self,
+        name: str,
+        *,
+        access: Access = "read",
+        tenant: str = "",
+        expires: datetime | timedelta | None = None,
+    ) -> Created:
+        """Make a key for one tenant; it is in the answer and nowhere else."""
+        at = self._clock()
+        if access not in _RANK:
+            raise InvalidRecord(f"access {access!r} is none of {', '.join(ACCESS)}")
+        if not name.strip() or len(name.encode("utf-8", "replace")) > MAX_NAME_BYTES:
+            raise InvalidRecord(f"a key needs a name of at most {MAX_NAME_BYTES} bytes; got {name[:80]!r}")
+        _check_tenant(tenant)
+        id_, secret = secrets.token_hex(8), secrets.token_hex(32)
+        record = Record(
+            collection=COLLECTION, id=id_, kind=access, text=name, created_at=at, expires_at=_expiry(expires, at),
+            data={"hash": _hash(secret), "tenant": tenant},
+        )  # fmt: skip
+        await self._store.apply([Add([record])])
+        self._unknown.drop(id_)
+        return Created(key=f"oct_{id_}_{secret}", info=_info(record))
+
+    async def check(self, text: str) -> KeyInfo | None:
+        """Whose key this is; None when it is nobody's, expired or revoked. A text that is no key costs no read."""
+        match = _SPELLING.fullmatch(text)
+        if match is None:
+            return None
+        kept = await self._look(match[1])
+        if kept is None or not hmac.compare_digest(kept.hash, _hash(match[2])):
+            return None
+        return kept.info if kept.info.valid_at(self._clock()) else None
+
+    async def list(self, tenant: str | None = None) -> list[KeyInfo]:
+        """Every key there is or was, or those of one tenant, oldest first."""
+        infos = [_info(record) for record in await self._store.find(_KEYS)]
+        return [info for info in infos if tenant is None or info.tenant == tenant]
+
+    async def revoke(self, key_id: str) -> KeyInfo:
+        """Make a key useless for ever; it stays listed. Revoking again changes nothing."""
+        at = self._clock()
+        # The mark makes the first of several revocations the one that is noted.
+        unrevoked = msgspec.structs.replace(_KEYS, ids=(key_id,), without=(_REVOKED,))
+        merge = {"revoked_at": at.isoformat()}
+        await self._store.apply([Change(query=unrevoked, merge=merge, mark=(_REVOKED,), updated_at=at)])
+        self._known.drop(key_id)
+        self._asking.pop(key_id, None)  # a read begun before this one must not be believed after it
+        found = await self._store.find(msgspec.structs.replace(_KEYS, ids=(key_id,)))
+        if not found:
+            raise NotFound(f"there is no key with the id {key_id!r}; `octavo keys list` shows them")
+        return _info(found[0])
+
+    async def _look(self, key_id: str) -> "_Kept | None":
+        if (kept := self._known.get(key_id)) is not None:
+            return kept
+        if self._unknown.holds(key_id):
+            return None
+        # Requests of one key that come at once share one read, which none of them may take from the others.
+        task = self._asking.get(key_id)
+        if task is None:
+            task = self._asking[key_id] = asyncio.create_task(self._read(key_id))
+            task.add_done_callback(lambda done: self._asked(key_id, done))
+        return await asyncio.shield(task)
+
+    def _asked(self, key_id: str, task: "asyncio.Task[_Kept | None]") -> None:
+        if self._asking.get(key_id) is task:
+            del self._asking[key_id]
+        if not task.cancelled():
+            task.exception()  # looked at, or Python complains when every waiter has gone
+
+    async def _read(self, key_id: str) -> "_Kept | None":
+        since = (
+            self._known.time()
+        )  # before the read: what changes while it is under way is not believed longer
+        me = asyncio.current_task()
+        found = await self._store.find(msgspec.structs.replace(_KEYS, ids=(key_id,)))
+        kept = _kept(found[0]) if found else None
+        if self._asking.get(key_id) is me:
+            if kept is None:
+                self._unknown.put(key_id, None, since)
+            else:
+                self._known.put(key_id, kept, since)
+        return kept
+
+
+class _Kept(msgspec.Struct, frozen=True):
+    hash: str
+    info: KeyInfo
+
+
+class _Fresh(Generic[T]):
+    """Values that are believed for a while; a bounded number of them, of which the oldest go first."""
+
+    def __init__(self, seconds: float, most: int, timer: Callable[[], float]) -> None:
+        self._seconds = seconds
+        self._most = most
+        self.time = timer
+        self._held: OrderedDict[str, tuple[float, T]] = OrderedDict()
+
+    def get(self, name: str) -> T | None:
+        return self._held[name][1] if self.holds(name) else None
+
+    def holds(self, name: str) -> bool:
+        held = self._held.get(name)
+        if held is None:
+            return False
+        if self.time() - held[0] < self._seconds:
+            return True
+        del self._held[name]
+        return False
+
+    def put(self, name: str, value: T, since: float) -> None:
+        self._held.pop(name, None)
+        self._held[name] = (since, value)
+        if len(self._held) > self._most:
+            self._held.popitem(last=False)
+
+    def drop(self, name: str) -> None:
+        self._held.pop(name, None)
+
+
+_KEYS = Query(collection=COLLECTION, scope=Scope(user="", agent="", session=""))
+
+
+def _hash(secret: str) -> str:
+    # 32 random bytes cannot be guessed, so a slow hash would only slow every request down.
+    return hashlib.sha256(secret.encode()).hexdigest()
+
+
+def _kept(record: Record) -> _Kept | None:
+    """A key as it may be believed; a row that somebody wrote by hand and got wrong opens nothing."""
+    hashed = record.data.get("hash")
+    return _Kept(hashed, _info(record)) if isinstance(hashed, str) and record.kind in _RANK else None
+
+
+def _info(record: Record) -> KeyInfo:
+    revoked = record.data.get("revoked_at")
+    return KeyInfo(
+        id=record.id,
+        name=record.text,
+        access=cast(Access, record.kind),
+        tenant=record.data.get("tenant", ""),
+        created_at=record.created_at,
+        expires_at=record.expires_at,
+        revoked_at=None if revoked is None else datetime.fromisoformat(revoked),
+    )
+
+
+def _expiry(expires: datetime | timedelta | None, at: datetime) -> datetime | None:
+    if expires is None:
+        return None
+    try:
+        moment = at + expires if isinstance(expires, timedelta) else utc(expires)
+    except (OverflowError, ValueError):
+        raise InvalidRecord(f"a key cannot expire at {expires}: no such time can be written") from None
+    if moment <= at:
+        raise InvalidRecord(f"a key that expires at {moment:%Y-%m-%d %H:%M:%S} UTC would never have worked")
+    return moment
+
+
+def _check_tenant(tenant: str) -> None:
+    """Refuse what no record could belong to, before a key is made that opens nothing."""
+    try:
+        size = len(tenant.encode())
+    except UnicodeEncodeError:
+        size = MAX_TENANT_BYTES + 1
+    if size > MAX_TENANT_BYTES or "\0" in tenant:
+        raise InvalidRecord(f"a tenant is at most {MAX_TENANT_BYTES} bytes of text; got {tenant[:80]!r}")
