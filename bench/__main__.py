@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from time import perf_counter
 
-from bench import agent, journal, measures, recall, recall_report
+from bench import agent, journal, measures, recall, recall_report, serving
 from bench.peers.environment import PEERS
 from bench.places import DOES, SETTINGS, Places
 from bench.recall import STORES, VECTORS
@@ -46,6 +46,9 @@ def main() -> int:
     parser.add_argument(
         "--journal", action="store_true", help="measure what the Journal costs, with the store up and away"
     )
+    parser.add_argument(
+        "--server", action="store_true", help="measure the REST server beside a bare FastAPI endpoint"
+    )
     parser.add_argument("--markdown", action="store_true", help="print the table as Markdown")
     parser.add_argument(
         "--results", type=Path, default=RESULTS, metavar="DIR", help="where the JSON file and scratch data go"
@@ -53,6 +56,8 @@ def main() -> int:
     given = parser.parse_args()
     if given.agent or given.journal:
         return asyncio.run((_agent if given.agent else _journal)(given))
+    if given.server:
+        return asyncio.run(_server(given))
     known = [*STORES, VECTORS] if given.recall else list(SETTINGS)
     names = [
         name
@@ -80,6 +85,14 @@ async def _journal(given: argparse.Namespace) -> int:
         lines = await journal.measured(places, journal.QUICK if given.quick else journal.FULL)
         rate = await journal.replayed(places, 200 if given.quick else 20_000)
     print(journal.table(lines, rate, markdown=given.markdown))
+    return 0
+
+
+async def _server(given: argparse.Namespace) -> int:
+    given.results.mkdir(parents=True, exist_ok=True)
+    with Places(given.results) as places:
+        lines = await serving.measured(places, serving.QUICK if given.quick else serving.FULL)
+    print(serving.table(lines, markdown=given.markdown))
     return 0
 
 

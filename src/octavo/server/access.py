@@ -1,0 +1,134 @@
+"""Who may call: with keys the key decides, without keys only this machine's own programs."""
+
+import hashlib
+import re
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+import msgspec
+from starlette.responses import Response
+
+from octavo.config import Settings
+from octavo.config.layered import LOOPBACK
+from octavo.errors import StoreUnavailable
+from octavo.ids import now
+from octavo.keys import Access, KeyInfo, RateLimit
+from octavo.server.problems import problem
+
+if TYPE_CHECKING:
+    from octavo.server.memories import Memories
+
+#: What needs no key.
+OPEN = frozenset({"/health", "/docs", "/openapi.json"})
+_READS = frozenset({"GET", "HEAD", "OPTIONS"})
+_FORWARDED = (b"forwarded", b"x-forwarded-for", b"x-forwarded-host", b"x-real-ip")
+_HOST = re.compile(r"(\[[0-9a-f:]+\]|[0-9a-z.-]+)(?::\d*)?", re.IGNORECASE)
+_STALE_SECONDS = 900.0  # for which a key that was good is believed while the store cannot be asked
+_MOST_KEYS = 10_000
+
+
+class Caller(msgspec.Struct, frozen=True):
+    """Who calls: the tenant whose memory is theirs, and the key they showed."""
+
+    tenant: str
+    key_id: str | None = None
+
+
+def needed_access(method: str, path: str) -> Access:
+    """What a request needs. It depends on nothing but these two, so that no new route can be left open."""
+    if path in {"/config", "/queue"} or path.startswith("/queue/"):
+        return "admin"
+    return "read" if method in _READS or path == "/memory/query" else "write"
+
+
+class Door:
+    """Lets callers in, or says why not."""
+
+    def __init__(
+        self, settings: Settings, memories: "Memories", *, timer: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.needs_key = settings.server.needs_key
+        self._memories = memories
+        self._tenant = settings.service.tenant
+        self._rate = RateLimit(settings.server.requests_per_minute)
+        self._timer = timer
+        self._good: OrderedDict[bytes, tuple[float, KeyInfo]] = OrderedDict()
+
+    def stranger(self, headers: Mapping[bytes, bytes]) -> Response | None:
+        """Without keys: refuse what another site made a browser send, or what came through a proxy."""
+        host = headers.get(b"host", b"").decode("latin-1")
+        if host and not _this_machine(host):
+            # A site whose name was pointed at this machine would otherwise read and write all of it.
+            return problem(421, "this server answers only to 127.0.0.1 and localhost; set server.auth: on and give keys to callers from elsewhere")  # fmt: skip
+        if any(name in headers for name in _FORWARDED):
+            return problem(421, "this request came through a proxy, but the server asks for no keys; set server.auth: on")  # fmt: skip
+        origin = headers.get(b"origin", b"").decode("latin-1")
+        if origin and not _this_machine(origin.partition("://")[2]):
+            return problem(403, "a page of another site may not call this server")
+        return None
+
+    async def caller(self, method: str, path: str, headers: Mapping[bytes, bytes]) -> Caller | Response:
+        """Who calls, or why they may not."""
+        if not self.needs_key:
+            return Caller(self._tenant)
+        text = _shown_key(headers)
+        if text is None:
+            return _unknown("this server needs an API key: send `Authorization: Bearer oct_…` or `X-API-Key: oct_…`; octavo keys create makes one")  # fmt: skip
+        key = await self._checked(text)
+        if key is None:
+            return _unknown("this API key is unknown, expired or revoked")
+        if wait := self._rate.wait(key.id):
+            seconds = max(1, round(wait + 0.5))
+            return problem(429, f"this key may make {self._rate.per_minute} requests a minute; come back in {seconds} s", {"Retry-After": str(seconds)})  # fmt: skip
+        access = needed_access(method, path)
+        if not key.allows(access):
+            return problem(403, f"this needs a key with {access} access; this one has {key.access}")
+        return Caller(key.tenant, key.id)
+
+    async def _checked(self, text: str) -> KeyInfo | None:
+        name = hashlib.sha256(text.encode("utf-8", "replace")).digest()
+        if self._memories.down() and (key := self._remembered(name)) is not None:
+            return key
+        try:
+            key = await self._memories.keys.check(text)
+        except StoreUnavailable:
+            # While the store is down, writes can still be queued for it, if their callers are let in.
+            key = self._remembered(name)
+            if key is None:
+                raise
+            return key
+        if key is None:
+            self._good.pop(name, None)
+        else:
+            self._good.pop(name, None)
+            self._good[name] = (self._timer(), key)
+            if len(self._good) > _MOST_KEYS:
+                self._good.popitem(last=False)
+        return key
+
+    def _remembered(self, name: bytes) -> KeyInfo | None:
+        at, key = self._good.get(name, (0.0, None))
+        if key is None or self._timer() - at > _STALE_SECONDS or not key.valid_at(now()):
+            return None
+        return key
+
+
+def _shown_key(headers: Mapping[bytes, bytes]) -> str | None:
+    given = headers.get(b"authorization")
+    if given is not None:
+        scheme, _, text = given.decode("latin-1").partition(" ")
+        if scheme.lower() == "bearer" and text.strip():
+            return text.strip()
+    other = headers.get(b"x-api-key")
+    return other.decode("latin-1").strip() if other else None
+
+
+def _unknown(detail: str) -> Response:
+    return problem(401, detail, {"WWW-Authenticate": 'Bearer realm="octavo"'})
+
+
+def _this_machine(host: str) -> bool:
+    found = _HOST.fullmatch(host)
+    return found is not None and found[1].strip("[]").rstrip(".").lower() in LOOPBACK

@@ -1,0 +1,205 @@
+"""What callers may send. Unknown fields are refused: a misspelled one would otherwise be lost without a word."""
+
+from datetime import UTC, datetime
+from typing import Annotated, Any, Literal, TypeAlias
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StrictBool,
+    StrictFloat,
+    StrictInt,
+    WithJsonSchema,
+    model_validator,
+)
+
+from octavo.codec import EARLIEST, MAX_NAME_BYTES
+
+MAX_CONTENT_BYTES = 64 * 1024
+MAX_LIMIT = 1000
+MAX_PROFILE = 10_000
+_CENTURY_SECONDS = 100 * 365 * 86_400
+
+Layer: TypeAlias = Literal["profile", "event"]
+OwnerType: TypeAlias = Literal["user", "agent"]
+Category: TypeAlias = Literal[
+    "preference", "ability", "career", "education", "personality", "value",
+    "conversation", "meeting", "action", "decision", "event", "other",
+]  # fmt: skip
+
+
+def _name(text: str) -> str:
+    if len(text.encode()) > MAX_NAME_BYTES:
+        raise ValueError(f"must be at most {MAX_NAME_BYTES} bytes in UTF-8")
+    if "\0" in text:
+        raise ValueError("must not hold a NUL")
+    return text
+
+
+def _content(text: str) -> str:
+    if len(text.encode()) > MAX_CONTENT_BYTES:
+        raise ValueError(f"must be at most {MAX_CONTENT_BYTES:,} bytes in UTF-8")
+    if "\0" in text:
+        raise ValueError("must not hold a NUL")
+    if not text.strip():
+        raise ValueError("must say something")
+    return text
+
+
+def _moment(given: object) -> object:
+    """A time of ISO 8601 in UTC. One without an offset is taken for UTC, since a server cannot know its caller's clock."""
+    if not isinstance(given, str):
+        raise ValueError("must be a time of ISO 8601, such as 2026-01-31T12:00:00Z")  # noqa: TRY004 - pydantic's way
+    try:
+        at = datetime.fromisoformat(given)
+        at = at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
+    except (ValueError, OverflowError):
+        raise ValueError("must be a time of ISO 8601, such as 2026-01-31T12:00:00Z") from None
+    if at < EARLIEST:
+        raise ValueError(f"must be {EARLIEST:%Y-%m-%d} or later")
+    return at
+
+
+Name = Annotated[
+    str,
+    # Told in the document only: a refusal in words says it better than one that shows a pattern.
+    Field(min_length=1, max_length=MAX_NAME_BYTES, json_schema_extra={"pattern": "^[^\\u0000]+$"}),
+    AfterValidator(_name),
+]
+Content = Annotated[str, Field(min_length=1, max_length=MAX_CONTENT_BYTES), AfterValidator(_content)]
+Reason = Annotated[str, Field(min_length=1, max_length=4096), AfterValidator(_content)]
+When = Annotated[
+    datetime, BeforeValidator(_moment), WithJsonSchema({"type": "string", "format": "date-time"})
+]
+Metadata = dict[str, Any]
+
+
+class Body(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class NewMemory(Body):
+    """Something to remember about a user or an agent: as it stands, or split into single facts by `auto_extract`."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {"content": "用户是一名软件工程师，毕业于北京大学", "memory_layer": "profile"},
+                {"content": "Joined the product review", "memory_layer": "event", "ttl_seconds": 86400},
+                {"content": "他是一名软件工程师。他下午参加了技术分享会。", "auto_extract": True},
+            ]
+        }
+    )
+
+    content: Content
+    memory_layer: Layer = "event"
+    category: Category | None = Field(None, description="One of the layer's; without it, the words decide.")
+    metadata: Metadata | None = None
+    is_permanent: StrictBool | None = None
+    expiry_date: When | None = None
+    ttl_seconds: Annotated[StrictInt | StrictFloat, Field(gt=0, le=_CENTURY_SECONDS)] | None = None
+    auto_extract: StrictBool = False
+    reason: Reason | None = Field(None, description="Why, for the log.")
+
+    @model_validator(mode="after")
+    def _fits(self) -> "NewMemory":
+        if self.expiry_date is not None and self.ttl_seconds is not None:
+            raise ValueError("give expiry_date or ttl_seconds, not both")
+        if self.auto_extract:
+            for name in ("category", "is_permanent", "expiry_date", "ttl_seconds", "reason"):
+                if getattr(self, name) is not None:
+                    raise ValueError(f"{name} is decided for each fact by auto_extract; leave it out")
+        return self
+
+
+class Revision(Body):
+    """What is to change in a memory; fields left out stay as they are."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {"content": "用户是一名高级软件工程师", "reason": "补充了具体的职级信息"},
+                {"metadata": {"source": "interview"}, "reason": "Where it came from"},
+            ]
+        }
+    )
+
+    content: Content | None = None
+    category: Category | None = None
+    metadata: Metadata | None = None
+    is_permanent: StrictBool | None = None
+    expiry_date: When | None = Field(None, description="null takes the date away")
+    reason: Reason | None = None
+
+    @model_validator(mode="after")
+    def _says_something(self) -> "Revision":
+        for name in ("content", "category", "metadata", "is_permanent"):
+            if name in self.model_fields_set and getattr(self, name) is None:
+                raise ValueError(f"{name} cannot be null; leave it out to keep it")
+        if not self.model_fields_set - {"reason"}:
+            raise ValueError("give content, category, metadata, is_permanent or expiry_date")
+        return self
+
+
+class Question(Body):
+    """What to look for, and in whose memories; without an owner, in all of them."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {"query": "他在哪里上的大学？", "user_id": "user123", "top_k": 5},
+                {"query": "What was decided about the database?", "agent_id": "planner", "layer": "event"},
+            ]
+        }
+    )
+
+    query: Content
+    user_id: Name | None = None
+    agent_id: Name | None = None
+    layer: Layer | None = None
+    top_k: Annotated[StrictInt, Field(ge=1, le=100)] = 10
+
+    @model_validator(mode="after")
+    def _one_owner(self) -> "Question":
+        if self.user_id is not None and self.agent_id is not None:
+            raise ValueError("give user_id or agent_id, not both")
+        return self
+
+
+class Undoing(Body):
+    """Why a change is undone."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"reason": "记错了"}]})
+
+    reason: Reason | None = None
+
+
+class NewEvent(Body):
+    """One thing observed; the same `obs_id` in the same session is one event, however often it is sent."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "session_key": "dm:lin",
+                    "obs_type": "message",
+                    "payload": {"text": "我对花生过敏"},
+                    "actor": "lin",
+                }
+            ]
+        }
+    )
+
+    session_key: Name
+    obs_type: Name = "message"
+    payload: Metadata
+    source_name: Annotated[str, Field(max_length=MAX_NAME_BYTES)] = ""
+    actor: Name | None = None
+    obs_id: Name | None = None
+    timestamp: When | None = None
+    metadata: Metadata = {}
+    gate_result: Metadata | None = None
+    meta: Metadata = {}

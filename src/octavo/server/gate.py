@@ -1,0 +1,191 @@
+"""The one thing between uvicorn and the routes: it names, admits, limits and logs every request."""
+
+import asyncio
+import logging
+import re
+import secrets as randomness
+import time
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import unquote
+
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from octavo.config import Settings
+from octavo.errors import OctavoError
+from octavo.server.access import OPEN, Caller, Door
+from octavo.server.logs import access_log
+from octavo.server.problems import Secrets, masked, problem, refusal
+
+CALLER = "octavo.caller"
+REQUEST_ID = "octavo.request_id"
+#: Stands for a slash inside a name of a path; no text that came over the wire can hold it.
+SLASH = "\udc2f"
+_ID = re.compile(rb"[0-9A-Za-z._-]{1,64}")
+_ENCODED_SLASH = re.compile(rb"%2f", re.IGNORECASE)
+# What is remembered about people must not stay in a cache, nor be taken for a page.
+_ALWAYS = [(b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff")]
+
+
+class Gate:
+    """ASGI in, ASGI out."""
+
+    def __init__(self, app: ASGIApp, *, settings: Settings, door: Door, secrets: Secrets) -> None:
+        self._app = app
+        self._door = door
+        self._secrets = secrets
+        server = settings.server
+        self._most_bytes = server.max_body_bytes
+        self._most_at_once = server.max_concurrent
+        self._seconds = server.request_seconds
+        self._under_way = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        began = time.perf_counter()
+        headers: dict[bytes, bytes] = dict(scope["headers"])
+        given = headers.get(b"x-request-id", b"")
+        known = _ID.fullmatch(given) is not None and b"oct_" not in given
+        request_id = given if known else randomness.token_hex(8).encode()
+        scope[REQUEST_ID] = request_id.decode()
+        if _ENCODED_SLASH.search(scope.get("raw_path") or b""):
+            # A copy: the path that the server itself holds must stay one that can be written down.
+            scope = {**scope, "path": _unquoted(scope["raw_path"])}
+        status = 0
+
+        async def answer(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                message["headers"] = [
+                    *message.get("headers", ()),
+                    (b"x-request-id", request_id),
+                    *_ALWAYS,
+                ]
+            await send(message)
+
+        try:
+            refused = await self._refused(scope, headers)
+            if refused is not None:
+                await refused(scope, receive, answer)
+            else:
+                self._under_way += 1
+                try:
+                    await self._within_time(scope, self._counted(receive), answer)
+                finally:
+                    self._under_way -= 1
+        finally:
+            if access_log.isEnabledFor(logging.INFO):
+                _tell(scope, status or 500, time.perf_counter() - began)
+
+    async def _refused(self, scope: Scope, headers: Mapping[bytes, bytes]) -> Response | None:
+        """Why this request goes no further; None when it does."""
+        method, path = scope["method"], scope["path"]
+        if not self._door.needs_key and (stranger := self._door.stranger(headers)) is not None:
+            return stranger
+        if path in OPEN:
+            return None
+        if self._under_way >= self._most_at_once:
+            return problem(
+                503, f"{self._under_way} requests are under way; come back in 1 s", {"Retry-After": "1"}
+            )
+        try:
+            caller = await self._door.caller(method, path, headers)
+        except OctavoError as error:
+            if (told := refusal(error, self._secrets)) is None:
+                raise
+            return told
+        if isinstance(caller, Response):
+            return caller
+        scope[CALLER] = caller
+        return self._unreadable(method, headers)
+
+    def _unreadable(self, method: str, headers: Mapping[bytes, bytes]) -> Response | None:
+        kind = headers.get(b"content-type")
+        if kind is not None and method in ("POST", "PUT") and not _json(kind):
+            return problem(
+                415, "the body must be JSON: send it with the header `Content-Type: application/json`"
+            )
+        length = headers.get(b"content-length", b"")
+        if length.isdigit() and int(length) > self._most_bytes:
+            return self._too_large()
+        return None
+
+    def _counted(self, receive: Receive) -> Receive:
+        """The body, up to the limit: its length need not have been announced, nor be what was announced."""
+        seen = 0
+
+        async def counted() -> Message:
+            nonlocal seen
+            message = await receive()
+            seen += len(message.get("body", b""))
+            if seen > self._most_bytes:
+                raise HTTPException(413, self._limit())
+            return message
+
+        return counted
+
+    async def _within_time(self, scope: Scope, receive: Receive, answer: Send) -> None:
+        started = False
+
+        async def noting(message: Message) -> None:
+            nonlocal started
+            started = True
+            await answer(message)
+
+        limit = asyncio.timeout(self._seconds)
+        try:
+            async with limit:
+                await self._app(scope, receive, noting)
+        except TimeoutError:
+            if started or not limit.expired():
+                raise
+            late = problem(
+                504,
+                f"not done within {self._seconds:g} s; a write may still have been kept",
+                {"Retry-After": "1"},
+            )
+            await late(scope, receive, answer)
+
+    def _too_large(self) -> Response:
+        return problem(413, self._limit(), {"Connection": "close"})
+
+    def _limit(self) -> str:
+        return f"a request may have at most {self._most_bytes:,} bytes"
+
+
+def caller_of(scope: Scope) -> Caller:
+    """Who was let in with this request."""
+    caller: Caller = scope[CALLER]
+    return caller
+
+
+def _unquoted(raw: bytes) -> str:
+    """The path with its names told apart: a slash that was written as %2F belongs to a name."""
+    names = raw.partition(b"?")[0].decode("ascii", "replace").split("/")
+    return "/".join(unquote(name).replace("/", SLASH) for name in names)
+
+
+def _json(kind: bytes) -> bool:
+    name = kind.partition(b";")[0].strip().lower()
+    return name == b"application/json" or (name.startswith(b"application/") and name.endswith(b"+json"))
+
+
+def _tell(scope: Scope, status: int, seconds: float) -> None:
+    """One line: which route, never which path or query, in which people are named."""
+    caller: Caller | None = scope.get(CALLER)
+    route: Any = scope.get("route")
+    line = {
+        "method": masked(scope["method"][:16]),
+        "route": getattr(route, "path_format", None) or (scope["path"] if scope["path"] in OPEN else None),
+        "status": status,
+        "ms": round(seconds * 1000, 3),
+        "key": None if caller is None else caller.key_id,
+        "tenant": None if caller is None else caller.tenant,
+        "request_id": scope[REQUEST_ID],
+    }
+    access_log.info("request", line)

@@ -1,0 +1,119 @@
+"""The OpenAPI document: answers are described by the structs they are made of."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+from fastapi.routing import APIRoute
+
+from octavo.config import Settings
+from octavo.server.problems import Problem
+
+REF = "#/components/schemas/{name}"
+
+_MEANING = {
+    400: "The body cannot be read.",
+    401: "No API key, or one that is unknown, expired or revoked.",
+    403: "The key has not the access that this needs, or a page of another site asks.",
+    404: "There is no such thing, or it is somebody else's.",
+    409: "Somebody else changed it, or it cannot be undone any more.",
+    413: "The request is too large.",
+    415: "The body is not sent as JSON.",
+    421: "Without keys, the server answers only to 127.0.0.1 and localhost, and to no proxy.",
+    422: "Something in the request does not fit; the sentence names it.",
+    429: "This key has made too many requests; `Retry-After` says when to come back.",
+    503: "The store cannot be reached, or too many requests are under way; `Retry-After` says when to come back.",
+    504: "It took too long.",
+}
+_RETRY = {"Retry-After": {"description": "Seconds.", "schema": {"type": "integer", "minimum": 1}}}
+_REALM = {"WWW-Authenticate": {"description": "`Bearer`.", "schema": {"type": "string"}}}
+_HEADERS = {401: _REALM, 429: _RETRY, 503: _RETRY, 504: _RETRY}
+_ALWAYS = (401, 403, 413, 421, 422, 429, 503, 504)
+_OPEN = (403, 421, 503, 504)
+
+#: Every struct that an answer is described by.
+_described: list[Any] = [Problem]
+
+Answers = dict[int | str, dict[str, Any]]
+
+
+def answers(kind: Any, example: Any, *more: int, body: bool = False, keyless: bool = False) -> Answers:
+    """What a route can answer: 200 with this kind of value, what every route can, and `more`."""
+    kinds = kind if isinstance(kind, tuple) else (kind,)
+    _described.extend(each for each in kinds if each not in _described)
+    refs = [{"$ref": REF.format(name=each.__name__)} for each in kinds]
+    schema = refs[0] if len(refs) == 1 else {"anyOf": refs}
+    told: Answers = {
+        200: {
+            "description": " ".join((each.__doc__ or "").splitlines()[0] for each in kinds),
+            "content": {"application/json": {"schema": schema, "example": example}},
+        }
+    }
+    statuses: Sequence[int] = _OPEN if keyless else _ALWAYS
+    for status in sorted({*statuses, *more, *((400, 415) if body else ())}):
+        told[status] = {
+            "description": _MEANING[status],
+            "content": {"application/json": {"schema": {"$ref": REF.format(name="Problem")}}},
+        }
+        if status in _HEADERS:
+            told[status]["headers"] = _HEADERS[status]
+    return told
+
+
+def document(app: FastAPI, settings: Settings) -> dict[str, Any]:
+    """The whole document."""
+    told = get_openapi(
+        title=app.title,
+        version=app.version,
+        summary=app.summary,
+        description=app.description,
+        routes=app.routes,
+        tags=app.openapi_tags,
+    )
+    components = told.setdefault("components", {})
+    schemas = components.setdefault("schemas", {})
+    _, structs = msgspec.json.schema_components(_described, ref_template=REF)
+    for name, schema in structs.items():
+        schemas[name] = _closed(schema)
+    for unused in ("HTTPValidationError", "ValidationError"):
+        schemas.pop(unused, None)
+    keyed = settings.server.needs_key
+    if keyed:
+        components["securitySchemes"] = {
+            "bearer": {"type": "http", "scheme": "bearer", "description": "`Authorization: Bearer oct_…`"},
+            "header": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
+        }
+    for route in app.routes:
+        if isinstance(route, APIRoute):
+            for method in route.methods or ():
+                # FastAPI drops what is null, which an example must show.
+                told["paths"][route.path_format][method.lower()]["responses"]["200"] = route.responses[200]
+    for path in told["paths"].values():
+        for operation in path.values():
+            for parameter in operation.get("parameters", ()):
+                parameter["schema"] = _given(parameter["schema"])
+            if keyed and "401" in operation["responses"]:
+                operation["security"] = [{"bearer": []}, {"header": []}]
+    return told
+
+
+def _given(schema: dict[str, Any]) -> dict[str, Any]:
+    """A parameter's schema without null, which no query can say: it is left out instead."""
+    kinds = [kind for kind in schema.get("anyOf", ()) if kind != {"type": "null"}]
+    if len(kinds) != 1:
+        return schema
+    rest = {name: value for name, value in schema.items() if name != "anyOf"}
+    return {**kinds[0], **rest}
+
+
+def _closed(schema: dict[str, Any]) -> dict[str, Any]:
+    """An answer has the fields it is described with and no others, and every one that is always sent is required."""
+    properties: dict[str, Any] = schema.get("properties", {})
+    always = [name for name in properties if name not in _SOMETIMES.get(schema.get("title", ""), ())]
+    return {**schema, "required": always, "additionalProperties": False} if properties else schema
+
+
+# Left out when they do not apply.
+_SOMETIMES = {"MemoryList": ("user_id", "agent_id"), "LogList": ("memory_id", "user_id", "agent_id")}

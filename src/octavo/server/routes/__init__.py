@@ -1,0 +1,8 @@
+"""The routes, by what they are about."""
+
+from octavo.server.routes import events, logs, memories, upkeep
+
+#: In the order in which paths are matched: a fixed name stands before a name of the caller's in the same place.
+ROUTERS = (memories.router, logs.router, events.router, upkeep.router)
+
+__all__ = ["ROUTERS"]

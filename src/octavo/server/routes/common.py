@@ -1,0 +1,64 @@
+"""What all routes share: how a path names things, whose memory a request is about, and what can go wrong."""
+
+from typing import Annotated, Any
+
+from fastapi import Path, Query, Request
+from starlette.convertors import Convertor, register_url_convertor
+
+from octavo.layers import LayeredMemory
+from octavo.server.bodies import MAX_LIMIT, Name, OwnerType
+from octavo.server.gate import SLASH, caller_of
+from octavo.server.memories import Memories
+from octavo.service.memory import Memory
+
+
+class NameConvertor(Convertor[str]):
+    """Any text, a slash written as %2F included."""
+
+    regex = "[^/]+"
+
+    def convert(self, value: str) -> str:
+        return value.replace(SLASH, "/")
+
+    def to_string(self, value: str) -> str:
+        return value.replace("/", "%2F")
+
+
+class OwnerConvertor(Convertor[str]):
+    """`user` or `agent`; or a path with another word in this place would hide the routes that it belongs to."""
+
+    regex = "user|agent"
+
+    def convert(self, value: str) -> str:
+        return value
+
+    def to_string(self, value: str) -> str:
+        return value
+
+
+register_url_convertor("name", NameConvertor())
+register_url_convertor("owner", OwnerConvertor())
+
+PathName = Annotated[Name, Path()]
+Limit = Annotated[int, Query(ge=0, le=MAX_LIMIT)]
+
+
+def memories_of(request: Request) -> Memories:
+    """What the server holds."""
+    held: Memories = request.app.state.memories
+    return held
+
+
+def layers_of(request: Request) -> LayeredMemory:
+    """The memories that the caller may see."""
+    return memories_of(request).layers(caller_of(request.scope).tenant)
+
+
+def service_of(request: Request) -> Memory:
+    """The events that the caller may see."""
+    return memories_of(request).service(caller_of(request.scope).tenant)
+
+
+def owner(memory_type: OwnerType, entity_id: str) -> dict[str, Any]:
+    """Whose memories: `user_id` or `agent_id`."""
+    return {f"{memory_type}_id": entity_id}

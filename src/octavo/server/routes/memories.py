@@ -1,0 +1,216 @@
+"""Remember, look up, change, forget and find the memories of users and agents."""
+
+from typing import Annotated, Any
+
+import msgspec
+from fastapi import Query, Request, Response
+from msgspec import UNSET
+
+from octavo.layers.values import Memory
+from octavo.server.answers import (
+    Answers,
+    AutoExtracted,
+    FoundMemory,
+    MemoryList,
+    MemoryWithHistory,
+    Remembered,
+    answer,
+)
+from octavo.server.bodies import (
+    MAX_PROFILE,
+    Category,
+    Layer,
+    NewMemory,
+    OwnerType,
+    Question,
+    Reason,
+    Revision,
+    When,
+)
+from octavo.server.openapi import answers
+from octavo.server.routes import examples, quick
+from octavo.server.routes.common import Limit, PathName, layers_of, owner
+
+router = quick.router(tags=["memories"])
+
+
+@router.post(
+    "/memory/query",
+    operation_id="query_memories",
+    summary="Find memories by what they say",
+    response_class=Response,
+    responses=answers(
+        Answers,
+        {"query": "他在哪里上的大学？", "count": 1, "memories": [{**examples.MEMORY, "score": 0.82}]},
+        body=True,
+    ),
+)
+async def query_memories(body: Question, request: Request) -> Response:
+    """Look through both layers, or one of them, of a user, an agent or everybody of the tenant; best first."""
+    found = await layers_of(request).recall(
+        body.query, user_id=body.user_id, agent_id=body.agent_id, layer=body.layer, top_k=body.top_k
+    )
+    memories = [FoundMemory(**_fields(each.memory), score=each.score) for each in found]
+    return answer(Answers(query=body.query, count=len(memories), memories=memories))
+
+
+@router.get(
+    "/memory/{memory_id:name}",
+    operation_id="get_memory",
+    summary="One memory with its history",
+    response_class=Response,
+    responses=answers(MemoryWithHistory, {**examples.MEMORY, "history": [examples.LOG]}, 404),
+)
+async def get_memory(memory_id: PathName, request: Request) -> Response:
+    """A memory as it is now, and every change of it, oldest first."""
+    layers = layers_of(request)
+    memory = await layers.get(memory_id)
+    return answer(MemoryWithHistory(**_fields(memory), history=await layers.history(memory_id)))
+
+
+@router.post(
+    "/memory/{memory_type:owner}/{entity_id:name}",
+    operation_id="remember",
+    summary="Remember something",
+    response_class=Response,
+    responses=answers((Remembered, AutoExtracted), examples.REMEMBERED, 404, 409, body=True),
+)
+async def remember(
+    memory_type: OwnerType, entity_id: PathName, body: NewMemory, request: Request
+) -> Response:
+    """Keep a memory as it stands, or with `auto_extract` the single facts of a text.
+
+    A memory that is kept while the store is down answers `queued`: it is on disk, and is stored when the store is back.
+    """
+    layers, whose = layers_of(request), owner(memory_type, entity_id)
+    if body.auto_extract:
+        made = await layers.extract(body.content, metadata=body.metadata, **whose)
+        return answer(
+            AutoExtracted(
+                status=made.status,
+                source_id=made.source_id,
+                total_extracted=made.total_extracted,
+                inserted=made.inserted,
+                updated=made.updated,
+                ignored=made.ignored,
+                profile_count=made.profile_count,
+                event_count=made.event_count,
+                memories=made.memories,
+            )
+        )
+    memory = await layers.remember(
+        body.content,
+        layer=body.memory_layer,
+        category=body.category,
+        metadata=body.metadata,
+        is_permanent=body.is_permanent,
+        expiry_date=body.expiry_date,
+        ttl_seconds=body.ttl_seconds,
+        reason=body.reason,
+        **whose,
+    )
+    return answer(
+        Remembered(
+            id=memory.id,
+            status=memory.status,
+            created_at=memory.created_at,
+            layer=memory.layer,
+            category=memory.category,
+        )
+    )
+
+
+@router.get(
+    "/memory/{memory_type:owner}/{entity_id:name}/profile",
+    operation_id="get_profile",
+    summary="Who somebody is",
+    response_class=Response,
+    responses=answers(MemoryList, examples.PROFILE, 404),
+)
+async def get_profile(
+    memory_type: OwnerType,
+    entity_id: PathName,
+    request: Request,
+    limit: Annotated[int, Query(ge=0, le=MAX_PROFILE)] = MAX_PROFILE,
+    category: Category | None = None,
+    as_of: When | None = None,
+) -> Response:
+    """The profile of a user or an agent, what was changed last first; with `as_of`, as it was then."""
+    whose = owner(memory_type, entity_id)
+    found = await layers_of(request).profile(category=category, limit=limit, as_of=as_of, **whose)
+    return answer(MemoryList(**whose, layer="profile", count=len(found), memories=found))
+
+
+@router.get(
+    "/memory/{memory_type:owner}/{entity_id:name}/events",
+    operation_id="get_event_memories",
+    summary="What happened to somebody",
+    response_class=Response,
+    responses=answers(MemoryList, examples.EPISODES, 404),
+)
+async def get_event_memories(
+    memory_type: OwnerType,
+    entity_id: PathName,
+    request: Request,
+    limit: Limit = 50,
+    category: Category | None = None,
+    since: When | None = None,
+    until: When | None = None,
+    as_of: When | None = None,
+) -> Response:
+    """The event memories of a user or an agent, newest first; `since` and before `until`, or as they were then."""
+    whose = owner(memory_type, entity_id)
+    found = await layers_of(request).events(
+        category=category, limit=limit, since=since, until=until, as_of=as_of, **whose
+    )
+    return answer(MemoryList(**whose, layer="event", count=len(found), memories=found))
+
+
+@router.put(
+    "/memory/{memory_type:owner}/{entity_id:name}/{layer}/{memory_id:name}",
+    operation_id="revise_memory",
+    summary="Change a memory",
+    response_class=Response,
+    responses=answers(Memory, {**examples.MEMORY, "version": 2}, 404, 409, body=True),
+)
+async def revise_memory(
+    memory_type: OwnerType,
+    entity_id: PathName,
+    layer: Layer,
+    memory_id: PathName,
+    body: Revision,
+    request: Request,
+) -> Response:
+    """Change what is given and keep the rest; the change is logged with its reason."""
+    changes: dict[str, Any] = {
+        name: getattr(body, name) if name in body.model_fields_set else UNSET
+        for name in ("content", "metadata", "category", "is_permanent", "expiry_date")
+    }
+    whose = owner(memory_type, entity_id)
+    return answer(
+        await layers_of(request).revise(memory_id, layer=layer, reason=body.reason, **whose, **changes)
+    )
+
+
+@router.delete(
+    "/memory/{memory_type:owner}/{entity_id:name}/{layer}/{memory_id:name}",
+    operation_id="forget_memory",
+    summary="Forget a memory",
+    response_class=Response,
+    responses=answers(Memory, examples.EPISODE, 404, 409),
+)
+async def forget_memory(
+    memory_type: OwnerType,
+    entity_id: PathName,
+    layer: Layer,
+    memory_id: PathName,
+    request: Request,
+    reason: Annotated[Reason | None, Query()] = None,
+) -> Response:
+    """Forget it, and answer what was forgotten; its log stays."""
+    whose = owner(memory_type, entity_id)
+    return answer(await layers_of(request).forget(memory_id, layer=layer, reason=reason, **whose))
+
+
+def _fields(memory: Memory) -> dict[str, Any]:
+    return msgspec.structs.asdict(memory)

@@ -1,0 +1,46 @@
+"""Routes whose parameters are checked in one go: they are documented by FastAPI, and read many times faster than by it."""
+
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.routing import APIRoute
+from pydantic import BaseModel, ConfigDict, ValidationError, create_model
+
+Handler = Callable[[Request], Coroutine[Any, Any, Response]]
+
+
+class QuickRoute(APIRoute):
+    """A route without a body. A query parameter it does not know is refused: a misspelled one would be lost."""
+
+    def get_route_handler(self) -> Handler:
+        if self.body_field is not None:
+            return super().get_route_handler()
+        endpoint: Callable[..., Coroutine[Any, Any, Response]] = self.endpoint
+        fields = [*self.dependant.path_params, *self.dependant.query_params]
+        given: type[BaseModel] = create_model(  # type: ignore[call-overload]
+            f"{self.name}_parameters",
+            __config__=ConfigDict(extra="forbid"),
+            **{field.name: (field.field_info.annotation, field.field_info) for field in fields},
+        )
+        names = [field.name for field in fields]
+
+        async def handle(request: Request) -> Response:
+            # What the path says comes last: no query can stand in for it.
+            query = request.query_params if request.scope["query_string"] else {}
+            try:
+                checked = given.model_validate({**query, **request.scope["path_params"]})
+            except ValidationError as error:
+                told = error.errors(include_url=False, include_input=False, include_context=False)
+                raise RequestValidationError(
+                    [{**each, "loc": ("parameters", *each["loc"])} for each in told]
+                ) from None
+            return await endpoint(request=request, **{name: getattr(checked, name) for name in names})
+
+        return handle
+
+
+def router(**more: Any) -> APIRouter:
+    """A router of such routes."""
+    return APIRouter(route_class=QuickRoute, **more)

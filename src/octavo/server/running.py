@@ -1,0 +1,163 @@
+"""Running the server: a socket, one process or several, and an end that loses nothing."""
+
+import math
+import signal
+import socket
+from collections.abc import Callable
+from types import FrameType
+from urllib.parse import urlsplit
+
+import msgspec
+import uvicorn
+from fastapi import FastAPI
+from uvicorn.config import STARTUP_FAILURE
+from uvicorn.supervisors.multiprocess import Multiprocess
+
+from octavo.assemble import assemble
+from octavo.config import Settings
+from octavo.errors import ConfigError, OctavoError, StoreUnavailable
+from octavo.keys import Keys
+from octavo.layers import LayeredMemory
+from octavo.server import create_app
+from octavo.server.logs import write_logs
+from octavo.server.problems import Secrets
+from octavo.server.sample import add_sample
+
+_READY_SECONDS = 60.0
+
+
+class Prepared(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known before anybody is served."""
+
+    reachable: bool  # whether the store answered
+    keys: int  # that work
+    trouble: str = ""
+
+
+class WorkerApp(msgspec.Struct, frozen=True):
+    """Makes the application in the process that serves it; the settings reach it through a pipe, which nobody else reads."""
+
+    settings: Settings
+    sample: bool
+    requests: bool
+
+    def __call__(self) -> FastAPI:
+        write_logs(Secrets(self.settings), requests=self.requests)
+        return create_app(self.settings, sample=self.sample)
+
+
+def fleeting(dsn: str) -> bool:
+    """Whether the store is in the memory of one process, so that no other could see it."""
+    parts = urlsplit(dsn)
+    scheme = parts.scheme.partition("+")[0].lower()
+    return scheme == "memory" or (scheme == "sqlite" and parts.path.strip("/") in ("", ":memory:"))
+
+
+def checked(settings: Settings) -> None:
+    """Refuse settings that no server can run with."""
+    if fleeting(settings.database.dsn):
+        if settings.server.workers > 1:
+            raise ConfigError(
+                f"server.workers is {settings.server.workers}, but a store in memory belongs to one process; "
+                "use 1 worker, or a store that processes can share"
+            )
+        if settings.server.needs_key:
+            raise ConfigError(
+                "a server that needs keys cannot keep them in memory; name a store by --store or database.dsn"
+            )
+
+
+async def prepare(settings: Settings, *, sample: bool) -> Prepared:
+    """Open the store once before the workers do: its tables, the sample, and how many keys there are."""
+    try:
+        async with assemble(settings) as assembled:
+            if sample:
+                layers = LayeredMemory.from_assembled(assembled).of(settings.service.tenant)
+                await add_sample(layers)
+            keys = await Keys(assembled.store).list() if settings.server.needs_key else []
+    except StoreUnavailable as error:  # it is queued for, and may be back before anybody asks
+        return Prepared(reachable=False, keys=0, trouble=Secrets(settings).hidden(str(error)))
+    return Prepared(reachable=True, keys=sum(key.revoked_at is None for key in keys))
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """A socket that listens there, so that nobody is refused while the workers start."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    # The protocol is named, or asyncio does not know that it may switch off Nagle's delay: 40 ms on each answer.
+    sock = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.bind((host, port))
+        sock.listen(2048)
+    except OSError as error:
+        sock.close()
+        raise OctavoError(
+            f"cannot listen on {host} port {port}: {error.strerror or error}; "
+            "is a server running there already? --port names another, 0 is any that is free"
+        ) from None
+    sock.set_inheritable(True)
+    return sock
+
+
+def serve(
+    settings: Settings, sock: socket.socket, ready: Callable[[], None], *, sample: bool, requests: bool
+) -> int:
+    """Serve until told to stop by SIGTERM or SIGINT; then finish what is under way. The status to exit with."""
+    server = settings.server
+    config = uvicorn.Config(
+        WorkerApp(settings, sample, requests),
+        factory=True,
+        host=server.host,
+        port=sock.getsockname()[1],
+        workers=server.workers,
+        lifespan="on",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        # Who calls is told by a key, never by a header that anybody can write.
+        proxy_headers=False,
+        timeout_graceful_shutdown=math.ceil(server.stop_seconds),
+        ws="none",
+    )
+    write_logs(Secrets(settings), requests=requests)
+    if server.workers > 1:
+        crew = _Crew(config, [sock], ready)
+        crew.run()
+        return 1 if any(process.exitcode == STARTUP_FAILURE for process in crew.processes) else 0
+    one = _One(config, ready)
+
+    def stop(_: int, __: FrameType | None) -> None:
+        one.should_exit = True
+
+    # uvicorn raises the signal again when all is done, and that must not end the process as if it had been killed.
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, stop)
+    try:
+        one.run([sock])
+    except SystemExit:  # uvicorn's word for an application that could not start; the log says why
+        return 1
+    return 0
+
+
+class _One(uvicorn.Server):
+    def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._ready = ready
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.started:
+            self._ready()
+
+
+class _Crew(Multiprocess):
+    def __init__(
+        self, config: uvicorn.Config, sockets: list[socket.socket], ready: Callable[[], None]
+    ) -> None:
+        super().__init__(config, sockets)
+        self._ready = ready
+
+    def init_processes(self) -> None:
+        super().init_processes()
+        if all(process.wait_until_ready(_READY_SECONDS, self.should_exit) for process in self.processes):
+            self._ready()

@@ -1,0 +1,52 @@
+"""`octavo serve` in a process of its own, as users run it."""
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import threading
+
+STARTED, STOPPED = 60, 30  # seconds, after which a test fails rather than hang
+
+
+@contextlib.contextmanager
+def octavo_serves(store, folder, *options, env=None):
+    """The address of a server over this store, on a free port of loopback; stopped at the end as a supervisor would."""
+    told = folder / "serve.log"
+    command = [
+        sys.executable,
+        "-m",
+        "octavo.cli",
+        "serve",
+        "--store",
+        store,
+        "--port",
+        "0",
+        "--json",
+        *options,
+    ]
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("OCTAVO")}
+    with told.open("ab") as log:
+        process = subprocess.Popen(
+            command, cwd=folder, env={**clean, **(env or {})}, stdout=subprocess.PIPE, stderr=log
+        )
+        late = threading.Timer(STARTED, process.kill)
+        late.start()
+        try:
+            document = b""
+            for line in process.stdout:
+                document += line
+                if line.rstrip() == b"}":
+                    break
+            late.cancel()
+            assert document.endswith(b"}\n"), f"the server did not start: {told.read_text()}"
+            yield json.loads(document)["url"]
+            process.terminate()
+            assert process.wait(STOPPED) == 0, told.read_text()
+        finally:
+            late.cancel()
+            if process.poll() is None:
+                process.kill()
+            process.wait()
+            process.stdout.close()

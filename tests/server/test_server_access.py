@@ -1,0 +1,204 @@
+"""Who may do what: every route with every kind of key, and servers that need none."""
+
+import http.client
+import re
+from datetime import timedelta
+
+import pytest
+
+from octavo.config import Server
+from octavo.server.access import needed_access
+
+CALLERS = ("no key", "wrong key", "other tenant's key", "reader", "writer", "admin")
+# Route → what each of the callers gets. The other tenant's key is an admin's: it may do all, and sees nothing of ours.
+OPEN = (200, 200, 200, 200, 200, 200)
+READ = (401, 401, 200, 200, 200, 200)
+OURS = (401, 401, 404, 200, 200, 200)
+WRITE = (401, 401, 200, 403, 200, 200)
+CHANGE = (401, 401, 404, 403, 200, 200)
+ADMIN = (401, 401, 200, 403, 403, 200)
+MATRIX = {
+    ("GET", "/health"): OPEN,
+    ("GET", "/config"): ADMIN,
+    ("GET", "/queue"): ADMIN,
+    ("POST", "/queue/replay"): ADMIN,
+    ("GET", "/stats"): READ,
+    ("GET", "/events"): READ,
+    ("POST", "/events"): WRITE,
+    ("GET", "/sessions"): READ,
+    ("GET", "/sessions/{session}/events"): READ,
+    ("GET", "/sessions/{session}/turns"): READ,
+    ("POST", "/memory/query"): READ,
+    ("GET", "/memory/{memory_id}"): OURS,
+    ("GET", "/memory/{memory_id}/logs"): READ,
+    ("POST", "/memory/{memory_type}/{entity_id}"): WRITE,
+    ("GET", "/memory/{memory_type}/{entity_id}/profile"): READ,
+    ("GET", "/memory/{memory_type}/{entity_id}/events"): READ,
+    ("GET", "/memory/{memory_type}/{entity_id}/logs"): READ,
+    ("PUT", "/memory/{memory_type}/{entity_id}/{layer}/{memory_id}"): CHANGE,
+    ("DELETE", "/memory/{memory_type}/{entity_id}/{layer}/{memory_id}"): CHANGE,
+    ("POST", "/memory/logs/{log_id}/undo"): CHANGE,
+}
+BODIES = {
+    ("POST", "/events"): {"session_key": "s", "payload": {"text": "hello"}, "obs_id": "o"},
+    ("POST", "/memory/query"): {"query": "tea"},
+    ("POST", "/memory/{memory_type}/{entity_id}"): {"content": "likes tea", "category": "other"},
+    ("PUT", "/memory/{memory_type}/{entity_id}/{layer}/{memory_id}"): {"content": "likes coffee"},
+}
+
+
+@pytest.fixture
+def keyed(store_url, settings_of, serving, new_key):
+    """A server that needs keys, and one key for each caller."""
+    url = store_url("sqlite")
+    keys = {
+        "no key": None,
+        "wrong key": "oct_0123456789abcdef_" + "0" * 64,
+        "other tenant's key": new_key(url, "admin", "other").key,
+        "reader": new_key(url, "read", "ours").key,
+        "writer": new_key(url, "write", "ours").key,
+        "admin": new_key(url, "admin", "ours").key,
+    }
+    return serving(settings_of(url, auth="on")), keys
+
+
+def test_every_route_is_in_the_matrix(sqlite_server):
+    with sqlite_server().client() as client:
+        document = client.get("/openapi.json").json()
+    routes = {(verb.upper(), path) for path, verbs in document["paths"].items() for verb in verbs}
+    assert routes == set(MATRIX)
+
+
+@pytest.mark.parametrize("caller", CALLERS)
+def test_the_matrix(keyed, caller):
+    server, keys = keyed
+    got = {}
+    with server.client(keys["admin"]) as admin, server.client(keys[caller]) as client:
+        for method, path in MATRIX:
+            made = admin.post(
+                "/memory/user/lin", json={"content": "a", "category": "preference", "memory_layer": "profile"}
+            ).json()["id"]
+            log = admin.get(f"/memory/{made}/logs").json()["logs"][0]["id"]
+            named = {"memory_type": "user", "entity_id": "lin", "layer": "profile", "memory_id": made, "log_id": log, "session": "s"}  # fmt: skip
+            answered = client.request(method, path.format(**named), json=BODIES.get((method, path)))
+            got[method, path] = answered.status_code
+            if answered.status_code == 401:
+                assert answered.headers["www-authenticate"].startswith("Bearer")
+                assert list(answered.json()) == ["detail"]
+            if answered.status_code >= 400 and method != "GET":  # refused is untouched
+                assert admin.get(f"/memory/{made}").json()["version"] == 1
+    column = CALLERS.index(caller)
+    assert got == {route: expected[column] for route, expected in MATRIX.items()}
+
+
+def test_a_tenant_sees_nothing_of_another(keyed):
+    server, keys = keyed
+    with server.client(keys["writer"]) as ours, server.client(keys["other tenant's key"]) as theirs:
+        ours.post("/memory/user/lin", json={"content": "drinks tea", "category": "other"})
+        ours.post("/events", json={"session_key": "s", "payload": {"text": "tea"}})
+        assert ours.get("/memory/user/lin/events").json()["count"] == 1
+        assert theirs.get("/memory/user/lin/events").json()["count"] == 0
+        assert theirs.get("/memory/user/lin/logs").json()["count"] == 0
+        assert theirs.post("/memory/query", json={"query": "tea"}).json()["count"] == 0
+        assert theirs.get("/events").json()["count"] == 0
+        assert theirs.get("/sessions").json()["count"] == 0
+        assert theirs.get("/sessions/s/events").json()["count"] == 0
+        assert theirs.get("/stats").json()["logs"]["total"] == 0
+        assert ours.get("/stats").json()["logs"]["total"] == 1
+
+
+def test_how_a_key_is_shown(keyed):
+    server, keys = keyed
+    with server.client() as client:
+        for headers, status in (
+            ({"Authorization": f"Bearer {keys['reader']}"}, 200),
+            ({"Authorization": f"bearer  {keys['reader']}"}, 200),
+            ({"X-API-Key": keys["reader"]}, 200),
+            ({"Authorization": f"Basic {keys['reader']}"}, 401),
+            ({"Authorization": "Bearer"}, 401),
+            ({"Authorization": "Bearer é".encode()}, 401),
+            ({"X-API-Key": ""}, 401),
+        ):
+            assert client.get("/stats", headers=headers).status_code == status, headers
+        assert client.get(f"/stats?key={keys['reader']}").status_code == 401
+        for path in ("/health", "/openapi.json", "/docs"):
+            assert client.get(path).status_code == 200
+        assert client.get("/nothing").status_code == 401  # nobody without a key learns what there is
+
+
+def test_a_key_that_has_ended(store_url, settings_of, serving, new_key):
+    url = store_url("sqlite")
+    key = new_key(url, expires=timedelta(microseconds=1)).key
+    with serving(settings_of(url, auth="on")).client(key) as client:
+        assert client.get("/stats").status_code == 401
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "access"),
+    [
+        ("GET", "/anything/new", "read"),
+        ("POST", "/memory/query", "read"),
+        ("PATCH", "/anything/new", "write"),
+        ("GET", "/queue/anything", "admin"),
+    ],
+)
+def test_a_new_route_is_not_left_open(method, path, access):
+    assert needed_access(method, path) == access
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({}, 200),
+        ({"Host": "localhost:8000"}, 200),
+        ({"Host": "LOCALHOST."}, 200),
+        ({"Host": "[::1]:8000"}, 200),
+        ({"Host": "evil.example"}, 421),
+        ({"Host": "127.0.0.1.evil.example"}, 421),
+        ({"Host": "localhost@evil.example"}, 421),
+        ({"Host": "[::1].evil.example"}, 421),
+        ({"Origin": "http://localhost:3000"}, 200),
+        ({"Origin": "https://evil.example"}, 403),
+        ({"Origin": "http://localhost.evil.example"}, 403),
+        ({"Origin": "null"}, 403),
+        ({"X-Forwarded-For": "203.0.113.9"}, 421),
+        ({"Forwarded": "for=203.0.113.9"}, 421),
+    ],
+)
+@pytest.mark.parametrize("path", ["/stats", "/health", "/openapi.json"])
+def test_without_keys_only_this_machine_calls(sqlite_server, headers, status, path):
+    with sqlite_server().client() as client:
+        assert client.get(path, headers=headers).status_code == status
+
+
+def test_with_keys_any_host_will_do(keyed):
+    server, keys = keyed
+    elsewhere = {"Host": "memory.example", "Origin": "https://app.example", "X-Forwarded-For": "203.0.113.9"}
+    with server.client(keys["reader"]) as client:
+        assert client.get("/stats", headers=elsewhere).status_code == 200
+
+
+def test_no_host_at_all(sqlite_server):
+    """As HTTP/1.0 allows: no browser leaves it out."""
+    address = re.fullmatch(r"http://(.*):(\d+)", sqlite_server().url)
+    connection = http.client.HTTPConnection(address[1], int(address[2]))
+    connection._http_vsn, connection._http_vsn_str = 10, "HTTP/1.0"
+    connection.putrequest("GET", "/stats", skip_host=True)
+    connection.endheaders()
+    assert connection.getresponse().status == 200
+    connection.close()
+
+
+def test_the_document_asks_for_keys_where_they_are_needed(keyed, tmp_path):
+    server, _ = keyed
+    with server.client() as client:
+        document = client.get("/openapi.json").json()
+    assert set(document["components"]["securitySchemes"]) == {"bearer", "header"}
+    assert "security" not in document["paths"]["/health"]["get"]
+    assert document["paths"]["/stats"]["get"]["security"] == [{"bearer": []}, {"header": []}]
+
+
+def test_which_servers_need_keys():
+    assert not Server().needs_key
+    assert Server(host="0.0.0.0").needs_key
+    assert Server(auth="on").needs_key

@@ -1,0 +1,123 @@
+"""One line of JSON for each request, and no secret in any of them."""
+
+import io
+import json
+import logging
+import time
+
+import pytest
+
+from octavo.config import Database, Extraction, Settings, Vector
+from octavo.server.logs import access_log, write_logs
+from octavo.server.problems import Secrets, masked
+
+NAMES = ("octavo", "uvicorn.error", "fastapi", access_log.name)
+KEY = "oct_0123456789abcdef_" + "5ec4e7" * 10 + "beef"
+
+
+@pytest.fixture
+def lines():
+    """What is logged, line by line; the loggers are left as they were."""
+    loggers = [logging.getLogger(name) for name in NAMES]
+    before = [(logger.handlers, logger.propagate, logger.level) for logger in loggers]
+    stream = io.StringIO()
+
+    def read():
+        return [json.loads(line) for line in stream.getvalue().splitlines()]
+
+    read.stream = stream
+    yield read
+    for logger, (handlers, propagate, level) in zip(loggers, before, strict=True):
+        logger.handlers, logger.propagate = handlers, propagate
+        logger.setLevel(level)
+
+
+def test_one_line_for_each_request(lines, store_url, settings_of, serving, new_key):
+    url = store_url("sqlite")
+    made = new_key(url, "write", "acme")
+    settings = settings_of(url, auth="on")
+    write_logs(Secrets(settings), stream=lines.stream)
+    with serving(settings).client(made.key) as client:
+        client.post("/memory/user/李雷", json={"content": "我的秘密 mysecret", "category": "other"})
+        client.get("/memory/user/李雷/events?since=2020-01-01", headers={"X-Request-ID": "r-1"})
+        client.get("/memory/query-of-mine/logs?limit=x")
+        client.get("/health")
+        client.get(f"/stats?key={made.key}", headers={"Authorization": "Bearer wrong"})
+        client.get(f"/{made.key}")
+        client.get("/events", headers={"X-Request-ID": made.key})
+    while len(lines()) < 7:  # the last line is written after its answer
+        time.sleep(0.01)
+    told = lines()
+    assert [(line["method"], line["route"], line["status"]) for line in told] == [
+        ("POST", "/memory/{memory_type}/{entity_id}", 200),
+        ("GET", "/memory/{memory_type}/{entity_id}/events", 200),
+        ("GET", "/memory/{memory_id}/logs", 422),
+        ("GET", "/health", 200),
+        ("GET", None, 401),
+        ("GET", None, 404),
+        ("GET", "/events", 200),
+    ]
+    assert {line["key"] for line in told} == {made.info.id, None}
+    assert told[0]["tenant"] == "acme"
+    assert told[1]["request_id"] == "r-1"
+    for line in told:
+        assert set(line) == {"time", "method", "route", "status", "ms", "key", "tenant", "request_id"}
+        assert line["time"].endswith("Z")
+    text = lines.stream.getvalue()
+    for private in (made.key, made.key[-20:], "李雷", "mysecret", "秘密", "2020-01-01"):
+        assert private not in text
+
+
+def test_what_goes_wrong_is_logged_without_secrets(lines):
+    settings = Settings(
+        database=Database(dsn="postgresql://ann:pa55word@db/octavo"),
+        vector=Vector(api_key="sk-vector-1"),
+        extraction=Extraction(api_key="sk-model-2"),
+    )
+    write_logs(Secrets(settings), stream=lines.stream)
+    log = logging.getLogger("octavo.store")
+    try:
+        raise ConnectionError("cannot reach postgresql://ann:pa55word@db/octavo with sk-vector-1")
+    except ConnectionError:
+        log.exception("lost, with %s and %s", KEY, "sk-model-2")
+    [line] = lines()
+    assert (line["level"], line["logger"]) == ("error", "octavo.store")
+    assert "ConnectionError" in line["error"]
+    for secret in ("pa55word", "sk-vector-1", "sk-model-2", KEY, "5ec4e7"):
+        assert secret not in lines.stream.getvalue()
+    assert "oct_0123456789abcdef_…" in line["message"]
+
+
+def test_quiet_logs_no_requests(lines, settings_of, serving):
+    settings = settings_of("memory://")
+    write_logs(Secrets(settings), requests=False, stream=lines.stream)
+    with serving(settings).client() as client:
+        client.get("/stats")
+    logging.getLogger("octavo.x").warning("half a character: %s", "\ud800")
+    assert [line["message"] for line in lines()] == ["half a character: ?"]
+
+
+def test_a_failure_of_the_server_tells_the_caller_nothing(lines, settings_of, serving, monkeypatch):
+    settings = settings_of("memory://")
+    write_logs(Secrets(settings), stream=lines.stream)
+
+    async def broken(self):
+        raise ZeroDivisionError(f"with {KEY}")
+
+    server = serving(settings)
+    monkeypatch.setattr("octavo.server.memories.Memories.health", broken)
+    with server.client() as client:
+        failed = client.get("/health", headers={"X-Request-ID": "r-9"})
+    assert failed.status_code == 500
+    assert failed.headers["x-request-id"] == "r-9"
+    assert failed.json() == {"detail": "the server failed; its log says why at request_id r-9"}
+    while len(lines()) < 2:  # uvicorn logs it after the answer
+        time.sleep(0.01)
+    request, trouble = lines()
+    assert (request["status"], request["request_id"]) == (500, "r-9")
+    assert "ZeroDivisionError: with oct_0123456789abcdef_…" in trouble["error"]
+
+
+def test_masking():
+    assert masked(f"a {KEY} b") == "a oct_0123456789abcdef_… b"
+    assert masked("october") == "october"

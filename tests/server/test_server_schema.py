@@ -1,0 +1,169 @@
+"""The OpenAPI document and the server agree: thousands of generated requests, right and wrong ones, each answer as documented."""
+
+import asyncio
+import re
+
+import httpx
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, Phase, given
+from hypothesis import settings as hypothesis_settings
+from schemathesis import GenerationMode
+from schemathesis.checks import (
+    content_type_conformance,
+    negative_data_rejection,
+    not_a_server_error,
+    response_headers_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+)
+
+from octavo.config import Settings
+from octavo.server import create_app
+
+#: Not positive_data_acceptance: that no text holds a NUL, for one, cannot be said of free JSON in a schema.
+CHECKS = [
+    not_a_server_error,
+    status_code_conformance,
+    content_type_conformance,
+    response_headers_conformance,
+    response_schema_conformance,
+    negative_data_rejection,
+]
+RIGHT, WRONG = 280, 80  # requests to each operation that fit its schema, and that do not
+DOCUMENT = create_app(Settings()).openapi()
+OPERATIONS = [
+    pytest.param(path, verb, id=f"{verb.upper()} {path}")
+    for path, verbs in DOCUMENT["paths"].items()
+    for verb in verbs
+]
+
+
+def has_parameters(path, verb):
+    told = DOCUMENT["paths"][path][verb]
+    return bool(told.get("parameters") or told.get("requestBody"))
+
+
+def can_be_wrong(path, verb):
+    """A path that is any text has no wrong spelling."""
+    told = DOCUMENT["paths"][path][verb]
+    free = all(
+        parameter["in"] == "path" and "enum" not in parameter["schema"]
+        for parameter in told.get("parameters", ())
+    )
+    return has_parameters(path, verb) and not (free and "requestBody" not in told)
+
+
+def test_there_are_enough_cases():
+    sizes = [
+        (RIGHT if has_parameters(*operation.values) else 1)
+        + (WRONG if can_be_wrong(*operation.values) else 0)
+        for operation in OPERATIONS
+    ]
+    assert sum(sizes) >= 5000
+
+
+class Asked:
+    """The application in this thread, with some memories in it; every other request is about one of them."""
+
+    def __init__(self, settings):
+        self.app = create_app(settings)
+        self.loop = asyncio.new_event_loop()
+        self.client = httpx.AsyncClient(transport=httpx.ASGITransport(self.app), base_url="http://127.0.0.1")
+        self.count = 0
+        self.statuses = set()
+
+    def close(self):
+        self.loop.run_until_complete(self.client.aclose())
+        self.loop.run_until_complete(self.app.state.memories.close())
+        self.loop.close()
+
+    def request(self, *args, **more):
+        return self.loop.run_until_complete(self.client.request(*args, **more))
+
+    def make_real(self, case):
+        """Name something that there is."""
+        names = case.path_parameters or {}
+        if not {"memory_id", "log_id"} & set(names):
+            return
+        body = {"content": "用户喜欢喝绿茶", "memory_layer": "profile", "category": "preference"}
+        made = self.request("POST", "/memory/user/user123", json=body).json()
+        log = self.request("GET", f"/memory/{made['id']}/logs").json()["logs"][0]
+        real = {"memory_type": "user", "entity_id": "user123", "layer": "profile", "memory_id": made["id"], "log_id": log["id"]}  # fmt: skip
+        case.path_parameters = {name: real[name] for name in names}
+
+    def check(self, case, *, real):
+        self.count += 1
+        if real and self.count % 2:
+            self.make_real(case)
+        given = case.as_transport_kwargs(base_url="http://127.0.0.1")
+        given.pop("cookies", None)
+        if isinstance(given.get("data"), bytes):
+            given["content"] = given.pop("data")
+        response = self.request(**given)
+        self.statuses.add(response.status_code)
+        case.validate_response(response, checks=CHECKS)
+
+
+@pytest.fixture
+def asked(settings_of):
+    asked = Asked(settings_of("memory://"))
+    yield asked
+    asked.close()
+
+
+def run(asked, path, verb, mode, count):
+    operation = schemathesis.openapi.from_dict(DOCUMENT)[path][verb]
+
+    @hypothesis_settings(
+        max_examples=count,
+        deadline=None,
+        derandomize=True,
+        database=None,
+        suppress_health_check=list(HealthCheck),
+        phases=[Phase.generate],
+    )
+    @given(case=operation.as_strategy(generation_mode=mode))
+    def every(case):
+        asked.check(case, real=mode is GenerationMode.POSITIVE)
+
+    every()
+    assert asked.count >= count
+
+
+@pytest.mark.parametrize(("path", "verb"), OPERATIONS)
+def test_requests_that_fit(asked, path, verb):
+    run(asked, path, verb, GenerationMode.POSITIVE, RIGHT if has_parameters(path, verb) else 1)
+    assert 200 in asked.statuses
+
+
+@pytest.mark.parametrize(("path", "verb"), [each for each in OPERATIONS if can_be_wrong(*each.values)])
+def test_requests_that_do_not_fit(asked, path, verb):
+    run(asked, path, verb, GenerationMode.NEGATIVE, WRONG)
+    assert 422 in asked.statuses
+
+
+def test_the_document_is_for_people():
+    names = [told["operationId"] for verbs in DOCUMENT["paths"].values() for told in verbs.values()]
+    assert len(names) == len(set(names))
+    assert all(re.fullmatch(r"[a-z]+(_[a-z]+)*", name) for name in names)
+    for verbs in DOCUMENT["paths"].values():
+        for told in verbs.values():
+            assert told["summary"]
+            assert told["description"]
+            assert told["responses"]["200"]["content"]["application/json"]["example"] is not None
+    for name, schema in DOCUMENT["components"]["schemas"].items():
+        assert not name.startswith("Body_")
+        if name in ("NewMemory", "Revision", "Question", "NewEvent", "Undoing"):
+            assert schema["examples"]
+            assert schema["additionalProperties"] is False
+
+
+@pytest.mark.parametrize(("path", "verb"), OPERATIONS)
+def test_the_examples_are_what_is_answered(path, verb):
+    """Every example answer fits the schema beside it."""
+    import jsonschema_rs
+
+    content = DOCUMENT["paths"][path][verb]["responses"]["200"]["content"]["application/json"]
+    whole = {**content["schema"], "components": DOCUMENT["components"]}
+    jsonschema_rs.validate(whole, content["example"])
