@@ -6,19 +6,22 @@ READY := $(VENV)/.ready
 # Two workers: the suite is built for two cores and gives each worker its own databases.
 WORKERS ?= 2
 
-.PHONY: run test check lint bench torture lock clean
+.PHONY: run test check lint docs bench torture lock clean
 
 $(READY): requirements.lock pyproject.toml
-	@echo "setting up $(VENV) (once; about a minute)"
-	@$(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -e .
-	@touch $(READY)
+	@echo "octavo: setting up $(VENV) with the versions of requirements.lock; once, about a minute"
+	@start=$$(date +%s) \
+	  && $(PYTHON) -m venv $(VENV) \
+	  && $(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock \
+	  && $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -e . \
+	  && touch $(READY) \
+	  && echo "octavo: set up in $$(($$(date +%s) - start)) s"
 
 run: $(READY)
-	@$(BIN)/python examples/first_memory.py
+	@$(BIN)/octavo serve --sample
 
 test: $(READY)
+	@echo "octavo: all tests on $(WORKERS) workers, with private PostgreSQL, MariaDB and Redis servers; about a quarter of an hour"
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -q
 
 lint: $(READY)
@@ -28,6 +31,10 @@ lint: $(READY)
 	@$(BIN)/lint-imports
 
 check: lint test
+
+# What is made from the code, in docs/reference; all other pages are written by hand.
+docs: $(READY)
+	@$(BIN)/python tools/reference.py
 
 bench: $(READY)
 	@$(BIN)/python -m bench

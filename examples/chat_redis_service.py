@@ -24,12 +24,8 @@ redis_pool: ConnectionPool | None = None
 async def lifespan(_: FastAPI) -> AsyncIterator[None]:
     """The pool lives as long as the service; memories share it and never close it."""
     global redis_pool  # noqa: PLW0603 - one pool for the whole service is the point
-    redis_pool = ConnectionPool.from_url(
-        os.environ.get("CHAT_REDIS", "redis://localhost:6379/0"),
-        decode_responses=True,
-        max_connections=10,
-        encoding="utf-8",
-    )
+    url = os.environ.get("CHAT_REDIS", "redis://localhost:6379/0")
+    redis_pool = ConnectionPool.from_url(url, decode_responses=True, max_connections=10, encoding="utf-8")
     yield
     await redis_pool.disconnect()
     redis_pool = None
@@ -42,9 +38,7 @@ async def agent(memory: MemoryBase, said: Msg) -> Msg:
     """Where your agent stands: it remembers what it is told, looks back, and remembers what it answers."""
     await memory.add(said)
     heard = [message for message in await memory.get_memory() if message.role == "user"]
-    reply = Msg(
-        "assistant", f"I have heard {len(heard)} from you, the last: {said.get_text_content()}", "assistant"
-    )
+    reply = Msg("bot", f"I have heard {len(heard)} from you, the last: {said.content}", "assistant")
     await memory.add(reply)
     return reply
 
@@ -54,12 +48,8 @@ async def chat_endpoint(user_id: str, session_id: str, input: str) -> dict[str, 
     """One turn of a conversation."""
     if redis_pool is None:
         raise HTTPException(status_code=500, detail="the Redis pool is not open")
-    async with RedisMemory(
-        connection_pool=redis_pool,
-        user_id=user_id,
-        session_id=session_id,
-        key_ttl=7 * 24 * 3600,  # a talk nobody has come back to for a week is forgotten
-    ) as memory:
+    week = 7 * 24 * 3600  # a talk nobody has come back to for so long is forgotten
+    async with RedisMemory(session_id, user_id, connection_pool=redis_pool, key_ttl=week) as memory:
         reply = await agent(memory, Msg("user", input, "user"))
     return {"id": reply.id, "reply": reply.get_text_content()}
 

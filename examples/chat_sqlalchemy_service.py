@@ -4,8 +4,7 @@
     python examples/chat_sqlalchemy_service.py
     curl -X POST 'http://127.0.0.1:8000/chat?user_id=lin&session_id=monday&input=hello'
 
-CHAT_DATABASE names another database, such as postgresql+asyncpg://user:password@host/name.
-"""
+CHAT_DATABASE names another database than SQLite, which has one writer at a time: the others wait up to 30 seconds."""
 
 import os
 from collections.abc import AsyncIterator
@@ -14,18 +13,12 @@ from typing import Annotated
 
 import uvicorn
 from fastapi import Depends, FastAPI
-from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker, create_async_engine
+from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 
 from octavo.chat import AsyncSQLAlchemyMemory, MemoryBase, Msg
 
-engine = create_async_engine(
-    # SQLite has one writer at a time: the others wait up to 30 seconds for their turn.
-    os.environ.get("CHAT_DATABASE", "sqlite+aiosqlite:///./chat.db?timeout=30"),
-    pool_size=10,
-    max_overflow=20,
-    pool_timeout=30,
-)
-sessions = async_sessionmaker(engine, expire_on_commit=False, autoflush=False)
+URL = os.environ.get("CHAT_DATABASE", "sqlite+aiosqlite:///./chat.db?timeout=30")
+engine = create_async_engine(URL, pool_size=10, max_overflow=20, pool_timeout=30)
 
 
 @asynccontextmanager
@@ -37,7 +30,7 @@ async def lifespan(_: FastAPI) -> AsyncIterator[None]:
 
 async def get_db() -> AsyncIterator[AsyncSession]:
     """A session that commits what the request did, or takes all of it back when the request fails."""
-    async with sessions() as session, session.begin():
+    async with AsyncSession(engine, expire_on_commit=False) as session, session.begin():
         yield session
 
 
@@ -50,23 +43,15 @@ async def agent(memory: MemoryBase, said: Msg) -> Msg:
     """Where your agent stands: it remembers what it is told, looks back, and remembers what it answers."""
     await memory.add(said)
     heard = [message for message in await memory.get_memory() if message.role == "user"]
-    reply = Msg(
-        "assistant", f"I have heard {len(heard)} from you, the last: {said.get_text_content()}", "assistant"
-    )
+    reply = Msg("bot", f"I have heard {len(heard)} from you, the last: {said.content}", "assistant")
     await memory.add(reply)
     return reply
 
 
 @app.post("/chat")
-async def chat_endpoint(
-    user_id: str,
-    session_id: str,
-    input: str,  # noqa: A002 - the documented name
-    db_session: Database,
-) -> dict[str, str | None]:
+async def chat_endpoint(user_id: str, session_id: str, input: str, db: Database) -> dict[str, str | None]:  # noqa: A002 - the documented name
     """One turn of a conversation."""
-    memory = AsyncSQLAlchemyMemory(engine_or_session=db_session, user_id=user_id, session_id=session_id)
-    reply = await agent(memory, Msg("user", input, "user"))
+    reply = await agent(AsyncSQLAlchemyMemory(db, user_id, session_id), Msg("user", input, "user"))
     return {"id": reply.id, "reply": reply.get_text_content()}
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from datetime import UTC, datetime, timedelta
+from math import prod
 
 from octavo import Agent, EventType, MockAdapter, ModelConfig, SQLiteMemoryStore
 
@@ -12,14 +13,7 @@ def calculator(expression: str) -> str:
     Args:
         expression: numbers with + and *, such as 2+3*4
     """
-    return str(sum(_product(part) for part in expression.split("+")))
-
-
-def _product(part: str) -> int:
-    result = 1
-    for factor in part.split("*"):
-        result *= int(factor)
-    return result
+    return str(sum(prod(int(factor) for factor in part.split("*")) for part in expression.split("+")))
 
 
 # A model that follows a script; OpenAIAdapter(ModelConfig(model_name=…, base_url=…)) is a real one.
@@ -35,39 +29,30 @@ SCRIPT = [
 
 async def main() -> None:
     """Talk, then look at what was recorded."""
-    agent = Agent.create(
-        name="assistant",
-        model_adapter=MockAdapter(config=ModelConfig(model_name="gpt-3.5-turbo"), script=SCRIPT),
-        system_prompt="You are good with numbers.",
-        tools=[calculator],
-        memory_store=SQLiteMemoryStore(config={"db_path": ":memory:"}),  # a path keeps it for good
-    )
-    await agent.initialize()
-    for message in ("Hello!", "What is 2+3*4?", "And two plus two?", "请记住：计算器很好用。"):
-        result = await agent.run(message)
-        print(f"> {message}\n  {result['response']}")
-    await agent.record_event(EventType.CUSTOM, {"action": "user_login", "user_id": "123"})
+    model = MockAdapter(config=ModelConfig(model_name="gpt-3.5-turbo"), script=SCRIPT)
+    async with (
+        SQLiteMemoryStore(config={"db_path": ":memory:"}) as store,  # a path keeps it for good
+        Agent.create(name="assistant", model_adapter=model, tools=[calculator], memory_store=store) as agent,
+    ):
+        for message in ("Hello!", "What is 2+3*4?", "And two plus two?", "请记住：计算器很好用。"):
+            print(f"> {message}\n  {(await agent.run(message))['response']}")
+        await agent.record_event(EventType.CUSTOM, {"action": "user_login", "user_id": "123"})
 
-    print("\nWhat happened:")
-    for event in await agent.get_memory(limit=100):
-        print(f"  {event.event_type:<18} {event.data}")
+        print("\nWhat happened:")
+        for event in await agent.get_memory(limit=100):
+            print(f"  {event.event_type:<18} {event.data}")
+        print("\nTool calls that failed:")
+        for event in await agent.get_memory(event_type=EventType.TOOL_CALL_ERROR):
+            print(f"  {event.data['tool_name']}: {event.data['error_type']}: {event.data['error']}")
+        for words in ("计算器", "2+3*4"):
+            found = await agent.search_memory(words)
+            print(f"\nAbout {words!r}: {', '.join(event.event_type for event in found)}")
 
-    print("\nTool calls that failed:")
-    for event in await agent.get_memory(event_type=EventType.TOOL_CALL_ERROR):
-        print(f"  {event.data['tool_name']}: {event.data['error_type']}: {event.data['error']}")
-
-    for words in ("计算器", "2+3*4"):
-        found = await agent.search_memory(words)
-        print(f"\nAbout {words!r}: {', '.join(event.event_type for event in found)}")
-
-    stats = await agent.get_memory_stats()
-    print(f"\n{stats['total_events']} events, {stats['by_type'].get('AGENT_ERROR', 0)} of them errors")
-
-    recent = await agent.memory_store.retrieve(start_time=datetime.now(UTC) - timedelta(hours=1), limit=50)
-    print(f"{len(recent)} in the last hour")
-    print(f"{await agent.clear_memory(session_id=agent.context.session_id)} cleared")
-    await agent.aclose()
-    await agent.memory_store.close()
+        stats = await agent.get_memory_stats()
+        print(f"\n{stats['total_events']} events, {stats['by_type'].get('AGENT_ERROR', 0)} of them errors")
+        recent = await store.retrieve(start_time=datetime.now(UTC) - timedelta(hours=1), limit=50)
+        print(f"{len(recent)} in the last hour")
+        print(f"{await agent.clear_memory(session_id=agent.context.session_id)} cleared")
 
 
 asyncio.run(main())

@@ -1,9 +1,11 @@
 """Servers, sizes and settings that all tests share."""
 
 import os
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from functools import cache
+from pathlib import Path
 
 import hypothesis
 import pytest
@@ -15,6 +17,14 @@ SERVERS = pytest.StashKey[Shared | Remote]()
 
 hypothesis.settings.register_profile("octavo", deadline=None, derandomize=in_ci(), print_blob=True)
 hypothesis.settings.load_profile("octavo")
+
+
+if sys.dont_write_bytecode and sys.prefix != sys.base_prefix:
+    # Where no __pycache__ may be written, compiled code is kept with the virtual environment instead: each of the
+    # hundreds of processes that tests start would compile the whole package again.
+    sys.dont_write_bytecode = False
+    sys.pycache_prefix = os.environ["PYTHONPYCACHEPREFIX"] = str(Path(sys.prefix) / "pycache")
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 
 def pytest_configure(config: pytest.Config) -> None:

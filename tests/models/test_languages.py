@@ -146,11 +146,14 @@ HAN = [chr(0x4E00 + n) for n in range(3000)]
 WORDS = [f"word{chr(97 + n // 26)}{chr(97 + n % 26)}" for n in range(300)]
 
 
+PLAIN = [*range(33, 127), *range(161, 173), *range(174, 256)]
+REST = [byte for byte in range(256) if byte not in PLAIN]
+SPELLINGS = {byte: chr(byte) for byte in PLAIN} | {byte: chr(256 + at) for at, byte in enumerate(REST)}
+
+
 def bytes_spelled(text: str) -> str:
     """As byte-level BPE spells it: bytes that cannot be printed moved behind the 256 others."""
-    plain = [*range(33, 127), *range(161, 173), *range(174, 256)]
-    rest = [byte for byte in range(256) if byte not in plain]
-    return "".join(chr(byte) if byte in plain else chr(256 + rest.index(byte)) for byte in text.encode())
+    return "".join(SPELLINGS[byte] for byte in text.encode())
 
 
 @pytest.mark.parametrize(

@@ -2,11 +2,15 @@
 
 import os
 import pwd
+import shutil
 import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
 from servers.errors import Unavailable
+
+MEMORY = Path("/dev/shm")
+ROOM_BYTES = 4 * 2**30  # what a server may grow to in a long run; less than this is left to others
 
 
 class Account(NamedTuple):
@@ -27,14 +31,24 @@ def unprivileged(name: str) -> Account:
     return Account(entry.pw_uid, entry.pw_gid)
 
 
-def own_folder(name: str, account: Account) -> Path:
-    """A new empty folder that belongs to the account and to nobody else."""
-    folder = Path(
-        tempfile.mkdtemp(prefix=f"octavo-{name}-", dir=None if account.user is None else _open_ground())
-    )
+def own_folder(name: str, account: Account, *, durable: bool = False) -> Path:
+    """A new empty folder that belongs to the account and to nobody else; in memory where nothing needs to last."""
+    place = None if account.user is None else _open_ground()
+    if not durable and _roomy(MEMORY):
+        place = MEMORY
+    folder = Path(tempfile.mkdtemp(prefix=f"octavo-{name}-", dir=place))
     if account.user is not None:
         os.chown(folder, account.user, account.group or -1)
     return folder
+
+
+def _roomy(place: Path) -> bool:
+    """Whether it is there for everybody, and large enough; a container's has often 64 MB."""
+    return (
+        place.is_dir()
+        and place.stat().st_mode & 0o1777 == 0o1777
+        and shutil.disk_usage(place).free >= ROOM_BYTES
+    )
 
 
 def _open_ground() -> Path:

@@ -11,6 +11,14 @@ from servers.aside import run_aside
 from servers.binaries import locate, search
 from servers.server import Server
 
+# Tables are files, and a test's database has dozens: to force each to the disk takes longer than most tests.
+FORGETFUL = (
+    "--innodb-flush-log-at-trx-commit=0",
+    "--innodb-flush-method=nosync",
+    "--skip-innodb-doublewrite",
+    "--loose-debug-no-sync",
+)
+
 
 class MySQL(Server):
     """A MariaDB or MySQL with its own default character set and collation, traps included."""
@@ -63,7 +71,7 @@ class MySQL(Server):
             "--max-connections=200",
             "--max-allowed-packet=64M",
             "--innodb-buffer-pool-size=256M",
-            f"--innodb-flush-log-at-trx-commit={1 if self.durable else 0}",
+            *(("--innodb-flush-log-at-trx-commit=1",) if self.durable else FORGETFUL),
         ]
 
     @staticmethod

@@ -34,7 +34,7 @@ class Server(ABC):
         self.find_programs()
         self.port = free_port()
         self.account = unprivileged(self.account_name)
-        self.folder = own_folder(self.kind, self.account)
+        self.folder = own_folder(self.kind, self.account, durable=durable)
         self.pid = 0
         self._guard: subprocess.Popen[str] | None = None
         self._prepared = False

@@ -17,9 +17,11 @@ def alive(kind) -> int:
     return sum(type(each) is kind for each in gc.get_objects())
 
 
-@pytest.mark.parametrize(("durability", "count"), [("flush", 100_000), ("memory", 20_000)])
-def test_memory_with_a_hundred_thousand_waiting(tmp_path, durability, count):
+@pytest.mark.torture
+@pytest.mark.parametrize("durability", ["flush", "memory"])
+def test_memory_with_many_waiting(tmp_path, durability, size):
     """At most max_in_memory writes and one batch are in memory: while they come, after a restart, while they go."""
+    count = size(20_000, 100_000)
     most, batch = 1000, 200
     spool = quick(tmp_path, durability=durability)
     before = alive(Waiting), alive(Record)
@@ -30,7 +32,7 @@ def test_memory_with_a_hundred_thousand_waiting(tmp_path, durability, count):
 
     for start in range(0, count, 500):
         spool.put([write(n, text="x") for n in range(start, start + 500)])
-        if start % 20_000 == 0:
+        if start % 5_000 == 0:
             bounded()
     assert spool.waiting == count
     bounded()
