@@ -22,18 +22,24 @@ class TestFile(StoreContract):
 
 
 class TestSingleFile(StoreContract):
+    programs = 150  # of the same store as above
+
     @pytest.fixture(autouse=True)
     def place(self, tmp_path):
         self.url = f"file://{tmp_path}/records?per_session=false"
 
 
 class TestRotatedFile(StoreContract):
+    programs = 150  # of the same store as above
+
     @pytest.fixture(autouse=True)
     def place(self, tmp_path):
         self.url = f"file://{tmp_path}/records?rotate_bytes=50000"
 
 
 class TestJSONFile(StoreContract):
+    programs = 150  # of the same store as above
+
     @pytest.fixture(autouse=True)
     def place(self, tmp_path):
         self.url = f"file://{tmp_path}/records?format=json"
@@ -46,6 +52,8 @@ class TestSQLite(StoreContract):
 
 
 class TestSQLiteInMemory(StoreContract):
+    programs = 150
+
     async def open(self):
         return open_store("sqlite://")
 
@@ -76,6 +84,8 @@ class TestRedis(OnServer):
 
 class OverSQLAlchemy(StoreContract):
     """Over an engine of the caller's, which the store never closes, so that the test must."""
+
+    largest_batch = 5_000  # the same scripts as above do the rest
 
     def address(self) -> str:
         raise NotImplementedError

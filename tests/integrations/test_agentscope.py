@@ -37,7 +37,7 @@ def report(python, request, tmp_path_factory):
     return json.loads(told.splitlines()[-1])
 
 
-pytestmark = [pytest.mark.xdist_group("agentscope"), pytest.mark.timeout(900)]
+pytestmark = pytest.mark.timeout(900)
 
 
 @pytest.mark.parametrize("kind", KINDS)

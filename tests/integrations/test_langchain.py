@@ -27,7 +27,7 @@ HISTORIES = (
 )
 CALL = {"name": "weather", "args": {"city": "杭州", "days": [1, None]}, "id": "call-1", "type": "tool_call"}
 
-pytestmark = [pytest.mark.xdist_group("langchain"), pytest.mark.timeout(900)]
+pytestmark = pytest.mark.timeout(900)
 
 
 @pytest.fixture(scope="module")

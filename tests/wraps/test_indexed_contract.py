@@ -5,11 +5,11 @@ import os
 
 import pytest
 from faults import SETTLED
+from wrapped import Wrapped
 
 from octavo import Indexed, open_store, open_vectors
 from octavo.ids import new_id
 from octavo.shapes import SHAPES
-from octavo.testing import StoreContract
 from octavo.testing.agreement import run_programs
 from octavo.testing.embedding import HashEmbedder
 from octavo.testing.strategies import Write, programs
@@ -21,7 +21,7 @@ def around(store):
     return Indexed(store, open_vectors("memory://"), HashEmbedder(16), collections=EMBEDDED)
 
 
-class TestIndexedSQLite(StoreContract):
+class TestIndexedSQLite(Wrapped):
     """All of the contract but two tests, which want the collection `pending` to themselves."""
 
     test_every_field_in_every_collection = None
@@ -49,5 +49,5 @@ def test_vectors_follow_every_program():
             assert (await indexed.status()).failures == 0
 
     with asyncio.Runner() as runner:
-        most = int(os.environ.get("OCTAVO_PROGRAMS", "300"))
+        most = int(os.environ.get("OCTAVO_PROGRAMS", "150"))
         run_programs(programs(), lambda program: runner.run(follow(program)), most, 60)

@@ -1,13 +1,13 @@
 """A store with a failure queue beside it keeps the contract of stores, and so does one with a window of ids in front."""
 
 import pytest
+from wrapped import Wrapped
 
 from octavo import open_store
-from octavo.testing import StoreContract
 from octavo.wraps import Deduped, Journal
 
 
-class TestJournalMemory(StoreContract):
+class TestJournalMemory(Wrapped):
     """Alone, so that nothing behind it hides a write that it makes twice."""
 
     @pytest.fixture(autouse=True)
@@ -18,12 +18,12 @@ class TestJournalMemory(StoreContract):
         return Journal(open_store("memory://"), self.queue, timeout=60)
 
 
-class TestDedupedMemory(StoreContract):
+class TestDedupedMemory(Wrapped):
     async def open(self):
         return Deduped(open_store("memory://"))
 
 
-class TestJournalOfDedupedSQLite(StoreContract):
+class TestJournalOfDedupedSQLite(Wrapped):
     """As a service has them: both before records that outlive the store object, each Journal with its own slot."""
 
     @pytest.fixture(autouse=True)

@@ -29,7 +29,7 @@ class Agreement(Subject):
                 run_programs(
                     programs(),
                     lambda program: runner.run(self.compare(store, program)),
-                    int(os.environ.get("OCTAVO_PROGRAMS", "300")),
+                    int(os.environ.get("OCTAVO_PROGRAMS", self.programs)),
                     self.shrink_seconds,
                 )
             finally:

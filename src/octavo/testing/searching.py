@@ -90,7 +90,7 @@ class Searching(Subject):
             store = runner.run(self.open())
             try:
                 searching(store)
-                most = max(1, int(os.environ.get("OCTAVO_PROGRAMS", "300")) // 3)
+                most = max(1, int(os.environ.get("OCTAVO_PROGRAMS", self.programs)) // 3)
                 run_programs(
                     searching_programs(),
                     lambda program: runner.run(self.compare_searches(store, program)),

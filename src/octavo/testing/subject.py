@@ -24,6 +24,10 @@ class Subject:
 
     #: A URL that names the same records each time it is opened, in any process; "" when there is none.
     url: str = ""
+    #: How many generated programs are compared, unless OCTAVO_PROGRAMS says so.
+    programs: ClassVar[int] = 300
+    #: How many records the largest batch has; with 5,000 it is still larger than any limit on bound values.
+    largest_batch: ClassVar[int] = 40_000
     #: A test that has not come to an end by then fails, rather than hang whoever runs it.
     seconds: ClassVar[float] = 240
     #: How long a program that fails is made shorter before it is shown.
