@@ -88,6 +88,13 @@ class Searches(Protocol):
 
 
 @runtime_checkable
+class Renews(Protocol):
+    """A store whose records expire some time after the last write, and can be told to live on."""
+
+    async def renew(self, collections: Sequence[str], scope: Scope) -> None: ...
+
+
+@runtime_checkable
 class Embedder(Protocol):
     """Turns text into vectors. `name` names the space they live in: vectors of two names are never compared."""
 

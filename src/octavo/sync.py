@@ -10,7 +10,7 @@ import functools
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent import futures
-from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
+from typing import Any, Concatenate, ParamSpec, Protocol, Self, TypeVar
 
 from octavo.errors import StoreClosed
 
@@ -137,6 +137,30 @@ class Faced(Protocol[B_co]):
 
     @property
     def behind(self) -> B_co: ...
+
+
+class Closes(Protocol):
+    """What can be closed by who blocks and by who awaits."""
+
+    def close(self) -> None: ...
+
+    async def aclose(self) -> None: ...
+
+
+class Closing:
+    """`with` and `async with` for what has `close` and `aclose`: at the end of the block it is closed."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self: Closes, *exc: object) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self: Closes, *exc: object) -> None:
+        await self.aclose()
 
 
 def blocking(

@@ -1,4 +1,4 @@
-"""The first thing a newcomer runs."""
+"""`examples/first_memory.py`: a conversation remembered and found again, in two languages, as often as it is run."""
 
 import subprocess
 import sys

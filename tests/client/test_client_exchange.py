@@ -187,6 +187,9 @@ def test_an_error_of_another_server(call, said):
         ("remember", ["drop", (200, {}, MADE)], 1),
         ("remember", [REFUSED, (200, {}, MADE)], 1),
         ("remember", [(504, {"Retry-After": "0"}, b""), (200, {}, MADE)], 1),
+        # nor is a text, which the server keeps before it fails
+        ("extract", [BUSY, (200, {}, {"source_id": "s"})], 1),
+        ("extract", [FULL, (200, {}, {"source_id": "s"})], 2),
         # nor is anything for ever, or when the wait would be long
         ("profile", [BUSY], 3),
         ("remember", ["drop"], 1),

@@ -88,6 +88,10 @@ async def test_a_key_lives_and_ends_on_every_store(store_url):
         assert await again.revoke(made.info.id) == revoked  # the first revocation is the one on record
         with pytest.raises(NotFound, match="0123456789abcdef"):
             await again.revoke("0123456789abcdef")
+        with pytest.raises(NotFound) as missing:  # a whole key does for its id, and its secret is not told
+            await again.revoke("oct_0123456789abcdef_" + "5" * 64)
+        assert "5555" not in str(missing.value)
+        assert (await again.revoke(other.key)).id == other.info.id
 
 
 async def test_the_secret_is_kept_nowhere(keys, counted):

@@ -90,6 +90,14 @@ def test_where_the_store_is_named(octavo, monkeypatch):
     assert "in two" in octavo("keys", "list").stdout
 
 
+def test_a_key_opens_the_tenant_of_the_settings(octavo):
+    """Whose memory a server without keys would show; else a key made for it would open another's."""
+    Path("server.yaml").write_text("database:\n  dsn: sqlite:///octavo.db\nservice:\n  tenant: acme\n")
+    for tenant, words in (("acme", ()), ("", ("--tenant", "")), ("other", ("--tenant", "other"))):
+        made = octavo("keys", "create", "a", "--config", "server.yaml", "--json", *words)
+        assert json.loads(made.stdout)["tenant"] == tenant
+
+
 @pytest.mark.parametrize(
     ("args", "status", "said"),
     [

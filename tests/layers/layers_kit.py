@@ -9,6 +9,7 @@ from octavo.layers import Decision
 from octavo.layers.records import COLLECTIONS, LAYER_OF, entry_of, state_of
 
 START = datetime(2026, 3, 1, 9, tzinfo=UTC)
+LIN = {"user_id": "lin"}
 
 
 class Clock:
@@ -41,6 +42,16 @@ class Scripted:
 
     async def close(self):
         self.closed += 1
+
+
+async def kept(memory, content="She is a nurse.", **more):
+    """A memory of the profile."""
+    return await memory.remember(content, **{**LIN, "layer": "profile", "category": "career", **more})
+
+
+async def happened(memory, content="She met Ann.", **more):
+    """A memory of an event."""
+    return await memory.remember(content, **{**LIN, "category": "meeting", **more})
 
 
 def fact(content, action="insert", layer="profile", category="career", reason="因为他说了", **more):

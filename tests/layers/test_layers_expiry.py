@@ -112,7 +112,7 @@ async def test_many_sweepers(empty, clock):
     """Several sweep at once while somebody prolongs: each memory is removed once or lives on, and never both."""
     memory = LayeredMemory(empty, clock=clock)
     made = await asyncio.gather(
-        *(memory.remember(f"m{n}", **LIN, category="other", ttl_seconds=60) for n in range(450))
+        *(memory.remember(f"m{n}", **LIN, category="other", ttl_seconds=60) for n in range(250))
     )
     late = Clock(clock.at + timedelta(seconds=61))
     sweepers = [LayeredMemory(empty, clock=late) for _ in range(3)]
@@ -125,11 +125,11 @@ async def test_many_sweepers(empty, clock):
         return 1
 
     swept = asyncio.gather(*(sweeper.sweep() for sweeper in sweepers))
-    prolonged = sum(await asyncio.gather(*(prolong(one) for one in made[::9])))
-    assert sum(await swept) + prolonged == 450 - await sweepers[0].sweep()
+    prolonged = sum(await asyncio.gather(*(prolong(one) for one in made[::5])))
+    assert sum(await swept) + prolonged == 250 - await sweepers[0].sweep()
     kept = await agree(empty, "")
     assert len(kept) == prolonged
-    assert len(await memory.logs(action="expire", limit=None)) == 450 - prolonged
+    assert len(await memory.logs(action="expire", limit=None)) == 250 - prolonged
 
 
 @virtually

@@ -7,6 +7,7 @@ from layers_kit import START, Scripted, agree, fact
 
 from octavo import Conflict, ModelError, Query, Scope, StoreUnavailable, open_store
 from octavo.layers import LayeredMemory
+from octavo.layers.extracting import SOURCES
 from octavo.wraps import Wrap
 from serving import Faulty
 
@@ -131,6 +132,18 @@ async def test_decisions_made_good(memory, scripted):
     with pytest.raises(ModelError, match="moon"):
         await memory.extract("z", **LIN)
     await agree(memory.store, memory.tenant)
+
+
+@pytest.mark.parametrize("store", ["memory"], indirect=True)
+async def test_what_changes_every_day_does_not_grow(memory, scripted):
+    """A memory names its newest sources; the log names every one."""
+    job = await memory.remember("0", **LIN, layer="profile", category="career")
+    told = []
+    for n in range(SOURCES + 5):
+        scripted.script[f"x{n}"] = [fact(f"job {n}", "update", target=job.id)]
+        told.append((await memory.extract(f"x{n}", **LIN)).source_id)
+    assert list((await memory.get(job.id)).sources) == told[-SOURCES:]
+    assert [entry.metadata["source_id"] for entry in (await memory.history(job.id))[1:]] == told
 
 
 async def test_one_memory_twice_in_one_text(memory, scripted):

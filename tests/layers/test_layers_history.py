@@ -1,10 +1,13 @@
 """The memory as of a time is the memory that was there at that time."""
 
 import random
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta, timezone
 
-from layers_kit import agree
+import pytest
+from layers_kit import agree, fact
 
+LAST = datetime.max.replace(tzinfo=UTC)
+EAST = timezone(timedelta(hours=8))
 LIN, BOT = {"user_id": "lin"}, {"agent_id": "bot"}
 
 
@@ -93,13 +96,31 @@ async def test_history_is_whole(memory, clock):
     assert [entry.before and entry.before.content for entry in told] == [None, "a", None, "b"]
 
 
-async def test_a_clock_that_is_set_back(memory, clock):
-    """A change is never dated before the one before it."""
+@pytest.mark.parametrize("store", ["memory"], indirect=True)
+async def test_as_of_the_edges_of_time(memory, clock):
+    """A moment counts as the end of what happened in it; the last one there is has an answer too."""
+    made = await memory.remember("a", **LIN, layer="profile", category="value")
+    new = await memory.revise(made.id, content="b")
+    for at, content in ((made.created_at, ["a"]), (new.updated_at, ["b"]), (LAST, ["b"])):
+        assert [one.content for one in await memory.profile(**LIN, as_of=at)] == content
+    assert [one.content for one in await memory.profile(**LIN, as_of=made.created_at.astimezone(EAST))] == [
+        "a"
+    ]
+    assert await memory.profile(**LIN, as_of=made.created_at - timedelta(microseconds=1)) == []
+    leap = datetime(2024, 2, 29, 23, 59, 59, tzinfo=EAST)
+    assert await memory.events(**LIN, as_of=LAST, since=leap, until=LAST) == []
+
+
+async def test_a_clock_that_is_set_back(memory, clock, scripted):
+    """A change is never dated before the one before it, nor is what was left as it is."""
     made = await memory.remember("a", **LIN, category="other")
     clock.go(hours=-1)
+    scripted.script["x"] = [fact("a", "ignore", "event", "other", target=made.id)]
+    await memory.extract("x", **LIN)
+    assert [entry.action for entry in await memory.history(made.id)] == ["insert", "ignore"]
     new = await memory.revise(made.id, content="b")
     assert new.updated_at > made.updated_at
     await memory.forget(made.id)
     await memory.undo(f"log_{made.id}_3")
-    assert [entry.version for entry in await memory.history(made.id)] == [1, 2, 3, 4]
+    assert [entry.version for entry in await memory.history(made.id)] == [1, None, 2, 3, 4]
     await agree(memory.store, memory.tenant)

@@ -160,11 +160,9 @@ async def tortured(url, seed, count):
 
 @pytest.mark.parametrize("kind", KINDS)
 async def test_the_log_is_the_table(kind, tmp_path, fresh_url, size):
-    """A thousand operations with faults on every store; ten thousand at full length."""
-    await tortured(url_of(kind, tmp_path, fresh_url), 1, size(1_000, 10_000))
-
-
-async def test_ten_thousand_operations(tmp_path):
-    """Ten thousand of them on SQLite, always."""
-    actions = await tortured(f"sqlite:///{tmp_path}/a.db?durability=fast", 2, 10_000)
-    assert actions["update"] > 1_000
+    """Ten thousand operations with faults on SQLite, and hundreds on every other store; ten thousand there at full length."""
+    if kind == "sqlite":
+        actions = await tortured(f"sqlite:///{tmp_path}/a.db?durability=fast", 2, 10_000)
+        assert actions["update"] > 1_000
+    else:
+        await tortured(url_of(kind, tmp_path, fresh_url), 1, size(600, 10_000))

@@ -26,6 +26,8 @@ async def journaled(store, tenant, tmp_path):
         yield memory, faulty
 
 
+# A queue knows nothing of the store behind it: two are enough, and each waits for its time to run out.
+@pytest.mark.parametrize("store", ["sqlite", "postgres"], indirect=True)
 async def test_down_and_up_again(journaled, store):
     """What is remembered while the database is down is queued and arrives; what needs a look at it first says so."""
     memory, faulty = journaled

@@ -6,21 +6,13 @@ import traceback
 
 import pytest
 from endpoint import (
+    NOT_JSON,
     answered,
     backwards,
     bad_base64,
-    broken,
     endpoint,
-    garbage,
-    http,
-    hung_up,
     in_floats,
-    never,
     no_numbers,
-    not_json,
-    other_json,
-    refused,
-    too_busy,
     too_few,
     truncated,
     uneven,
@@ -28,6 +20,7 @@ from endpoint import (
     zeros,
 )
 
+from model_endpoint import BROKEN, GARBAGE, HUNG_UP, OTHER_JSON, REFUSED, TOO_BUSY, http, never
 from octavo import ConfigError, ModelError
 from octavo.models import Cached, OpenAIEmbedder, RefusedText, open_embedder
 
@@ -78,7 +71,7 @@ async def test_other_spellings(server, embedder, step):
     ] * 3
 
 
-@pytest.mark.parametrize("step", [too_busy, broken, truncated, hung_up])
+@pytest.mark.parametrize("step", [TOO_BUSY, BROKEN, truncated, HUNG_UP])
 async def test_what_passes_is_retried(server, embedder, step):
     """One such answer is followed by another attempt, and the caller sees no error."""
     server.script += [step, answered]
@@ -89,7 +82,7 @@ async def test_what_passes_is_retried(server, embedder, step):
 
 @pytest.mark.parametrize(
     "step",
-    [too_busy, broken, truncated, hung_up, refused, garbage, not_json, other_json, *MALFORMED],
+    [TOO_BUSY, BROKEN, truncated, HUNG_UP, REFUSED, GARBAGE, NOT_JSON, OTHER_JSON, *MALFORMED],
 )
 async def test_what_stays_wrong_is_a_model_error(server, embedder, step):
     """Every kind of bad answer ends as ModelError, and the next call works."""
@@ -163,7 +156,7 @@ async def test_bounded_concurrency(server):
 async def test_a_failure_ends_the_other_requests(server):
     """One refused batch fails the call at once, and nothing of it goes on in the background."""
     made = OpenAIEmbedder("m", base_url=server.url, batch_size=1)
-    server.script += [refused, never, never, never]
+    server.script += [REFUSED, never, never, never]
     before = asyncio.all_tasks()
     with pytest.raises(RefusedText):
         await made.embed(["a", "b", "c", "d"])

@@ -1,5 +1,6 @@
 """`octavo serve` as a process: what it says, how it ends, and that nothing acknowledged is lost."""
 
+import asyncio
 import contextlib
 import json
 import os
@@ -9,13 +10,17 @@ import subprocess
 import sys
 import threading
 import time
+from datetime import timedelta
 
 import httpx
 import pytest
 from click.testing import CliRunner
 
+from octavo import open_store
 from octavo.config import Settings
 from octavo.errors import ConfigError
+from octavo.keys import Keys
+from octavo.server.running import prepare
 
 READY = 60  # seconds after which a test fails rather than wait
 
@@ -32,6 +37,7 @@ class Served:
             stdout=subprocess.PIPE,
             stderr=self.log,
             text=True,
+            start_new_session=True,
         )
         line = self.process.stdout.readline()
         assert line, self.trouble()
@@ -44,6 +50,11 @@ class Served:
 
     def client(self):
         return httpx.Client(base_url=self.url, timeout=READY, trust_env=False)
+
+    def interrupt(self):
+        """Ctrl-C: the terminal tells every process of the group."""
+        os.killpg(self.process.pid, signal.SIGINT)
+        return self.process.wait(READY)
 
     def stop(self, number=signal.SIGTERM):
         self.process.send_signal(number)
@@ -125,7 +136,7 @@ def test_settings_of_every_kind(octavo_serve, tmp_path):
     assert served.said[0].endswith(
         "an API key is needed, and there is none: octavo keys create NAME makes one"
     )
-    assert "$OCTAVO_KEY" in served.said[1]
+    assert "$OCTAVO_API_KEY" in served.said[1]
     with served.client() as client:
         assert client.get("/stats").status_code == 401
         made = subprocess.run(
@@ -139,6 +150,24 @@ def test_settings_of_every_kind(octavo_serve, tmp_path):
     assert key not in served.trouble()
     again = octavo_serve()
     assert again.said[0].endswith("an API key is needed")
+
+
+def test_keys_that_ended_do_not_count(store_url, settings_of, new_key):
+    """Or a server whose last key ran out would not say what to do about it."""
+    url = store_url("sqlite")
+    revoked = new_key(url, "read")
+    new_key(url, "read", expires=timedelta(microseconds=1))
+    settings = settings_of(url, auth="on")
+
+    async def counted():
+        async with open_store(url) as store:
+            await Keys(store).revoke(revoked.info.id)
+        first = await prepare(settings, sample=False)
+        async with open_store(url) as store:
+            await Keys(store).create("works")
+        return first.keys, (await prepare(settings, sample=False)).keys
+
+    assert asyncio.run(counted()) == (0, 1)
 
 
 def test_a_document_for_programs(tmp_path):
@@ -275,6 +304,14 @@ def test_a_stop_under_load_loses_nothing(octavo_serve, store_url, kind, workers)
         logged = client.get("/stats").json()["logs"]["total"]
     assert set(writers.kept) <= set(there)
     assert len(there) == len(set(there)) == logged
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_an_interrupt_from_the_keyboard(octavo_serve, workers):
+    """It ends like any other stop: what is there is kept, nothing is said, and the status is 0."""
+    served = octavo_serve("--workers", str(workers))
+    assert served.interrupt() == 0
+    assert served.trouble() == ""
 
 
 def test_two_workers_over_one_postgres(octavo_serve, store_url, new_key):

@@ -4,10 +4,19 @@ import http.client
 import re
 from datetime import timedelta
 
+import httpx
 import pytest
+from starlette.applications import Starlette
+from starlette.routing import Mount
 
+from octavo import open_store
 from octavo.config import Server
-from octavo.server.access import needed_access
+from octavo.errors import StoreUnavailable
+from octavo.keys import Keys
+from octavo.server import create_app
+from octavo.server.access import Caller, Door, needed_access
+from octavo.server.memories import Memories
+from octavo.wraps import Wrap
 
 CALLERS = ("no key", "wrong key", "other tenant's key", "reader", "writer", "admin")
 # Route → what each of the callers gets. The other tenant's key is an admin's: it may do all, and sees nothing of ours.
@@ -94,17 +103,25 @@ def test_the_matrix(keyed, caller):
 def test_a_tenant_sees_nothing_of_another(keyed):
     server, keys = keyed
     with server.client(keys["writer"]) as ours, server.client(keys["other tenant's key"]) as theirs:
-        ours.post("/memory/user/lin", json={"content": "drinks tea", "category": "other"})
+        made = ours.post("/memory/user/lin", json={"content": "drinks tea", "category": "other"}).json()["id"]
+        ours.post("/memory/user/lin", json={"content": "a nurse", "memory_layer": "profile"})
         ours.post("/events", json={"session_key": "s", "payload": {"text": "tea"}})
         assert ours.get("/memory/user/lin/events").json()["count"] == 1
         assert theirs.get("/memory/user/lin/events").json()["count"] == 0
+        assert theirs.get("/memory/user/lin/profile").json()["count"] == 0
+        assert theirs.get("/memory/user/lin/profile?as_of=2100-01-01").json()["count"] == 0
         assert theirs.get("/memory/user/lin/logs").json()["count"] == 0
+        assert theirs.get(f"/memory/{made}/logs").json()["count"] == 0
+        hidden, none = theirs.get(f"/memory/{made}"), theirs.get("/memory/nobody")
+        assert (hidden.status_code, none.status_code) == (404, 404)
+        assert hidden.text.replace(made, "nobody") == none.text  # nor that there is one
         assert theirs.post("/memory/query", json={"query": "tea"}).json()["count"] == 0
         assert theirs.get("/events").json()["count"] == 0
         assert theirs.get("/sessions").json()["count"] == 0
         assert theirs.get("/sessions/s/events").json()["count"] == 0
+        assert theirs.get("/events?session=s").json()["count"] == 0
         assert theirs.get("/stats").json()["logs"]["total"] == 0
-        assert ours.get("/stats").json()["logs"]["total"] == 1
+        assert ours.get("/stats").json()["logs"]["total"] == 2
 
 
 def test_how_a_key_is_shown(keyed):
@@ -124,6 +141,88 @@ def test_how_a_key_is_shown(keyed):
         for path in ("/health", "/openapi.json", "/docs"):
             assert client.get(path).status_code == 200
         assert client.get("/nothing").status_code == 401  # nobody without a key learns what there is
+
+
+def test_two_keys_at_once(keyed):
+    """Which of them a proxy in front looked at is not known here."""
+    server, keys = keyed
+    reader, admin = keys["reader"], keys["admin"]
+    bearer = "Authorization"
+    with server.client() as client:
+        for headers, status in (
+            ([(bearer, f"Bearer {reader}"), (bearer, f"Bearer {admin}")], 401),
+            ([(bearer, f"Bearer {reader}"), ("X-API-Key", admin)], 401),
+            ([(bearer, f"Bearer {reader}"), ("X-API-Key", reader)], 200),
+            ([(bearer, "Basic bGluOng="), ("X-API-Key", reader)], 200),
+        ):
+            answered = client.get("/stats", headers=headers)
+            assert answered.status_code == status
+            assert reader not in answered.text
+            assert admin not in answered.text
+
+
+async def test_inside_another_application(store_url, settings_of):
+    """What a path needs does not depend on where the application was put."""
+    url = store_url("sqlite")
+    async with open_store(url) as store:
+        reader = (await Keys(store).create("reader")).key
+    inner = create_app(settings_of(url, auth="on"))
+    outer = Starlette(routes=[Mount("/octavo", app=inner)])
+    transport = httpx.ASGITransport(outer)
+    async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1/octavo") as client:
+        assert (await client.get("/health")).status_code == 200
+        assert (await client.get("/stats")).status_code == 401
+        client.headers["X-API-Key"] = reader
+        assert (await client.get("/stats")).status_code == 200
+        assert (await client.post("/memory/query", json={"query": "tea"})).status_code == 200
+        assert (await client.get("/config")).status_code == 403
+        assert (await client.post("/queue/replay")).status_code == 403
+        assert (await client.get("/memory/user/a%2Fb/profile")).json()["user_id"] == "a/b"
+    await inner.state.memories.close()
+
+
+class Away(Wrap):
+    """A store that cannot be reached while it is told so."""
+
+    away = False
+
+    async def find(self, query):
+        if self.away:
+            raise StoreUnavailable("away")
+        return await self.inner.find(query)
+
+
+async def test_keys_while_the_store_is_away(settings_of, monkeypatch):
+    """One that was good is let in for a while; one that is known to be revoked is not, nor one nobody has seen."""
+    monkeypatch.setattr("octavo.assemble.open_store", lambda url: Away(open_store(url)))
+    memories = Memories(settings_of("memory://", auth="on", queue={"enabled": False}))
+    seconds = 0.0
+    memories.keys = Keys(memories.assembled.store, timer=lambda: seconds)
+    door = Door(memories.settings, memories, timer=lambda: seconds)
+
+    async def enters(made):
+        return isinstance(await door.caller("GET", "/stats", [(b"x-api-key", made.key.encode())]), Caller)
+
+    good, revoked, unseen = [await memories.keys.create(name) for name in ("good", "revoked", "unseen")]
+    assert await enters(good)
+    assert await enters(revoked)
+    await Keys(memories.assembled.store).revoke(revoked.info.id)  # by another process
+    seconds = 5.0
+    assert not await enters(revoked)
+    assert await enters(good)
+    seconds = 20.0
+    store = memories.assembled.store
+    while not isinstance(store, Away):
+        store = store.inner
+    store.away = True
+    assert await enters(good)
+    for other in (revoked, unseen):
+        with pytest.raises(StoreUnavailable):
+            await enters(other)
+    seconds = 5.0 + 901.0
+    with pytest.raises(StoreUnavailable):
+        await enters(good)
+    await memories.close()
 
 
 def test_a_key_that_has_ended(store_url, settings_of, serving, new_key):
@@ -163,12 +262,28 @@ def test_a_new_route_is_not_left_open(method, path, access):
         ({"Origin": "null"}, 403),
         ({"X-Forwarded-For": "203.0.113.9"}, 421),
         ({"Forwarded": "for=203.0.113.9"}, 421),
+        ({"X-Forwarded-Proto": "https"}, 421),
+        ({"Via": "1.1 proxy"}, 421),
+        ({"Origin": "http://[::1]:3000"}, 200),
+        ({"Origin": "http://LocalHost"}, 200),
+        ({"Host": "127.0.0.1:x"}, 421),
+        ({"Host": "[::ffff:203.0.113.9]"}, 421),
     ],
 )
 @pytest.mark.parametrize("path", ["/stats", "/health", "/openapi.json"])
 def test_without_keys_only_this_machine_calls(sqlite_server, headers, status, path):
     with sqlite_server().client() as client:
         assert client.get(path, headers=headers).status_code == status
+
+
+def test_no_page_is_told_that_it_may_call(sqlite_server):
+    """A browser asks first, and gets no leave: not even a page of another server on this machine."""
+    asked = {"Access-Control-Request-Method": "PUT", "Access-Control-Request-Headers": "content-type"}
+    with sqlite_server().client() as client:
+        for origin, status in (("https://evil.example", 403), ("http://localhost:3000", 405)):
+            answered = client.options("/memory/user/lin/profile", headers={"Origin": origin, **asked})
+            assert answered.status_code == status
+            assert not [name for name in answered.headers if name.startswith("access-control")]
 
 
 def test_with_keys_any_host_will_do(keyed):

@@ -1,8 +1,11 @@
 """How much, how many, how long and how often."""
 
 import asyncio
+import http.client
+import itertools
 import socket
 import threading
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -79,6 +82,47 @@ def test_a_body_without_a_length(sqlite_server):
         assert client.get("/stats").json()["logs"]["total"] == 1
 
 
+@pytest.mark.parametrize("closing", [False, True])
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"Content-Type": "application/json"}, 413),
+        ({"Content-Type": "application/json", "Transfer-Encoding": "chunked"}, 413),
+        ({"Content-Type": "text/plain"}, 415),
+        ({"Host": "evil.example"}, 421),
+    ],
+)
+def test_a_refusal_reaches_a_caller_who_is_still_sending(sqlite_server, headers, status, closing):
+    """A connection that is closed with something unread is reset, and the answer is lost with it."""
+    at = urlsplit(sqlite_server().url)
+    connection = http.client.HTTPConnection(at.hostname, at.port, timeout=30)
+    more = {"Connection": "close"} if closing else {}
+    chunked = "Transfer-Encoding" in headers
+    body = itertools.repeat(b"x" * 1000, 2000) if chunked else b"x" * 2_000_000
+    try:
+        connection.request("POST", USER, body=body, headers={**headers, **more}, encode_chunked=chunked)
+        answered = connection.getresponse()
+        assert answered.status == status
+        assert b"detail" in answered.read()
+    finally:
+        connection.close()
+
+
+def test_nobody_may_go_on_sending(sqlite_server, monkeypatch):
+    """The refusal comes before the body, and of the body only so much is taken."""
+    monkeypatch.setattr("octavo.server.gate._DRAINED_BYTES", 100_000)
+    at = urlsplit(sqlite_server().url)
+    with socket.create_connection((at.hostname, at.port), timeout=30) as sock:
+        sock.sendall(
+            b"POST /events HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+            b"Content-Length: 1000000000\r\n\r\n"
+        )
+        assert sock.recv(100).startswith(b"HTTP/1.1 413 ")
+        with pytest.raises(ConnectionError):
+            for _ in range(1000):
+                sock.sendall(b"x" * 1_000_000)
+
+
 def test_a_body_that_never_comes(sqlite_server):
     """Whoever announces a body and sends none is let go in time."""
     server = sqlite_server(request_seconds=0.2)
@@ -105,6 +149,30 @@ def test_too_many_at_once(held):
         for thread in asking:
             thread.join()
         assert client.get("/stats").status_code == 200
+
+
+def test_callers_who_wait_for_their_key_are_counted_and_timed(held):
+    """A store that hangs must not gather callers without end, let in or not."""
+    server, store = held(max_concurrent=2, request_seconds=1.0, auth="on")
+    keys = ["oct_" + digit * 16 + "_" + "0" * 64 for digit in "123"]
+    statuses = []
+    with server.client() as client:
+
+        def ask(key):
+            statuses.append(client.get("/stats", headers={"X-API-Key": key}).status_code)
+
+        asking = [threading.Thread(target=ask, args=(key,)) for key in keys[:2]]
+        for thread in asking:
+            thread.start()
+        while store.waiting < 2:
+            pass
+        ask(keys[2])
+        for thread in asking:
+            thread.join()
+        assert statuses == [503, 504, 504]
+        store.free.set()
+        ask(keys[2])
+        assert statuses[-1] == 401
 
 
 def test_what_takes_too_long(held):

@@ -110,6 +110,7 @@ def test_expiry(client):
     [kept] = client.get(f"{USER}/events").json()["memories"]
     assert kept["expiry_date"] == "2099-12-31T16:00:00Z"
     assert client.get(f"/memory/{gone['id']}").status_code == 404
+    assert client.get("/stats").json()["event"]["total"] == 1
     path = f"{USER}/event/{kept['id']}"
     assert client.put(path, json={"expiry_date": None}).json()["expiry_date"] is None
 
@@ -226,30 +227,53 @@ def test_bodies_that_cannot_be_read(sqlite_server):
 
 
 @pytest.mark.parametrize(
-    "path",
+    ("path", "named"),
     [
-        f"{USER}/profile?limit=-1",
-        f"{USER}/events?limit=x",
-        f"{USER}/events?limt=5",
-        f"{USER}/events?since=yesterday",
-        f"{USER}/profile?category=meeting",
-        f"/memory/user/{'x' * 256}/profile",
-        "/memory/user/%00/profile",
-        "/memory/x/logs?memory_layer=events",
-        "/sessions?limit=1001",
+        (f"{USER}/profile?limit=-1", "got '-1'"),
+        (f"{USER}/events?limit=x", "got 'x'"),
+        (f"{USER}/events?limt=5", "limt: is not known here"),
+        (f"{USER}/events?since=yesterday", "2026-01-31T12:00:00Z; got 'yesterday'"),
+        (f"{USER}/profile?category=meeting", "'meeting'"),
+        (f"/memory/user/{'x' * 256}/profile", "entity_id"),
+        ("/memory/user/%00/profile", "NUL"),
+        ("/memory/x/logs?memory_layer=events", "'profile' or 'event'; got 'events'"),
+        ("/sessions?limit=1001", "1000; got '1001'"),
     ],
 )
-def test_parameters_that_do_not_fit(sqlite_server, path):
+def test_parameters_that_do_not_fit(sqlite_server, path, named):
+    """The value is named with what would do, unless it may be personal."""
     with sqlite_server().client() as client:
-        assert client.get(path).status_code == 422
+        refused = client.get(path)
+        assert refused.status_code == 422
+        assert named in refused.json()["detail"]
+
+
+def test_a_change_that_says_nothing(sqlite_server):
+    with sqlite_server().client() as client:
+        made = posted(client, content=CAREER, memory_layer="profile")
+        path = f"{USER}/profile/{made['id']}"
+        for body in (None, {}, {"reason": "why"}, {"content": None}, {"content": " "}, {"id": "x"}):
+            assert client.put(path, json=body).status_code == 422, body
+        assert client.put(path).status_code == 422
+        assert client.get(f"/memory/{made['id']}").json()["version"] == 1
+
+
+def test_what_has_a_body_takes_no_parameters(sqlite_server):
+    """A reason in the address would be lost without a word."""
+    with sqlite_server().client() as client:
+        refused = client.post(f"{USER}?reason=x", json={"content": "tea", "category": "other"})
+        assert refused.status_code == 422
+        assert refused.json()["detail"] == "reason: is not known here; leave it out"
+        assert client.get(f"{USER}/logs").json()["count"] == 0
 
 
 def test_what_there_is_not(sqlite_server):
     with sqlite_server().client() as client:
-        assert client.get("/nothing").json() == {"detail": "Not Found"}
+        assert client.get("/nothing").json() == {"detail": "there is no such path; /docs lists what there is"}
         assert client.get(f"{USER}/profile/").status_code == 404
         assert client.get("/memory/robot/x/profile").status_code == 404
-        assert client.post("/stats").status_code == 405
+        refused = client.post("/stats")
+        assert (refused.status_code, refused.json()["detail"]) == (405, "this path takes GET")
         assert client.delete("/events").headers["allow"] == "GET, POST"
         assert client.post("/memory/some_id/logs").headers["allow"] == "GET"
         assert client.get("/memory/user_nobody_1.1").status_code == 404

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, Self
 
 from octavo.agent.adapters.base import ModelAdapter
-from octavo.agent.attempt import Attempt, attempted
 from octavo.agent.context import AgentContext, checked_name
 from octavo.agent.middleware import layers
 from octavo.agent.places import queue_directory
@@ -18,6 +17,7 @@ from octavo.agent.tools import Tool, tools_by_name
 from octavo.agent.turn import Result, Turn
 from octavo.errors import ConfigError, InvalidRecord
 from octavo.events import AgentEvent, BaseMemoryStore, EventType, InMemoryMemoryStore, TypeCounts
+from octavo.foreign import Attempt, attempted
 
 _log = logging.getLogger("octavo.agent")
 _MOST_SESSIONS = 1000  # conversations held in memory; others are read back when they go on

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from octavo.agent.attempt import attempted
 from octavo.agent.keepable import keepable, shortened
 from octavo.errors import ConfigError, InvalidRecord, StoreClosed, StoreUnavailable
 from octavo.events import AgentEvent, BaseMemoryStore, as_store, to_record
+from octavo.foreign import attempted
 from octavo.model import Add, Query, Record
 from octavo.ports import Store
 
@@ -37,7 +37,7 @@ class Recorder:
         self, memory_store: BaseMemoryStore, directory: Path | None = None, *, timeout: float = 4.0
     ) -> None:
         self._store: Store = as_store(memory_store)
-        self._tenant: str = getattr(memory_store, "tenant", "")
+        self._tenant = memory_store.tenant
         self._directory = directory
         self._timeout = timeout
         self._journal: Journal | None = None

@@ -1,6 +1,5 @@
 """Tools: plain Python functions, sync or async, that a model may ask to have called."""
 
-import asyncio
 import inspect
 from collections.abc import Callable
 from typing import Any, TypeVar, overload
@@ -11,6 +10,7 @@ from octavo.agent.context import AgentContext
 from octavo.agent.docstrings import described
 from octavo.agent.signatures import Signature
 from octavo.errors import ConfigError
+from octavo.foreign import called
 
 F = TypeVar("F", bound=Callable[..., Any])
 _MOST_NAME = 64  # what OpenAI takes
@@ -61,10 +61,7 @@ class Tool:
     async def call(self, arguments: dict[str, Any] | str, context: AgentContext) -> Any:
         """Check the arguments and call the function; one that is not async runs in a thread, beside the event loop."""
         positional, named = self._signature.bound(arguments, context)
-        if _is_async(self.function):
-            return await self.function(*positional, **named)
-        result = await asyncio.to_thread(_called, self.function, positional, named)
-        return await result if inspect.isawaitable(result) else result
+        return await called(self.function, *positional, **named)
 
 
 @overload
@@ -102,20 +99,6 @@ def told(result: Any) -> str:
         return msgspec.json.encode(result).decode()
     except (TypeError, ValueError, OverflowError, RecursionError, UnicodeError):
         return str(result)
-
-
-def _called(function: Callable[..., Any], positional: list[Any], named: dict[str, Any]) -> Any:
-    try:
-        return function(*positional, **named)
-    except StopIteration as error:  # a future cannot carry it: whoever waits would wait for ever
-        raise RuntimeError(f"StopIteration: {error}") from error
-
-
-def _is_async(function: Callable[..., Any]) -> bool:
-    function = getattr(function, "func", function)
-    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
-        getattr(function, "__call__", None)  # noqa: B004 - asked for its kind, not whether it is there
-    )
 
 
 def _call_doc(function: Any) -> str | None:

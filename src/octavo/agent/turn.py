@@ -6,7 +6,6 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 from octavo.agent.adapters.base import Message, ModelAdapter, Reply, ToolCall
-from octavo.agent.attempt import attempted, said
 from octavo.agent.context import AgentContext
 from octavo.agent.keepable import keepable
 from octavo.agent.middleware import Layer, passed
@@ -14,6 +13,7 @@ from octavo.agent.signatures import InvalidArguments, parsed
 from octavo.agent.tools import Tool, told
 from octavo.errors import ModelError
 from octavo.events import EventType
+from octavo.foreign import attempted, said
 
 T = TypeVar("T")
 #: What `run` answers: response, tool_calls, iterations, success, and error when there was one.

@@ -19,6 +19,7 @@ from octavo.chat.base import MemoryBase
 from octavo.chat.messages import Msg
 from octavo.chat.transcript import boundary, lines
 from octavo.errors import ConfigError, ModelError
+from octavo.foreign import called, foreign
 from octavo.lexis.lines import Line
 from octavo.lexis.tokens import estimate_tokens
 
@@ -239,15 +240,8 @@ async def _told(said: Sequence[Line], before: str, model: Summariser, config: Co
 
 
 async def _asked(model: Summariser, prompt: str) -> str:
-    from octavo.models.embedders.answers import foreign
-
-    direct = inspect.iscoroutinefunction(model) or inspect.iscoroutinefunction(
-        getattr(model, "__call__", None)  # noqa: B004 - an object may have an async __call__
-    )
     with foreign("the summarising model failed"):
-        answered: Any = model(prompt) if direct else await asyncio.to_thread(model, prompt)
-        if inspect.isawaitable(answered):
-            answered = await answered
+        answered: Any = await called(model, prompt)
     if not isinstance(answered, str) or not answered.strip():
         raise ModelError(f"the summarising model answered {answered!r:.80} instead of a text")
     return answered.strip()

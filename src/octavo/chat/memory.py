@@ -2,7 +2,7 @@
 
 import contextlib
 from collections.abc import Awaitable, Mapping, Sequence
-from typing import Any, Protocol, Self, runtime_checkable
+from typing import Any, Self
 
 import msgspec
 
@@ -22,15 +22,8 @@ from octavo.chat.records import (
 from octavo.chat.state import read, spelled
 from octavo.errors import StoreUnavailable
 from octavo.model import Add, Change, Op, Query, Record, Remove, Scope
-from octavo.ports import Store, walk
+from octavo.ports import Renews, Store, walk
 from octavo.stores import open_store
-
-
-@runtime_checkable
-class Renews(Protocol):
-    """A store whose records expire some time after the last write, and can be told to live on."""
-
-    async def renew(self, collections: Sequence[str], scope: Scope) -> None: ...
 
 
 class ChatMemory(MemoryBase):

@@ -1,11 +1,9 @@
 """`octavo keys`: who may call the server."""
 
 import asyncio
-import os
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -13,6 +11,7 @@ import msgspec
 
 from octavo.cli import running
 from octavo.cli.options import voice
+from octavo.cli.serve import CONFIG, settings_of
 from octavo.cli.teller import Teller
 from octavo.cli.times import told
 from octavo.errors import ConfigError
@@ -21,10 +20,10 @@ from octavo.ids import now
 from octavo.model import utc
 
 if TYPE_CHECKING:
+    from octavo.config import Settings
     from octavo.keys import KeyInfo, Keys
 
 F = TypeVar("F", bound=Callable[..., Any])
-CONFIG = Path("config/memory.yaml")
 _ACCESS = ("read", "write", "admin")
 
 
@@ -70,7 +69,7 @@ def where(command: F) -> F:
     help="What it may do; each includes those before it.",
 )
 @click.option(
-    "--tenant", default="", metavar="NAME", help="Whose memory it opens. [default: the unnamed tenant]"
+    "--tenant", metavar="NAME", help="Whose memory it opens. [default: service.tenant, of the settings]"
 )
 @click.option(
     "--expires", metavar="WHEN", help="When it ends: 90d, or 2027-03-01. [default: when it is revoked]"
@@ -80,7 +79,7 @@ def where(command: F) -> F:
 def create_command(
     name: str,
     access: Any,
-    tenant: str,
+    tenant: str | None,
     expires: str | None,
     as_json: bool,
     quiet: bool,
@@ -97,8 +96,9 @@ def create_command(
     """
     teller = Teller(json=as_json, quiet=quiet, debug=debug)
 
-    async def work(held: "Keys") -> int:
-        created = await held.create(name, access=access, tenant=tenant, expires=_end(expires))
+    async def work(held: "Keys", settings: "Settings") -> int:
+        whose = settings.service.tenant if tenant is None else tenant
+        created = await held.create(name, access=access, tenant=whose, expires=_end(expires))
         if quiet and not as_json:
             click.echo(created.key)
         teller.say(created.key)
@@ -121,7 +121,7 @@ def list_command(tenant: str | None, as_json: bool, quiet: bool, debug: bool, **
     """
     teller = Teller(json=as_json, quiet=quiet, debug=debug)
 
-    async def work(held: "Keys") -> int:
+    async def work(held: "Keys", _: "Settings") -> int:
         infos = await held.list(tenant)
         for info in infos:
             teller.say(_line(info))
@@ -145,8 +145,8 @@ def revoke_command(key_id: str, as_json: bool, quiet: bool, debug: bool, **named
     """
     teller = Teller(json=as_json, quiet=quiet, debug=debug)
 
-    async def work(held: "Keys") -> int:
-        info = await held.revoke(_id(key_id))
+    async def work(held: "Keys", _: "Settings") -> int:
+        info = await held.revoke(key_id)
         teller.say(f"revoked {info.id} ({info.name})")
         teller.document(ok=True, command="keys revoke", **msgspec.to_builtins(info))
         return 0
@@ -156,14 +156,15 @@ def revoke_command(key_id: str, as_json: bool, quiet: bool, debug: bool, **named
 
 def _with_keys(
     teller: Teller,
-    work: Callable[["Keys"], Any],
+    work: Callable[["Keys", "Settings"], Awaitable[int]],
     *,
     config: str | None,
     url: str | None,
     make: bool = False,
 ) -> None:
     def run() -> int:
-        store = _store(config, url)
+        settings = settings_of(config, url)
+        store = settings.database.dsn
         teller.urls.append(store)
         if store.startswith("memory:") or store in {"sqlite://", "sqlite:///:memory:"}:
             raise ConfigError(f"{store} forgets its keys with this command; name a store that lasts")
@@ -172,7 +173,7 @@ def _with_keys(
 
         async def worked() -> int:
             async with _opened(store) as held:
-                return int(await work(held))
+                return await work(held, settings)
 
         return asyncio.run(worked())
 
@@ -188,23 +189,6 @@ async def _opened(url: str) -> AsyncIterator["Keys"]:
         yield Keys(store)
 
 
-def _store(config: str | None, url: str | None) -> str:
-    """The store that `octavo serve` would serve with the same options, in the same folder."""
-    if url is not None:
-        return url
-    if config is None and CONFIG.is_file():
-        config = str(CONFIG)
-    if (
-        config is None
-        and "OCTAVO__DATABASE__DSN" not in os.environ
-        and (named := os.environ.get("OCTAVO_URL"))
-    ):
-        return named
-    from octavo.config import load_settings
-
-    return load_settings(config).database.dsn
-
-
 def _end(spelled: str | None) -> datetime | timedelta | None:
     if spelled is None:
         return None
@@ -218,11 +202,6 @@ def _end(spelled: str | None) -> datetime | timedelta | None:
         raise ConfigError(
             f"--expires {spelled!r} is no time; try 90d, 12h, 2027-03-01 or 2027-03-01T12:00:00+08:00"
         ) from None
-
-
-def _id(spelled: str) -> str:
-    """The id that is meant: whoever pastes the whole key gets it revoked, too."""
-    return spelled.split("_")[1] if spelled.startswith("oct_") and spelled.count("_") == 2 else spelled
 
 
 def _line(info: "KeyInfo") -> str:

@@ -33,7 +33,7 @@ def memory() -> None:
     """Remember things about users and agents, and look after what is remembered.
 
     The profile layer is who somebody is, the event layer is what happened. The store is named by --store or by --config,
-    without either by config/memory.yaml or OCTAVO_URL. Every command takes --json, --quiet and --debug.
+    without either it is the one that octavo serve finds in the same folder. Every command takes --json, --quiet and --debug.
 
     \b
     Example: octavo memory add "Lin is a nurse" --user lin --layer profile --store sqlite:///octavo.db

@@ -1,20 +1,18 @@
 """What `octavo memory` is asked: which memory, whose, and what of it."""
 
 import asyncio
-import os
 import sys
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 import msgspec
 
 from octavo.cli import running
-from octavo.cli.options import needed
+from octavo.cli.serve import CONFIG, settings_of
 from octavo.cli.teller import Teller
 from octavo.cli.times import moment
-from octavo.config import Settings, load_settings
+from octavo.config import Settings
 from octavo.errors import ConfigError, InvalidQuery, InvalidRecord
 from octavo.events.retention import age
 from octavo.ids import now
@@ -22,7 +20,6 @@ from octavo.layers import CATEGORIES, Layer, LayeredMemory
 from octavo.layers.values import LAYERS
 
 F = TypeVar("F", bound=Callable[..., Any])
-CONFIG = Path("config/memory.yaml")
 CATEGORY_NAMES = [name for names in CATEGORIES.values() for name in names]
 
 
@@ -30,7 +27,7 @@ def where(command: F) -> F:
     """The memory that is meant."""
     for option in (
         click.option("--tenant", metavar="NAME", help="Whose memory it is. [default: as configured]"),
-        click.option("--store", "url", metavar="URL", help="The store. [default: database.dsn]"),
+        click.option("--store", "url", metavar="URL", help="The store. [default: that of octavo serve]"),
         click.option(
             "--config",
             type=click.Path(dir_okay=False),
@@ -108,15 +105,10 @@ class Asked:
 
 
 def _settings(config: str | None, url: str | None, tenant: str | None) -> Settings:
-    if config is None and CONFIG.is_file():
-        config = str(CONFIG)
-    if config is None:
-        url = needed(url or os.environ.get("OCTAVO_URL"))
-    settings = load_settings(config)
+    settings = settings_of(config, url)
     replace = msgspec.structs.replace
     return replace(
         settings,
-        database=replace(settings.database, dsn=url or settings.database.dsn),
         service=replace(
             settings.service, tenant=settings.service.tenant if tenant is None else tenant, dedup_window=0
         ),

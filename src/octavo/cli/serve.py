@@ -82,15 +82,8 @@ def serve_command(sample: bool, as_json: bool, quiet: bool, debug: bool, **given
     running.run(teller, [given["url"] or ""], work)
 
 
-def _settings(
-    teller: Teller,
-    *,
-    config: str | None,
-    url: str | None,
-    host: str | None,
-    port: int | None,
-    workers: int | None,
-) -> "Settings":
+def settings_of(config: str | None, url: str | None) -> "Settings":
+    """The settings that a server in this folder has; keys and memories are kept where they say."""
     import os
 
     from octavo.config import load_settings
@@ -99,11 +92,15 @@ def _settings(
     settings = load_settings(path)
     if url is None and path is None and "OCTAVO__DATABASE__DSN" not in os.environ:
         url = os.environ.get("OCTAVO_URL")
-    if url is not None:
-        database = msgspec.structs.replace(settings.database, dsn=url)
-        settings = msgspec.structs.replace(settings, database=database)
+    if not url:
+        return settings
+    database = msgspec.structs.replace(settings.database, dsn=url)
+    return msgspec.structs.replace(settings, database=database)
+
+
+def _settings(teller: Teller, *, config: str | None, url: str | None, **named: Any) -> "Settings":
+    settings = settings_of(config, url)
     teller.urls.append(settings.database.dsn)
-    named = {"host": host, "port": port, "workers": workers}
     changed = {name: value for name, value in named.items() if value is not None}
     return msgspec.structs.replace(settings, server=msgspec.structs.replace(settings.server, **changed))
 
@@ -117,7 +114,7 @@ def _announce(teller: Teller, settings: "Settings", prepared: "Prepared", port: 
     teller.say(f"octavo listens on {address} · store {store} · {_who(settings, prepared)}")
     # To call any address of this machine, one of them must be named.
     near = address.replace("0.0.0.0", "127.0.0.1").replace("[::]", "[::1]")  # noqa: S104 - it is not bound here
-    key = ' -H "Authorization: Bearer $OCTAVO_KEY"' if server.needs_key else ""
+    key = ' -H "Authorization: Bearer $OCTAVO_API_KEY"' if server.needs_key else ""
     teller.say(f'try: curl{key} "{near}/memory/user/user123/profile"')
     if not prepared.reachable:
         teller.note(

@@ -61,7 +61,8 @@ class Calls:
     ) -> Asked[Extracted]:
         """Split a text into single facts, and remember what is new in it."""
         body = _given(content=text, auto_extract=True, metadata=metadata)
-        return _write("POST", _owner(user_id, agent_id), body, _as(Extracted))
+        path = _owner(user_id, agent_id)
+        return Asked(method="POST", path=path, body=body, answer=_as(Extracted), keeps=True)
 
     def profile(
         self,

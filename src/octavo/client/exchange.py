@@ -32,6 +32,9 @@ class Asked(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
     params: dict[str, str | int | float] = {}
     body: dict[str, Any] | None = None
     reads: bool = False
+    keeps: bool = (
+        False  # something even when the store fails in between, so that a 503 does not say "nothing was done"
+    )
     also: tuple[int, ...] = ()  # statuses beside 2xx whose body is an answer all the same
 
 
@@ -58,7 +61,8 @@ class Tries(Generic[T]):
             return None
         after = _seconds(headers.get("retry-after"))
         # With that header the server says that it did nothing yet; without, it may be a proxy that does not know.
-        if not (self._asked.reads or (after is not None and status in {429, 503})):
+        undone = status == 429 or (status == 503 and not self._asked.keeps)
+        if not (self._asked.reads or (after is not None and undone)):
             return None
         return None if after is not None and after > LONGEST_WAIT_SECONDS else self._pause(after)
 

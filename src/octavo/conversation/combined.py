@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 
 from octavo.conversation.base import BaseMemory
+from octavo.foreign import caught
 
 log = logging.getLogger("octavo.conversation")
 LATEST = 100  # operations whose times are kept, and failures
@@ -142,9 +143,9 @@ class CombinedMemory(BaseMemory):
 
     @contextlib.contextmanager
     def _surviving(self, memory: BaseMemory, operation: Operation) -> Iterator[None]:
-        try:
+        with caught() as outcome:
             yield
-        except Exception as error:
-            failure = Failure(memory, operation, error, time.time())
+        if outcome.error is not None:
+            failure = Failure(memory, operation, outcome.error, time.time())
             self.failures.append(failure)
-            log.warning("%s", failure, exc_info=error)
+            log.warning("%s", failure, exc_info=outcome.error)

@@ -4,7 +4,7 @@ import asyncio
 import copy
 from abc import ABC
 from collections.abc import Callable, Sequence
-from typing import Any, ParamSpec, Self, TypeVar, cast
+from typing import Any, ParamSpec, TypeVar, cast
 
 from octavo.conversation.messages import (
     AIMessage,
@@ -13,12 +13,13 @@ from octavo.conversation.messages import (
     message_from_dict,
     message_to_dict,
 )
+from octavo.sync import Closing
 
 T = TypeVar("T")
 P = ParamSpec("P")
 
 
-class BaseChatMessageHistory(ABC):
+class BaseChatMessageHistory(Closing, ABC):
     """The messages of one conversation, oldest first, and small named states that live as long as they do.
 
     A history of your own has `messages` (an attribute or a property), `clear`, and `add_message` or `add_messages`;
@@ -100,22 +101,10 @@ class BaseChatMessageHistory(ABC):
         if counted("oldest", oldest):
             self.replace(self.messages[oldest:])
 
-    def close(self) -> None:  # noqa: B027 - a history that opens nothing need not say so
+    def close(self) -> None:
         """Let go of what was opened."""
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.close()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *exc: object) -> None:
-        await self.aclose()
-
-    def refuse_deadlock(self) -> None:  # noqa: B027 - few histories belong to an event loop
+    def refuse_deadlock(self) -> None:
         """RuntimeError when a blocking call from here would wait for itself."""
 
     async def aget_messages(self) -> list[BaseMessage]:

@@ -1,7 +1,5 @@
 """Language models as callers have them: how to ask one, how it counts, and what to ask in which language."""
 
-import asyncio
-import inspect
 import logging
 import re
 from collections.abc import Callable, Mapping
@@ -9,6 +7,7 @@ from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias
 
 from octavo.errors import ConfigError, ModelError
+from octavo.foreign import called, foreign
 from octavo.lexis.tokens import estimate_tokens
 
 log = logging.getLogger("octavo.conversation")
@@ -102,19 +101,11 @@ def as_model(llm: LanguageModel) -> LanguageModel:
 
 async def asked(llm: LanguageModel, prompt: str) -> str:
     """What the model answers to a prompt; a model that fails, or answers no text, is ModelError."""
-    from octavo.models.embedders.answers import foreign
-
     way = _way(as_model(llm))
     if way is None:
         raise ModelError("there is no language model to ask")
-    direct = inspect.iscoroutinefunction(way) or inspect.iscoroutinefunction(
-        getattr(way, "__call__", None)  # noqa: B004 - an object may have an async __call__
-    )
     with foreign("the language model failed"):
-        # A model that blocks would block every other conversation too.
-        answered: Any = way(prompt) if direct else await asyncio.to_thread(way, prompt)
-        if inspect.isawaitable(answered):
-            answered = await answered
+        answered: Any = await called(way, prompt)
     text = _text(answered)
     if not text:
         raise ModelError(f"the language model answered {answered!r:.80} instead of a text")

@@ -12,6 +12,7 @@ from typing import Any
 from octavo.conversation.base import BaseMemory
 from octavo.conversation.messages import BaseMessage
 from octavo.errors import ConfigError
+from octavo.foreign import caught
 
 LATEST = 100  # operations whose times and sizes are kept
 _FEWEST = 20  # below so many, a 95th percentile says nothing and is 0
@@ -145,19 +146,17 @@ class MemoryMetrics(BaseMemory):
         """Count and time what happens inside, whether or not it succeeds; a load puts its answer into what is yielded."""
         answered: dict[str, Any] = {}
         started = time.perf_counter()
-        try:
+        with caught() as outcome:
             yield answered
-        except Exception as error:
-            with self._recording:
-                self._timed(operation, time.perf_counter() - started)
-            self.record_error(error)
-            raise
         seconds = time.perf_counter() - started
-        if operation == "load":
+        if operation == "load" and outcome.error is None:
             self.record_load_operation(seconds, size_bytes(answered))
             return
         with self._recording:
             self._timed(operation, seconds)
+        if outcome.error is not None:
+            self.record_error(outcome.error)
+            raise outcome.error
 
     def _timed(self, operation: str, seconds: float) -> None:
         self.metrics[f"{operation}_count"] += 1

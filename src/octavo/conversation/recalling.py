@@ -10,6 +10,7 @@ from octavo.errors import ConfigError
 from octavo.ids import new_id
 from octavo.model import Add, Query, Record, Remove, Scope
 from octavo.ports import Store
+from octavo.sync import Closing
 
 EXCHANGES = "exchanges"
 
@@ -22,7 +23,7 @@ class Document(msgspec.Struct):
     id: str | None = None
 
 
-class RecallRetriever:
+class RecallRetriever(Closing):
     """Keeps documents of one user in a store and finds those that answer a question, best first.
 
     Without `session_id` it looks in all sessions of the user. A store that is opened by its URL can be reached from any
@@ -101,18 +102,6 @@ class RecallRetriever:
     async def aclose(self) -> None:
         """`close`, awaited."""
         await self._place.aclose()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.close()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *exc: object) -> None:
-        await self.aclose()
 
     def refuse_deadlock(self) -> None:
         """RuntimeError when the store belongs to the very event loop that would be blocked."""

@@ -1,9 +1,7 @@
 """Memory by retrieval: every exchange is kept as a document, and those that bear on the input are given back."""
 
-import asyncio
 import copy
 import hashlib
-import inspect
 import json
 import logging
 import threading
@@ -17,6 +15,7 @@ from octavo.conversation.base import BaseMemory
 from octavo.conversation.messages import AIMessage, HumanMessage, as_message
 from octavo.conversation.recalling import Document, RecallRetriever
 from octavo.errors import ConfigError
+from octavo.foreign import called
 
 log = logging.getLogger("octavo.conversation")
 T = TypeVar("T")
@@ -231,11 +230,8 @@ async def _call(thing: Any, names: Sequence[str], *args: Any, plain: bool, **kwa
     twins = [name for name in names if name.startswith("a") and name[1:] in names]
     order = [*(name for name in names if name not in twins), *twins] if plain else [*twins, *names]
     method = next(getattr(thing, name) for name in order if hasattr(thing, name))
-    if inspect.iscoroutinefunction(method):
-        return await method(*args, **kwargs)
-    # On another thread: it may wait for a server, and may itself wait for this very loop.
-    answer = await asyncio.to_thread(method, *args, **kwargs)
-    return await answer if inspect.isawaitable(answer) else answer
+    # A plain one on another thread: it may wait for a server, and may itself wait for this very loop.
+    return await called(method, *args, **kwargs)
 
 
 def _key(setting: str, given: str | None, candidates: Sequence[str], values: Mapping[str, Any]) -> str:

@@ -1,9 +1,9 @@
 """A history in any store that a URL names, or in one that is handed in."""
 
 import contextlib
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any, cast
+from typing import Any
 
 from octavo.conversation.histories import BaseChatMessageHistory, counted
 from octavo.conversation.messages import (
@@ -19,7 +19,7 @@ from octavo.conversation.waiting import Housed
 from octavo.errors import StoreUnavailable
 from octavo.ids import next_seq
 from octavo.model import START, Add, Change, Op, Query, Record, Remove, Scope
-from octavo.ports import Store
+from octavo.ports import Renews, Store
 
 MESSAGES, SUMMARIES, ENTITIES = "messages", "summaries", "entities"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -198,14 +198,11 @@ class StoreChatMessageHistory(BaseChatMessageHistory):
 
     async def _apply(self, ops: Sequence[Op]) -> list[int]:
         counts = await self.store.apply(ops)
-        renew = getattr(self.store, "renew", None)
-        if renew is not None:
+        if isinstance(self.store, Renews):
             # Where records expire: or a summary would be forgotten before the messages that follow it. The write itself
             # is done; if this fails, the next one makes up for it.
             with contextlib.suppress(StoreUnavailable):
-                await cast("Callable[..., Awaitable[None]]", renew)(
-                    (MESSAGES, SUMMARIES, ENTITIES), self._scope
-                )
+                await self.store.renew((MESSAGES, SUMMARIES, ENTITIES), self._scope)
         return counts
 
     def _records(self, messages: Sequence[BaseMessage]) -> list[Record]:

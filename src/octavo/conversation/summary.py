@@ -3,6 +3,7 @@
 import asyncio
 import threading
 import time
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -121,6 +122,11 @@ class SummarisingMemory(BaseChatMemory):
             "last_error": self.last_error,
         }
 
+    async def asave_context(self, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> None:
+        """Keep the turn, then bring the summary up to date."""
+        await super().asave_context(inputs, outputs)
+        await self._abring_up_to_date()
+
     async def aclear(self) -> None:
         """Forget the conversation and its summary."""
         await super().aclear()
@@ -143,6 +149,21 @@ class SummarisingMemory(BaseChatMemory):
             messages = await history.alatest(max(0, await history.acount() - summarised))
         summary = state.get("summary", self._first_buffer)
         return _Past(summary, messages, summarised, {**_stats(), **state.get("stats", {})}, state)
+
+    @abstractmethod
+    def _oldest(self, past: _Past) -> int:
+        """How many of the messages belong in the summary."""
+
+    async def _abring_up_to_date(self) -> None:
+        # Whoever comes while another turn is summarised leaves its own to the next.
+        if not self._summarising.acquire(blocking=False):
+            return
+        try:
+            past = await self._apast()
+            if oldest := self._oldest(past):
+                await self._asummarise(past, oldest)
+        finally:
+            self._summarising.release()
 
     async def _asummarise(self, past: _Past, oldest: int) -> None:
         """Put the summary of the oldest messages in their place; when the model fails, leave them."""
@@ -229,11 +250,6 @@ class ConversationSummaryMemory(SummarisingMemory):
     What is in it is removed from the history, unless `keep="all"`.
     """
 
-    async def asave_context(self, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> None:
-        """Keep the turn, then bring the summary up to date."""
-        await super().asave_context(inputs, outputs)
-        await self._aupdate_summary()
-
     async def aload_memory_variables(
         self,
         inputs: Mapping[str, Any],  # noqa: ARG002 - what is asked makes no difference here
@@ -244,18 +260,10 @@ class ConversationSummaryMemory(SummarisingMemory):
 
     def _update_summary(self) -> None:
         """Bring the summary up to date with the history."""
-        self._wait(self._aupdate_summary())
+        self._wait(self._abring_up_to_date())
 
-    async def _aupdate_summary(self) -> None:
-        # Whoever comes while another turn is summarised leaves its own to the next.
-        if not self._summarising.acquire(blocking=False):
-            return
-        try:
-            past = await self._apast()
-            if len(past.messages) >= 2:
-                await self._asummarise(past, len(past.messages))
-        finally:
-            self._summarising.release()
+    def _oldest(self, past: _Past) -> int:
+        return len(past.messages) if len(past.messages) >= 2 else 0  # half a turn waits for the other half
 
 
 class ConversationSummaryBufferMemory(SummarisingMemory):
@@ -276,11 +284,6 @@ class ConversationSummaryBufferMemory(SummarisingMemory):
     def moving_summary_buffer(self, summary: str) -> None:
         self.buffer = summary
 
-    async def asave_context(self, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> None:
-        """Keep the turn, then summarise the oldest that no longer fit."""
-        await super().asave_context(inputs, outputs)
-        await self._aprune()
-
     async def aload_memory_variables(
         self,
         inputs: Mapping[str, Any],  # noqa: ARG002 - what is asked makes no difference here
@@ -291,20 +294,9 @@ class ConversationSummaryBufferMemory(SummarisingMemory):
 
     def prune(self) -> None:
         """Summarise the oldest turns that no longer fit."""
-        self._wait(self._aprune())
-
-    async def _aprune(self) -> None:
-        if not self._summarising.acquire(blocking=False):
-            return
-        try:
-            past = await self._apast()
-            if oldest := self._oldest(past):
-                await self._asummarise(past, oldest)
-        finally:
-            self._summarising.release()
+        self._wait(self._abring_up_to_date())
 
     def _oldest(self, past: _Past) -> int:
-        """How many of the messages are too old to fit."""
         return first_kept(past.messages, self.max_token_limit, lambda one: self._count(self._line(one))) or 0
 
 

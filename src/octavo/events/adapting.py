@@ -7,10 +7,11 @@ from typing import Any, TypeVar
 import msgspec
 
 from octavo.codec import Kept, Prepared
-from octavo.errors import OctavoError, StoreError, StoreUnavailable
-from octavo.events.base import BaseMemoryStore
+from octavo.errors import StoreError, StoreUnavailable
+from octavo.events.base import VERBS, BaseMemoryStore
 from octavo.events.records import COLLECTION, AgentEvent, to_event, to_record
 from octavo.events.store import EventStore
+from octavo.foreign import foreign
 from octavo.model import START, Change, Cursor, Op, Query, Record, Remove, Tally
 from octavo.ports import Store
 from octavo.stores.base import BaseStore
@@ -19,7 +20,6 @@ from octavo.wraps.wrap import Wrap
 T = TypeVar("T")
 _ALL = 2**31 - 1  # a number, since `events[-limit:]` and `LIMIT ?` must work in a store written by a user
 _HALF = 10_000  # ids remembered of writes that failed half-way
-_SEVEN = ("store", "store_many", "retrieve", "clear", "get_stats", "search")
 
 
 def as_store(memory_store: BaseMemoryStore) -> Store:
@@ -28,7 +28,7 @@ def as_store(memory_store: BaseMemoryStore) -> Store:
     A subclass of a built-in store that changes what a method does is called too, never passed by.
     """
     if isinstance(memory_store, EventStore) and all(
-        getattr(type(memory_store), name) is getattr(EventStore, name) for name in _SEVEN
+        getattr(type(memory_store), name) is getattr(EventStore, name) for name in VERBS
     ):
         return memory_store.kernel if memory_store.retention is None else Housekept(memory_store)
     return AdaptedStore(memory_store)
@@ -63,7 +63,7 @@ class AdaptedStore(BaseStore):
     def __init__(self, memory_store: BaseMemoryStore) -> None:
         super().__init__()
         self.memory_store = memory_store
-        self._tenant = getattr(memory_store, "tenant", "")
+        self._tenant = memory_store.tenant
         self._half: dict[tuple[str, str], None] = {}
 
     async def _open(self) -> None:
@@ -163,12 +163,8 @@ class AdaptedStore(BaseStore):
 
     async def _asked(self, answer: Awaitable[T]) -> T:
         """What the user's method answers; whatever it raises means that the store cannot be used now."""
-        try:
+        with foreign(self._name, StoreUnavailable):
             return await answer
-        except OctavoError:
-            raise
-        except Exception as error:
-            raise StoreUnavailable(f"{self._name}: {type(error).__name__}: {error}") from error
 
 
 def _simple(query: Query) -> bool:

@@ -10,7 +10,8 @@ from typing import Any, ClassVar, Self
 
 from octavo.events.records import AgentEvent, EventType
 
-_VERBS = ("store", "store_many", "retrieve", "clear", "get_stats", "search")
+#: What a memory store is asked, beside being opened and closed.
+VERBS = ("store", "store_many", "retrieve", "clear", "get_stats", "search")
 
 
 class BaseMemoryStore(ABC):
@@ -24,6 +25,8 @@ class BaseMemoryStore(ABC):
 
     #: Set by stores that open themselves on first use and need none of the above.
     opens_itself: ClassVar[bool] = False
+    #: Whose events these are, in a database that several deployments share.
+    tenant: str = ""
 
     def __init__(self, config: Mapping[str, Any] | None = None) -> None:
         self.config: dict[str, Any] = dict(config or {})
@@ -33,7 +36,7 @@ class BaseMemoryStore(ABC):
         if cls.opens_itself:
             return
         around: dict[str, Callable[[Callable[..., Awaitable[Any]]], Callable[..., Awaitable[Any]]]] = {
-            **dict.fromkeys(_VERBS, _after_opening),
+            **dict.fromkeys(VERBS, _after_opening),
             "initialize": _once,
             "close": _and_forgotten,
         }

@@ -72,8 +72,8 @@ class _Run:
         self, source: BaseMemoryStore, target: BaseMemoryStore, batch: int, progress: Progress | None
     ) -> None:
         self._source, self._target = as_store(source), as_store(target)
-        self._query = Query(collection=COLLECTION, scope=Scope(tenant=_tenant(source)))
-        self._tenant = _tenant(target)
+        self._query = Query(collection=COLLECTION, scope=Scope(tenant=source.tenant))
+        self._tenant = target.tenant
         self._batch = batch
         self._progress = progress
         self.done = self.added = 0
@@ -116,11 +116,6 @@ def _pages(store: Store, query: Query, after: Cursor, size: int) -> AsyncIterato
     if isinstance(store, AdaptedStore):
         return store.pages(query, after, size)
     return walk(store, msgspec.structs.replace(query, after=after), size)
-
-
-def _tenant(store: BaseMemoryStore) -> str:
-    tenant: str = getattr(store, "tenant", "")
-    return tenant
 
 
 def _owned(record: Record, tenant: str) -> Record:

@@ -126,8 +126,10 @@ class Keys:
         return [info for info in infos if tenant is None or info.tenant == tenant]
 
     async def revoke(self, key_id: str) -> KeyInfo:
-        """Make a key useless for ever; it stays listed. Revoking again changes nothing."""
+        """Make a key useless for ever, by its id or as a whole; it stays listed. Revoking again changes nothing."""
         at = self._clock()
+        if (whole := _SPELLING.fullmatch(key_id)) is not None:
+            key_id = whole[1]  # or the error for one that is not there would tell its secret
         # The mark makes the first of several revocations the one that is noted.
         unrevoked = msgspec.structs.replace(_KEYS, ids=(key_id,), without=(_REVOKED,))
         merge = {"revoked_at": at.isoformat()}

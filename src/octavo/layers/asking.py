@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from octavo.errors import ConfigError, ModelError
+from octavo.foreign import foreign
 from octavo.layers.asking_answers import Fact, facts_of, layer_of
 from octavo.layers.asking_prompts import (
     MOST_FACTS,
@@ -19,7 +20,6 @@ from octavo.layers.asking_prompts import (
     shown,
 )
 from octavo.layers.deciding import CATEGORIES, DEFAULTS, Decision, Extractor, Known, Layer, OwnerType, Verdict
-from octavo.models.embedders.answers import foreign
 from octavo.models.openai_server import OpenAIServer
 from octavo.secrets import hidden
 from octavo.text import fold

@@ -12,6 +12,7 @@ from octavo.lexis.terms import terms
 Language: TypeAlias = Literal["zh", "en"]
 
 MOST_FACTS = 50  # of one answer
+TEXT_CHARACTERS = 20_000  # of a text; the rules read no more of it either
 SHOWN_CHARACTERS = 1000  # of a memory; enough to tell whether a fact repeats it
 
 
@@ -121,7 +122,7 @@ def shown(text: str, known: Sequence[Known], most: int) -> list[Known]:
     """The memories that the text has most to do with, in the order they came in."""
     if len(known) <= most:
         return list(known)
-    asked = set(terms(text))
+    asked = set(terms(text[:TEXT_CHARACTERS]))
     alike = [len(asked.intersection(terms(each.content))) for each in known]
     best = sorted(range(len(known)), key=lambda at: (-alike[at], known[at].layer != "profile", at))[:most]
     return [known[at] for at in sorted(best)]
@@ -157,7 +158,8 @@ def question(
         }
         for each in known
     ]
-    data = json.dumps({"now": at.isoformat(), "memories": memories, "text": text}, ensure_ascii=False)
+    asked = text[:TEXT_CHARACTERS]
+    data = json.dumps({"now": at.isoformat(), "memories": memories, "text": asked}, ensure_ascii=False)
     # No text can close the fence or open another: outside of this escape there is no < between the marks.
     data = data.replace("<", "\\u003c").replace(">", "\\u003e")
     return [

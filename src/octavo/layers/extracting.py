@@ -16,6 +16,7 @@ from octavo.model import Query, Record
 from octavo.search.recall import MOST_HITS, Recall
 
 PROFILE, EVENTS = 500, 200  # of each layer, the newest are looked at, and what recall finds beside them
+SOURCES = 100  # of a memory, the newest that it names
 _ASKED = 2000  # characters of a text that recall is asked with; a book would be a question of a million terms
 ROUNDS = 8  # after a round that others came before in part, that part is decided again
 _Lost: TypeAlias = tuple[int, Decision]
@@ -130,7 +131,7 @@ class Extraction:
                 return step, _outcome(decision, "update", changed, supersedes=target.text)
             decision = msgspec.structs.replace(decision, action="ignore")
         if decision.action == "ignore":
-            at = self._ledger.clock()
+            at = self._ledger.after(None if target is None else target.updated_at)
             facts = {**self._facts(decision), "content": decision.content}
             step = remark(target, self._scope, decision.layer, decision.reason, at, facts)
             return step, _outcome(decision, "ignore", target)
@@ -154,7 +155,8 @@ class Extraction:
         return checking.kept(made(self._owner, self._tenant, decision.layer, state, id_=id_, version=1))
 
     def _updated(self, decision: Decision, target: Record) -> Record:
-        sources = [*dict.fromkeys([*(target.data.get("sources") or ()), self._source])]
+        # What changes every day must not grow every day; each row of the log names its own source.
+        sources = [*dict.fromkeys([*(target.data.get("sources") or ()), self._source])][-SOURCES:]
         version = version_of(target) + 1
         data = {**target.data, "sources": sources, "version": version}
         if decision.happened_at is not None:

@@ -1,6 +1,6 @@
 """The memory as it was at a time: what is there now, with all that changed since taken back."""
 
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from msgspec.structs import replace
 
@@ -11,6 +11,7 @@ from octavo.model import Query
 from octavo.ports import Store, walk
 
 _TICK = timedelta(microseconds=1)
+_LATEST = datetime.max.replace(tzinfo=UTC) - _TICK  # there is always a moment after it
 _CHANGES = ("insert", "update", "delete", "expire")
 _PAGE = 200  # rows read at once, when not all of them may be wanted
 _SPARE = 64  # more than asked for are read at first: some of them may have changed since
@@ -29,6 +30,7 @@ async def as_of(
     until: datetime | None = None,
 ) -> list[Memory]:
     """The memories of a layer that could be seen at that time; its cost is what there is to answer and what changed since."""
+    at = min(at, _LATEST)
     before = at + _TICK if until is None else min(until, at + _TICK)
 
     def wanted(memory: Memory) -> bool:

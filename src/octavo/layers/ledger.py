@@ -56,6 +56,7 @@ class Ledger:
         self.store = store
         self.clock = clock
         self._journal = store if isinstance(store, Journal) else None
+        self._mends: set[asyncio.Task[Any]] = set()
 
     async def write(self, ops: Sequence[Op]) -> tuple[Status, list[int]]:
         """Where the ops are now, and what each of them touched; nobody knows that yet of queued ones."""
@@ -68,11 +69,27 @@ class Ledger:
         """Write the steps in one go; answer which of them nobody came before."""
         status, counts = await self.write([op for step in steps for op in step.ops])
         won: list[bool] = []
+        mending: list[Op] = []
         at = 0
         for step in steps:
             at += len(step.ops)
-            won.append(step.certain or status == "queued" or counts[at - 2] > 0)
+            if step.certain or status == "queued":
+                won.append(True)
+                continue
+            changed, told = counts[at - 2] > 0, counts[at - 1] > 0
+            if changed != told:
+                mending += _mending(step, changed=changed)
+            won.append(told and (changed or _brings_back(step)))
+        if mending:
+            await self._mend(mending)
         return status, won
+
+    async def _mend(self, ops: list[Op]) -> None:
+        """Make table and log agree again, though the caller gives up."""
+        task = asyncio.get_running_loop().create_task(self.write(ops))
+        self._mends.add(task)  # the loop alone would not keep it
+        task.add_done_callback(self._mends.discard)
+        await asyncio.shield(task)
 
     async def change(self, memory: str, attempt: Callable[[], Awaitable[Step]]) -> Step:
         """Take the step that `attempt` makes of what is there now, as often as others come before it."""
@@ -173,6 +190,26 @@ def remark(
     memory = "" if record is None else record.id
     log = row(scope, memory, layer, "ignore", reason, at, id_=new_id("log_"), metadata=metadata)
     return Step([Add([log])], log, record or log, certain=True)
+
+
+def _brings_back(step: Step) -> bool:
+    return isinstance(step.ops[-2], Add)
+
+
+def _mending(step: Step, *, changed: bool) -> list[Op]:
+    """What to do after a step of which the table or the log took one half only.
+
+    Anybody can bring back what was removed, since nothing is left to be of the wrong version. So whoever comes so late that
+    another brought it back and removed it again puts into the table what the log does not know; or others find that there.
+    The log is the truth: of a version that it had already, the table keeps nothing.
+    """
+    log, memory = step.log, step.memory
+    if changed:
+        return [] if isinstance(step.ops[-2], Remove) else [Remove(_version(memory))]
+    if _brings_back(step):  # this version is the truth, but such a late one is in its place
+        late = Query(collection=memory.collection, ids=(memory.id,), scope=place_of(memory.scope))
+        return [Remove(late), Add([memory])]
+    return [Remove(Query(collection=LOG, ids=(log.id,), scope=Scope(tenant=log.scope.tenant)))]
 
 
 def same(one: Record, other: Record) -> bool:

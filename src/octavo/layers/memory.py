@@ -36,6 +36,8 @@ from octavo.model import Add, Query, Scope
 from octavo.ports import Store
 from octavo.stores import open_store
 
+_LONGEST_TTL = timedelta(days=36_500)
+
 
 class LayeredMemory(Reading):
     """Remembers for users and agents: the profile is who they are, events are what happened.
@@ -57,6 +59,8 @@ class LayeredMemory(Reading):
     ) -> None:
         if event_ttl is not None and event_ttl <= timedelta():
             raise ConfigError(f"event_ttl must be more than 0, or None for never; got {event_ttl}")
+        if event_ttl is not None and event_ttl > _LONGEST_TTL:
+            raise ConfigError(f"event_ttl is more than a hundred years, {event_ttl}; None is never")
         if sweep_seconds is not None and not sweep_seconds >= 0:
             raise ConfigError(f"sweep_seconds must be 0 or more (0 and None are never); got {sweep_seconds}")
         self.tenant = _tenant(tenant)

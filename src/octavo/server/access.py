@@ -4,7 +4,7 @@ import hashlib
 import re
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -23,7 +23,14 @@ if TYPE_CHECKING:
 #: What needs no key.
 OPEN = frozenset({"/health", "/docs", "/openapi.json"})
 _READS = frozenset({"GET", "HEAD", "OPTIONS"})
-_FORWARDED = (b"forwarded", b"x-forwarded-for", b"x-forwarded-host", b"x-real-ip")
+_FORWARDED = (
+    b"forwarded",
+    b"via",
+    b"x-forwarded-for",
+    b"x-forwarded-host",
+    b"x-forwarded-proto",
+    b"x-real-ip",
+)
 _HOST = re.compile(r"(\[[0-9a-f:]+\]|[0-9a-z.-]+)(?::\d*)?", re.IGNORECASE)
 _STALE_SECONDS = 900.0  # for which a key that was good is believed while the store cannot be asked
 _MOST_KEYS = 10_000
@@ -69,14 +76,19 @@ class Door:
             return problem(403, "a page of another site may not call this server")
         return None
 
-    async def caller(self, method: str, path: str, headers: Mapping[bytes, bytes]) -> Caller | Response:
+    async def caller(
+        self, method: str, path: str, headers: Iterable[tuple[bytes, bytes]]
+    ) -> Caller | Response:
         """Who calls, or why they may not."""
         if not self.needs_key:
             return Caller(self._tenant)
-        text = _shown_key(headers)
-        if text is None:
+        shown = _shown_keys(headers)
+        if len(shown) > 1:
+            # Which of them counts is not for this server to guess: a proxy in front may have looked at the other.
+            return _unknown("this request shows more than one API key; send one")
+        if not shown:
             return _unknown("this server needs an API key: send `Authorization: Bearer oct_…` or `X-API-Key: oct_…`; octavo keys create makes one")  # fmt: skip
-        key = await self._checked(text)
+        key = await self._checked(shown.pop())
         if key is None:
             return _unknown("this API key is unknown, expired or revoked")
         if wait := self._rate.wait(key.id):
@@ -115,14 +127,16 @@ class Door:
         return key
 
 
-def _shown_key(headers: Mapping[bytes, bytes]) -> str | None:
-    given = headers.get(b"authorization")
-    if given is not None:
-        scheme, _, text = given.decode("latin-1").partition(" ")
-        if scheme.lower() == "bearer" and text.strip():
-            return text.strip()
-    other = headers.get(b"x-api-key")
-    return other.decode("latin-1").strip() if other else None
+def _shown_keys(headers: Iterable[tuple[bytes, bytes]]) -> set[str]:
+    """Every key in the headers; another way to authorise is somebody else's business."""
+    shown = set()
+    for name, value in headers:
+        if name == b"authorization":
+            scheme, _, text = value.decode("latin-1").partition(" ")
+            shown.add(text.strip() if scheme.lower() == "bearer" else "")
+        elif name == b"x-api-key":
+            shown.add(value.decode("latin-1").strip())
+    return shown - {""}
 
 
 def _unknown(detail: str) -> Response:

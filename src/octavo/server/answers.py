@@ -7,9 +7,31 @@ import msgspec
 from msgspec import UNSET, UnsetType
 from starlette.responses import Response
 
+# The client reads them as they are written here: one spelling of both.
+from octavo.client.answers import Counted, MemoryWithHistory, Replayed, Session, Stats
 from octavo.layers.deciding import Layer
 from octavo.layers.values import LogEntry, Memory, Outcome, Status
 from octavo.service.records import EventRecord, TurnRecord
+
+__all__ = [
+    "Answers",
+    "AutoExtracted",
+    "Configuration",
+    "Counted",
+    "EventList",
+    "FoundMemory",
+    "HealthReport",
+    "LogList",
+    "MemoryList",
+    "MemoryWithHistory",
+    "Remembered",
+    "Replayed",
+    "Session",
+    "SessionList",
+    "Stats",
+    "TurnList",
+    "answer",
+]
 
 _encode = msgspec.json.Encoder().encode
 
@@ -65,12 +87,6 @@ class LogList(msgspec.Struct, frozen=True, kw_only=True):
     logs: list[LogEntry]
 
 
-class MemoryWithHistory(Memory, frozen=True, kw_only=True):
-    """A memory with every change of it, oldest first."""
-
-    history: list[LogEntry]
-
-
 class FoundMemory(Memory, frozen=True, kw_only=True):
     """A memory that answers a question; the higher the score, the better."""
 
@@ -101,46 +117,11 @@ class TurnList(msgspec.Struct, frozen=True, kw_only=True):
     turns: list[TurnRecord]
 
 
-class Session(msgspec.Struct, frozen=True, kw_only=True):
-    """A session, as far as the newest events tell."""
-
-    session: str
-    events: int  # of the newest ones
-    first_at: datetime
-    last_at: datetime
-
-
 class SessionList(msgspec.Struct, frozen=True, kw_only=True):
-    """The sessions of the newest 1,000 events, the liveliest first."""
+    """The sessions of the newest 1,000 events, the latest first."""
 
     count: int
     sessions: list[Session]
-
-
-class Counted(msgspec.Struct, frozen=True, kw_only=True):
-    """How many there are, by category, action or type."""
-
-    total: int
-    by_kind: dict[str, int]
-    first_at: datetime | None
-    last_at: datetime | None
-
-
-class Stats(msgspec.Struct, frozen=True, kw_only=True):
-    """How much is remembered."""
-
-    profile: Counted
-    event: Counted
-    logs: Counted
-    events: Counted
-    turns: Counted
-
-
-class Replayed(msgspec.Struct, frozen=True, kw_only=True):
-    """How many queued writes reached the store just now, and how many still wait."""
-
-    replayed: int
-    waiting: int
 
 
 class HealthReport(msgspec.Struct, frozen=True, kw_only=True):

@@ -14,6 +14,7 @@ from octavo.assemble import Assembled
 from octavo.config import Settings
 from octavo.errors import OctavoError
 from octavo.server.access import Door
+from octavo.server.docs_page import docs_route
 from octavo.server.gate import REQUEST_ID, Gate
 from octavo.server.memories import Memories
 from octavo.server.openapi import document
@@ -56,8 +57,9 @@ def create(settings: Settings, *, assembled: Assembled | None = None, sample: bo
         # Flat, not included router by router: matching a path then costs one pass.
         routes=[route for router in ROUTERS for route in router.routes],
         lifespan=life,
+        # A page of our own stands at /docs: theirs loads its program from elsewhere, and would be given the caller's key.
+        docs_url=None,
         redoc_url=None,
-        swagger_ui_oauth2_redirect_url=None,
         # A redirect would answer what no route documents, and lose the body of a POST with some clients.
         redirect_slashes=False,
     )
@@ -71,6 +73,7 @@ def create(settings: Settings, *, assembled: Assembled | None = None, sample: bo
         return app.openapi_schema
 
     app.openapi = openapi  # type: ignore[method-assign]
+    app.add_route("/docs", docs_route(openapi), include_in_schema=False)
     return app
 
 
@@ -81,13 +84,16 @@ def _answer_errors(app: FastAPI, secrets: Secrets) -> None:
 
     async def http(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)  # noqa: S101 - what it is registered for
-        headers = error.headers
-        if error.status_code == 405:
+        headers, detail = error.headers, str(error.detail)
+        if error.status_code == 404:
+            detail = "there is no such path; /docs lists what there is"
+        elif error.status_code == 405:
             # The error knows the methods of one route only, and several may share a path.
             found = [route for route in app.routes if route.matches(request.scope)[0] is not Match.NONE]
             methods = {method for route in found for method in getattr(route, "methods", None) or ()}
             headers = {"Allow": ", ".join(sorted(methods))}
-        return problem(error.status_code, str(error.detail), headers)
+            detail = f"this path takes {headers['Allow']}"
+        return problem(error.status_code, detail, headers)
 
     async def known(_: Request, error: Exception) -> Response:
         told = refusal(error, secrets) if isinstance(error, OctavoError) else None

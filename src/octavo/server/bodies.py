@@ -57,7 +57,9 @@ def _moment(given: object) -> object:
         at = datetime.fromisoformat(given)
         at = at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
     except (ValueError, OverflowError):
-        raise ValueError("must be a time of ISO 8601, such as 2026-01-31T12:00:00Z") from None
+        raise ValueError(
+            f"must be a time of ISO 8601, such as 2026-01-31T12:00:00Z; got {given[:40]!r}"
+        ) from None
     if at < EARLIEST:
         raise ValueError(f"must be {EARLIEST:%Y-%m-%d} or later")
     return at

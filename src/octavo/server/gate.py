@@ -27,6 +27,10 @@ _ID = re.compile(rb"[0-9A-Za-z._-]{1,64}")
 _ENCODED_SLASH = re.compile(rb"%2f", re.IGNORECASE)
 # What is remembered about people must not stay in a cache, nor be taken for a page.
 _ALWAYS = [(b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff")]
+# How much of a refused body is still taken in, and for how long: a connection that is closed on a caller who is still
+# sending is reset, and takes the answer with it.
+_DRAINED_BYTES = 16 * 2**20
+_DRAINED_SECONDS = 5.0
 
 
 class Gate:
@@ -55,6 +59,7 @@ class Gate:
         if _ENCODED_SLASH.search(scope.get("raw_path") or b""):
             # A copy: the path that the server itself holds must stay one that can be written down.
             scope = {**scope, "path": _unquoted(scope["raw_path"])}
+        body = _Body(receive, headers, self._most_bytes)
         status = 0
 
         async def answer(message: Message) -> None:
@@ -66,35 +71,45 @@ class Gate:
                     (b"x-request-id", request_id),
                     *_ALWAYS,
                 ]
+            elif body.left and not message.get("more_body"):
+                # All of the answer goes out; only its end waits until the caller has stopped sending.
+                message, body.answered = {**message, "more_body": True}, True
             await send(message)
 
         try:
-            refused = await self._refused(scope, headers)
+            refused = self._barred(scope, headers)
             if refused is not None:
                 await refused(scope, receive, answer)
             else:
                 self._under_way += 1
                 try:
-                    await self._within_time(scope, self._counted(receive), answer)
+                    await self._within_time(scope, headers, body.read, answer)
                 finally:
                     self._under_way -= 1
         finally:
             if access_log.isEnabledFor(logging.INFO):
                 _tell(scope, status or 500, time.perf_counter() - began)
+            if body.answered:
+                await body.drained()
+                await send({"type": "http.response.body"})
 
-    async def _refused(self, scope: Scope, headers: Mapping[bytes, bytes]) -> Response | None:
-        """Why this request goes no further; None when it does."""
-        method, path = scope["method"], scope["path"]
+    def _barred(self, scope: Scope, headers: Mapping[bytes, bytes]) -> Response | None:
+        """Why this request is not even looked at; None when it is."""
         if not self._door.needs_key and (stranger := self._door.stranger(headers)) is not None:
             return stranger
-        if path in OPEN:
-            return None
-        if self._under_way >= self._most_at_once:
+        if self._under_way >= self._most_at_once and _path(scope) not in OPEN:
             return problem(
                 503, f"{self._under_way} requests are under way; come back in 1 s", {"Retry-After": "1"}
             )
+        return None
+
+    async def _refused(self, scope: Scope, headers: Mapping[bytes, bytes]) -> Response | None:
+        """Why this request goes no further; None when it does."""
+        method, path = scope["method"], _path(scope)
+        if path in OPEN:
+            return None
         try:
-            caller = await self._door.caller(method, path, headers)
+            caller = await self._door.caller(method, path, scope["headers"])
         except OctavoError as error:
             if (told := refusal(error, self._secrets)) is None:
                 raise
@@ -112,24 +127,12 @@ class Gate:
             )
         length = headers.get(b"content-length", b"")
         if length.isdigit() and int(length) > self._most_bytes:
-            return self._too_large()
+            return problem(413, _limit(self._most_bytes), _CLOSE)
         return None
 
-    def _counted(self, receive: Receive) -> Receive:
-        """The body, up to the limit: its length need not have been announced, nor be what was announced."""
-        seen = 0
-
-        async def counted() -> Message:
-            nonlocal seen
-            message = await receive()
-            seen += len(message.get("body", b""))
-            if seen > self._most_bytes:
-                raise HTTPException(413, self._limit())
-            return message
-
-        return counted
-
-    async def _within_time(self, scope: Scope, receive: Receive, answer: Send) -> None:
+    async def _within_time(
+        self, scope: Scope, headers: Mapping[bytes, bytes], receive: Receive, answer: Send
+    ) -> None:
         started = False
 
         async def noting(message: Message) -> None:
@@ -140,7 +143,9 @@ class Gate:
         limit = asyncio.timeout(self._seconds)
         try:
             async with limit:
-                await self._app(scope, receive, noting)
+                # The key is asked for within the time, too: a store that hangs must not gather callers without end.
+                app = await self._refused(scope, headers) or self._app
+                await app(scope, receive, noting)
         except TimeoutError:
             if started or not limit.expired():
                 raise
@@ -151,17 +156,59 @@ class Gate:
             )
             await late(scope, receive, answer)
 
-    def _too_large(self) -> Response:
-        return problem(413, self._limit(), {"Connection": "close"})
 
-    def _limit(self) -> str:
-        return f"a request may have at most {self._most_bytes:,} bytes"
+_CLOSE = {"Connection": "close"}
+
+
+class _Body:
+    """What a caller sends: read up to the limit, and after the answer drained of what was not read."""
+
+    def __init__(self, receive: Receive, headers: Mapping[bytes, bytes], most_bytes: int) -> None:
+        self._receive = receive
+        self._most_bytes = most_bytes
+        self._seen = 0
+        self.answered = False  # before all of it was read
+        #: Whether there is more of it to come.
+        self.left = headers.get(b"content-length", b"0") != b"0" or b"transfer-encoding" in headers
+
+    async def read(self) -> Message:
+        """The next piece; its length need not have been announced, nor be what was announced."""
+        message = await self._next()
+        if self._seen > self._most_bytes:
+            raise HTTPException(413, _limit(self._most_bytes), _CLOSE)
+        return message
+
+    async def drained(self) -> None:
+        """Let the caller send the rest, within reason."""
+        try:
+            async with asyncio.timeout(_DRAINED_SECONDS):
+                while self.left and self._seen < _DRAINED_BYTES:
+                    await self._next()
+        except TimeoutError:
+            return
+
+    async def _next(self) -> Message:
+        message = await self._receive()
+        self._seen += len(message.get("body", b""))
+        self.left = message["type"] == "http.request" and message.get("more_body", False)
+        return message
+
+
+def _limit(most_bytes: int) -> str:
+    return f"a request may have at most {most_bytes:,} bytes (server.max_body_bytes)"
 
 
 def caller_of(scope: Scope) -> Caller:
     """Who was let in with this request."""
     caller: Caller = scope[CALLER]
     return caller
+
+
+def _path(scope: Scope) -> str:
+    """The path as the routes see it: inside another application, it begins with where this one was put."""
+    root: str = scope.get("root_path", "")
+    path: str = scope["path"]
+    return path[len(root) :] if root and path.startswith(f"{root}/") else path
 
 
 def _unquoted(raw: bytes) -> str:
@@ -179,9 +226,10 @@ def _tell(scope: Scope, status: int, seconds: float) -> None:
     """One line: which route, never which path or query, in which people are named."""
     caller: Caller | None = scope.get(CALLER)
     route: Any = scope.get("route")
+    path = _path(scope)
     line = {
         "method": masked(scope["method"][:16]),
-        "route": getattr(route, "path_format", None) or (scope["path"] if scope["path"] in OPEN else None),
+        "route": getattr(route, "path_format", None) or (path if path in OPEN else None),
         "status": status,
         "ms": round(seconds * 1000, 3),
         "key": None if caller is None else caller.key_id,

@@ -24,30 +24,29 @@ class JsonLines(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         said: dict[str, Any] = {"time": datetime.fromtimestamp(record.created, UTC)}
         if record.name == access_log.name and isinstance(record.args, dict):
-            said |= record.args
+            said |= {name: _sayable(value) for name, value in record.args.items()}
         else:
             said |= {"level": record.levelname.lower(), "logger": record.name, "message": record.getMessage()}
             if record.exc_info and record.exc_info[1] is not None:
                 said["error"] = "".join(traceback.format_exception(record.exc_info[1]))
-        spelled = msgspec.json.encode(_sayable(said)).decode()
-        return self._secrets.hidden(spelled)
+            # Before it is JSON, which spells a password with a quote or a backslash in it another way.
+            said |= {name: self._secrets.hidden(_sayable(said[name])) for name in said if name != "time"}
+        return self._secrets.hidden(msgspec.json.encode(said).decode())
 
 
-def _sayable(said: dict[str, Any]) -> dict[str, Any]:
+def _sayable(value: Any) -> Any:
     """What a client sent may hold halves of characters, which no line can."""
-    return {
-        name: value.encode(errors="replace").decode() if isinstance(value, str) else value
-        for name, value in said.items()
-    }
+    return value.encode(errors="replace").decode() if isinstance(value, str) else value
 
 
 def write_logs(secrets: Secrets, *, requests: bool = True, stream: IO[str] | None = None) -> None:
     """Send this process's logs to stderr as lines of JSON; without `requests` only warnings and errors."""
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(JsonLines(secrets))
+    # At the root: what asyncio or a driver has to say may hold a password as well.
+    root = logging.getLogger()
+    root.handlers = [each for each in root.handlers if not isinstance(each.formatter, JsonLines)]
+    root.addHandler(handler)
     for name in _NAMES:
-        logger = logging.getLogger(name)
-        logger.handlers = [handler]
-        logger.propagate = False
-        logger.setLevel(logging.WARNING)
+        logging.getLogger(name).setLevel(logging.WARNING)
     access_log.setLevel(logging.INFO if requests else logging.CRITICAL)

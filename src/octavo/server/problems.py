@@ -1,5 +1,6 @@
 """What went wrong, as an answer: the one place where errors become status codes."""
 
+import os
 import re
 from collections.abc import Iterable, Mapping
 
@@ -53,7 +54,8 @@ class Secrets:
             extraction.base_url,
         ]
         # Spelled as an option of a URL, since that is what is known to be secret there.
-        self._urls += [f"?api_key={key}" for key in (vector.api_key, extraction.api_key) if key]
+        keys = (vector.api_key, extraction.api_key, os.environ.get("OPENAI_API_KEY"))
+        self._urls += [f"?api_key={key}" for key in keys if key]
 
     def hidden(self, text: str) -> str:
         """The text without them."""
@@ -84,11 +86,26 @@ def refusal(error: OctavoError, secrets: Secrets) -> Response | None:
 
 
 def sentence(errors: Iterable[Mapping[str, object]]) -> str:
-    """What pydantic has to say about a request, in one sentence and without the values, which may be personal."""
+    """What pydantic has to say about a request, in one sentence; of the values only those that cannot be personal."""
     said = []
     for error in errors:
         place = error.get("loc")
         parts = [str(part) for part in place] if isinstance(place, tuple) else []
         where = ".".join(parts[1:] or parts)
-        said.append(f"{where}: {str(error.get('msg', '')).removeprefix('Value error, ')}")
+        what = str(error.get("msg", "")).removeprefix("Value error, ")
+        if error.get("type") == "extra_forbidden":
+            what = "is not known here; leave it out"
+        said.append(f"{where}: {what}{_got(error)}")
     return masked("; ".join(dict.fromkeys(said)))
+
+
+_CHOSEN = {
+    "literal_error", "int_parsing", "greater_than_equal", "less_than_equal", "int_type", "bool_type", "float_type"
+}  # fmt: skip
+
+
+def _got(error: Mapping[str, object]) -> str:
+    value = error.get("input")
+    number = isinstance(value, int | float)
+    word = isinstance(value, str) and len(value) <= 40 and error.get("type") in _CHOSEN
+    return f"; got {value!r}" if (number or word) and error.get("type") != "extra_forbidden" else ""

@@ -16,6 +16,7 @@ from uvicorn.supervisors.multiprocess import Multiprocess
 from octavo.assemble import assemble
 from octavo.config import Settings
 from octavo.errors import ConfigError, OctavoError, StoreUnavailable
+from octavo.ids import now
 from octavo.keys import Keys
 from octavo.layers import LayeredMemory
 from octavo.server import create_app
@@ -77,7 +78,7 @@ async def prepare(settings: Settings, *, sample: bool) -> Prepared:
             keys = await Keys(assembled.store).list() if settings.server.needs_key else []
     except StoreUnavailable as error:  # it is queued for, and may be back before anybody asks
         return Prepared(reachable=False, keys=0, trouble=Secrets(settings).hidden(str(error)))
-    return Prepared(reachable=True, keys=sum(key.revoked_at is None for key in keys))
+    return Prepared(reachable=True, keys=sum(key.valid_at(now()) for key in keys))
 
 
 def bind(host: str, port: int) -> socket.socket:

@@ -1,6 +1,7 @@
 """The loop around an agent: an observation comes in, the gate decides, memory notes it, the agent answers.
 
-Memory is fail-open here and only here: whatever goes wrong with it is logged and counted, and the agent goes on.
+Memory is fail-open here, and nowhere else in the service: whatever goes wrong with it is logged and counted, and the
+agent goes on.
 """
 
 import asyncio
@@ -14,6 +15,7 @@ from typing import Any, Self, TypeAlias
 import msgspec
 
 from octavo.errors import ConfigError, OctavoError
+from octavo.foreign import called, caught
 from octavo.service.observations import GateAction, GateResult, MessagePayload, Observation, ObservationType
 from octavo.service.service import MemoryService
 
@@ -142,26 +144,21 @@ class Core:
         await self.close()
 
     async def _decided(self, obs: Observation) -> GateResult:
-        try:
-            decision: GateResult = await _awaited(self.gate(obs))
-        except Exception as error:
-            log.exception("the gate failed on %s", obs.obs_id)
-            # Noted, so that nothing is lost; not delivered, since nobody said that it may be.
-            return GateResult(GateAction.SINK, [f"the gate failed: {error!r}"])
-        return decision
+        with caught() as outcome:
+            decision = self.gate(obs)
+            return await decision if inspect.isawaitable(decision) else decision
+        log.error("the gate failed on %s", obs.obs_id, exc_info=outcome.error)
+        # Noted, so that nothing is lost; not delivered, since nobody said that it may be.
+        return GateResult(GateAction.SINK, [f"the gate failed: {outcome.error!r}"])
 
     async def _answered(self, obs: Observation) -> AgentResult:
         if self.agent is None:
             return AgentResult()
-        try:
-            if inspect.iscoroutinefunction(self.agent):
-                answer = await self.agent(obs)
-            else:  # a plain function may compute or block for seconds; the other sessions must go on
-                answer = await _awaited(await asyncio.to_thread(self.agent, obs))
-        except Exception as error:
-            log.exception("the agent failed on %s", obs.obs_id)
-            return AgentResult(error=f"{type(error).__name__}: {error}")
-        return answer if isinstance(answer, AgentResult) else AgentResult(answer)
+        with caught() as outcome:
+            answer = await called(self.agent, obs)
+            return answer if isinstance(answer, AgentResult) else AgentResult(answer)
+        log.error("the agent failed on %s", obs.obs_id, exc_info=outcome.error)
+        return AgentResult(error=f"{type(outcome.error).__name__}: {outcome.error}")
 
     async def _noted(self, obs: Observation, decision: GateResult) -> str | None:
         """Append the observation's event and write its id back, unless this is the system talking to itself."""
@@ -197,25 +194,17 @@ class Core:
 
     async def _remember(self, verb: str, *args: Any, bounded: bool = True, **named: Any) -> Any:
         """Call the memory; whatever goes wrong is logged and counted, and the answer is None."""
-        try:
+        with caught() as outcome:
             # close() is bounded by itself, and cutting it short could leave something unflushed.
             async with asyncio.timeout(self._memory_timeout_seconds if bounded else None):
                 twin = getattr(self.memory_service, f"a{verb}", None)
                 if twin is not None:
                     return await twin(*args, **named)
-                method = getattr(self.memory_service, verb)
-                if inspect.iscoroutinefunction(method):
-                    return await method(*args, **named)
-                return await _awaited(await asyncio.to_thread(method, *args, **named))
-        except Exception as error:
-            self.memory_failures += 1
-            self.memory_error = error
-            log.exception("memory failed at %s; going on without", verb)
-            return None
-
-
-async def _awaited(value: Any) -> Any:
-    return await value if inspect.isawaitable(value) else value
+                return await called(getattr(self.memory_service, verb), *args, **named)
+        self.memory_failures += 1
+        self.memory_error = outcome.error
+        log.error("memory failed at %s; going on without", verb, exc_info=outcome.error)
+        return None
 
 
 def _as_observation(output: Observation | str | None, asked: Observation) -> Observation | None:

@@ -14,10 +14,10 @@ from octavo.errors import StoreClosed
 from octavo.secrets import shown
 from octavo.service.health import Health
 from octavo.service.memory import Memory
-from octavo.sync import Portal, awaiting, blocking
+from octavo.sync import Closing, Portal, awaiting, blocking
 
 
-class MemoryService:
+class MemoryService(Closing):
     """A memory that fails open and loses nothing: each method blocks, and its twin with an `a` in front is awaited.
 
     It starts when it is made, also while the database is down: writes wait on disk, and recover by themselves. It can be
@@ -166,18 +166,6 @@ class MemoryService:
     async def aclose(self) -> None:
         """Deliver what waits or leave it on disk, and let go of everything; a second call does nothing."""
         await asyncio.to_thread(self.close)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.close()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *exc: object) -> None:
-        await self.aclose()
 
 
 _services: "weakref.WeakSet[MemoryService]" = weakref.WeakSet()

@@ -16,7 +16,7 @@ from octavo.stores.ranks import CHUNK, Ranks
 from octavo.text import fold
 
 if TYPE_CHECKING:
-    from octavo.stores.lexicon import TermIndex  # only a search needs it
+    from octavo.stores.term_index import TermIndex  # only a search needs it
 
 Lane: TypeAlias = tuple[str, ...]
 

@@ -11,7 +11,7 @@ from octavo.stores.base import Progress, SearchingStore
 from octavo.stores.image import Image
 
 if TYPE_CHECKING:
-    from octavo.stores.lexicon import Steps
+    from octavo.stores.term_index import Steps
 
 _IDLE_SECONDS = 0.05  # between two short looks at what waits to be indexed
 

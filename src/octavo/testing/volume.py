@@ -37,7 +37,9 @@ class Volume(Subject):
         newest = await store.find(Query(collection="events", scope=home, limit=3))
         assert [record.id for record in newest] == [record.id for record in written[-3:]]
         session = Query(collection="events", scope=Scope(tenant=home.tenant, session="s7"), limit=2)
-        assert [record.id for record in await store.find(session)] == [record.id for record in written[7::100]][-2:]
+        assert [record.id for record in await store.find(session)] == [
+            record.id for record in written[7::100]
+        ][-2:]
         names = tuple(record.id for record in written)
         assert (await store.tally(Query(collection="events", scope=home, ids=names))).total == many
         pages: list[list[str]] = []

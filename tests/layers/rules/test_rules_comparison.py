@@ -60,6 +60,31 @@ PAIRS: tuple[tuple[str, str, str], ...] = (
     ("I can't swim", "I can swim", "update"),
     ("I love cilantro", "I hate cilantro", "update"),
     ("I'm an introvert", "I'm an extrovert", "update"),
+    ("我是老师", "我已经不是老师了", "update"),
+    ("我住在北京", "我不住北京了", "update"),
+    ("我不住北京了", "我住在成都", "update"),
+    ("我在腾讯工作", "我不在腾讯工作了", "update"),
+    ("我有两个孩子", "我没有孩子", "update"),
+    ("我单身", "我结婚了", "insert update"),
+    ("I work at Google", "I no longer work at Google", "update"),
+    ("I work at Google", "I never worked at Google", "update"),
+    ("I'm a nurse", "I'm not a nurse anymore", "update"),
+    ("I'm not a nurse anymore", "I'm a teacher", "update"),
+    ("I live in Paris", "I don't live in Paris anymore", "update"),
+    ("I have two kids", "I don't have kids", "update"),
+    ("I'm single", "I got married last week", "insert update"),
+    ("I'm married", "I'm divorced", "update"),
+    # denied, but of something else
+    ("我是老师", "我不是医生", "insert"),
+    ("I live in Berlin", "I don't live in Paris", "insert"),
+    ("I work at Google", "I don't work at Meta", "insert"),
+    ("我以前喜欢吃辣", "我喜欢吃辣", "insert"),
+    # the same in other words, or in the other language
+    ("我生日是12月3日", "我生日是十二月三号", "ignore"),
+    ("I live in Berlin", "I live in Berlin, not Munich", "ignore"),
+    ("我住在北京朝阳区", "I live in Beijing", "ignore"),
+    ("I work in Boston", "I work with Sarah", "insert"),
+    ("I'm from Ohio", "I was born in 1990", "insert"),
     # others of many, and other things altogether
     ("我喜欢咖啡", "我喜欢茶", "insert"),
     ("我会Python", "我会Go", "insert"),
@@ -114,6 +139,16 @@ async def test_a_fact_is_the_same_or_changes_or_is_new(before: str, after: str, 
 
 def test_there_are_enough_pairs() -> None:
     assert len(PAIRS) >= 40
+
+
+async def test_two_facts_of_one_memory_change() -> None:
+    """What the text changes of a memory is not kept beside it; what it says nothing of is."""
+    known = [Known(id="m", layer="profile", category="career", content="用户住在北京，是老师，喜欢茶")]
+    found = await RuleExtractor().decide("我住在成都，是医生", known, owner_type="user", at=NOW)
+    assert [(one.action, one.target, one.content) for one in found] == [
+        ("update", "m", "用户住在成都，用户喜欢茶"),
+        ("insert", None, "用户是医生"),
+    ]
 
 
 async def test_the_documented_sentence() -> None:

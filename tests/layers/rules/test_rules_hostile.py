@@ -83,7 +83,7 @@ _OWNERS: st.SearchStrategy[OwnerType] = st.sampled_from(["user", "agent"])
 _KNOWN = st.lists(st.tuples(_TEXTS, st.sampled_from(["profile", "event"]), st.booleans()), max_size=5)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(text=_TEXTS, drawn=_KNOWN, owner=_OWNERS)
 def test_decisions_are_always_valid(text: str, drawn: list[tuple[str, str, bool]], owner: OwnerType) -> None:
     known = [
@@ -93,7 +93,7 @@ def test_decisions_are_always_valid(text: str, drawn: list[tuple[str, str, bool]
     valid(text, known, decide(text, known, owner_type=owner, at=NOW))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(text=_TEXTS)
 def test_a_category_is_one_of_its_layer(text: str) -> None:
     assert categorise(text, "profile") in (None, *CATEGORIES["profile"])

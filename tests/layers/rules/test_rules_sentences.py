@@ -3,6 +3,8 @@
 from collections import Counter
 from datetime import UTC, datetime
 
+import afterwards
+import everyday
 import heldout
 import pytest
 import sentences
@@ -35,10 +37,12 @@ def test_the_table_is_wide_enough(language: str) -> None:
 
 
 def test_no_sentence_is_in_two_tables() -> None:
-    every = [text for module in (sentences, widening, heldout) for text, _ in module.CHINESE + module.ENGLISH]
+    tables = (sentences, widening, heldout, everyday, afterwards)
+    every = [text for module in tables for text, _ in module.CHINESE + module.ENGLISH]
     assert len(every) == len(set(every))
     assert len(heldout.CHINESE) >= 40
     assert len(heldout.ENGLISH) >= 40
+    assert min(len(afterwards.CHINESE), len(afterwards.ENGLISH)) >= 30
 
 
 @pytest.mark.parametrize(

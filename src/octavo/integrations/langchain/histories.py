@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Sequence
-from typing import Self
 
 from langchain_core import messages as langchain  # type: ignore[import-not-found]
 from langchain_core.chat_history import BaseChatMessageHistory  # type: ignore[import-not-found]
@@ -12,9 +11,10 @@ from octavo.conversation.waiting import portal
 from octavo.integrations.langchain.messages import all_to_langchain, all_to_octavo
 from octavo.ports import Store
 from octavo.stores import open_store
+from octavo.sync import Closing
 
 
-class OctavoChatMessageHistory(BaseChatMessageHistory):  # type: ignore[misc] # its types are not there without LangChain
+class OctavoChatMessageHistory(Closing, BaseChatMessageHistory):  # type: ignore[misc] # its types are not there without LangChain
     """Any history of `octavo.conversation` as one of LangChain's; a history that is handed in stays open.
 
     The history inside, with `trim`, `latest`, `count` and the rest of what LangChain's do not have, is the attribute `octavo`.
@@ -58,18 +58,6 @@ class OctavoChatMessageHistory(BaseChatMessageHistory):  # type: ignore[misc] # 
 
     async def aclose(self) -> None:
         """`close`, awaited."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.close()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *exc: object) -> None:
-        await self.aclose()
 
 
 class _Own(OctavoChatMessageHistory):
@@ -116,7 +104,7 @@ class StoreChatMessageHistory(_Own):
         )
 
 
-class StoreSessions:
+class StoreSessions(Closing):
     """The histories of many sessions over one store, which is opened once: what `RunnableWithMessageHistory` asks for them.
 
     Call it with a session's id. `for_user` asks for the user's too, for a `history_factory_config` that names both.
@@ -147,18 +135,6 @@ class StoreSessions:
     async def aclose(self) -> None:
         """`close`, awaited."""
         await portal().acall(self._store.close())
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.close()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *exc: object) -> None:
-        await self.aclose()
 
 
 class BorrowedHistory(conversation.BaseChatMessageHistory):

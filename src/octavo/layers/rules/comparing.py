@@ -9,6 +9,7 @@ from typing import Literal, NamedTuple
 from octavo.layers.deciding import Known, OwnerType
 from octavo.layers.rules.facts import Fact, alike, words
 from octavo.layers.rules.reading import read
+from octavo.layers.rules.times import without_times
 
 Likeness = Literal["new", "same", "vaguer", "changed", "denied", "finer"]
 
@@ -73,8 +74,8 @@ class Memories:
 
 @lru_cache(maxsize=_PARSED)
 def _about(key: str) -> str:
-    """Things of which a longer name says more are found together."""
-    return key.partition(":")[0] if key.startswith(_GRADED_MANY) else key
+    """Things of which a longer name says more are found together, and what is with what is not."""
+    return key.partition(":")[0] if key.startswith(_GRADED_MANY) else key.removeprefix("not ")
 
 
 def memories_of(known: Sequence[Known], owner_type: OwnerType) -> Memories:
@@ -91,7 +92,14 @@ def facts_of(content: str, owner_type: OwnerType) -> tuple[Fact, ...]:
     found = tuple(read(content, owner_type, _ANY_TIME))
     # What no rule understands is still compared by its words.
     return found or (
-        Fact("event", "other", content, {}, words(content), _NEGATED.search(content) is not None),
+        Fact(
+            "event",
+            "other",
+            content,
+            {},
+            words(without_times(content, _ANY_TIME)),
+            _NEGATED.search(content) is not None,
+        ),
     )
 
 
@@ -116,7 +124,7 @@ def _by_slots(new: dict[str, str], old: dict[str, str]) -> Likeness:
     for key, value in new.items():
         before = old.get(key)
         if before is None:
-            likeness = _of_many(key, old)
+            likeness = _contrary(key, value, old) or _of_many(key, value, old)
         elif before == value:
             likeness = "same"
         elif ":" in key:
@@ -134,20 +142,31 @@ def _by_slots(new: dict[str, str], old: dict[str, str]) -> Likeness:
     return found
 
 
+def _contrary(key: str, value: str, old: dict[str, str]) -> Likeness | None:
+    """Whether one says what something is, and the other what it is not."""
+    if key.startswith("not "):
+        was = old.get(key.removeprefix("not "))
+        # Who does not live in Paris may well live in Berlin, as was known.
+        return None if was is None or _graded(value, was) == "changed" else "denied"
+    denied = old.get(f"not {key}")
+    return None if denied is None else "denied" if denied == value else "changed"
+
+
 def _single(slots: dict[str, str]) -> bool:
     return all(":" not in key for key in slots)
 
 
-def _of_many(key: str, old: dict[str, str]) -> Likeness:
+def _of_many(key: str, new: str, old: dict[str, str]) -> Likeness:
     if not key.startswith(_GRADED_MANY):
         return "new"
     kind, _, value = key.partition(":")
-    for other in old:
+    for other, said in old.items():
         if (
             other.startswith(f"{kind}:")
             and (likeness := _graded(value, other.partition(":")[2])) != "changed"
         ):
-            return likeness
+            # "No kids" is shorter than "two kids", but it does not say less of the same.
+            return likeness if new == said else "denied"
     return "new"
 
 

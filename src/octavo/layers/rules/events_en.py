@@ -13,6 +13,7 @@ _STATE = re.compile(
 _AHEAD = re.compile(
     r"^(?:will|be (?:not )?going to|be about to|have to|need to|must|should) (?P<then>.+)", re.IGNORECASE
 )
+_ON_THE_WAY = re.compile(r"be going to (?:the|an?|my|bed|work|school|sleep|church|town)\b", re.IGNORECASE)
 _APPOINTMENT = re.compile(r"\b(?:appointment|flight|exam|deadline|date|vacation|trip|surgery|check-?up|test|reservation)\b", re.IGNORECASE)  # fmt: skip
 _WENT_TO = re.compile(r"^(?:(?:have|just|be|will|finally) )*(?:went|gone|go|going|attended|attend|attending|saw|seen|see|celebrated|celebrate|hosted|threw|had|have|watched|organized|organised|flew|was|were|enjoyed|took|turned|got)\b", re.IGNORECASE)  # fmt: skip
 _IN_CONCERT = re.compile(r"\b(?:in concert|live at|perform)\b", re.IGNORECASE)
@@ -28,6 +29,8 @@ def happening(said: str, *, timed: bool) -> str | None:
     if en.DECISIONS.match(said):
         return "decision"
     if match := _AHEAD.match(said):
+        if not timed and _ON_THE_WAY.match(said):
+            return None
         if not timed and not match[0].startswith(("have to", "need to")):
             return "decision" if said.lower().startswith(("will", "be going to", "be not going to")) else None
         return (happening(f"did {match['then']}", timed=True) or "action") if timed else None
@@ -56,6 +59,8 @@ def _past(said: str) -> bool:
     if not told:
         return False
     first, second = told[0], told[1] if len(told) > 1 else ""
+    if first in ("was", "were") and second in _NOT_DONE:
+        return False
     if first in en.PAST or (
         first.endswith("ed") and len(first) > 3 and first not in ("need", "feed", "speed", "breed")
     ):
@@ -78,7 +83,7 @@ def _dated(said: str) -> bool:
     """A present tense with a time is a thing fixed for it: "I have an interview on Monday"."""
     return (
         re.match(
-            r"(?i)(?:have|be|fly|leave|go|meet|start|begin|travel|move|give|present|see|take|get|arrive|return|did)\b",
+            r"(?i)(?!get up|wake|go to (?:bed|sleep|work|school))(?:have|be|fly|leave|go|meet|start|begin|travel|move|give|present|see|take|get|arrive|return|did)\b",
             said,
         )
         is not None

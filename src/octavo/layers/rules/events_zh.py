@@ -21,22 +21,26 @@ _BY_OWNER = re.compile(
 )  # 被老板骂了: without a subject, it is the teller
 _STATE = re.compile(zh.STATES)
 _WEATHER = re.compile(zh.WEATHER)
-_ASPECT = re.compile(r"[了过](?!期|敏|分|程|时)|正在|正[^直式好确常]|完$|好了|已经|刚|没(?!什么|问题)")
+_ASPECT = re.compile(r"(?<!除)[了过](?!期|敏|分|程|时)|正在|正[^直式好确常]|完$|好了|已经|刚|没(?!什么|问题)")
+_STOPPED = re.compile("不再?.{1,2}了")  # 现在不吃了: of what, the clause before it said
+_LACKING = re.compile("没有|从来?没|不")  # nothing happens; 没赶上飞机 does
 _AHEAD = re.compile(r"^(?:要|得|将|会|准备|需要|必须|打算|有(?:一?[个场次])?)")
 _MOVED = re.compile(
     r"(?:搬家?到|搬去|搬来|搬进|定居到?)了?(?P<to>[\u3400-\u9fffA-Za-z]{2,12}?)(?:了|住|生活)*$"
 )
 HABIT = re.compile(
-    "平时|平常|每天|每周|每晚|每年|每个月|经常|常常|总是|通常|一般|习惯|周末都|有空就|没事就|从来"
+    "平时|平常|(?:主要|偶尔|只)(?:喝|吃|用|穿|看|听|玩|写|坐|买|骑|开)|每天|每周|每晚|每年|每个月|经常|常常|总是|通常|一般|习惯|周末都|有空就|没事就|从来"
 )
 
 
-def happening(said: str, *, timed: bool, sure: bool) -> str | None:
+def happening(said: str, *, timed: bool, sure: bool, done: bool = False) -> str | None:
     """The event category of what is said after a subject; None when nothing is said to happen.
 
-    `timed`: the clause names a time; `sure`: the subject was named, not only carried over.
+    `timed`: the clause names a time; `sure`: the subject was named, not only carried over; `done`: an adverb says it is over.
     """
-    aspect = _ASPECT.search(said) is not None or _GOING_ON.match(said) is not None
+    if _STOPPED.fullmatch(said):
+        return None
+    aspect = done or _ASPECT.search(said) is not None or _GOING_ON.match(said) is not None
     if _DECISION.match(said) and not _PREPARED.match(said):
         return "decision"
     ahead = _AHEAD.match(said) is not None and (timed or sure)
@@ -56,7 +60,7 @@ def happening(said: str, *, timed: bool, sure: bool) -> str | None:
         return "action"
     if (_STATE.search(said) or _WEATHER.search(said)) and (timed or sure or aspect):
         return "other"
-    if sure and aspect:
+    if sure and aspect and not _LACKING.match(said):
         return "action"
     if _BY_OWNER.match(said) and aspect:
         return "action"

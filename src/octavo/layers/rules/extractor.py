@@ -52,13 +52,16 @@ def decide(text: str, known: Sequence[Known], *, owner_type: OwnerType, at: date
     """What `RuleExtractor.decide` answers, without waiting."""
     memories = memories_of(known, owner_type)
     facts = _once(read(text, owner_type, at), at)
+    matches = [compare(fact, memories, at) for fact in facts]
+    # By which facts of a memory it is changed: what is no longer so must not be kept beside it.
+    changed = [match.fact for match in matches if _ACTIONS[match.likeness] == "update"]
     found: list[Decision] = []
     superseded: set[str] = set()
-    for fact in facts:
-        match = compare(fact, memories, at)
+    for fact, first in zip(facts, matches, strict=True):
+        match = first
         if match.known and _ACTIONS[match.likeness] == "update" and match.known.id in superseded:
             match = Match("new")  # one text supersedes a memory once
-        found.append(_decision(fact, match, memories.count))
+        found.append(_decision(fact, match, memories.count, changed))
         if match.known and found[-1].action == "update":
             superseded.add(match.known.id)
         if (moved := _implied(fact, memories, at, superseded)) is not None:
@@ -71,7 +74,10 @@ def _once(facts: list[Fact], at: datetime) -> list[Fact]:
     """The facts of a text, each once; of two that contradict each other the later one."""
     kept: dict[str, Fact] = {}
     said = Memories()
+    told = {key for fact in facts for key in fact.slots}
     for n, fact in enumerate(facts):
+        if fact.slots and all(key.startswith("not ") and key[4:] in told for key in fact.slots):
+            continue  # 我不是老师，是医生: what is so says it all
         match = compare(fact, said, at)
         if match.likeness in ("same", "vaguer"):
             continue
@@ -82,13 +88,14 @@ def _once(facts: list[Fact], at: datetime) -> list[Fact]:
     return list(kept.values())
 
 
-def _decision(fact: Fact, match: Match, compared: int) -> Decision:
+def _decision(fact: Fact, match: Match, compared: int, changed: Sequence[Fact | None] = ()) -> Decision:
     action = _ACTIONS[match.likeness]
     layer, category, content = fact.layer, fact.category, fact.content
     if match.known is not None:
         if match.known.layer != layer:  # a memory stays in the layer where it is
             layer, category = match.known.layer, match.known.category
-        rest = [other.content for other in match.facts if other is not match.fact]
+        gone = [match.fact, *changed]
+        rest = [other.content for other in match.facts if not any(other is one for one in gone)]
         if action == "update" and rest:
             # A memory of several facts keeps those that did not change.
             content = ("，" if has_han(content) else "; ").join([content, *rest])

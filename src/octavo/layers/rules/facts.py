@@ -10,6 +10,20 @@ from octavo.lexis.english import STOP_WORDS, stem
 from octavo.text import fold
 
 YES, NO = "yes", "no"
+#: Of these there is one, and "not this one" is worth knowing.
+DENIED = frozenset(
+    (
+        "occupation",
+        "employer",
+        "workplace",
+        "residence",
+        "home town",
+        "name",
+        "student",
+        "study",
+        "civil status",
+    )
+)
 
 
 class Fact(NamedTuple):
@@ -39,6 +53,7 @@ class Said(NamedTuple):
 
 
 _HAN = re.compile(r"[\u3400-\u9fff]")
+_SPOKEN_EN = re.compile(r"\W*(?:(?:hi|hello|hey|well|actually|and|but),?\s)?(?:i|i'm|i've|my|we|our|the user|the user's|the agent|the agent's|she|he)\s", re.IGNORECASE)  # fmt: skip
 _WORD = re.compile(r"[a-z0-9+#]+(?:[.'’-][a-z0-9+#]+)*|[\u3400-\u9fff]+")
 _EMPTY_ZH = re.compile(
     "[的了呢吧啊呀嘛哦着过]|一名|(?<!第)一位|一个|这个|那个|非常|特别|比较|有点|一些|一下|其实|真的|现在|目前|自己"
@@ -73,6 +88,8 @@ _SYNONYMS = {
     "英文": "英语", "english": "英语", "中文": "汉语", "普通话": "汉语", "mandarin": "汉语", "chinese": "汉语", "日文": "日语",
     "japanese": "日语", "french": "法语", "german": "德语", "spanish": "西班牙语", "coffee": "咖啡", "tea": "茶", "swimming": "游泳",
     "running": "跑步", "reading": "阅读", "看书": "阅读", "读书": "阅读", "engineer": "工程师", "student": "学生",
+    "已婚": "married", "结婚": "married", "未婚": "single", "单身": "single", "离异": "divorced", "离婚": "divorced", "beijing": "北京", "shanghai": "上海",
+    "shenzhen": "深圳", "guangzhou": "广州", "hangzhou": "杭州", "chengdu": "成都", "nanjing": "南京", "wuhan": "武汉", "hong kong": "香港",
 }  # fmt: skip
 
 
@@ -112,8 +129,20 @@ def alike(one: frozenset[str], other: frozenset[str]) -> bool:
 
 
 def has_han(text: str) -> bool:
-    """Whether a text is read by the Chinese rules."""
-    return _HAN.search(text) is not None
+    """Whether a text is read by the Chinese rules; "my name is 王芳" is not."""
+    return _HAN.search(text) is not None and _SPOKEN_EN.match(text) is None
+
+
+def denied(said: Said | None) -> Said | None:
+    """That something is not so, or no more; None where that says nothing."""
+    if said is None or not all(":" in key or key in DENIED for slots in said.slots for key in slots):
+        return None
+    return Said(said.category, [dict(map(_not, slots.items())) for slots in said.slots], said.items)
+
+
+def _not(slot: tuple[str, str]) -> tuple[str, str]:
+    key, value = slot
+    return (key, NO if value == YES else YES) if ":" in key else (f"not {key}", value)
 
 
 def polar(name: str, items: Iterable[str], yes: bool) -> list[dict[str, str]]:

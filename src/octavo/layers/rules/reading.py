@@ -5,9 +5,10 @@ from datetime import datetime
 
 from octavo.layers.deciding import OwnerType
 from octavo.layers.rules.facts import Fact, has_han
+from octavo.layers.rules.own_words import own_words
 from octavo.layers.rules.reading_en import read_en
 from octavo.layers.rules.reading_zh import read_zh
-from octavo.layers.rules.splitting import sentences
+from octavo.layers.rules.splitting import MOST_CHARACTERS, Sentence, sentences
 from octavo.layers.rules.telling import Telling
 
 MOST_FACTS = 200  # of one text; a text with more is a list of something else
@@ -15,23 +16,44 @@ _FORMER = re.compile(
     r"以前|曾经|曾(?=是|在|做|当|任)|从前|过去是|原来是|\b(?:used to|formerly|previously|was an?|were an?)\b",
     re.IGNORECASE,
 )
+_PART = re.compile("[^，,]+[，,]?")
+_LATER_EN = re.compile(r"\s*(?:and |but )?(?:i|i'm|i've|my|we)\s[^\u3400-\u9fff]+$", re.IGNORECASE)
+_FORMERLY_MANY = ("like:", "is:", "has:", "can:", "habit:")
 _FORMERLY = ("occupation", "employer", "residence", "workplace", "work", "leads")
 
 
 def read(text: str, owner_type: OwnerType, at: datetime) -> list[Fact]:
     """What the text says of its owner that is worth keeping, in the order of the text."""
+    text = own_words(text[:MOST_CHARACTERS], owner_type)
     telling = Telling.of(text, owner_type, at)
     found: list[Fact] = []
-    for sentence in sentences(text):
+    for sentence in (part for whole in sentences(text) for part in _by_language(whole)):
         found += read_zh(sentence, telling) if has_han(sentence.text) else read_en(sentence, telling)
         if len(found) >= MOST_FACTS:
             break
     return [_formerly(fact) for fact in found[:MOST_FACTS] if fact.content]
 
 
+def _by_language(sentence: Sentence) -> list[Sentence]:
+    """The sentence in parts of one language each: 我叫Tom，I'm from London."""
+    parts = _PART.findall(sentence.text) if has_han(sentence.text) else [sentence.text]
+    joined: list[str] = []
+    for part in parts:
+        if joined and (_LATER_EN.match(part) is None) == (_LATER_EN.match(joined[-1]) is None):
+            joined[-1] += part
+        else:
+            joined.append(part)
+    return [Sentence(part.strip(" ，,"), sentence.asks and part is joined[-1]) for part in joined]
+
+
 def _formerly(fact: Fact) -> Fact:
     """What was so once is not what is so now: it must not supersede it."""
     if not fact.slots or not _FORMER.search(fact.content):
         return fact
-    slots = {(f"former {key}:{value}" if key in _FORMERLY else key): ("yes" if key in _FORMERLY else value) for key, value in fact.slots.items()}  # fmt: skip
-    return fact._replace(slots=slots)
+    return fact._replace(slots=dict(_once(key, value) for key, value in fact.slots.items()))
+
+
+def _once(key: str, value: str) -> tuple[str, str]:
+    if key in _FORMERLY:
+        return f"former {key}:{value}", "yes"
+    return (f"former {key}", value) if key.startswith(_FORMERLY_MANY) else (key, value)

@@ -5,12 +5,13 @@ import re
 from octavo.layers.rules import lexicon_en as en
 from octavo.layers.rules.events_en import around_owner, denied, happening, moved_to, of_kin
 from octavo.layers.rules.facts import YES, Fact, Said, plain, words
-from octavo.layers.rules.facts_en import profile_facts, regardless_of_subject
+from octavo.layers.rules.facts import denied as denied_fact
+from octavo.layers.rules.facts_en import POINTING, profile_facts, regardless_of_subject
 from octavo.layers.rules.splitting import Sentence, clauses_en
 from octavo.layers.rules.subjects_en import ADVERB, Subject, fillers, skipped
 from octavo.layers.rules.subjects_en import subject as find_subject
 from octavo.layers.rules.telling import DEEPEST, Telling
-from octavo.layers.rules.times import times
+from octavo.layers.rules.times import times, without_times
 
 _I = re.IGNORECASE
 _CONTRACTED = tuple(
@@ -19,14 +20,14 @@ _CONTRACTED = tuple(
         ("can't", "can not"), ("cannot", "can not"), ("won't", "will not"), ("shan't", "shall not"), ("i'm", "I am"), (r"(\w+)n't", r"\1 not"), (r"(\w+)'ve", r"\1 have"),
         (r"(\w+)'re", r"\1 are"), (r"(\w+)'ll", r"\1 will"), ("gonna", "going to"), ("wanna", "want to"), (r"(i|we|they|you)'d (?=(?:\w+ )?(?:rather|prefer|like|love|be|say|never|always|hate))", r"\1 would "),
         (r"(i|he|she|we|they|you)'d", r"\1 had"), (r"(he|she|it|that|there|who|user)'s (?=(?:been|had|got|just|already|recently|\w+ed)\b)", r"\1 has "),
-        (r"(he|she|it|that|there|who|what|how|where)'s", r"\1 is"), ("im", "I am"), ("ive", "I have"), ("dont", "do not"), ("doesnt", "does not"),
+        (r"(he|she|it|that|there|who|what|how|where|my (?:\w+ )?(?:name|job|title|birthday|age|hobby|major|email|address|favou?rite \w+))'s", r"\1 is"), ("im", "I am"), ("ive", "I have"), ("dont", "do not"), ("doesnt", "does not"),
     )
 )  # fmt: skip
 _SUPPOSED = re.compile(
     r"^(?:if|suppose|supposing|imagine|unless|assuming|assume|what if|let's say|had i|were i|in case)\b", _I
 )
 _IFFY = re.compile(
-    r"\b(?:if i|if we|i wish|would (?!rather|prefer|love|like|never|always|say i|describe)|might|maybe|could have|should have|as if|may be)\b",
+    r"\b(?:if i|if we|i wish|would (?!rather|prefer|love|like|never|always|say i|describe)|might|maybe|perhaps|not sure|unsure|could have|should have|as if|may be)\b",
     _I,
 )
 _ASKING = re.compile(
@@ -35,7 +36,7 @@ _ASKING = re.compile(
     _I,
 )
 _STANDING = re.compile(
-    r"^(?:please\s+)?(?:always|never|from now on|in (?:the )?future|going forward|by default|call me|refer to me as|address me as|do not ever)\b|\bfrom now on\b|\bin (?:the )?future,? (?:please|use|do)\b|^(?:i want|i would like|i need) you to (?:always|never)\b",
+    r"^(?:please\s+)?(?:always|never|from now on|in (?:the )?future|going forward|by default|call me|refer to me as|address me as|do not ever)\b|\bfrom now on\b|\bin (?:the )?future,? (?:please|use|do)\b|^(?:i want|i would like|i need) you to (?:always|never)\b|\bin (?:all )?(?:your|all|every) (?:replies|answers|responses|messages|reply|answer|response)\b|^(?:please )?(?:do not|stop) call(?:ing)? me\b",
     _I,
 )
 _REPORT = re.compile(
@@ -49,8 +50,11 @@ _OURS = re.compile(r"\b(?:i|we|my|our|me|us)\b", _I)
 _HABITS = en.PRESENT - frozenset(["want", "need", "think", "have", "know", "get", "see", "feel", "hope", "keep", "try", "go", "put", "make", "do", "help", "consider", "plan", "start", "belong", "believe", "run", "take", "intend"])  # fmt: skip
 _THIRD = {"is": "be", "am": "be", "are": "be", "has": "have", "does": "do", "goes": "go"}
 _DONE_TALKING = re.compile(
-    r"(?:got it|got you|makes sense|made sense|sounds good|understood|noted|agreed|never mind|forgot)$", _I
+    r"(?:i |we )?(?:am |are |have |just )*(?:(?:got|get) (?:it|you|that|this)|makes sense|made sense|sounds good|understood|noted|agreed|never mind|forgot|kidding|joking|serious|not serious|good|fine|great|okay|ok|alright|doing (?:well|good|fine|great)|(?:good|fine|great) now)(?:,? (?:thanks|thank you))?$",
+    _I,
 )
+_AS_ONE = re.compile(r"(?:speaking )?as (?P<role>an? [\w -]{2,60}?),? (?P<i>i (?P<verb>[\w']+))\b", _I)
+_GERUND = re.compile(r"\w+ing\b.* (?:is|are|was|be)\b", _I)  # "working as a nurse is hard": nobody's work
 _FRAGMENT = re.compile(r"(?:love|prefer|hate|enjoy|allergic|born|working|living|based|fluent|graduated|studied|can not stand|do not like|live|work)\b", _I)  # fmt: skip
 
 
@@ -58,7 +62,7 @@ def read_en(sentence: Sentence, telling: Telling) -> list[Fact]:
     """The facts about the owner in one sentence, in order."""
     found: list[Fact] = []
     telling.when = None
-    clauses = clauses_en(expanded(sentence.text))
+    clauses = clauses_en(_as_one(expanded(sentence.text)))
     for at, clause in enumerate(clauses):
         if _SUPPOSED.match(clause):
             break  # what follows a condition holds only if it does
@@ -66,6 +70,14 @@ def read_en(sentence: Sentence, telling: Telling) -> list[Fact]:
         if not asks and not _IFFY.search(clause):
             found += _clause(clause, telling, first=at == 0)
     return found
+
+
+def _as_one(text: str) -> str:
+    """As a nurse, I …: who says so is a nurse, unless it is told of another time."""
+    match = _AS_ONE.match(text)
+    if match is None or match["verb"].lower() in en.PAST or match["verb"].lower().endswith("ed"):
+        return text
+    return f"I am {match['role']}, {text[match.start('i') :]}"
 
 
 def expanded(text: str) -> str:
@@ -121,7 +133,9 @@ def _clause(clause: str, telling: Telling, *, first: bool = False, depth: int = 
     if subject.owner is False:
         return _other(clause, telling)
     if subject.owner is None:
-        starts_so = happening(said_text, timed=False) == "action" or _FRAGMENT.match(said_text)
+        starts_so = happening(said_text, timed=False) == "action" or (
+            _FRAGMENT.match(said_text) and not _GERUND.match(said_text)
+        )
         if (
             first
             and not starts_so
@@ -194,14 +208,22 @@ def _said(clause: str, subject: Subject, said: str, telling: Telling, *, habit: 
     timed = bool(times(clause, telling.at))
     never = re.search(r"\b(?:never|no longer|rarely|seldom|hardly ever)\b", habit, _I)
     telling_past = happening(said, timed=timed)
-    lasting = profile_facts(f"never {said}" if never else said) or profile_facts(said)
+    lasting = profile_facts(said)
+    if never:  # as the rules read it; or else it is not what they read without it
+        lasting = profile_facts(f"never {said}") or denied_fact(lasting)
     if lasting is not None and not (telling_past and _passing(said, lasting, timed)):
         return _facts(lasting, clause, subject, telling)
     if telling_past == "other" and re.search(r"\balways\b", clause, _I) and not timed:
         return [
             Fact("profile", "personality", _content(clause, subject, telling), {f"trait:{plain(said)}": YES})
         ]
-    if telling_past is None and subject.owner and " " in said and said.partition(" ")[0].lower() in _HABITS:
+    if (
+        telling_past is None
+        and subject.owner
+        and " " in said
+        and said.partition(" ")[0].lower() in _HABITS
+        and not POINTING.search(said)
+    ):
         return [
             Fact("profile", "preference", _content(clause, subject, telling), {f"habit:{plain(said)}": YES})
         ]
@@ -250,15 +272,29 @@ def _facts(said: Said, clause: str, subject: Subject, telling: Telling) -> list[
 
 def _event(category: str, clause: str, subject: Subject | None, said: str, telling: Telling) -> Fact:
     when = telling.moment(clause)
-    left = clause
-    for time in reversed(times(clause, telling.at)):
-        left = left[: time.start] + left[time.end :]
-    moved = moved_to(clause) if subject is not None and subject.owner and not subject.possessive else None
+    left = without_times(clause[fillers(clause) :], telling.at)
+    own = subject is not None and subject.owner and not subject.possessive
     return Fact(
         "event", category, _content(clause, subject, telling), {}, words(left), negated=denied(said),
         happened_at=when.at if when else None, time_text=when.words if when else "",
-        implied=Fact("profile", "preference", f"{telling.name_en} lives in {moved}", {"residence": plain(moved)}) if moved else None,
+        implied=_implied(clause, telling) if own else None,
     )  # fmt: skip
+
+
+def _implied(clause: str, telling: Telling) -> Fact | None:
+    """What is so since it happened."""
+    if moved := moved_to(clause):
+        return Fact(
+            "profile", "preference", f"{telling.name_en} lives in {moved}", {"residence": plain(moved)}
+        )
+    if match := re.search(r"\bgot (married|engaged|divorced)\b", clause, _I):
+        return Fact(
+            "profile",
+            "preference",
+            f"{telling.name_en} is {match[1].lower()}",
+            {"civil status": match[1].lower()},
+        )
+    return None
 
 
 _OWN = (
@@ -289,7 +325,7 @@ def _content(clause: str, subject: Subject | None, telling: Telling) -> str:
             after = (
                 after[:1].lower() + after[1:]
             )  # "Had lunch with Sarah": the verb no longer begins the sentence
-        told = f"{telling.name_en} {_rest(_third(after), telling)}"
+        told = f"{telling.name_en} {_rest(_third(after.removeprefix('both ')), telling)}"
     # The time or the adverb that stood before the subject goes to the end: it is part of what is told.
     return f"{told}, {before[0].lower() + before[1:]}" if before and times(before, telling.at) else told
 

@@ -5,12 +5,12 @@ import re
 from octavo.layers.rules import lexicon_zh as zh
 from octavo.layers.rules.events_zh import HABIT, around_owner, feeling, happening, moved_to, of_kin
 from octavo.layers.rules.facts import YES, Fact, Said, plain, words
-from octavo.layers.rules.facts_zh import profile_facts, regardless_of_subject
+from octavo.layers.rules.facts_zh import day_of, profile_facts, regardless_of_subject
 from octavo.layers.rules.splitting import Sentence, clauses_zh
 from octavo.layers.rules.subjects_zh import OTHERS, Subject, fillers, skipped
 from octavo.layers.rules.subjects_zh import subject as find_subject
 from octavo.layers.rules.telling import DEEPEST, Telling
-from octavo.layers.rules.times import times
+from octavo.layers.rules.times import times, without_times
 
 _SUPPOSED = re.compile(
     "^(?:如果|要是|假如|假设|倘若|万一|若是|若|除非|一旦|即使|哪怕|就算|假使|倘使|幸好|要不是)|的话$|^(?:.{0,4})(?:要是|如果|假如)"
@@ -22,11 +22,17 @@ _HAS_ASKED = re.compile("(?:问|咨询|请教)(?:了|过|我)")  # 用户问我�
 _COMMAND = re.compile(
     "^(?:请|帮我|帮忙|麻烦|给我|告诉我|替我|教我|提醒我|让我们|咱们来|别|不要|你|您|再给|再来|继续|列出|推荐|解释|总结一下|翻译一下|看看|能否|能不能|可以帮|我想(?:问|知道|请|让你|了解|查|看)|我要你|我需要你|我希望你(?!以后))"
 )
+_TO_SAY = re.compile("就?说(?!明|服|话)|内容|主题|标题|大意|意思是|告诉[他她]|跟[他她]说|题目")
+_DONE_TALKING = re.compile(
+    "(?:懂|明白|知道|清楚|了解|理解|收到|记住|看到|看懂|搞定|错|做错|说错|弄错|打错|搞错|走|来|回来|先走|先撤|服|醉|笑死)了"
+)
+_DAY_OF_YEAR = re.compile(r"[\d一二三四五六七八九十]月|\d{4}年")
 _STANDING = re.compile(
     "(?:以后|今后|从现在(?:起|开始)|每次|一律|永远|下次|始终).*(?:请|用|回答|回复|不要|别|叫我|称呼|给我|写|先)|^(?:请|麻烦)?(?:都|一直|始终|总是)(?:用|给)|^(?:请)?(?:你)?(?:的)?(?:回答|回复|说话|写代码|注释)(?:的?时候|问题)?(?:请)?(?:都|尽量|要|请|必须|可以|不要|别)|^(?:请|你?可以)?(?:叫我|称呼我)"
 )
+_AS_ONE = re.compile("作为(?:一[名个位])?(?=.)")  # 作为老师，我…
 _WITH = re.compile(
-    rf"^(?:和|跟|与|同)(?:我|他|她|自己)?的?(?:{zh.RELATIONS})[\u3400-\u9fff]{{0,3}}?(?:都|一起)*(?=住|生活|喜欢|都|经营|开)"
+    rf"^(?:和|跟|与|同)(?:我|他|她|自己)?的?(?:{zh.RELATIONS}|他|她)[\u3400-\u9fff]{{0,3}}?(?:(?:都|一起)+|(?=住|生活|喜欢|经营|开))"
 )  # 和太太住在苏州
 _WISHED = re.compile("^(?:用户|我)?(?:希望|要求)")
 _REPORT = re.compile(
@@ -45,13 +51,19 @@ def read_zh(sentence: Sentence, telling: Telling) -> list[Fact]:
     found: list[Fact] = []
     telling.when = None
     clauses = clauses_zh(sentence.text)
+    ordered = False
     for at, clause in enumerate(clauses):
+        if (match := _AS_ONE.match(clause)) and "我" in "".join(clauses[at : at + 2]):
+            clause = "我是" + clause[match.end() :].partition("我")[0]  # noqa: PLW2901 - read as what it says
         bare = clause[skipped(clause, 0, telling, leading=True) :]
         if _SUPPOSED.search(clause) or _SUPPOSED.search(bare):
             break  # what follows a condition holds only if it does
         asks = (sentence.asks and at == len(clauses) - 1) or (
             _ASKED.search(clause) is not None and not _HAS_ASKED.search(clause)
         )
+        if ordered and _TO_SAY.match(clause):
+            break  # 帮我写封邮件，说我病了: whoever says it, it is to be said
+        ordered = ordered or _COMMAND.match(bare) is not None
         if not asks:
             found += _clause(clause, telling)
     return found
@@ -62,7 +74,8 @@ def _clause(clause: str, telling: Telling, depth: int = 0) -> list[Fact]:
         return []
     bare = skipped(clause, 0, telling, leading=True)
     if telling.owner_type == "user" and (
-        _STANDING.search(clause) and not re.match("我(?!希望)", clause[bare:])
+        (_STANDING.search(clause) or _STANDING.search(_WISHED.sub("", clause[bare:])))
+        and not re.match("我(?!希望)", clause[bare:])
     ):
         wish = _WISHED.sub("", re.sub("请|麻烦|你", "", clause[fillers(clause) :]))
         key = plain(re.sub("我|自己", "", wish))
@@ -75,6 +88,8 @@ def _clause(clause: str, telling: Telling, depth: int = 0) -> list[Fact]:
         return [Fact("profile", said.category, _named(clause[fillers(clause) :], telling), said.slots[0])]
     subject = find_subject(clause, telling)
     said_text = clause[subject.said :]
+    if _DONE_TALKING.fullmatch(said_text):
+        return []
     if (match := _REPORT.match(said_text)) and len(match[0]) < len(said_text):
         return _reported(clause, subject, match.end(), telling, depth)
     if subject.owner is not False and (match := _OPINION.match(said_text)) and len(match[0]) < len(said_text):
@@ -100,6 +115,7 @@ def _reported(clause: str, subject: Subject, length: int, telling: Telling, dept
     telling.focus = speaker if subject.owner is not None else before
     if (
         speaker
+        and (subject.owner or telling.narrated)  # 说重点 is an order
         and _TOLD.match(clause[subject.said :])
         and telling.focus
         and not OTHERS.match(inner)
@@ -127,11 +143,15 @@ def _said(clause: str, subject: Subject, telling: Telling) -> list[Fact]:
         telling.focus = True
     if profile is not None:
         return _facts(profile, clause, subject, telling)
-    if HABIT.search(clause) and not re.search("[了过]", said) and not re.match("在", said):
+    born = "".join(when.words for when in times(clause, telling.at))
+    if _DAY_OF_YEAR.search(born) and re.fullmatch("(?:是)?(?:出生|生|过?生日)的?", said):
+        return [Fact("profile", "preference", _content(clause, subject, telling), {"birthday": day_of(born)})]
+    if HABIT.search(clause) and not re.search("[了过我]", said) and not re.match("在", said):
         return [
             Fact("profile", "preference", _content(clause, subject, telling), {f"habit:{plain(said)}": YES})
         ]
-    category = happening(said, timed=timed, sure=subject.owner is True)
+    done = re.search("刚|已经|终于|总算|正", clause[subject.end : subject.said]) is not None
+    category = happening(said, timed=timed, sure=subject.owner is True, done=done)
     if (
         category is None
         and (feeling(said) or around_owner(said))
@@ -174,16 +194,23 @@ def _fact(said: Said, slots: dict[str, str], content: str) -> Fact:
 def _event(category: str, clause: str, subject: Subject, telling: Telling) -> Fact:
     when = telling.moment(clause)
     content = _content(clause, subject, telling)
-    said = clause
-    for time in reversed(times(clause, telling.at)):
-        said = said[: time.start] + said[time.end :]
-    moved = moved_to(clause) if subject.owner is not False else None
+    said = without_times(clause[fillers(clause) :], telling.at)
     return Fact(
         "event", category, content, {}, words(said),
         negated=re.search("没(?!什么)|不(?!错)|取消", clause[subject.said :]) is not None,
         happened_at=when.at if when else None, time_text=when.words if when else "",
-        implied=Fact("profile", "preference", f"{telling.name_zh}住在{moved}", {"residence": plain(moved)}) if moved else None,
+        implied=_implied(clause, telling) if subject.owner is not False else None,
     )  # fmt: skip
+
+
+def _implied(clause: str, telling: Telling) -> Fact | None:
+    """What is so since it happened."""
+    if moved := moved_to(clause):
+        return Fact("profile", "preference", f"{telling.name_zh}住在{moved}", {"residence": plain(moved)})
+    if (match := re.search("(结婚|离婚)了", clause)) and not re.search("[要想快没不]|打算|准备", clause):
+        said = {"结婚": "已婚", "离婚": "离异"}[match[1]]
+        return Fact("profile", "preference", telling.name_zh + said, {"civil status": plain(said)})
+    return None
 
 
 def _named(text: str, telling: Telling) -> str:

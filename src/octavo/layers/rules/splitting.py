@@ -39,8 +39,17 @@ _VERB_EN = (
 _CLAUSE_EN = re.compile(
     rf"\s*[:;]\s+|\s+[—–-]{{1,2}}\s+|,\s+(?:(?:and|but|so|then|yet|while|though|although|plus)\s+){{0,2}}(?:then\s+|now\s+|also\s+){{0,2}}(?={_PRONOUN_EN}|{_VERB_EN}|now\b|could you|can you|would you|please)"
     rf"|\s+(?:and|but|so|while|though|because|then|yet)\s+(?:also\s+|then\s+){{0,2}}(?=(?:(?:now|today|yesterday|currently)\s+)?(?:{_PRONOUN_EN}|{_VERB_EN}))"
-    rf"|,?\s+who\s+(?={_VERB_EN})|,\s+(?=(?:but|because|although|though|which|who|if|unless|when)\b)"
-    r"|(?<=[a-z0-9])\s+(?=(?:I am|I'm|I like|I love|I live|I work|I have|I don't|My name is)\b)(?<!\bthat )(?<!\bsays )(?<!\bsay )(?<!\bthink )(?<!\bsaid )(?<!\bif )(?<!\bbelieve )(?<!\band )",
+    rf"|,?\s+who\s+(?={_VERB_EN})|,\s+(?=(?:but|because|although|though|which|who|if|unless|when)\b)",
+    re.IGNORECASE,
+)
+_RUN_ON_EN = re.compile(
+    r"(?<=[a-z0-9])\s+(?=(?:I am|I'm|I like|I love|I live|I work|I have|I don't|My name is)\b)", re.IGNORECASE
+)
+#: A clause that ends so is not over: "I'm not sure I like it", "maybe I'm late", "tell him I'm here".
+_WAITING_EN = re.compile(
+    r"\b(?:that|says?|said|saying|think|thought|if|believe|and|or|sure|know|knows|knew|forgot|wonder|hope|wish|guess|suppose|bet|doubt|mean|pretend|imagine|"
+    r"maybe|perhaps|like|when|where|how|what|who|why|which|whether|because|since|until|while|after|before|than|as|although|though|unless|"
+    r"you|him|her|them|me|us|everyone|everybody|people|assume|assuming|feel|find|realize|realise|remember|claim|claims|fact|time|thing|one|place|way|reason|person|everything|anything|something|all|the|a|only|first|last|not|never|explain|write|so)$",
     re.IGNORECASE,
 )
 _OPENING_EN = re.compile(r"^(hi|hello|hey|thanks|thank you|ok|okay|well|actually|sorry|yes|no|yeah|nope|sure|btw|by the way|so|anyway|oh|good morning|good evening|remember|note|fyi|honestly|hey there|hi there)\b[^,\w]*,\s*", re.IGNORECASE)  # fmt: skip
@@ -55,7 +64,7 @@ class Sentence(NamedTuple):
 
 def sentences(text: str) -> list[Sentence]:
     """The sentences of a text, in order."""
-    text = text[:MOST_CHARACTERS].replace("’", "'").replace("`", "'")
+    text = text.replace("’", "'").replace("`", "'")
     found = []
     for piece in _pieces(text):
         held = ""
@@ -97,4 +106,15 @@ def clauses_en(sentence: str) -> list[str]:
     """The clauses of an English sentence, without the words that joined them."""
     while match := _OPENING_EN.match(sentence):
         sentence = sentence[match.end() :]
-    return [part for raw in _CLAUSE_EN.split(sentence) if (part := _clean(raw or "")[:LONGEST_CLAUSE])]
+    whole = (part for raw in _CLAUSE_EN.split(sentence) for part in _run_on(raw or ""))
+    return [part for raw in whole if (part := _clean(raw)[:LONGEST_CLAUSE])]
+
+
+def _run_on(clause: str) -> Iterator[str]:
+    """The statements of a clause that has no punctuation where one ends and the next begins."""
+    begin = 0
+    for match in _RUN_ON_EN.finditer(clause):
+        if not _WAITING_EN.search(clause, max(begin, match.start() - 20), match.start()):
+            yield clause[begin : match.start()]
+            begin = match.end()
+    yield clause[begin:]

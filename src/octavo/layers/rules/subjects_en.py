@@ -62,7 +62,9 @@ def _owner(
     else:
         names, owns = "i|we|the user", "my|our|the user's"
     if pronoun:
-        names, owns = f"{names}|he|she|they", f"{owns}|his|her|their"
+        # Of one user "they" may be said; where nobody was named, they are several.
+        more = ("|they", "|their") if narrated else ("", "")
+        names, owns = f"{names}|he|she{more[0]}", f"{owns}|his|her{more[1]}"
     return re.compile(rf"(?:{owns})(?= )", _I), re.compile(rf"(?:{names})(?= |$)", _I)
 
 

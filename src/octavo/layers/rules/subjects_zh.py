@@ -10,9 +10,11 @@ from octavo.layers.rules.telling import Telling
 from octavo.layers.rules.times import times
 
 # 对花生过敏 is no "yes, 花生过敏".
-_FILLER = re.compile(rf"(?!对(?![我他她咱用本，,\s了的])){zh.FILLERS}[，,\s]*")
+_FILLER = re.compile(
+    rf"(?!对(?![我他她咱用本，,\s了的])){zh.FILLERS}[，,\s]*|(?:比起|相比|除了)[^，,我]{{1,12}}[，,\s]?(?=我)"
+)
 _ADVERB = re.compile(
-    rf"(?!就[读职业]|先生|总[监经裁]|正[直式义]|还[款书钱算]|都市|只[有要]|再见|应该|主要是|可能性|特别喜|才[艺能])正(?=在.{{1,20}}(?:{zh.SCHOOL}|工作|上班|任职|实习|公司))|(?:{zh.ADVERBS})(?!的人)|\s+"
+    rf"(?!已婚|就[读职业]|先生|总[监经裁]|正[直式义]|还[款书钱算]|都市|只[有要]|再见|应该|主要是|可能性|特别喜|才[艺能])(?:正(?=在.{{1,20}}(?:{zh.SCHOOL}|工作|上班|任职|实习|公司))|(?:{zh.ADVERBS})(?!的人))|\s+"
 )
 _SELF = r"(?:这个人|本人|自己|个人|这人)?"
 OTHERS = re.compile(
@@ -63,7 +65,7 @@ def _owner(
         words = "我们|我|本人|智能体|本助手|该助手|助手|代理|机器人|AI助手|你|(?:这个|该|本)agent|Agent|agent"
     else:
         words = "该用户|这位用户|本用户|用户" if narrated else "我们团队|我们组|我们|咱们|咱|我|本人|俺|用户"
-    words = f"(?:{words}|他们|他|她|它)" if pronoun else f"(?:{words})"
+    words = f"(?:{words}|他(?!们)|她(?!们))" if pronoun else f"(?:{words})"
     people = rf"{words}{_SELF}(?:家)?的?"
     return (
         re.compile(rf"{people}(?:{zh.RELATIONS})(?!是我|的(?:人|工作))"),

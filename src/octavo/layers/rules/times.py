@@ -26,7 +26,8 @@ _WEEKDAY = "|".join(_EN_DAYS)
 _COUNT = rf"(?:\d{{1,3}}|[{_HAN_NUMBERS}]{{1,3}})"
 
 _DAY_ZH = (
-    r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}[日号]?|(?:\d{4}年|去年|今年|明年|前年)?\d{1,2}月(?:\d{1,2}[日号]?|初|底|中旬)?(?!\d)|\d{4}年"
+    r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}[日号]?|(?:\d{4}年|去年|今年|明年|前年)?\d{1,2}月(?:\d{1,2}[日号]?|份|初|底|中旬)?(?!\d)|\d{4}年"
+    r"|(?:\d{4}年|去年|今年|明年|前年)?(?:十[一二]?|[一二三四五六七八九])月(?:(?:[一二三]?十[一二三四五六七八九]?|[一二三四五六七八九])[日号]|份|初|底|中旬)?"
     r"|大前天|大后天|前天|后天|今天|今日|今早|今晚|今晨|昨天|昨日|昨晚|昨夜|明天|明日|明早|明晚|当天"
     r"|(?:上上|下下|上|下|这|本)个?(?:周|星期|礼拜)[一二三四五六日天末]?|(?:周|星期|礼拜)[一二三四五六日天末](?![年月])"
     r"|(?:上|下|这|本)个?月(?:初|底)?|去年|今年|明年|前年|后年"
@@ -35,12 +36,12 @@ _DAY_ZH = (
 )
 _PART_ZH = "凌晨|清晨|早上|早晨|清早|上午|中午|下午|傍晚|晚上|夜里|半夜|深夜"
 _CLOCK_ZH = (
-    rf"(?:\d{{1,2}}|[{_HAN_NUMBERS}]{{1,3}})点(?!了|子|儿|评|赞|击|餐|菜|外卖)(?:半|一刻|三刻|钟|\d{{1,2}}分?|[{_HAN_NUMBERS}]{{1,3}}分)?"
+    rf"(?:\d{{1,2}}|[{_HAN_NUMBERS}]{{1,3}})点(?!了|子|儿|评|赞|击|餐|菜|外卖|都|也|不)(?:半|一刻|三刻|钟|\d{{1,2}}分?|[{_HAN_NUMBERS}]{{1,3}}分)?"
     r"|\d{1,2}[:：]\d{2}"
 )
 _ZH = re.compile(
     rf"(?P<day>{_DAY_ZH})(?:的)?\s?(?P<part>{_PART_ZH})?\s?(?P<clock>{_CLOCK_ZH})?"
-    rf"|(?P<part2>{_PART_ZH})\s?(?P<clock2>{_CLOCK_ZH})?|(?P<clock3>{_CLOCK_ZH})"
+    rf"|(?P<part2>{_PART_ZH})\s?(?P<clock2>{_CLOCK_ZH})?|(?!一点(?!钟|半|一?刻|[\d{_HAN_NUMBERS}]))(?P<clock3>{_CLOCK_ZH})"
 )
 
 _DAY_EN = (
@@ -68,9 +69,12 @@ _PARTS = {
 }  # fmt: skip
 _LATER_HALF = frozenset(("中午", "下午", "傍晚", "晚上", "夜里", "深夜", "晚", "夜", "afternoon", "evening", "night", "tonight"))  # fmt: skip
 _FUTURE = re.compile(
-    r"\b(?:will|going to|gonna|plan|planning|have an?|has an?|next|upcoming|scheduled)\b|'ll|要|将|会有|打算|计划|准备",
+    r"\b(?:will|going to|gonna|plan|planning|have an?|has an?|next|upcoming|scheduled|(?:am|are|is|'m|'re|'s|be) (?!feeling|having)\w+ing(?! since)\b)\b|'ll|要|将|会有|打算|计划|准备",
     re.IGNORECASE,
 )
+_SO_FAR = re.compile(r"\b(?:have|has|had|did)\s(?:not|never|been|\w+ed|\w+en)\b|n't\b", re.IGNORECASE)
+_PAST_ZH = re.compile("[了过]|的$|刚|曾|以前|那天|当时")
+_HAN_DAY = re.compile(rf"[{_HAN_NUMBERS}]+(?=[月日号])")
 _HINT = re.compile(
     r"[\d点天年月周早晚昨今明夜晨午傍当刚方近]|星期|礼拜|阵|半|day|night|week|month|year|noon|just now|morning|evening"
     rf"|lately|recently|(?<=in )(?:{_MONTHS})",
@@ -104,6 +108,13 @@ def times(text: str, at: datetime) -> tuple[When, ...]:
             words = match[0].strip()
             found.append(When(*match.span(), words, _moment(day, part, clock, text, at)))
     return tuple(sorted(found))
+
+
+def without_times(text: str, at: datetime) -> str:
+    """The text without the words that say when."""
+    for when in reversed(times(text, at)):
+        text = text[: when.start] + text[when.end :]
+    return text
 
 
 def _moment(day: str, part: str, clock: str, text: str, at: datetime) -> datetime | None:
@@ -159,6 +170,9 @@ def _clock(words: str, part: str) -> time | None:
 
 def _which_day(words: str, text: str, at: datetime) -> date | None:
     today = at.date()
+    if words.startswith("in ") and _SO_FAR.search(text) and not _FUTURE.search(text):
+        return None  # "I haven't smoked in two years" says how long, not when
+    words = _HAN_DAY.sub(lambda match: str(number(match[0])), words)
     if "大" not in words and (found := relative_spans(words, at)):  # 大前天 is no 前天
         named = found[0].first
         # 去年3月5日: the year is counted from now, the day is named.
@@ -167,16 +181,23 @@ def _which_day(words: str, text: str, at: datetime) -> date | None:
         return named
     for pattern, make in _AHEAD:
         if match := pattern.search(words):
-            return make(match, today, bool(_FUTURE.search(text)))
+            return make(match, today, bool(_FUTURE.search(text)) or _unsaid(text))
     if words.startswith("明年") and (day := next(iter(days(words)), None)) is not None:
         return _calendar(Day(today.year + 1, day.month, day.day), today)
     # A month by itself counts only after "in", which the caller saw: it is given back for the reading.
     named_days = days(words) or days("in " + words.capitalize())
-    return _calendar(named_days[0], today, bool(_FUTURE.search(text))) if named_days else None
+    if not named_days:
+        return None
+    return _calendar(named_days[0], today, bool(_FUTURE.search(text)), _unsaid(text))
 
 
-def _calendar(day: Day, today: date, future: bool = False) -> date | None:
-    """The day on the calendar; without a year, the last one, or the next for what is to come."""
+def _unsaid(text: str) -> bool:
+    """Whether a Chinese clause leaves open whether it was or will be."""
+    return not text.isascii() and not _FUTURE.search(text) and not _PAST_ZH.search(text)
+
+
+def _calendar(day: Day, today: date, future: bool = False, unsaid: bool = False) -> date | None:
+    """The day on the calendar; without a year the last one, the next for what is to come, the nearest if nothing says which."""
     if day.month is None:
         return date(day.year, 1, 1) if day.year else None
     found = []
@@ -187,6 +208,8 @@ def _calendar(day: Day, today: date, future: bool = False) -> date | None:
             continue
     if day.year or not found:
         return found[0] if found else None
+    if unsaid:
+        return min(found, key=lambda one: abs((one - today).days))
     if future:
         return min((one for one in found if one >= today), default=None)
     return max((one for one in found if one <= today), default=None)

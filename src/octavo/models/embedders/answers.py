@@ -4,11 +4,10 @@ import importlib
 import importlib.util
 import math
 from array import array
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any
 
-from octavo.errors import ConfigError, ModelError, OctavoError
+from octavo.errors import ConfigError, ModelError
 from octavo.ports import Vector
 
 _MAX_NAME_BYTES = 200  # a space is kept under its name, where names have at most 255 bytes
@@ -86,19 +85,6 @@ def unit_rows(rows: Any) -> list[Vector]:
         if length == 0 or not math.isfinite(length):
             unit(rows[number - 1].tolist(), number)  # says what is wrong with it
     return [array("f", row.tobytes()) for row in rows / lengths]
-
-
-@contextmanager
-def foreign(what: str) -> Iterator[None]:
-    """Whatever goes wrong inside somebody else's code is a ModelError that names `what`, with its cause."""
-    try:
-        yield
-    except OctavoError:
-        raise
-    except (
-        Exception
-    ) as error:  # tokenizers and onnxruntime raise bare Exception, a caller's function anything
-        raise ModelError(f"{what}: {type(error).__name__}: {error}") from error
 
 
 def needed(package: str, extra: str) -> Any:

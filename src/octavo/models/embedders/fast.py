@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 from octavo.errors import ConfigError, ModelError
-from octavo.models.embedders.answers import RefusedText, asked, expect, foreign, positive, space
+from octavo.foreign import foreign
+from octavo.models.embedders.answers import RefusedText, asked, expect, positive, space
 from octavo.models.embedders.batches import batches, tokens_at_most
 from octavo.models.embedders.families import languages_of, prefix_mark, prefixes_of
 from octavo.models.embedders.folder import FolderModel

@@ -1,11 +1,11 @@
 """A caller's own function as an embedder."""
 
 import asyncio
-import inspect
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from octavo.models.embedders.answers import asked, foreign, space, vectors
+from octavo.foreign import called, foreign
+from octavo.models.embedders.answers import asked, space, vectors
 from octavo.models.embedders.languages import EVERYTHING, Languages
 from octavo.ports import Vector
 
@@ -25,9 +25,6 @@ class FunctionEmbedder:
         self._function = function
         self._name = space(name)
         self._languages = EVERYTHING if languages is None else Languages.of(languages)
-        self._async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
-            getattr(function, "__call__", None)  # noqa: B004 - an object may have an async __call__
-        )
         self._dimensions: int | None = None
 
     @property
@@ -47,11 +44,7 @@ class FunctionEmbedder:
         if not given:
             return []
         with foreign(f"the embedding function {self._name!r} failed"):
-            answered = (
-                await self._function(given) if self._async else await asyncio.to_thread(self._function, given)
-            )
-            if inspect.isawaitable(answered):  # a lambda around an async function
-                answered = await answered
+            answered = await called(self._function, given)
             # A thousand vectors take a tenth of a second to check: too long for the event loop.
             found = await asyncio.to_thread(vectors, answered, len(given), self._dimensions)
         self._dimensions = len(found[0])

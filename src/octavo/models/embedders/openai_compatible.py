@@ -5,10 +5,10 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from octavo.errors import ConfigError, ModelError
+from octavo.foreign import foreign
 from octavo.models.embedders.answers import (
     RefusedText,
     asked,
-    foreign,
     positive,
     space,
     vectors,

@@ -12,11 +12,11 @@ Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
 
 class QuickRoute(APIRoute):
-    """A route without a body. A query parameter it does not know is refused: a misspelled one would be lost."""
+    """A route that refuses a query parameter it does not know: a misspelled one would be lost."""
 
     def get_route_handler(self) -> Handler:
         if self.body_field is not None:
-            return super().get_route_handler()
+            return self._of_body(super().get_route_handler())
         endpoint: Callable[..., Coroutine[Any, Any, Response]] = self.endpoint
         fields = [*self.dependant.path_params, *self.dependant.query_params]
         given: type[BaseModel] = create_model(  # type: ignore[call-overload]
@@ -32,11 +32,26 @@ class QuickRoute(APIRoute):
             try:
                 checked = given.model_validate({**query, **request.scope["path_params"]})
             except ValidationError as error:
-                told = error.errors(include_url=False, include_input=False, include_context=False)
+                told = error.errors(include_url=False, include_context=False)
                 raise RequestValidationError(
                     [{**each, "loc": ("parameters", *each["loc"])} for each in told]
                 ) from None
             return await endpoint(request=request, **{name: getattr(checked, name) for name in names})
+
+        return handle
+
+    def _of_body(self, handler: Handler) -> Handler:
+        """What has a body says everything in it."""
+
+        async def handle(request: Request) -> Response:
+            if request.scope["query_string"]:
+                raise RequestValidationError(
+                    [
+                        {"type": "extra_forbidden", "loc": ("parameters", name)}
+                        for name in request.query_params or ("?",)
+                    ]
+                )
+            return await handler(request)
 
         return handle
 

@@ -7,6 +7,7 @@ from fastapi import Request, Response
 from octavo import __version__, model
 from octavo.config import shown_settings
 from octavo.errors import NotFound
+from octavo.ids import now
 from octavo.server.answers import Configuration, Counted, HealthReport, Replayed, Stats, answer
 from octavo.server.gate import caller_of
 from octavo.server.openapi import answers
@@ -59,8 +60,10 @@ async def get_stats(request: Request) -> Response:
     scope = model.Scope(tenant=caller_of(request.scope).tenant)
     names = {"profile": "profile", "event": "episodes", "logs": "log", "events": EVENTS, "turns": TURNS}
     counted: dict[str, Counted] = {}
+    at = now()
     for name, collection in names.items():
-        tally = await store.tally(model.Query(collection=collection, scope=scope))
+        # What has expired is gone for everybody who reads, swept or not.
+        tally = await store.tally(model.Query(collection=collection, scope=scope, alive_at=at))
         counted[name] = Counted(
             total=tally.total, by_kind=tally.by_kind, first_at=tally.first, last_at=tally.last
         )

@@ -16,7 +16,7 @@ from octavo.stores.image import Image
 if TYPE_CHECKING:
     from octavo.lexis.matches import Matches
     from octavo.ports import Lexicon
-    from octavo.stores.lexicon import Steps
+    from octavo.stores.term_index import Steps
 
 _DEAD_LINES = 256  # below this many, rewriting a file to be rid of them is not worth it
 

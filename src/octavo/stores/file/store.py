@@ -15,7 +15,7 @@ from octavo.stores.file.book import Book, Layout
 from octavo.stores.file.desk import Desk
 
 if TYPE_CHECKING:
-    from octavo.stores.lexicon import Steps
+    from octavo.stores.term_index import Steps
 
 _OPTIONS = ("format", "per_session", "rotate_bytes", "sync")
 

@@ -1,0 +1,76 @@
+"""What is kept of the data of an event: everything, as text where JSON has no word for it."""
+
+import asyncio
+import json
+from datetime import UTC, datetime
+from decimal import Decimal
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+from agents import agent, call
+
+from octavo import EventType
+from octavo.agent.keepable import keepable
+
+
+class Colour:
+    def __repr__(self):
+        raise RuntimeError("no colour")
+
+
+LOOP: list = []
+LOOP.append(LOOP)
+
+
+@pytest.mark.parametrize(
+    ("value", "kept"),
+    [
+        ("text", "text"), (1, 1), (1.5, 1.5), (True, True), (None, None), ((1, 2), [1, 2]), ({3}, [3]),
+        (float("nan"), "nan"), (float("-inf"), "-inf"), (2**70, hex(2**70)), ("a\0b", "a�b"), ("\ud800x", "?x"),
+        (datetime(2026, 1, 5, tzinfo=UTC), "2026-01-05T00:00:00Z"), (Decimal("1.10"), "1.10"),
+        (UUID(int=1), str(UUID(int=1))), (EventType.CUSTOM, "custom"), (b"\x00", "AA=="), ({1: {"k": "\0"}}, {"1": {"k": "�"}}),
+        (Path("a/b"), "PosixPath('a/b')"), (object, "<class 'object'>"),
+    ],
+)  # fmt: skip
+async def test_any_data_is_kept(value, kept):
+    """What JSON or a store has no word for is kept as text, whatever it is."""
+    made = agent()
+    event = await made.record_event(EventType.CUSTOM, {"value": value})
+    [found] = await made.get_memory(EventType.CUSTOM)
+    assert found == event
+    assert found.data == {"value": kept}
+    assert made.recorder.lost == 0
+
+
+async def test_odd_data_is_kept():
+    """Objects that cannot be shown, circles and depths end as text too, and nobody shares what was recorded."""
+    assert keepable(Colour()).startswith("<Colour instance at ")
+    assert "..." in json.dumps(keepable(LOOP))
+    assert keepable(-(1 << 20000)) == hex(-(1 << 20000))  # too long for decimals
+    deep: list = []
+    for _ in range(200):
+        deep = [deep]
+    made = agent()
+    shared = {"list": [1]}
+    await made.record_event(
+        EventType.CUSTOM, {"colour": Colour(), "loop": LOOP, "deep": deep, "shared": shared}
+    )
+    shared["list"].append(2)
+    [found] = await made.get_memory(EventType.CUSTOM)
+    assert found.data["shared"] == {"list": [1]}
+    assert made.recorder.lost == 0
+
+
+async def test_arguments_are_recorded_as_they_were_given():
+    """A tool that changes its arguments does not change the record."""
+
+    async def eat(things: list[str]) -> int:
+        await asyncio.sleep(0)
+        things.clear()
+        return 0
+
+    made = agent(call("eat", things=["a"]), "done", tools=[eat])
+    await made.run("go")
+    [start] = await made.get_memory(EventType.TOOL_CALL_START)
+    assert start.data["arguments"] == {"things": ["a"]}
