@@ -262,7 +262,10 @@ def table(lines: list[Line], *, markdown: bool) -> str:
             )
         )
     most = max(line.busy for line in lines)
-    note = f"the client was busy for at most {most:.0%} of a core; loopback, one worker, SQLite, keep-alive"
+    note = (
+        f"the client was busy for at most {most:.0%} of a core; loopback, one worker, SQLite, keep-alive, no keys and "
+        "no log of requests; reads are of five users in turn, and p99 is that of the best round"
+    )
     if markdown:
         shown = ["| " + " | ".join(row) + " |" for row in rows]
         return "\n".join([shown[0], "|" + "---|" * len(rows[0]), *shown[1:], "", note])

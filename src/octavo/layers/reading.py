@@ -13,6 +13,8 @@ from octavo.layers.records import COLLECTIONS, LOG, memory_of
 from octavo.layers.values import Action, Found, LogEntry, Memory
 from octavo.model import Query, Record, Scope
 
+_PAGE = 200  # nearly every profile is smaller, and an embedded store reads as many without a thread
+
 
 class Reading:
     """What can be asked of a tenant's memory."""
@@ -35,9 +37,12 @@ class Reading:
         as_of: datetime | None = None,
     ) -> list[Memory]:
         """Who somebody is, what changed last first; or was, at that time."""
-        found = await self._layer("profile", user_id, agent_id, category, None, None, None, as_of)
+        most = checking.limit(limit)
+        found = await self._layer("profile", user_id, agent_id, category, _PAGE, None, None, as_of)
+        if len(found) == _PAGE:  # perhaps there are more, and what changed last is anywhere among them
+            found = await self._layer("profile", user_id, agent_id, category, None, None, None, as_of)
         found.sort(key=lambda memory: (memory.updated_at, memory.id), reverse=True)
-        return found[: checking.limit(limit)]
+        return found[:most]
 
     async def events(
         self,

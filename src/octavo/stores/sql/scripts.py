@@ -310,8 +310,9 @@ def is_small(table: Table, query: Query) -> bool:
         return len(query.ids) <= _FEW
     if query.limit is None or query.limit + query.offset > _FEW or query.kinds is not None:
         return False
-    timed = msgspec.structs.replace(query, since=None, until=None) if query.since or query.until else query
-    return timed.plain and _axis_asked(table, query.scope) is not None
+    # Times only shorten the walk; what has ended lengthens it, until it is swept.
+    walked = msgspec.structs.replace(query, since=None, until=None, alive_at=None)
+    return walked.plain and _axis_asked(table, query.scope) is not None
 
 
 def has_counters(tables: Tables, query: Query) -> bool:
