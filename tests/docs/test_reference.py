@@ -25,7 +25,8 @@ def tool():
 
 TOOL = tool()
 COMMANDS = [
-    (name, command) for name, command, _ in TOOL.tree(octavo, click.Context(octavo, info_name="octavo"))
+    (name, command)
+    for name, command, _ in TOOL.tree(octavo, octavo.make_context("octavo", [], resilient_parsing=True))
 ]
 
 
@@ -77,7 +78,7 @@ def test_every_example_is_understood(name, command, tmp_path, monkeypatch):
             if re.fullmatch(r"[\w.]+\.(gz|jsonl|json|yaml)", word):
                 (tmp_path / word).touch()
         assert words[: len(name.split())] == name.split() or words[0] == "octavo", example
-        context, at = click.Context(octavo, info_name="octavo"), octavo
+        context, at = octavo.make_context("octavo", [], resilient_parsing=True), octavo
         rest = words[1:]
         while isinstance(at, click.Group):
             at, rest = at.commands[rest[0]], rest[1:]
