@@ -1,36 +1,20 @@
 """docs/layers.md: what it shows is what happens, and it names every method, every setting and every category."""
 
 import inspect
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 from msgspec import UNSET
 
 from octavo.layers import CATEGORIES, Extractor, LayeredMemory
+from one_program import prints_what_it_shows
 
 PAGE = (Path(__file__).parents[2] / "docs" / "layers.md").read_text(encoding="utf-8")
-BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 def test_every_block(tmp_path):
     """The blocks, one after the other as one program, print what stands under them."""
-    blocks = BLOCK.findall(PAGE)
-    assert {kind for kind, _ in blocks} == {"python", "output"}
-    program = "\n".join(block for kind, block in blocks if kind == "python")
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONIOENCODING": "utf-8"},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
-    assert (done.returncode, done.stderr) == (0, ""), done.stderr
-    assert done.stdout == "".join(block for kind, block in blocks if kind == "output")
+    prints_what_it_shows(PAGE, tmp_path)
 
 
 def told(function):

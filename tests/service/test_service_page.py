@@ -1,34 +1,18 @@
 """docs/service.md: what it shows is what happens, and it names every method."""
 
 import inspect
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 from octavo.service import Core, MemoryService
+from one_program import prints_what_it_shows
 
 PAGE = (Path(__file__).parents[2] / "docs" / "service.md").read_text()
-BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 def test_every_block(tmp_path):
     """The blocks, one after the other as one program, print what stands under them."""
-    blocks = BLOCK.findall(PAGE)
-    assert {kind for kind, _ in blocks} == {"python", "output"}
-    program = "\n".join(block for kind, block in blocks if kind == "python")
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONIOENCODING": "utf-8"},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout == "".join(block for kind, block in blocks if kind == "output")
+    prints_what_it_shows(PAGE, tmp_path, logs=True)
 
 
 def test_every_method():
