@@ -330,9 +330,12 @@ def test_two_workers_over_one_postgres(octavo_serve, store_url, new_key):
             for other in clients:
                 assert other.get("/memory/user/lin/events", headers=headers).json()["count"] == n + 1
     children = subprocess.run(
-        ["ps", "-o", "args=", "--ppid", str(served.process.pid)], capture_output=True, text=True, check=True
+        ["ps", "-ww", "-o", "args=", "--ppid", str(served.process.pid)],
+        capture_output=True,
+        text=True,
+        check=True,
     ).stdout
-    assert children.count("spawn_main") == 2
+    assert children.count("--multiprocessing-fork") == 2
     assert "postgresql" not in children
     assert served.stop() == 0
     lines = [json.loads(line) for line in served.trouble().splitlines()]
