@@ -21,7 +21,7 @@ run: $(READY)
 	@$(BIN)/octavo serve --sample
 
 test: $(READY)
-	@echo "octavo: all tests on $(WORKERS) workers, with private PostgreSQL, MariaDB and Redis servers; about a quarter of an hour"
+	@echo "octavo: all tests on $(WORKERS) workers, with private PostgreSQL, MariaDB, Redis, nginx and Caddy servers; about a quarter of an hour"
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -q
 
 lint: $(READY)

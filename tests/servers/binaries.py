@@ -19,11 +19,11 @@ def search(*names: str) -> Path | None:
     return None
 
 
-def locate(*names: str) -> Path:
-    """The first of these programs, installed if need be, or Unavailable."""
+def locate(*names: str, package: str = "") -> Path:
+    """The first of these programs, installed with the servers or in this package if need be, or Unavailable."""
     found = search(*names)
     if found is None:
-        problem = debian.install_servers()
+        problem = debian.install_program(package) if package else debian.install_servers()
         found = search(*names)
         if found is None:
             raise Unavailable(

@@ -16,18 +16,40 @@ PACKAGES = {
     "mariadb-server": "/usr/sbin/mariadbd",
     "redis-server": "/usr/bin/redis-server",
 }
+# Each is installed by itself: an older release that lacks one of them still has the others.
+PROGRAMS = {
+    "caddy": "/usr/bin/caddy",
+    "nginx": "/usr/sbin/nginx",
+    "openssl": "/usr/bin/openssl",
+    "systemd": "/usr/bin/systemd-analyze",
+}
+WEB_SERVERS = ("caddy", "nginx")
 POLICY = Path("/usr/sbin/policy-rc.d")
 
 
 @cache  # a machine without the packages would otherwise ask its mirror again for every test
 def install_servers() -> str:
     """Install every missing server; returns what stood in the way, or nothing."""
+    return _install(PACKAGES)
+
+
+@cache
+def install_program(package: str) -> str:
+    """Install one of PROGRAMS, if it is missing; returns what stood in the way, or nothing."""
+    problem = _install({package: PROGRAMS[package]})
+    if not problem and package in WEB_SERVERS and shutil.which("systemctl"):
+        # Or the machine would serve a page of its own to the network from its next start on.
+        subprocess.run(["systemctl", "disable", "--quiet", package], capture_output=True, check=False)
+    return problem
+
+
+def _install(packages: dict[str, str]) -> str:
     if os.geteuid() != 0:
         return "install it, or run as root where apt-get can"
     if shutil.which("apt-get") is None:
         return "install it; there is no apt-get here"
     with _one_at_a_time():
-        missing = [package for package, proof in PACKAGES.items() if not Path(proof).exists()]
+        missing = [package for package, proof in packages.items() if not Path(proof).exists()]
         if not missing:
             return ""
         with _services_stay_off():
