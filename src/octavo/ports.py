@@ -2,7 +2,7 @@
 
 from array import array
 from collections.abc import AsyncIterator, Callable, Sequence
-from typing import Protocol, Self, TypeAlias, runtime_checkable
+from typing import Literal, Protocol, Self, TypeAlias, runtime_checkable
 
 import msgspec
 
@@ -92,6 +92,29 @@ class Renews(Protocol):
     """A store whose records expire some time after the last write, and can be told to live on."""
 
     async def renew(self, collections: Sequence[str], scope: Scope) -> None: ...
+
+
+class Written(msgspec.Struct, frozen=True):
+    """What became of a write. Nobody knows yet what a queued one will change: its counts are 0."""
+
+    status: Literal["stored", "queued"]
+    counts: list[int]
+
+    @property
+    def stored(self) -> bool:
+        return self.status == "stored"
+
+
+@runtime_checkable
+class Queues(Protocol):
+    """A store that keeps what cannot be stored now until it can, and says which of the two became of a write."""
+
+    async def write(self, ops: Sequence[Op]) -> Written: ...
+
+
+async def written(store: Store, ops: Sequence[Op]) -> Written:
+    """Apply the ops, or have them wait where the store can do that."""
+    return await store.write(ops) if isinstance(store, Queues) else Written("stored", await store.apply(ops))
 
 
 @runtime_checkable

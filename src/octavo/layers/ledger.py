@@ -30,9 +30,8 @@ from octavo.layers.records import (
 )
 from octavo.layers.values import LAYERS, Action, Status
 from octavo.model import Add, Change, Op, Query, Record, Remove, Scope
-from octavo.ports import Store
+from octavo.ports import Store, written
 from octavo.text import spell
-from octavo.wraps.journal import Journal
 
 #: How often a change is tried that others come before; each time one of them got through.
 TRIES = 50
@@ -55,15 +54,12 @@ class Ledger:
     def __init__(self, store: Store, clock: Callable[[], datetime]) -> None:
         self.store = store
         self.clock = clock
-        self._journal = store if isinstance(store, Journal) else None
         self._mends: set[asyncio.Task[Any]] = set()
 
     async def write(self, ops: Sequence[Op]) -> tuple[Status, list[int]]:
         """Where the ops are now, and what each of them touched; nobody knows that yet of queued ones."""
-        if self._journal is not None:
-            written = await self._journal.write(ops)
-            return ("success" if written.status == "stored" else "queued"), written.counts
-        return "success", await self.store.apply(ops)
+        answer = await written(self.store, ops)
+        return ("success" if answer.stored else "queued"), answer.counts
 
     async def take(self, steps: Sequence[Step]) -> tuple[Status, list[bool]]:
         """Write the steps in one go; answer which of them nobody came before."""

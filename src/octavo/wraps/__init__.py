@@ -1,8 +1,9 @@
 """Stores around stores: each adds one thing and hands everything else on."""
 
+from octavo.ports import Written
 from octavo.wraps.deduped import Deduped
 from octavo.wraps.indexed import Indexed
-from octavo.wraps.journal import Journal, JournalStatus, Written
+from octavo.wraps.journal import Journal, JournalStatus
 from octavo.wraps.wrap import Wrap
 
 __all__ = ["Deduped", "Indexed", "Journal", "JournalStatus", "Wrap", "Written"]

@@ -6,7 +6,7 @@ import os
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any, Literal, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 import msgspec
 
@@ -14,7 +14,7 @@ from octavo.codec import Kept, asked, prepare
 from octavo.errors import ConfigError, OctavoError, StoreClosed, StoreUnavailable
 from octavo.ids import now
 from octavo.model import Add, Op, Query, Record, Scope, Tally
-from octavo.ports import Finding, Store
+from octavo.ports import Finding, Store, Written
 from octavo.wraps.attempts import Attempts, late, verdict
 from octavo.wraps.delivering import Delivery, said
 from octavo.wraps.queueing import Queue
@@ -26,13 +26,6 @@ T = TypeVar("T")
 _log = logging.getLogger("octavo.journal")
 _DISK_SECONDS = 1.0  # of a call's time, kept back for the journal's own disk
 _STOP_SECONDS = 1.0  # for the replay to end after what it is at
-
-
-class Written(msgspec.Struct, frozen=True):
-    """What became of a write. Nobody knows yet what a queued one will change: its counts are 0."""
-
-    status: Literal["stored", "queued"]
-    counts: list[int]
 
 
 class JournalStatus(msgspec.Struct, frozen=True, kw_only=True):

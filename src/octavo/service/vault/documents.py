@@ -8,7 +8,6 @@ import msgspec
 
 from octavo.errors import InvalidRecord
 from octavo.model import Add, Op, Query, Record, Remove, Scope
-from octavo.ports import Store
 from octavo.service.vault.front import Content, composed, md5, parsed
 from octavo.service.vault.keys import Place
 
@@ -173,19 +172,3 @@ def version_of(record: Record) -> DocumentVersion:
         front=found.content.front,
         replaced_at=record.created_at,
     )
-
-
-class Written(msgspec.Struct, frozen=True):
-    """What came of a write: whether the store has it already, and the counts if so."""
-
-    stored: bool
-    counts: list[int]
-
-
-async def written(store: Store, ops: Sequence[Op]) -> Written:
-    """Apply the ops; a store with a failure queue says whether they only wait there."""
-    write = getattr(store, "write", None)  # octavo.wraps.journal.Journal has it
-    if write is None:
-        return Written(True, await store.apply(ops))
-    answer = await write(ops)
-    return Written(answer.status == "stored", answer.counts)

@@ -14,16 +14,14 @@ import msgspec
 from octavo.codec import seal
 from octavo.errors import InvalidRecord, StoreError, StoreUnavailable
 from octavo.model import Add, Op
-from octavo.ports import Store, walk
+from octavo.ports import Store, Written, walk, written
 from octavo.service.vault.documents import (
     COLLECTIONS,
     Kept,
     Reason,
     Shelf,
-    Written,
     fingerprint,
     kept,
-    written,
 )
 from octavo.service.vault.folder import Folder, Problem, Taken, Unusable
 from octavo.service.vault.front import Content
@@ -159,7 +157,7 @@ class Settling:
     async def _applied(self, cases: Sequence[Case], report: SyncReport) -> list[tuple[Case, Written]]:
         """Write what the cases say, all in one go if that is possible."""
         if not any(case.ops for case in cases):
-            return [(case, Written(True, [])) for case in cases]
+            return [(case, Written("stored", [])) for case in cases]
         try:
             answer = await written(self._store, [op for case in cases for op in case.ops])
         except StoreUnavailable:
@@ -171,7 +169,7 @@ class Settling:
             return [each for case in cases for each in await self._applied([case], report)]
         outcomes, at = [], 0
         for case in cases:
-            outcomes.append((case, Written(answer.stored, answer.counts[at : at + len(case.ops)])))
+            outcomes.append((case, Written(answer.status, answer.counts[at : at + len(case.ops)])))
             at += len(case.ops)
         return outcomes
 

@@ -16,8 +16,8 @@ import msgspec
 from octavo.codec import seal
 from octavo.errors import Conflict, StoreError, StoreUnavailable
 from octavo.model import Op
-from octavo.ports import Store
-from octavo.service.vault.documents import Document, Shelf, kept, written
+from octavo.ports import Store, written
+from octavo.service.vault.documents import Document, Shelf, kept
 from octavo.service.vault.folder import Folder, Unusable
 from octavo.service.vault.front import Content, composed
 from octavo.service.vault.keys import Place
