@@ -19,7 +19,8 @@ def next_seq() -> int:
     global _last  # noqa: PLW0603 - one sequence per process is the point
     with _lock:
         # The clock alone ties within a microsecond and may step back; a bare counter would restart with the process.
-        _last = max(_last + 1, time.time_ns() // 1000)
+        at = time.time_ns() // 1000
+        _last = at if at > _last else _last + 1
         return _last
 
 

@@ -144,3 +144,76 @@ async def test_a_search_table_is_read_while_others_make_tables(tmp_path):
         done.set()
         making.join()
         first.close()
+
+
+async def test_a_task_that_writes_alone_is_not_kept_waiting(url):
+    """Its appends need no turn of the event loop; the store is open, and the table is there."""
+    async with open_store(url) as store:
+        await store.apply([Add([record(0)])])
+        await asyncio.sleep(0)
+        turns = []
+        asyncio.get_running_loop().call_soon(turns.append, 1)
+        assert await store.apply([Add([record(1)])]) == [1]
+        assert turns == []
+
+
+async def test_a_task_that_never_waits_lets_others_go(url):
+    """However many appends it makes in a row, the event loop turns every few milliseconds."""
+    async with open_store(url) as store:
+        turns = 0
+
+        async def other():
+            nonlocal turns
+            while True:
+                await asyncio.sleep(0)
+                turns += 1
+
+        counting = asyncio.create_task(other())
+        for number in range(500):
+            await store.apply([Add([record(number)])])
+        assert turns > 5  # 500 appends take 40 ms at least
+        counting.cancel()
+
+
+async def test_tasks_that_write_at_once_share_a_commit(url, monkeypatch):
+    """The first may be on its own; after that they gather, until one is alone again."""
+    sizes = []
+    real = sqlite_front.commit
+    monkeypatch.setattr(
+        sqlite_front, "commit", lambda c, calls: (sizes.append(len(calls)), real(c, calls))[1]
+    )
+    async with open_store(url) as store:
+        await store.apply([Add([record("first")])])
+        sizes.clear()
+
+        async def writer(name):
+            for number in range(5):
+                assert await store.apply([Add([record(f"{name}-{number}")])]) == [1]
+
+        await asyncio.gather(*(writer(name) for name in range(20)))
+        assert sum(sizes) == 100
+        assert max(sizes) >= 19
+        assert len(sizes) <= 12
+        sizes.clear()
+        await writer("alone")
+        assert sizes == [1] * 5
+        assert (await store.tally(Query(collection="events"))).total == 106
+
+
+async def test_a_log_that_is_slow_to_write_back_stops_growing(url, tmp_path, monkeypatch):
+    """While the worker is busy the event loop goes on writing, up to twice the size, and then queues behind it."""
+    monkeypatch.setattr(sqlite_front, "PAGES", 50)
+    async with open_store(url) as store:
+        await store.apply([Add([record(0)])])
+        busy = threading.Event()
+        occupied = asyncio.create_task(store._driver._writer.run(lambda _: busy.wait(30)))
+        await asyncio.sleep(0.05)
+        written = [asyncio.create_task(store.apply([Add([record(number)])])) for number in range(1, 400)]
+        for _ in range(50):
+            await asyncio.sleep(0.001)
+        assert any(not task.done() for task in written)
+        assert (tmp_path / "a.db-wal").stat().st_size < 1_000_000
+        busy.set()
+        await occupied
+        assert sum(count for [count] in await asyncio.gather(*written)) == 399
+        assert (await store.tally(Query(collection="events"))).total == 400

@@ -8,6 +8,7 @@ from typing import Generic, TypeVar
 
 from octavo.errors import OctavoError, StoreUnavailable
 
+_WORTH_SHARING = 16  # fewer callers than that are better off in one group
 W = TypeVar("W")
 A = TypeVar("A")
 
@@ -16,7 +17,8 @@ class Gathering(Generic[W, A]):
     """Commits what waits at the same time together, and answers each caller after the commit.
 
     Cancelling a caller stops nobody's write, its own included. When a group fails for a reason other than that the
-    backend is away, each caller's part is tried alone, so that a bad one fails by itself.
+    backend is away, each caller's part is tried alone, so that a bad one fails by itself. With `lanes`, so many groups may
+    be under way at once, as long as all work in them may stand `beside` other work; what may not keeps its place in the line.
     """
 
     def __init__(
@@ -24,47 +26,71 @@ class Gathering(Generic[W, A]):
         commit: Callable[[list[W]], Awaitable[list[A]]],
         most: int,
         weigh: Callable[[W], int] = lambda _: 1,
+        *,
+        lanes: int = 1,
+        beside: Callable[[W], bool] = lambda _: False,
     ) -> None:
         self._commit = commit
         self._most = most  # what a group may weigh, unless a single caller's work weighs more
         self._weigh = weigh
         self._waiting: deque[tuple[W, asyncio.Future[A]]] = deque()
-        self._task: asyncio.Task[None] | None = None
+        self._lanes = lanes
+        self._beside = beside
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._under_way = 0  # groups
+        self._alone = False  # the one under way takes no others beside it
 
     async def submit(self, work: W) -> A:
         """Commit this work together with whoever else is waiting."""
         answer: asyncio.Future[A] = asyncio.get_running_loop().create_future()
         self._waiting.append((work, answer))
-        if self.idle:
-            self._task = asyncio.create_task(self._drain())
+        self._tasks = {task for task in self._tasks if not task.done()}
+        if len(self._tasks) < self._lanes:
+            self._tasks.add(asyncio.create_task(self._drain()))
         return await answer
 
     @property
     def idle(self) -> bool:
-        return self._task is None or self._task.done()
+        return all(task.done() for task in self._tasks)
 
     async def settle(self) -> None:
         """Wait until nothing is under way."""
-        while self._task is not None and not self._task.done():
-            await asyncio.wait([self._task])
+        while not self.idle:
+            await asyncio.wait(self._tasks)
 
     async def _drain(self) -> None:
         group: list[tuple[W, asyncio.Future[A]]] = []
         try:
-            while self._waiting:
-                group = self._next_group()
-                await self._settle_group(group)
-        finally:
-            # Reached with callers left only when the task itself is cancelled: none of them may wait for ever.
+            while self._waiting and (group := self._next_group()):
+                self._under_way += 1
+                try:
+                    await self._settle_group(group)
+                finally:
+                    self._under_way -= 1
+        except BaseException:
+            # The task is cancelled: none of the callers may wait for ever.
             _fail(
                 [*group, *self._waiting], StoreUnavailable("the event loop stopped before the write was done")
             )
             self._waiting.clear()
+            raise
 
     def _next_group(self) -> list[tuple[W, asyncio.Future[A]]]:
+        """Who goes next; nobody, when that has to wait for what is under way, whose lane will then go on with it."""
+        beside = self._lanes > 1 and self._beside(self._waiting[0][0])
+        if self._under_way and (self._alone or not beside):
+            return []
+        self._alone = not beside
+        most = len(self._waiting)
+        if beside and most >= _WORTH_SHARING:
+            most = -(-most // (self._lanes - self._under_way))
         group = [self._waiting.popleft()]
         weight = self._weigh(group[0][0])
-        while self._waiting and (weight := weight + self._weigh(self._waiting[0][0])) <= self._most:
+        while (
+            len(group) < most
+            and (weight := weight + self._weigh(self._waiting[0][0])) <= self._most
+            and not (beside and not self._beside(self._waiting[0][0]))
+        ):
             group.append(self._waiting.popleft())
         return group
 

@@ -2,11 +2,19 @@
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from octavo.stores.sql.statements import Script, T
 
 Row = Sequence[Any]
+
+
+class Counters(NamedTuple):
+    """What new rows move: the table of counters, the slot to count in, and for each counted axis the shelf of each row."""
+
+    table: str
+    slot: int
+    shelves: list[list[str]]
 
 
 class Dialect:
@@ -24,6 +32,9 @@ class Dialect:
     sorted_late: ClassVar[str]  # a format of a time column to order by: no index is walked for its order
     partial: ClassVar[bool] = True  # whether an index may be of some rows only
     row_values: ClassVar[bool] = True  # whether (a, b) > (x, y) walks an index
+    most_whole: ClassVar[int] = (
+        0  # rows that `insert_whole` takes; none where it takes several statements anyway
+    )
     order_tail: ClassVar[tuple[str, ...]] = ("created_at", "seq")
     counts_later: ClassVar[bool] = (
         False  # whether appends leave the counters to a later sweep over the newest rows
@@ -83,9 +94,20 @@ class Dialect:
         raise NotImplementedError
 
     def insert(
-        self, table: str, columns: Sequence[str], types: Sequence[str], rows: list[Row]
+        self, table: str, columns: tuple[str, ...], types: tuple[str, ...], rows: list[Row]
     ) -> Script[list[bool]]:
         """Insert what is not there yet; answer for each row whether it went in."""
+        raise NotImplementedError
+
+    def insert_whole(
+        self,
+        table: str,
+        columns: tuple[str, ...],
+        types: tuple[str, ...],
+        rows: list[Row],
+        counters: "Counters",
+    ) -> Script[list[bool]]:
+        """Insert and count in one statement that is all of the transaction; at most `most_whole` rows."""
         raise NotImplementedError
 
     def unless_indexed(self, table: str, name: str, made: str) -> list[str]:
@@ -113,7 +135,7 @@ def chunks(rows: list[Row], most_rows: int, most_characters: int | None = None) 
     chunk: list[Row] = []
     size = 0
     for row in rows:
-        weight = sum(len(value) for value in row if isinstance(value, str)) if most_characters else 0
+        weight = sum([len(value) for value in row if type(value) is str]) if most_characters else 0
         if chunk and (len(chunk) >= most_rows or (most_characters and size + weight > most_characters)):
             yield chunk
             chunk, size = [], 0

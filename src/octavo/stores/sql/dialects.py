@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from octavo.stores.sql.dialect import Dialect, Row, chunks
+from octavo.stores.sql.dialect import Counters, Dialect, Row, chunks
 from octavo.stores.sql.mysql_dialect import MySQL
 from octavo.stores.sql.statements import Ask, Do, DoEach, Script, T
 
@@ -33,6 +33,7 @@ class SQLite(Dialect):
     # Row numbers follow the order of commits here, so "not counted yet" is a tail of the table. Counting at once would
     # write three more pages per append and halve the append rate.
     counts_later = True
+    most_whole = 1
 
     def hole(self, number: int) -> str:
         del number
@@ -61,10 +62,10 @@ class SQLite(Dialect):
         return bool(rows)
 
     def insert(
-        self, table: str, columns: Sequence[str], types: Sequence[str], rows: list[Row]
+        self, table: str, columns: tuple[str, ...], types: tuple[str, ...], rows: list[Row]
     ) -> Script[list[bool]]:
         del types
-        sql = f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))}) ON CONFLICT DO NOTHING"
+        sql = self._insert_sql(table, columns)
         if (
             len(rows) > 8
         ):  # all in one go, which is quicker but does not tell which of them were there already
@@ -82,6 +83,23 @@ class SQLite(Dialect):
             changed = yield Do(sql, row)
             went_in.append(changed == 1)
         return went_in
+
+    def insert_whole(
+        self,
+        table: str,
+        columns: tuple[str, ...],
+        types: tuple[str, ...],
+        rows: list[Row],
+        counters: Counters,
+    ) -> Script[list[bool]]:
+        del types, counters  # counted later
+        return [(yield Do(self._insert_sql(table, columns), rows[0], whole=True)) == 1]
+
+    @staticmethod
+    @functools.lru_cache(maxsize=64)
+    def _insert_sql(table: str, columns: tuple[str, ...]) -> str:
+        holes = ", ".join("?" * len(columns))
+        return f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({holes}) ON CONFLICT DO NOTHING"
 
     def upsert_counts(self, table: str, rows: list[Row]) -> Script[None]:
         yield DoEach(
@@ -107,6 +125,7 @@ class PostgreSQL(Dialect):
     unindexed = "({} || '')"
     sorted_late = "({} + INTERVAL '0')"
     no_limit = "ALL"
+    most_whole = 5000
 
     def hole(self, number: int) -> str:
         return f"${number}"
@@ -151,16 +170,49 @@ class PostgreSQL(Dialect):
         return bool((yield Ask(sql, (table,))))
 
     def insert(
-        self, table: str, columns: Sequence[str], types: Sequence[str], rows: list[Row]
+        self, table: str, columns: tuple[str, ...], types: tuple[str, ...], rows: list[Row]
     ) -> Script[list[bool]]:
-        sql = self._insert_sql(table, tuple(columns), tuple(types))
+        sql = self._insert_sql(table, columns, types)
         went_in: list[bool] = []
-        for chunk in chunks(rows, most_rows=5000):
-            added = {
-                tuple(row) for row in (yield Ask(sql, [list(column) for column in zip(*chunk, strict=True)]))
-            }
+        for chunk in chunks(rows, most_rows=self.most_whole):
+            added = {tuple(row) for row in (yield Ask(sql, _turned(chunk)))}
             went_in.extend([(row[0], row[1]) in added for row in chunk])
         return went_in
+
+    def insert_whole(
+        self,
+        table: str,
+        columns: tuple[str, ...],
+        types: tuple[str, ...],
+        rows: list[Row],
+        counters: Counters,
+    ) -> Script[list[bool]]:
+        sql = self._insert_sql(table, columns, types)
+        values: list[Any] = _turned(rows)
+        if counters.shelves:
+            sql = self._counted_sql(sql, columns, counters.table, len(counters.shelves))
+            values += [counters.slot, *counters.shelves]
+        added = {tuple(row) for row in (yield Ask(sql, values, whole=True))}
+        return [(row[0], row[1]) in added for row in rows]
+
+    @staticmethod
+    @functools.lru_cache(maxsize=64)
+    def _counted_sql(insert: str, columns: tuple[str, ...], counts: str, axes: int) -> str:
+        """An insert that moves the counters by what went in. Ordered, as all writers take their locks in one order."""
+        id_, place = columns[:2]
+        slot = len(columns) + 1
+        shelves = [f"s{axis}" for axis in range(axes)]
+        arrays = ", ".join(f"${slot + 1 + axis}::text[]" for axis in range(axes))
+        return (
+            f"WITH added AS ({insert}), counted AS (INSERT INTO {counts} AS had (shelf, kind, slot, n) "
+            f"SELECT shelf, kind, ${slot}::bigint, COUNT(*) FROM added "
+            f"JOIN unnest($1::text[], $2::text[], $7::text[], {arrays}) AS given(id, place, kind, {', '.join(shelves)}) "
+            f"ON given.id = added.{id_} AND given.place = added.{place} "
+            f"CROSS JOIN LATERAL (VALUES {', '.join(f'({shelf})' for shelf in shelves)}) AS listed(shelf) "
+            "GROUP BY shelf, kind ORDER BY shelf, kind "
+            "ON CONFLICT (shelf, kind, slot) DO UPDATE SET n = had.n + excluded.n) "
+            f"SELECT {id_}, {place} FROM added"
+        )
 
     @staticmethod
     @functools.lru_cache(maxsize=64)
@@ -178,5 +230,10 @@ class PostgreSQL(Dialect):
             f"INSERT INTO {table} AS had (shelf, kind, slot, n) "
             "SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[]) "
             "ON CONFLICT (shelf, kind, slot) DO UPDATE SET n = had.n + excluded.n",
-            [list(column) for column in zip(*rows, strict=True)],
+            _turned(rows),
         )
+
+
+def _turned(rows: list[Row]) -> list[list[Any]]:
+    """Rows as columns."""
+    return [list(column) for column in zip(*rows, strict=True)]

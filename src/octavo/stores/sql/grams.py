@@ -13,6 +13,7 @@ from typing import Any
 from octavo.model import Query, Record, Tally
 from octavo.stores.sql import scripts
 from octavo.stores.sql.compile import Nominated
+from octavo.stores.sql.counting import Tables
 from octavo.stores.sql.schema import Table
 from octavo.stores.sql.statements import Ask, Script, listed
 from octavo.stores.sql.substrings import FEW, LATE, RUN, VERSION, around_of, is_small, runs, worth
@@ -62,7 +63,7 @@ def find(table: Table, prefix: str, query: Query) -> Script[tuple[list[Record], 
     return (yield from scripts.find(table, query)), False
 
 
-def tally(tables: scripts.Tables, prefix: str, query: Query) -> Script[tuple[Tally, bool]]:
+def tally(tables: Tables, prefix: str, query: Query) -> Script[tuple[Tally, bool]]:
     """Count as `Tally.of` would; and whether the index should be made, or brought up to date."""
     table = tables[query.collection]
     for _ in range(_TRIES):

@@ -3,9 +3,13 @@
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
+import msgspec
+
 from octavo.errors import StoreError
 from octavo.stores.sql.dialect import Dialect, Row, chunks
 from octavo.stores.sql.statements import Ask, Contended, Do, Duplicate, Script, T
+
+_encode = msgspec.json.Encoder().encode
 
 
 class MySQL(Dialect):
@@ -42,7 +46,9 @@ class MySQL(Dialect):
         return "%s"
 
     def time(self, at: datetime) -> str:
-        return at.replace(tzinfo=None).isoformat(" ", "microseconds")
+        # In UTC, which is not said. (`isoformat` takes 1.5 µs; this takes 0.4.)
+        spelled = _encode(at)[1:-2].decode()
+        return spelled if at.microsecond else f"{spelled}.000000"
 
     def moment(self, stored: datetime) -> datetime:
         return stored.replace(tzinfo=UTC)
@@ -78,7 +84,7 @@ class MySQL(Dialect):
         return bool(rows)
 
     def insert(
-        self, table: str, columns: Sequence[str], types: Sequence[str], rows: list[Row]
+        self, table: str, columns: tuple[str, ...], types: tuple[str, ...], rows: list[Row]
     ) -> Script[list[bool]]:
         del types
         went_in: list[bool] = []

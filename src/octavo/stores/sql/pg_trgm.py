@@ -13,8 +13,9 @@ from octavo.errors import StoreError
 from octavo.model import Query, Record, Tally
 from octavo.stores.sql import scripts
 from octavo.stores.sql.compile import Nominated
+from octavo.stores.sql.counting import Tables
 from octavo.stores.sql.schema import Table
-from octavo.stores.sql.statements import Ask, Build, Do, Script
+from octavo.stores.sql.statements import Ask, Build, Do, Lasting, Script
 from octavo.stores.sql.substrings import FEW, around_of, is_small, worth
 from octavo.text import fold
 
@@ -40,7 +41,7 @@ def find(table: Table, prefix: str, query: Query) -> Script[tuple[list[Record], 
     return (yield from scripts.find(table, query, nominated)), wanted
 
 
-def tally(tables: scripts.Tables, prefix: str, query: Query) -> Script[tuple[Tally, bool]]:
+def tally(tables: Tables, prefix: str, query: Query) -> Script[tuple[Tally, bool]]:
     """Count as `Tally.of` would; and whether the index should be made."""
     del prefix
     nominated, wanted = yield from way(tables[query.collection], query)
@@ -88,7 +89,7 @@ def make(table: Table) -> Script[bool]:
     Somebody who died over it left an index that is kept up and never read: it is made anew.
     """
     index, lock = table.dialect.quote(name_of(table)), f"octavo {name_of(table)}"
-    [[mine]] = yield Ask("SELECT pg_try_advisory_lock(hashtext($1))", (lock,))
+    [[mine]] = yield Lasting("SELECT pg_try_advisory_lock(hashtext($1))", (lock,))
     if not mine:
         return False
     try:
@@ -113,7 +114,7 @@ def drop_unfinished(table: Table) -> Script[None]:
     """Take away an index that was not finished, if that can be done at once: every write would go on feeding it."""
     state = yield from _state(table)
     if state is not None and not state[0]:
-        yield Do("SET lock_timeout = '1s'")  # the pool sets it back
+        yield Lasting("SET lock_timeout = '1s'")
         yield Do(f"DROP INDEX IF EXISTS {table.dialect.quote(name_of(table))}")
 
 

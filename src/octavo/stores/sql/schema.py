@@ -29,11 +29,11 @@ class Table:
         self.name = dialect.quote(self.plain_name)
         self.versions = dialect.quote(f"{prefix}octavo_tables")
         self.marks = dialect.quote(prefix + shape.marks_table) if shape.marks_table else ""
-        self.columns = [
+        self.columns = (
             *(self.column(field) for field, _ in FIELDS),
             *(dialect.quote(e.name) for e in shape.extras),
-        ]
-        self.types = [*(type_ for _, type_ in FIELDS), *(extra.type for extra in shape.extras)]
+        )
+        self.types = (*(type_ for _, type_ in FIELDS), *(extra.type for extra in shape.extras))
         self.order = tuple(self.column(field) for field in ("created_at", "seq", "id", "place"))
 
     @functools.cached_property

@@ -19,7 +19,7 @@ from octavo.stores.sql.compile import (
     reads_forward,
     select,
 )
-from octavo.stores.sql.dialects import Dialect
+from octavo.stores.sql.counting import Counting, Tables, counted_of, counters_of, shelf_of
 from octavo.stores.sql.schema import FIELDS, Table
 from octavo.stores.sql.statements import Ask, Do, DoEach, Script
 
@@ -31,116 +31,60 @@ _MUTABLE_AT = tuple(
 )  # where they stand in a row
 _SCOPE = tuple((part, "name") for part in PARTS)
 _GONE = (("rowno", "int"), ("kind", "name"), ("place", "name"), *_SCOPE)
-_SWEEP = 10_000  # rows a process adds before it counts them; a tally counts on the spot those that wait
 _FEW = 200  # rows that are read in less time than it takes to ask another thread to do it
-_TAIL = 1000  # rows a tally may count on the spot before it is worth sweeping them
-
-
-class Tables:
-    """Every table a store has used so far, and the one that counts."""
-
-    def __init__(self, dialect: Dialect, counts: str, slot: int) -> None:
-        self.dialect = dialect
-        self.by_collection: dict[str, Table] = {}
-        self.counts = counts
-        self.slot = slot  # processes that count in rows of their own do not wait for each other
-        self.uncounted: dict[str, int] = {}  # rows this process added since it last swept, by collection
-        self.due: str | None = None  # a collection of which so many wait that they should be counted
-
-    def __getitem__(self, collection: str) -> Table:
-        return self.by_collection[collection]
-
-
-class _Counting:
-    """How the counters move during one transaction; written once, at its end, in one order for all writers."""
-
-    def __init__(self, tables: Tables) -> None:
-        self.tables = tables
-        self.moves: dict[tuple[str, str], int] = {}
-        self.swept: dict[str, int] = {}  # where this transaction has counted up to, by collection
-
-    def sweep(self, table: Table) -> Script[None]:
-        """Count the rows that were added since the last sweep; nothing where every append counts at once."""
-        if not table.dialect.counts_later:
-            return
-        collection = table.shape.collection
-        counted = (counted_of(collection), "")
-        start = self.swept.get(collection)
-        if start is None:
-            start = (
-                yield Ask(
-                    f"SELECT COALESCE(SUM(n), 0) FROM {self.tables.counts} WHERE shelf = ?", counted[:1]
-                )
-            )[0][0]
-        end = (yield Ask(f"SELECT COALESCE(MAX(rowno), 0) FROM {table.name}"))[0][0]
-        if end > start:
-            # Only by what is counted: thousands of sessions in the tail are one row when nobody counts by session.
-            parts = [part for part in ("place", *PARTS[1:]) if any(part in axis for axis in table.counted)]
-            fields = ", ".join([table.column(field) for field in ("kind", "tenant", *parts)])
-            sql = f"SELECT {fields}, COUNT(*) FROM {table.name} NOT INDEXED WHERE rowno > ? GROUP BY {fields}"
-            for kind, tenant, *values, n in (yield Ask(sql, (start,))):
-                known = dict(zip(parts, values, strict=True))
-                place = known.pop("place", "")
-                self.move(table, Scope(tenant=tenant, **known), place, kind, n)
-        # After a removal the end may lie before the start: numbers of removed rows are given out again.
-        self.moves[counted] = self.moves.get(counted, 0) + end - start
-        self.swept[collection] = end
-        self.tables.uncounted[collection] = 0
-
-    def move(self, table: Table, scope: Scope, place: str, kind: str, by: int) -> None:
-        moves = self.moves
-        for axis in table.counted:
-            key = (shelf_of(table.shape.collection, axis, scope, place), kind)
-            moves[key] = moves.get(key, 0) + by
-
-    def rows(self, slot: int) -> list[Sequence[Any]]:
-        return [(shelf, kind, slot, n) for (shelf, kind), n in sorted(self.moves.items()) if n]
-
-
-def shelf_of(collection: str, axis: tuple[str, ...], scope: Scope, place: str) -> str:
-    """The short name of the counter of one value of one axis."""
-    if axis == ("place",):
-        return _shelf("", collection, "place", place)
-    return _shelf(
-        scope.tenant, collection, axis[0] if axis else "", getattr(scope, axis[0]) or "" if axis else ""
-    )
-
-
-def counted_of(collection: str) -> str:
-    """The name under which the number of the last counted row is kept."""
-    return _shelf("", collection, "counted", "")
-
-
-@lru_cache(maxsize=65536)
-def _shelf(tenant: str, collection: str, axis: str, value: str) -> str:
-    return Scope(tenant=tenant, user=collection, agent=axis, session=value).place
+_TAIL = 250  # rows a tally may count on the spot before it is worth sweeping them
 
 
 def apply_all(tables: Tables, batches: Sequence[list[Prepared]]) -> Script[list[list[int]]]:
     """Apply several callers' batches in one transaction; answer each caller's counts."""
+    if len(batches) == 1 and tables.dialect.most_whole and (alone := _alone(batches[0])) is not None:
+        return [[(yield from _append(tables, alone))]]
     counts = [[0] * len(batch) for batch in batches]
-    counting = _Counting(tables)
+    counting = Counting(tables)
     waiting: dict[str, list[tuple[Sealed, list[int], int]]] = {}
+    whole = True
     for batch, answer in zip(batches, counts, strict=True):
         for number, op in enumerate(batch):
             if isinstance(op, Kept):  # adds wait for each other, to go in together
                 for sealed in op.records:
                     waiting.setdefault(sealed.collection, []).append((sealed, answer, number))
                 continue
+            whole = False
             yield from _add(waiting, counting)
             table = tables[op.query.collection]
             if isinstance(op, Change):
                 answer[number] = yield from _change(table, op, counting)
             else:
                 answer[number] = yield from _remove(table, op.query, counting)
-    yield from _add(waiting, counting)
+    yield from _add(waiting, counting, whole=whole and len(waiting) == 1)
     if moves := counting.rows(tables.slot):
         yield from tables.dialect.upsert_counts(tables.counts, moves)
     return counts
 
 
-def _add(waiting: dict[str, list[tuple[Sealed, list[int], int]]], counting: _Counting) -> Script[None]:
-    uncounted = counting.tables.uncounted
+def _alone(batch: list[Prepared]) -> Sealed | None:
+    """The one record, without marks, that the batch adds, if that is all it does; nearly every append is that."""
+    if len(batch) == 1 and isinstance(op := batch[0], Kept) and len(op.records) == 1:
+        sealed = op.records[0]
+        return None if sealed.marks else sealed
+    return None
+
+
+def _append(tables: Tables, sealed: Sealed) -> Script[int]:
+    """The short way for what is done most."""
+    table = tables[sealed.collection]
+    counters = counters_of(tables, table, [sealed])
+    row = table.row(sealed)
+    [added] = yield from table.dialect.insert_whole(table.name, table.columns, table.types, [row], counters)
+    if table.dialect.counts_later:
+        tables.added(sealed.collection, added)
+    return int(added)
+
+
+def _add(
+    waiting: dict[str, list[tuple[Sealed, list[int], int]]], counting: Counting, *, whole: bool = False
+) -> Script[None]:
+    """Insert what waits; `whole` says that there is nothing else to the transaction."""
     for collection, entries in waiting.items():
         table = counting.tables[collection]
         later = table.dialect.counts_later
@@ -152,19 +96,25 @@ def _add(waiting: dict[str, list[tuple[Sealed, list[int], int]]], counting: _Cou
         if table.dialect.lock_rows:
             new.sort(key=lambda entry: entry[0].key)
         rows: list[Sequence[Any]] = [table.row(sealed) for sealed, _, _ in new]
-        went_in = yield from table.dialect.insert(table.name, table.columns, table.types, rows)
+        if whole and len(rows) <= table.dialect.most_whole and not any(sealed.marks for sealed, _, _ in new):
+            counters = counters_of(counting.tables, table, [sealed for sealed, _, _ in new])
+            went_in = yield from table.dialect.insert_whole(
+                table.name, table.columns, table.types, rows, counters
+            )
+            counted = True
+        else:
+            went_in = yield from table.dialect.insert(table.name, table.columns, table.types, rows)
+            counted = later
         marked = []
         for (sealed, answer, number), is_new in zip(new, went_in, strict=True):
             if is_new:
                 answer[number] += 1
-                if not later:
+                if not counted:
                     counting.move(table, sealed.scope, sealed.place, sealed.kind, 1)
                 if sealed.marks:
                     marked.append(sealed)
         if later:
-            uncounted[collection] = uncounted.get(collection, 0) + len(rows)
-            if uncounted[collection] >= _SWEEP:
-                counting.tables.due = collection
+            counting.tables.added(collection, len(rows))
         if marked and table.marks:
             yield from _mark(table, marked)
     waiting.clear()
@@ -181,7 +131,7 @@ def _mark(table: Table, marked: list[Sealed]) -> Script[None]:
     yield DoEach(sql, [(mark, sealed.id, sealed.place) for sealed in marked for mark in sealed.marks])
 
 
-def _change(table: Table, change: Change, counting: _Counting) -> Script[int]:
+def _change(table: Table, change: Change, counting: Counting) -> Script[int]:
     """Read and lock what matches, change it in Python, write back what differs."""
     if change.kind is not UNSET:  # what is not counted yet cannot be moved from one kind to another
         yield from counting.sweep(table)
@@ -226,7 +176,7 @@ def _update(table: Table) -> str:
     return f"UPDATE {table.name} SET {', '.join(sets)} WHERE rowno = {hole(len(sets) + 1)}"
 
 
-def _remove(table: Table, query: Query, counting: _Counting) -> Script[int]:
+def _remove(table: Table, query: Query, counting: Counting) -> Script[int]:
     yield from counting.sweep(table)
     rows = yield select(table, query, _GONE, lock=True)
     for _, kind, place, *scope in rows:
@@ -277,11 +227,12 @@ def _records(
     records: list[Record] = []
     ties, last, last_seq = False, None, -1
     # One loop without calls: this is where a read spends its time.
-    for id_, kind, text, data, metadata, marks, created, updated, expires, seq, *place in rows:
-        scope = scopes.get(key := tuple(place))
+    for row in rows:
+        id_, kind, text, data, metadata, marks, created, updated, expires, seq = row[:10]
+        scope = scopes.get(key := tuple(row[10:]))
         if scope is None:
             fixed = {part: getattr(asked, part) or "" for part in PARTS}
-            scope = scopes[key] = _scope(**(fixed | dict(zip(parts, place, strict=True))))
+            scope = scopes[key] = _scope(**(fixed | dict(zip(parts, key, strict=True))))
         created_at = moment(created)
         records.append(
             Record(
@@ -325,14 +276,6 @@ def has_counters(tables: Tables, query: Query) -> bool:
 def _ties(row: Sequence[Any], other: Sequence[Any]) -> bool:
     """Whether two rows of READ have the same time and seq."""
     return bool(row[6] == other[6] and row[9] == other[9])
-
-
-def sweep(tables: Tables, collection: str) -> Script[None]:
-    """Count what waits to be counted, in a transaction of its own."""
-    counting = _Counting(tables)
-    yield from counting.sweep(tables[collection])
-    if moves := counting.rows(tables.slot):
-        yield from tables.dialect.upsert_counts(tables.counts, moves)
 
 
 def tally_and_lag(tables: Tables, query: Query) -> Script[tuple[Tally, bool]]:

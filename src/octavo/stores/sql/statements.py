@@ -13,13 +13,20 @@ T = TypeVar("T")
 
 
 class Ask:
-    """Send a statement, get its rows as tuples."""
+    """Send a statement, get its rows as tuples. A `whole` one is a transaction by itself: the first and last of its script."""
 
-    __slots__ = ("sql", "values")
+    __slots__ = ("sql", "values", "whole")
 
-    def __init__(self, sql: str, values: Sequence[Any] = ()) -> None:
+    def __init__(self, sql: str, values: Sequence[Any] = (), *, whole: bool = False) -> None:
         self.sql = sql
         self.values = values
+        self.whole = whole
+
+
+class Lasting(Ask):
+    """Send a statement that outlasts its transaction; what it did is undone before anybody else uses the connection."""
+
+    __slots__ = ()
 
 
 class Do(Ask):
@@ -38,6 +45,7 @@ class DoEach:
     """Send a statement once for each row of values; nothing comes back."""
 
     __slots__ = ("rows", "sql")
+    whole = False
 
     def __init__(self, sql: str, rows: Sequence[Sequence[Any]]) -> None:
         self.sql = sql

@@ -13,7 +13,8 @@ from octavo.model import Query, Record, Tally
 from octavo.ports import Finding, Lexicon
 from octavo.shapes import SHAPES
 from octavo.stores.base import Progress, SearchingStore
-from octavo.stores.sql import grams, pg_trgm, scripts, substrings
+from octavo.stores.sql import counting, grams, pg_trgm, scripts, substrings
+from octavo.stores.sql.counting import Tables
 from octavo.stores.sql.drivers.port import ApplyAll, Driver
 from octavo.stores.sql.schema import Table, ensure, searched_among
 from octavo.stores.sql.statements import Ask, Script
@@ -40,7 +41,7 @@ class SQLStore(SearchingStore):
         self._together = frozenset(together)  # collections whose tables are made before any of them is used
         self._driver = driver
         self._prefix = prefix
-        self._tables: scripts.Tables  # both from the moment the store is open
+        self._tables: Tables  # both from the moment the store is open
         self._apply_all: ApplyAll
         self._making = asyncio.Lock()
         self._sweeps: set[asyncio.Task[None]] = set()
@@ -54,7 +55,7 @@ class SQLStore(SearchingStore):
         dialect = self._driver.dialect
         # Where appends count at once, each process counts in one of sixteen rows.
         slot = 0 if dialect.counts_later else random.randrange(16)  # noqa: S311 - spreads load
-        tables = scripts.Tables(dialect, dialect.quote(f"{self._prefix}octavo_counts"), slot)
+        tables = Tables(dialect, dialect.quote(f"{self._prefix}octavo_counts"), slot)
         self._tables, self._apply_all = tables, functools.partial(scripts.apply_all, tables)
 
     async def _close(self) -> None:
@@ -68,8 +69,8 @@ class SQLStore(SearchingStore):
 
     async def _apply(self, ops: list[Prepared]) -> list[int]:
         tables = self._tables
-        if self._unsure or _unknown(ops, tables.by_collection):
-            await self._having(_unknown(ops, {}))
+        if self._unsure or not _all_known(ops, tables.by_collection):
+            await self._having(_touched(ops))
         if not tables.by_collection:  # only empty adds so far
             return [0] * len(ops)
         counts = await self._driver.commit(ops, self._apply_all)
@@ -100,12 +101,12 @@ class SQLStore(SearchingStore):
         finally:
             self._looking = None
 
-    def _sweep(self, tables: scripts.Tables, collection: str) -> None:
+    def _sweep(self, tables: Tables, collection: str) -> None:
         """Have waiting rows counted while others go on; should that fail, tallies go on counting them on the spot."""
         tables.due = None
         if self._sweeps or self._driver.joins:  # one at a time, and never inside a caller's transaction
             return
-        task = asyncio.create_task(self._driver.write(lambda: scripts.sweep(tables, collection)))
+        task = asyncio.create_task(self._driver.write(lambda: counting.sweep(tables, collection)))
         self._sweeps.add(task)
         task.add_done_callback(self._swept)
 
@@ -176,7 +177,7 @@ class SQLStore(SearchingStore):
         await self._ready()
         return await self._driver.describe()
 
-    async def _having(self, collections: set[str]) -> scripts.Tables:
+    async def _having(self, collections: set[str]) -> Tables:
         """The tables, after making those that are used for the first time."""
         tables = self._tables
         if collections & self._together:
@@ -199,15 +200,24 @@ class SQLStore(SearchingStore):
         return tables
 
 
-def _unknown(ops: list[Prepared], known: dict[str, Table]) -> set[str]:
-    """The collections these ops touch that have no table yet; nearly always none."""
-    unknown: set[str] = set()
+def _all_known(ops: list[Prepared], known: dict[str, Table]) -> bool:
+    """Whether all that these ops touch has its table already, as nearly always."""
     for op in ops:
         if isinstance(op, Kept):
-            unknown.update([sealed.collection for sealed in op.records if sealed.collection not in known])
+            for sealed in op.records:
+                if sealed.collection not in known:
+                    return False
         elif op.query.collection not in known:
-            unknown.add(op.query.collection)
-    return unknown
+            return False
+    return True
+
+
+def _touched(ops: list[Prepared]) -> set[str]:
+    """The collections these ops touch."""
+    touched: set[str] = set()
+    for op in ops:
+        touched.update([s.collection for s in op.records] if isinstance(op, Kept) else [op.query.collection])
+    return touched
 
 
 def _tenants(table: Table) -> Script[list[str]]:

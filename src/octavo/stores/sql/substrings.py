@@ -12,6 +12,7 @@ from typing import Any
 from octavo.model import Query, Record, Scope, Tally
 from octavo.stores.sql import scripts
 from octavo.stores.sql.compile import Nominated, Where
+from octavo.stores.sql.counting import Tables
 from octavo.stores.sql.schema import Table
 from octavo.stores.sql.statements import Ask, Script
 from octavo.text import fold
@@ -42,7 +43,7 @@ def find(table: Table, prefix: str, query: Query) -> Script[tuple[list[Record], 
     return (yield from scripts.find(table, query, nominated)), wanted
 
 
-def tally(tables: scripts.Tables, prefix: str, query: Query) -> Script[tuple[Tally, bool]]:
+def tally(tables: Tables, prefix: str, query: Query) -> Script[tuple[Tally, bool]]:
     """Count as `Tally.of` would; and whether the index should be made, or brought up to date."""
     nominated, wanted = yield from _way(tables[query.collection], prefix, query)
     return (yield from scripts.tally(tables, query, nominated)), wanted

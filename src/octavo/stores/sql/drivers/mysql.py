@@ -21,9 +21,9 @@ class MySQLDriver(Awaiting):
     """A pool of connections that compare byte for byte and keep microseconds."""
 
     def __init__(self, address: Address) -> None:
-        super().__init__()
-        self.dialect: Dialect = MySQL()
         self._pool_size = address.option("pool_size", 10, int)
+        super().__init__(lanes=min(2, self._pool_size))
+        self.dialect: Dialect = MySQL()
         self._timeout = address.option("timeout", 60.0, float)
         address.options.pop("charset", None)  # SQLAlchemy URLs carry it; ours is always utf8mb4
         socket = address.option("unix_socket", None)
@@ -75,7 +75,8 @@ class MySQLDriver(Awaiting):
         if self._loop is not asyncio.get_running_loop():  # a pool belongs to the loop that made it
             await self.open()
         with _translated():
-            connection = await asyncio.wait_for(self._pool.acquire(), self._timeout)
+            async with asyncio.timeout(self._timeout):
+                connection = await self._pool.acquire()
         try:
             yield connection
         except BaseException as error:
@@ -94,7 +95,7 @@ class MySQLDriver(Awaiting):
                         await cursor.execute(statement.sql, row)
                     return None
                 await cursor.execute(statement.sql, statement.values or None)
-                return cursor.rowcount if type(statement) is Do else await cursor.fetchall()
+                return cursor.rowcount if isinstance(statement, Do) else await cursor.fetchall()
 
     async def describe(self) -> list[Finding]:
         names = (

@@ -3,13 +3,14 @@
 import asyncio
 import contextlib
 import itertools
+import math
 import random
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, cast
 
-from octavo.codec import Prepared
+from octavo.codec import Kept, Prepared
 from octavo.errors import StoreError, StoreUnavailable
 from octavo.ports import Finding
 from octavo.stores.gather import Gathering
@@ -19,6 +20,7 @@ from octavo.stores.sql.statements import Contended, Do, Script, Statement
 T = TypeVar("T")
 Batch = list[Prepared]
 ApplyAll = Callable[[Sequence[Batch]], Script[list[list[int]]]]
+_LATELY_SECONDS = 0.1  # no server goes and comes back in less
 PATIENCE_SECONDS = 30  # how long a whole transaction is tried when others hold its locks
 
 
@@ -67,9 +69,11 @@ class Awaiting:
 
     joins = False  # whether every script runs inside a transaction of the caller's
     alone = False  # whether what `read` runs stands outside of any transaction
+    autocommits = False  # whether a statement sent outside of a transaction is one, so that BEGIN and COMMIT can be saved
 
-    def __init__(self) -> None:
-        self._gathering = Gathering(self._commit_all, most=500)
+    def __init__(self, lanes: int = 1) -> None:
+        self._gathering = Gathering(self._commit_all, most=500, lanes=lanes, beside=_only_adds)
+        self._wrote_at = -math.inf
 
     # What a driver fills in.
 
@@ -142,9 +146,16 @@ class Awaiting:
                 return await work(connection)
 
     async def _transact(self, connection: Any, script: Callable[[], Script[T]]) -> T:
+        running = script()
+        try:
+            first = next(running)
+        except StopIteration as done:  # there was nothing to do
+            return cast("T", done.value)
+        if first.whole and self._autocommits_now():
+            return await self._autocommit(connection, running, first)
         await self.begin(connection)
         try:
-            result = await run(script(), lambda statement: self.send(connection, statement))
+            result = await run(running, lambda statement: self.send(connection, statement), first)
         except ConnectionLost:
             raise  # there is nobody to say ROLLBACK to
         except BaseException:
@@ -157,11 +168,30 @@ class Awaiting:
             raise StoreUnavailable(f"the connection was lost while committing: {error}") from error
         return result
 
+    def _autocommits_now(self) -> bool:
+        """Whether the connection is surely alive: if it died, nobody could tell whether the statement was kept, and try again."""
+        now = time.monotonic()
+        lately, self._wrote_at = now - self._wrote_at < _LATELY_SECONDS, now
+        return self.autocommits and lately
 
-async def run(script: Script[T], send: Callable[[Statement], Awaitable[Any]]) -> T:
+    async def _autocommit(self, connection: Any, script: Script[T], statement: Statement) -> T:
+        try:
+            return await run(script, lambda one: self.send(connection, one), statement)
+        except ConnectionLost as error:  # not to be tried again: it may have been kept
+            raise StoreUnavailable(f"the connection was lost while committing: {error}") from error
+
+
+def _only_adds(work: tuple[Batch, ApplyAll]) -> bool:
+    """Whether it does not matter in which order this and other such work is done."""
+    return all(isinstance(op, Kept) for op in work[0])
+
+
+async def run(
+    script: Script[T], send: Callable[[Statement], Awaitable[Any]], first: Statement | None = None
+) -> T:
     """Drive a script with an awaiting driver; its errors are thrown into the script, which may know what to do."""
     try:
-        statement = next(script)
+        statement = first if first is not None else next(script)
         while True:
             try:
                 answer = await send(statement)

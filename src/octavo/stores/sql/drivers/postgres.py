@@ -12,7 +12,16 @@ from octavo.errors import StoreClosed, StoreError, StoreUnavailable
 from octavo.ports import Finding
 from octavo.stores.sql.dialects import Dialect, PostgreSQL
 from octavo.stores.sql.drivers.port import Awaiting, ConnectionLost
-from octavo.stores.sql.statements import Ask, Build, Contended, Do, DoEach, Duplicate, Statement
+from octavo.stores.sql.statements import (
+    Ask,
+    Build,
+    Contended,
+    Do,
+    DoEach,
+    Duplicate,
+    Lasting,
+    Statement,
+)
 from octavo.stores.sql.urls import Address
 
 _BUILD_SECONDS = 24 * 3600.0  # for an index of a large table: nobody waits for it
@@ -22,11 +31,12 @@ class PostgresDriver(Awaiting):
     """A pool of connections; options of the URL other than Octavo's own go to asyncpg as they are."""
 
     alone = True
+    autocommits = True
 
     def __init__(self, address: Address) -> None:
-        super().__init__()
-        self.dialect: Dialect = PostgreSQL()
         self._pool_size = address.option("pool_size", 10, int)
+        super().__init__(lanes=min(2, self._pool_size))
+        self.dialect: Dialect = PostgreSQL()
         self._timeout = address.option("timeout", 60.0, float)
         login = quote(address.user, safe="") + (
             f":{quote(address.password, safe='')}" if address.password else ""
@@ -37,13 +47,19 @@ class PostgresDriver(Awaiting):
         self._dsn = f"postgresql://{login}{'@' if login else ''}{place}{quote(address.path)}"
         self._dsn += f"?{urlencode(address.options)}" if address.options else ""
         self._pool: Any = None
+        self._lasting: set[int] = set()  # connections, in use, that have to be reset
         self._loop: asyncio.AbstractEventLoop | None = None
 
     async def open(self) -> None:
         self._loop = asyncio.get_running_loop()
         with _translated():
             self._pool = await asyncpg.create_pool(
-                self._dsn, min_size=1, max_size=self._pool_size, timeout=10, command_timeout=self._timeout
+                self._dsn,
+                min_size=1,
+                max_size=self._pool_size,
+                timeout=10,
+                command_timeout=self._timeout,
+                reset=_as_it_is,
             )
 
     async def close(self) -> None:
@@ -70,19 +86,29 @@ class PostgresDriver(Awaiting):
             raise
         finally:
             with contextlib.suppress(asyncpg.PostgresError, asyncpg.InterfaceError, OSError):
-                await self._pool.release(connection)
+                try:
+                    if id(connection) in self._lasting:
+                        await connection.reset(timeout=self._timeout)
+                except BaseException:
+                    connection.terminate()  # or the next one would find it as it is
+                    raise
+                finally:
+                    self._lasting.discard(id(connection))
+                    await self._pool.release(connection)
 
     async def send(self, connection: Any, statement: Statement) -> Any:
         with _translated():
             if isinstance(statement, Build):
                 return await connection.execute(statement.sql, timeout=_BUILD_SECONDS)
-            if type(statement) is Do:
+            if isinstance(statement, Do):
                 status: str = await connection.execute(statement.sql, *statement.values)
                 word = status.rpartition(" ")[2]
                 return int(word) if word.isdigit() else 0
             if isinstance(statement, DoEach):
                 return await connection.executemany(statement.sql, statement.rows)
             assert isinstance(statement, Ask)  # noqa: S101
+            if isinstance(statement, Lasting):
+                self._lasting.add(id(connection))
             return await connection.fetch(statement.sql, *statement.values)
 
     async def describe(self) -> list[Finding]:
@@ -131,6 +157,10 @@ class PostgresDriver(Awaiting):
             ),
             Finding("pool", f"{self._pool_size} of the server's {has['max_connections']} connections"),
         ]
+
+
+async def _as_it_is(connection: Any) -> None:
+    """Nothing: what lasts has been undone, and undoing nothing would be one more round trip for each call."""
 
 
 @contextlib.contextmanager

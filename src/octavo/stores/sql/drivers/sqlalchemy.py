@@ -176,7 +176,7 @@ class SQLAlchemyDriver(Awaiting):
                     await connection.exec_driver_sql(statement.sql, tuple(row))
                 return None
             result = await connection.exec_driver_sql(statement.sql, tuple(statement.values) or None)
-            return result.rowcount if type(statement) is Do else result.fetchall()
+            return result.rowcount if isinstance(statement, Do) else result.fetchall()
 
     async def describe(self) -> list[Finding]:
         owner = "session" if self._session is not None else "engine"

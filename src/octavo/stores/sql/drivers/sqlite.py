@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import itertools
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -53,13 +53,14 @@ class SQLiteDriver:
         if not self._readers:
             self._readers = [Worker(self._connect, "octavo-sqlite-reader") for _ in range(self._reader_count)]
 
-    async def commit(self, batch: Batch, apply_all: ApplyAll) -> list[int]:
-        worker = self._worker()
-        if self._front is not None:
-            return await self._front.commit(batch, apply_all)
+    def commit(self, batch: Batch, apply_all: ApplyAll) -> Coroutine[Any, Any, list[int]]:
+        # No coroutine of its own around the front's: there is one for each append.
+        return self._front.commit(batch, apply_all) if self._front else self._commit(batch, apply_all)
+
+    async def _commit(self, batch: Batch, apply_all: ApplyAll) -> list[int]:
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[list[int]] = loop.create_future()
-        worker.take([Call(batch, apply_all, loop, answer)])
+        self._worker().take([Call(batch, apply_all, loop, answer)])
         return await answer
 
     async def write(self, script: Callable[[], Script[T]]) -> T:

@@ -9,18 +9,27 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar, cast
 
 import apsw
 
 from octavo.codec import Kept
 from octavo.errors import OctavoError, StoreUnavailable
 from octavo.stores.sql.drivers.port import ApplyAll, Batch
-from octavo.stores.sql.drivers.sqlite_thread import Call, Worker, commit, resolve, run, translated
+from octavo.stores.sql.drivers.sqlite_thread import (
+    Call,
+    Outcome,
+    Worker,
+    commit,
+    resolve,
+    run,
+    translated,
+)
 from octavo.stores.sql.statements import Script
 
 T = TypeVar("T")
 _SLOW_SECONDS = 0.005
+_TURN_SECONDS = 0.002  # a task that never waits must let others go after so long
 _REST = 100  # how many times as long as a slow one lasted the front rests
 _MOST_WEIGHT = 200_000  # characters of all records together; a record weighs 1000 at least
 PAGES = 10_000  # of the write-ahead log, 40 MiB, after which it is written back; hot pages then go to disk once for many writes
@@ -56,17 +65,28 @@ class Front:
         )  # loops of several threads may use one store, a connection takes one at a time
         self._waiting: list[Call] = []
         self._weight = 0
+        self._crowd = False  # several tasks write at the same time: the last commit was for more than one
+        self._writer: asyncio.Task[Any] | None = None  # who has written on the spot in this turn of the loop
+        self._since = 0.0
         self._writes = _Pace()
         self._reads = _Pace()
         self._writing_back = False
+        self._giving_way = False  # to the last part of that: writes queue up behind it
 
     async def commit(self, batch: Batch, apply_all: ApplyAll) -> list[int]:
-        """Apply a batch together with those of other tasks that are ready now."""
+        """Apply a batch: at once for a task that writes alone, else together with those of other tasks that are ready."""
         loop = asyncio.get_running_loop()
-        call = Call(batch, apply_all, loop, loop.create_future())
         weight = _weight(batch)
+        able = weight <= _MOST_WEIGHT and self._able
+        if able and not self._waiting and self._writes_alone(loop):
+            outcomes = self._done([Call(batch, apply_all, loop, None)])
+            if outcomes is not None:
+                return cast("list[int]", outcomes[0][1])
+            able = False
+        answer: asyncio.Future[list[int]] = loop.create_future()
+        call = Call(batch, apply_all, loop, answer)
         if (
-            not self._able
+            not able
             or self._weight + weight > _MOST_WEIGHT
             or (self._waiting and self._waiting[0].loop is not loop)
         ):
@@ -76,9 +96,7 @@ class Front:
             self._weight += weight
             if len(self._waiting) == 1:
                 loop.call_soon(self._flush)
-        assert call.answer is not None  # noqa: S101
-        counts: list[int] = await call.answer
-        return counts
+        return await answer
 
     def read(self, script: Callable[[], Script[T]]) -> tuple[T] | None:
         """The answer, if it could be had at once."""
@@ -103,39 +121,67 @@ class Front:
 
     @property
     def _able(self) -> bool:
-        return not self._writing_back and time.monotonic() >= self._writes.again_at
+        return not self._giving_way and time.monotonic() >= self._writes.again_at
+
+    def _writes_alone(self, loop: asyncio.AbstractEventLoop) -> bool:
+        """Whether the running task may write on the spot: no other one writes in this turn of the loop, and it has not kept the loop long."""
+        if self._crowd:
+            return False
+        task = asyncio.current_task(loop)
+        if self._writer is None:
+            self._writer, self._since = task, time.monotonic()
+            loop.call_soon(self._turned)
+            return True
+        self._crowd = task is not self._writer
+        return not self._crowd and time.monotonic() - self._since < _TURN_SECONDS
+
+    def _turned(self) -> None:
+        self._writer = None
 
     def _flush(self) -> None:
         calls, self._waiting, self._weight = self._waiting, [], 0
+        self._crowd, self._writer = len(calls) > 1, None
         if not calls:
             return
-        if not self._using.acquire(blocking=False):
-            self._worker.take(calls)
-            return
-        began_at = time.monotonic()
-        try:
-            outcomes = commit(self._connection, calls)
-        except OctavoError:  # locked, full, or one of them is bad: the worker waits, and finds out which
+        outcomes = self._done(calls)
+        if outcomes is None:
             self._worker.take(calls)
         else:
             resolve(outcomes)
+
+    def _done(self, calls: list[Call]) -> list[Outcome] | None:
+        """What came of it; None when it is for the worker: locked, full, or one of them is bad, and it finds out which."""
+        if not self._using.acquire(blocking=False):
+            return None
+        began_at = time.monotonic()
+        try:
+            return commit(self._connection, calls)
+        except OctavoError:
+            return None
         finally:
             self._using.release()
-        self._writes.note(began_at)
+            self._writes.note(began_at)
 
     def _grown(self, connection: apsw.Connection, name: str, pages: int) -> int:
-        """Have the log written back by the worker; writes queue behind that, or the log would never be written back whole."""
+        """Have the log written back by the worker."""
         del connection, name
         if pages >= PAGES and not self._writing_back:
             self._writing_back = True
             self._worker.take([Call(self._write_back, None, None, None)])
+        if pages >= 2 * PAGES:  # that takes long: the log must not outgrow it
+            self._giving_way = True
         return apsw.SQLITE_OK
 
     def _write_back(self, connection: apsw.Connection) -> None:
         try:
-            connection.wal_checkpoint()
+            for _ in range(3):  # while writes go on, each time what they added meanwhile, which is less and less
+                connection.wal_checkpoint()
+            self._giving_way = True  # or it would hardly ever get hold of the lock
+            with self._using:
+                # And the rest while nobody writes: a log begins anew once all of it is written back.
+                connection.wal_checkpoint()
         finally:
-            self._writing_back = False
+            self._giving_way = self._writing_back = False
 
 
 def _weight(batch: Batch) -> int:
