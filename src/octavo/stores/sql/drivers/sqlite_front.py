@@ -174,7 +174,9 @@ class Front:
 
     def _write_back(self, connection: apsw.Connection) -> None:
         try:
-            for _ in range(3):  # while writes go on, each time what they added meanwhile, which is less and less
+            for _ in range(
+                3
+            ):  # while writes go on, each time what they added meanwhile, which is less and less
                 connection.wal_checkpoint()
             self._giving_way = True  # or it would hardly ever get hold of the lock
             with self._using:
