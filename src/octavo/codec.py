@@ -167,6 +167,8 @@ def asked(query: Query) -> Query:
 
 def _spoken(query: Query) -> Query:
     """The query without the names no record can have: `ids=("a", NUL)` still finds "a"."""
+    if query.ids is None and query.kinds is None and query.marks is None and not query.without:
+        return query
     lists = {name: getattr(query, name) for name in ("ids", "kinds", "marks", "without")}
     names = [name for listed in lists.values() if listed for name in listed]
     if not names or _sayable("".join(names)):

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 from octavo.codec import fact
@@ -23,7 +24,13 @@ Nominated: TypeAlias = Callable[[list[Any]], tuple[str, str]]
 
 def open_parts(scope: Scope) -> tuple[str, ...]:
     """The parts of the scope that differ between the answers to one query."""
-    return tuple(part for part in PARTS[1:] if getattr(scope, part) is None)
+    return tuple([part for part in PARTS[1:] if getattr(scope, part) is None])
+
+
+@lru_cache(maxsize=16)
+def read_with(parts: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
+    """READ and these parts of the scope."""
+    return (*READ, *((part, "name") for part in parts))
 
 
 class Where:
@@ -143,7 +150,7 @@ class Where:
 def select(
     table: Table,
     query: Query,
-    fields: Sequence[tuple[str, str]],
+    fields: tuple[tuple[str, str], ...],
     *,
     order: int = 4,
     more: int = 0,
@@ -157,7 +164,7 @@ def select(
     where = Where(table, query)
     source = where.among(nominated)
     dialect = table.dialect
-    picked = ", ".join([dialect.readable(table.column(field), type_) for field, type_ in fields])
+    picked = table.picked(fields)
     way = "" if reads_forward(query) else " DESC"
     sql = f"SELECT {picked} FROM {source} WHERE {where.sql}"
     first, *rest = table.order[:order]

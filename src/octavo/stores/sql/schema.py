@@ -34,6 +34,7 @@ class Table:
             *(dialect.quote(e.name) for e in shape.extras),
         )
         self.types = (*(type_ for _, type_ in FIELDS), *(extra.type for extra in shape.extras))
+        self._picked: dict[tuple[tuple[str, str], ...], str] = {}
         self.order = tuple(self.column(field) for field in ("created_at", "seq", "id", "place"))
 
     @functools.cached_property
@@ -44,6 +45,14 @@ class Table:
 
     def column(self, field: str) -> str:
         return self._columns[field]
+
+    def picked(self, fields: tuple[tuple[str, str], ...]) -> str:
+        """What to select to read these fields; remembered, as there are few ways to ask."""
+        known = self._picked.get(fields)
+        if known is None:
+            names = [self.dialect.readable(self.column(field), type_) for field, type_ in fields]
+            known = self._picked[fields] = ", ".join(names)
+        return known
 
     def row(self, sealed: Sealed) -> tuple[Any, ...]:
         """The values of a record, in the order of `columns`."""

@@ -16,6 +16,7 @@ from octavo.stores.sql.compile import (
     count,
     count_from,
     open_parts,
+    read_with,
     reads_forward,
     select,
 )
@@ -199,7 +200,7 @@ def _delete(name: str, numbers: list[int]) -> Script[None]:
 def find(table: Table, query: Query, nominated: Nominated | None = None) -> Script[list[Record]]:
     """Answer the query as `Query.over` would, from all rows or from those that alone may match."""
     parts = open_parts(query.scope)
-    fields = (*READ, *((part, "name") for part in parts))
+    fields = read_with(parts)
     sorts = len(table.dialect.order_tail)
     if sorts < 4 and not query.offset:
         # The index orders by time and seq, which hardly ever tie; sorting by the whole rank would copy every row.

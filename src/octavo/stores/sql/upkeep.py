@@ -31,7 +31,8 @@ _BREATH_SECONDS = 0.01  # between transactions that fill an index nobody waits f
 _BATCH = 200  # records indexed in one transaction while others may want to write
 _PRESSED = 500  # and while a search waits for it
 _log = logging.getLogger(__name__)
-_MANY = 5000  # records; after indexing so many the planner should know about them
+_NEWS = 1000  # records; after indexing so many the planner should know about them, or it may read the table for each
+_MANY = 5000  # records; in so many a piece of a word is worth an index
 _SUBSTRINGS: dict[str, type[Substrings | Grams]] = {"sqlite": Substrings, "mysql": Grams}
 
 
@@ -72,13 +73,13 @@ class Upkeep:
     async def _catch_up(self, engine: Engine, write: Write) -> None:
         """Index as much as waits now; what comes meanwhile is the next one's."""
         waiting = await self._driver.read(lambda: engine.lag(_ALL))
-        many = waiting > _MANY
+        news = waiting > _NEWS
         while waiting > 0:
             done = await write(lambda: indexing.index(engine, _PRESSED))
             if not done:
                 break
             waiting -= done
-        if many:
+        if news:
             await write(engine.learn)
 
     # --- inside a caller's transaction

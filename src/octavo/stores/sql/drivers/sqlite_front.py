@@ -125,9 +125,9 @@ class Front:
 
     def _writes_alone(self, loop: asyncio.AbstractEventLoop) -> bool:
         """Whether the running task may write on the spot: no other one writes in this turn of the loop, and it has not kept the loop long."""
-        if self._crowd:
-            return False
         task = asyncio.current_task(loop)
+        if self._crowd or task is None:
+            return False
         if self._writer is None:
             self._writer, self._since = task, time.monotonic()
             loop.call_soon(self._turned)
