@@ -179,9 +179,12 @@ async def test_tasks_that_write_at_once_share_a_commit(url, monkeypatch):
     """The first may be on its own; after that they gather, until one is alone again."""
     sizes = []
     real = sqlite_front.commit
-    monkeypatch.setattr(
-        sqlite_front, "commit", lambda c, calls: (sizes.append(len(calls)), real(c, calls))[1]
-    )
+
+    def counted(connection, batches, apply_all):
+        sizes.append(len(batches))
+        return real(connection, batches, apply_all)
+
+    monkeypatch.setattr(sqlite_front, "commit", counted)
     async with open_store(url) as store:
         await store.apply([Add([record("first")])])
         sizes.clear()

@@ -9,7 +9,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 import apsw
 
@@ -18,7 +18,6 @@ from octavo.errors import OctavoError, StoreUnavailable
 from octavo.stores.sql.drivers.port import ApplyAll, Batch
 from octavo.stores.sql.drivers.sqlite_thread import (
     Call,
-    Outcome,
     Worker,
     commit,
     resolve,
@@ -71,7 +70,7 @@ class Front:
         self._writes = _Pace()
         self._reads = _Pace()
         self._writing_back = False
-        self._giving_way = False  # to the last part of that: writes queue up behind it
+        self._giving_way = False  # to the last part of that, while it lasts: writes queue up behind it
 
     async def commit(self, batch: Batch, apply_all: ApplyAll) -> list[int]:
         """Apply a batch: at once for a task that writes alone, else together with those of other tasks that are ready."""
@@ -79,9 +78,9 @@ class Front:
         weight = _weight(batch)
         able = weight <= _MOST_WEIGHT and self._able
         if able and not self._waiting and self._writes_alone(loop):
-            outcomes = self._done([Call(batch, apply_all, loop, None)])
-            if outcomes is not None:
-                return cast("list[int]", outcomes[0][1])
+            counts = self._done([batch], apply_all)
+            if counts is not None:
+                return counts[0]
             able = False
         answer: asyncio.Future[list[int]] = loop.create_future()
         call = Call(batch, apply_all, loop, answer)
@@ -121,10 +120,11 @@ class Front:
 
     @property
     def _able(self) -> bool:
-        return not self._giving_way and time.monotonic() >= self._writes.again_at
+        gives_way = self._writing_back and self._giving_way
+        return not gives_way and time.monotonic() >= self._writes.again_at
 
     def _writes_alone(self, loop: asyncio.AbstractEventLoop) -> bool:
-        """Whether the running task may write on the spot: no other one writes in this turn of the loop, and it has not kept the loop long."""
+        """Whether the running task may write on the spot: in this turn of the loop no other one has, nor it for long."""
         task = asyncio.current_task(loop)
         if self._crowd or task is None:
             return False
@@ -143,19 +143,20 @@ class Front:
         self._crowd, self._writer = len(calls) > 1, None
         if not calls:
             return
-        outcomes = self._done(calls)
-        if outcomes is None:
+        assert calls[0].apply_all is not None  # noqa: S101
+        counts = self._done([call.work for call in calls], calls[0].apply_all)
+        if counts is None:
             self._worker.take(calls)
         else:
-            resolve(outcomes)
+            resolve([(call, count, None) for call, count in zip(calls, counts, strict=True)])
 
-    def _done(self, calls: list[Call]) -> list[Outcome] | None:
+    def _done(self, batches: list[Batch], apply_all: ApplyAll) -> list[list[int]] | None:
         """What came of it; None when it is for the worker: locked, full, or one of them is bad, and it finds out which."""
         if not self._using.acquire(blocking=False):
             return None
         began_at = time.monotonic()
         try:
-            return commit(self._connection, calls)
+            return commit(self._connection, batches, apply_all)
         except OctavoError:
             return None
         finally:
@@ -166,24 +167,23 @@ class Front:
         """Have the log written back by the worker."""
         del connection, name
         if pages >= PAGES and not self._writing_back:
-            self._writing_back = True
+            self._giving_way, self._writing_back = False, True
             self._worker.take([Call(self._write_back, None, None, None)])
-        if pages >= 2 * PAGES:  # that takes long: the log must not outgrow it
+        elif pages >= 2 * PAGES:  # that takes long, and the log must not outgrow it
             self._giving_way = True
         return apsw.SQLITE_OK
 
     def _write_back(self, connection: apsw.Connection) -> None:
         try:
-            for _ in range(
-                3
-            ):  # while writes go on, each time what they added meanwhile, which is less and less
+            # While writes go on: first nearly all of it, and then what they added meanwhile, which is less and less.
+            for _ in range(3):
                 connection.wal_checkpoint()
             self._giving_way = True  # or it would hardly ever get hold of the lock
             with self._using:
                 # And the rest while nobody writes: a log begins anew once all of it is written back.
                 connection.wal_checkpoint()
         finally:
-            self._giving_way = self._writing_back = False
+            self._writing_back = False
 
 
 def _weight(batch: Batch) -> int:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 import apsw
 
 from octavo.errors import OctavoError, StoreError, StoreUnavailable
-from octavo.stores.sql.drivers.port import ApplyAll
+from octavo.stores.sql.drivers.port import ApplyAll, Batch
 from octavo.stores.sql.statements import Ask, Do, DoEach, Script, Statement
 
 T = TypeVar("T")
@@ -87,7 +87,7 @@ class Worker:
     def _commit_all(self, connection: apsw.Connection, calls: list[Call]) -> None:
         """One transaction for all; when it fails, each alone, so that a bad batch fails by itself."""
         try:
-            answer_all(commit(connection, calls))
+            answer_all(commit_calls(connection, calls))
         except OctavoError as error:
             if len(calls) == 1 or isinstance(error, StoreUnavailable):
                 answer_all([(call, None, error) for call in calls])
@@ -120,22 +120,26 @@ def resolve(outcomes: list[Outcome]) -> None:
             call.answer.set_exception(error)
 
 
-def commit(connection: apsw.Connection, calls: list[Call]) -> list[Outcome]:
+def commit_calls(connection: apsw.Connection, calls: list[Call]) -> list[Outcome]:
     """Apply the batches of all calls in one transaction."""
     apply_all = calls[0].apply_all  # of one store, so the same for all
     assert apply_all is not None  # noqa: S101
-    script = apply_all([call.work for call in calls])
+    counts = commit(connection, [call.work for call in calls], apply_all)
+    return [(call, count, None) for call, count in zip(calls, counts, strict=True)]
+
+
+def commit(connection: apsw.Connection, batches: list[Batch], apply_all: ApplyAll) -> list[list[int]]:
+    """Apply the batches in one transaction; what came of each."""
+    script = apply_all(batches)
     with translated():
         try:
             first = next(script)
         except StopIteration as done:  # there was nothing to write
-            counts = done.value
-        else:
-            if first.whole:  # SQLite makes it a transaction; saying so takes a tenth of the time
-                counts = run(connection, script, first)
-            else:
-                counts = transact(connection, lambda c: run(c, script, first))
-    return [(call, count, None) for call, count in zip(calls, counts, strict=True)]
+            counts: list[list[int]] = done.value
+            return counts
+        if first.whole:  # SQLite makes it a transaction; saying so takes a tenth of the time
+            return run(connection, script, first)
+        return transact(connection, lambda c: run(c, script, first))
 
 
 def transact(
