@@ -33,7 +33,7 @@ async def test_sqlite_does_not_walk_the_session(clauses, index, tmp_path):
     asked = select(
         Table(SHAPES["messages"], SQLite(), ""),
         Query(collection="messages", scope=SESSION, **clauses),
-        [("id", "name"), ("text", "text")],
+        (("id", "name"), ("text", "text")),
     )
     with apsw.Connection(str(tmp_path / "chat.db")) as connection:
         for statistics in (False, True):

@@ -67,9 +67,10 @@ class Gathering(Generic[W, A]):
                     await self._settle_group(group)
                 finally:
                     self._under_way -= 1
-                await asyncio.sleep(
-                    0
-                )  # those who were answered go first: what they write next is of the next group
+                if (
+                    self._lanes > 1
+                ):  # those who were answered go first, so that the lanes share what they write next
+                    await asyncio.sleep(0)
         except BaseException:
             # The task is cancelled: none of the callers may wait for ever.
             _fail(
