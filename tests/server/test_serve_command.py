@@ -293,7 +293,7 @@ def test_a_stop_under_load_loses_nothing(octavo_serve, store_url, kind, workers)
         assert served.process.poll() is None, served.trouble()
     assert served.stop() == 0
     writers.join()
-    assert writers.odd == []
+    assert writers.odd == [], served.trouble()
     after = octavo_serve("--store", store)
     with after.client() as client:
         there = [

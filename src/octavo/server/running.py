@@ -11,6 +11,7 @@ import msgspec
 import uvicorn
 from fastapi import FastAPI
 from uvicorn.config import STARTUP_FAILURE
+from uvicorn.protocols.http.auto import AutoHTTPProtocol
 from uvicorn.supervisors.multiprocess import Multiprocess
 
 from octavo.assemble import assemble
@@ -25,6 +26,7 @@ from octavo.server.problems import Secrets
 from octavo.server.sample import add_sample
 
 _READY_SECONDS = 60.0
+_CLOSE = (b"connection", b"close")
 
 
 class Prepared(msgspec.Struct, frozen=True, kw_only=True):
@@ -119,6 +121,7 @@ def serve(
         proxy_headers=False,
         timeout_graceful_shutdown=math.ceil(server.stop_seconds),
         ws="none",
+        http=_Leaving,
     )
     write_logs(Secrets(settings), requests=requests)
     if server.workers > 1:
@@ -138,6 +141,19 @@ def serve(
     except SystemExit:  # uvicorn's word for an application that could not start; the log says why
         return 1
     return 0
+
+
+class _Leaving(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
+    """A connection that, told to end, has all others of its server end with their next answer.
+
+    uvicorn tells those it knows; one that was accepted in that moment would be served on and on, until the time to stop is over.
+    """
+
+    def shutdown(self) -> None:
+        state = self.server_state
+        if _CLOSE not in state.default_headers:
+            state.default_headers = [*state.default_headers, _CLOSE]
+        super().shutdown()
 
 
 class _One(uvicorn.Server):

@@ -209,7 +209,7 @@ class PostgreSQL(Dialect):
             f"JOIN unnest($1::text[], $2::text[], $7::text[], {arrays}) AS given(id, place, kind, {', '.join(shelves)}) "
             f"ON given.id = added.{id_} AND given.place = added.{place} "
             f"CROSS JOIN LATERAL (VALUES {', '.join(f'({shelf})' for shelf in shelves)}) AS listed(shelf) "
-            "GROUP BY shelf, kind ORDER BY shelf, kind "
+            'GROUP BY shelf, kind ORDER BY shelf COLLATE "C", kind COLLATE "C" '
             "ON CONFLICT (shelf, kind, slot) DO UPDATE SET n = had.n + excluded.n) "
             f"SELECT {id_}, {place} FROM added"
         )

@@ -74,9 +74,10 @@ class MySQLDriver(Awaiting):
             raise StoreClosed("the MySQL store was closed")
         if self._loop is not asyncio.get_running_loop():  # a pool belongs to the loop that made it
             await self.open()
+        pool = self._pool  # its connections go back to it also while the store is being closed
         with _translated():
             async with asyncio.timeout(self._timeout):
-                connection = await self._pool.acquire()
+                connection = await pool.acquire()
         try:
             yield connection
         except BaseException as error:
@@ -85,7 +86,7 @@ class MySQLDriver(Awaiting):
                 connection.close()
             raise
         finally:
-            await self._pool.release(connection)
+            await pool.release(connection)
 
     async def send(self, connection: Any, statement: Statement) -> Any:
         with _translated():

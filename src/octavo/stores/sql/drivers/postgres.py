@@ -77,12 +77,13 @@ class PostgresDriver(Awaiting):
             raise StoreClosed("the PostgreSQL store was closed")
         if self._loop is not asyncio.get_running_loop():  # a pool belongs to the loop that made it
             await self.open()
+        pool = self._pool  # its connections go back to it also while the store is being closed
         with _translated():
-            connection = await self._pool.acquire(timeout=self._timeout)
+            connection = await pool.acquire(timeout=self._timeout)
         try:
             yield connection
         except ConnectionLost:
-            await self._pool.expire_connections()  # where one has died, the others have too
+            await pool.expire_connections()  # where one has died, the others have too
             raise
         finally:
             with contextlib.suppress(asyncpg.PostgresError, asyncpg.InterfaceError, OSError):
@@ -94,7 +95,7 @@ class PostgresDriver(Awaiting):
                     raise
                 finally:
                     self._lasting.discard(id(connection))
-                    await self._pool.release(connection)
+                    await pool.release(connection)
 
     async def send(self, connection: Any, statement: Statement) -> Any:
         with _translated():
