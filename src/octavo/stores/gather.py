@@ -67,9 +67,8 @@ class Gathering(Generic[W, A]):
                     await self._settle_group(group)
                 finally:
                     self._under_way -= 1
-                if (
-                    self._lanes > 1
-                ):  # those who were answered go first, so that the lanes share what they write next
+                # Those who were answered go first, so that the lanes share what they write next.
+                if self._lanes > 1:
                     await asyncio.sleep(0)
         except BaseException:
             # The task is cancelled: none of the callers may wait for ever.
@@ -93,7 +92,7 @@ class Gathering(Generic[W, A]):
         while (
             len(group) < most
             and (weight := weight + self._weigh(self._waiting[0][0])) <= self._most
-            and not (beside and not self._beside(self._waiting[0][0]))
+            and (not beside or self._beside(self._waiting[0][0]))
         ):
             group.append(self._waiting.popleft())
         return group

@@ -16,14 +16,7 @@ import apsw
 from octavo.codec import Kept
 from octavo.errors import OctavoError, StoreUnavailable
 from octavo.stores.sql.drivers.port import ApplyAll, Batch
-from octavo.stores.sql.drivers.sqlite_thread import (
-    Call,
-    Worker,
-    commit,
-    resolve,
-    run,
-    translated,
-)
+from octavo.stores.sql.drivers.sqlite_thread import Call, Worker, commit, resolve, run, translated
 from octavo.stores.sql.statements import Script
 
 T = TypeVar("T")
