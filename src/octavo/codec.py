@@ -1,5 +1,6 @@
 """The edge: every record is checked and brought into stored form here, once, with one verdict for all backends."""
 
+import functools
 import math
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
@@ -179,14 +180,21 @@ def _spoken(query: Query) -> Query:
 
 def answerable(query: Query) -> bool:
     """Whether any record could match: no record holds NUL, lone surrogates or a scope that is too long."""
-    scope = query.scope
-    words = [scope.tenant, scope.user, scope.agent, scope.session, query.text, *query.where]
-    words += [value for value in query.where.values() if isinstance(value, str)]
-    if query.limit == 0 or () in (query.ids, query.kinds, query.marks):
+    if query.limit == 0 or () in (query.ids, query.kinds, query.marks) or not _names_sayable(query.scope):
         return False
-    if any(isinstance(v, float) and not math.isfinite(v) for v in query.where.values()):
-        return False
-    return _sayable("".join(word for word in words if word))
+    if query.where:
+        words = [*query.where, *(value for value in query.where.values() if isinstance(value, str))]
+        if any(isinstance(value, float) and not math.isfinite(value) for value in query.where.values()):
+            return False
+        if not _sayable("".join(words)):
+            return False
+    return not query.text or _sayable(query.text)
+
+
+@functools.lru_cache(maxsize=4096)
+def _names_sayable(scope: Scope) -> bool:
+    names = (scope.tenant, scope.user, scope.agent, scope.session)
+    return _sayable("".join(name for name in names if name))
 
 
 def _sayable(text: str) -> bool:

@@ -187,6 +187,16 @@ class Query(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             and self.expired_at is None
         )
 
+    @property
+    def _timeless(self) -> bool:
+        return (
+            self.since is None
+            and self.until is None
+            and self.alive_at is None
+            and self.expired_at is None
+            and self.after is None
+        )
+
     def checked(self) -> "Query":
         """This query with its times in UTC, or InvalidQuery when it has no meaning."""
         if self.limit is not None and self.limit < 0:
@@ -198,6 +208,8 @@ class Query(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
                 raise InvalidQuery(
                     f"where[{name!r}] must be a string, number, boolean or None; got {value!r}"
                 )
+        if self._timeless and (self.limit is None or self.limit <= _MOST) and self.offset <= _MOST:
+            return self
         moments = {name: getattr(self, name) for name in ("since", "until", "alive_at", "expired_at")}
         moved: dict[str, Any] = {}
         if self.limit is not None and self.limit > _MOST:

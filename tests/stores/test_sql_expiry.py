@@ -58,8 +58,8 @@ async def test_found_by_its_own_index(url):
         assert [record.id for record in await store.find(ENDED)] == ["m0", "m1500", "m2999"]
         table = Table(SHAPES["episodes"], store._driver.dialect, "")
         for asked in (
-            select(table, ENDED, READ),
-            select(table, ENDED.unpaged, READ),
+            select(table, ENDED, table.picked(READ)),
+            select(table, ENDED.unpaged, table.picked(READ)),
             count(table, ENDED.unpaged),
         ):
             assert "idx_event_expiry" in await plan(store, asked), asked.sql
@@ -75,7 +75,7 @@ async def test_tables_made_before(url, monkeypatch):
     async with open_store(url) as store:
         assert [record.id for record in await store.find(ENDED)] == ["m0", "m1500", "m2999"]
         table = Table(SHAPES["episodes"], store._driver.dialect, "")
-        assert "idx_event_expiry" in await plan(store, select(table, ENDED, READ))
+        assert "idx_event_expiry" in await plan(store, select(table, ENDED, table.picked(READ)))
         other = Query(collection="messages", expired_at=NOON, limit=100)
         assert [record.id for record in await store.find(other)] == ["m0", "m1500", "m2999"]
         versions = await ask(store, "SELECT name, version FROM octavo_tables ORDER BY name")

@@ -150,7 +150,8 @@ class Where:
 def select(
     table: Table,
     query: Query,
-    fields: tuple[tuple[str, str], ...],
+    picked: str,
+    values: list[Any] | None = None,
     *,
     order: int = 4,
     more: int = 0,
@@ -159,12 +160,11 @@ def select(
 ) -> Ask:
     """The statement that answers the query; `order` is how many parts of the rank the database sorts by.
 
-    With `nominated`, no other rows are looked at.
+    `values` are those that `picked` binds. With `nominated`, no other rows are looked at.
     """
-    where = Where(table, query)
+    where = Where(table, query, values)
     source = where.among(nominated)
     dialect = table.dialect
-    picked = table.picked(fields)
     way = "" if reads_forward(query) else " DESC"
     sql = f"SELECT {picked} FROM {source} WHERE {where.sql}"
     first, *rest = table.order[:order]

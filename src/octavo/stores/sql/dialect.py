@@ -1,6 +1,6 @@
 """What a SQL database must be asked differently from the others."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, ClassVar, NamedTuple
 
@@ -36,6 +36,7 @@ class Dialect:
         0  # rows that `insert_whole` takes; none where it takes several statements anyway
     )
     order_tail: ClassVar[tuple[str, ...]] = ("created_at", "seq")
+    listed: ClassVar[str] = ""  # a format of a query that selects texts: all of them as one JSON array
     counts_later: ClassVar[bool] = (
         False  # whether appends leave the counters to a later sweep over the newest rows
     )
@@ -61,6 +62,10 @@ class Dialect:
         """The column as it must be selected to come back as the text that was stored."""
         del type_
         return column
+
+    def spelled(self, collection: str, columns: Mapping[str, str], parts: Sequence[str]) -> str:
+        """A record as JSON, where `listed` says how many become one text; binds its scope from after these parts on."""
+        raise NotImplementedError
 
     def as_text(self, column: str) -> str:
         """A JSON column as text."""

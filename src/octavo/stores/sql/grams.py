@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from octavo.model import Query, Record, Tally
-from octavo.stores.sql import scripts
+from octavo.stores.sql import reading
 from octavo.stores.sql.compile import Nominated
 from octavo.stores.sql.counting import Tables
 from octavo.stores.sql.schema import Table
@@ -57,10 +57,10 @@ def find(table: Table, prefix: str, query: Query) -> Script[tuple[list[Record], 
     """Answer as `Query.over` would; and whether the index should be made, or brought up to date."""
     for _ in range(_TRIES):
         nominated, wanted, turn = yield from way(table, prefix, query)
-        found = yield from scripts.find(table, query, nominated)
+        found = yield from reading.find(table, query, nominated)
         if nominated is None or (yield from _turn(table, prefix)) == turn:
             return found, wanted
-    return (yield from scripts.find(table, query)), False
+    return (yield from reading.find(table, query)), False
 
 
 def tally(tables: Tables, prefix: str, query: Query) -> Script[tuple[Tally, bool]]:
@@ -68,10 +68,10 @@ def tally(tables: Tables, prefix: str, query: Query) -> Script[tuple[Tally, bool
     table = tables[query.collection]
     for _ in range(_TRIES):
         nominated, wanted, turn = yield from way(table, prefix, query)
-        counted = yield from scripts.tally(tables, query, nominated)
+        counted = yield from reading.tally(tables, query, nominated)
         if nominated is None or (yield from _turn(table, prefix)) == turn:
             return counted, wanted
-    return (yield from scripts.tally(tables, query)), False
+    return (yield from reading.tally(tables, query)), False
 
 
 def way(table: Table, prefix: str, query: Query) -> Script[tuple[Nominated | None, bool, int]]:

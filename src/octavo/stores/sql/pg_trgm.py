@@ -11,7 +11,7 @@ from typing import Any
 
 from octavo.errors import StoreError
 from octavo.model import Query, Record, Tally
-from octavo.stores.sql import scripts
+from octavo.stores.sql import reading
 from octavo.stores.sql.compile import Nominated
 from octavo.stores.sql.counting import Tables
 from octavo.stores.sql.schema import Table
@@ -38,14 +38,14 @@ def find(table: Table, prefix: str, query: Query) -> Script[tuple[list[Record], 
     """Answer as `Query.over` would; and whether the index should be made."""
     del prefix
     nominated, wanted = yield from way(table, query)
-    return (yield from scripts.find(table, query, nominated)), wanted
+    return (yield from reading.find(table, query, nominated)), wanted
 
 
 def tally(tables: Tables, prefix: str, query: Query) -> Script[tuple[Tally, bool]]:
     """Count as `Tally.of` would; and whether the index should be made."""
     del prefix
     nominated, wanted = yield from way(tables[query.collection], query)
-    return (yield from scripts.tally(tables, query, nominated)), wanted
+    return (yield from reading.tally(tables, query, nominated)), wanted
 
 
 def way(table: Table, query: Query) -> Script[tuple[Nominated | None, bool]]:

@@ -6,6 +6,7 @@ from typing import Any
 
 from octavo.codec import Sealed
 from octavo.errors import ConfigError, StoreError
+from octavo.model import Scope
 from octavo.shapes import Shape
 from octavo.stores.sql.dialects import Dialect
 from octavo.stores.sql.statements import Ask, Do, Script
@@ -16,6 +17,7 @@ FIELDS = (
     ("kind", "name"), ("text", "text"), ("search", "text"), ("data", "json"), ("metadata", "json"), ("marks", "text"),
     ("created_at", "time"), ("updated_at", "time"), ("expires_at", "time"), ("seq", "int"),
 )  # fmt: skip
+_MOST_REMEMBERED = 4096
 
 
 class Table:
@@ -35,6 +37,8 @@ class Table:
         )
         self.types = (*(type_ for _, type_ in FIELDS), *(extra.type for extra in shape.extras))
         self._picked: dict[tuple[tuple[str, str], ...], str] = {}
+        self.newest: dict[Scope, tuple[str, Sequence[Any]]] = {}
+        self._spelled: dict[tuple[str, ...], str] = {}
         self.order = tuple(self.column(field) for field in ("created_at", "seq", "id", "place"))
 
     @functools.cached_property
@@ -53,6 +57,20 @@ class Table:
             names = [self.dialect.readable(self.column(field), type_) for field, type_ in fields]
             known = self._picked[fields] = ", ".join(names)
         return known
+
+    def spelled(self, parts: tuple[str, ...]) -> str:
+        """What to select to read a record as JSON; it binds the rest of the scope, after these parts of it."""
+        known = self._spelled.get(parts)
+        if known is None:
+            columns = {field: self.column(field) for field, _ in FIELDS}
+            known = self._spelled[parts] = self.dialect.spelled(self.shape.collection, columns, parts)
+        return known
+
+    def remember(self, scope: Scope, sql: str, values: Sequence[Any]) -> None:
+        """Keep the statement for the newest of a scope, and what it binds before the limit."""
+        if len(self.newest) >= _MOST_REMEMBERED:
+            self.newest.clear()
+        self.newest[scope] = (sql, values)
 
     def row(self, sealed: Sealed) -> tuple[Any, ...]:
         """The values of a record, in the order of `columns`."""

@@ -13,11 +13,11 @@ from octavo.model import Query, Record, Tally
 from octavo.ports import Finding, Lexicon
 from octavo.shapes import SHAPES
 from octavo.stores.base import Progress, SearchingStore
-from octavo.stores.sql import counting, grams, pg_trgm, scripts, substrings
+from octavo.stores.sql import counting, grams, pg_trgm, reading, substrings, writing
 from octavo.stores.sql.counting import Tables
 from octavo.stores.sql.drivers.port import ApplyAll, Driver
 from octavo.stores.sql.schema import Table, ensure, searched_among
-from octavo.stores.sql.statements import Ask, Script
+from octavo.stores.sql.statements import Ask, Script, TooLong
 
 if TYPE_CHECKING:
     from octavo.stores.sql.upkeep import Upkeep
@@ -56,7 +56,7 @@ class SQLStore(SearchingStore):
         # Where appends count at once, each process counts in one of sixteen rows.
         slot = 0 if dialect.counts_later else random.randrange(16)  # noqa: S311 - spreads load
         tables = Tables(dialect, dialect.quote(f"{self._prefix}octavo_counts"), slot)
-        self._tables, self._apply_all = tables, functools.partial(scripts.apply_all, tables)
+        self._tables, self._apply_all = tables, functools.partial(writing.apply_all, tables)
 
     async def _close(self) -> None:
         if self._looking is not None:
@@ -120,16 +120,21 @@ class SQLStore(SearchingStore):
             raise error
 
     async def _find(self, query: Query) -> list[Record]:
-        tables = await self._having({query.collection})
-        table = tables[query.collection]
+        table = self._tables.by_collection.get(query.collection)
+        if table is None or self._unsure:
+            table = await self._table(query.collection)
         if query.text and (find := _FIND.get(table.dialect.name)):
             found, late = await self._driver.read(lambda: find(table, self._prefix, query))
             if late and not self._driver.joins:
                 self._indexes().follow(table)
             return found
-        return await self._driver.read(
-            lambda: scripts.find(table, query), small=scripts.is_small(table, query)
-        )
+        small = reading.is_small(table, query)
+        if table.dialect.listed and reading.is_few(query):
+            try:
+                return await self._driver.read(lambda: reading.find(table, query, as_text=True), small=small)
+            except TooLong:
+                small = False
+        return await self._driver.read(lambda: reading.find(table, query), small=small)
 
     async def _tally(self, query: Query) -> Tally:
         tables = await self._having({query.collection})
@@ -138,8 +143,8 @@ class SQLStore(SearchingStore):
             if late and not self._driver.joins:
                 self._indexes().follow(tables[query.collection])
             return counted
-        small = scripts.has_counters(tables, query)
-        answer, lags = await self._driver.read(lambda: scripts.tally_and_lag(tables, query), small=small)
+        small = reading.has_counters(tables, query)
+        answer, lags = await self._driver.read(lambda: reading.tally_and_lag(tables, query), small=small)
         if lags:
             self._sweep(tables, query.collection)
         return answer

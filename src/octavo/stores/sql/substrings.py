@@ -10,7 +10,7 @@ from math import isqrt
 from typing import Any
 
 from octavo.model import Query, Record, Scope, Tally
-from octavo.stores.sql import scripts
+from octavo.stores.sql import reading
 from octavo.stores.sql.compile import Nominated, Where
 from octavo.stores.sql.counting import Tables
 from octavo.stores.sql.schema import Table
@@ -40,13 +40,13 @@ class Names:
 def find(table: Table, prefix: str, query: Query) -> Script[tuple[list[Record], bool]]:
     """Answer as `Query.over` would; and whether the index should be made, or brought up to date."""
     nominated, wanted = yield from _way(table, prefix, query)
-    return (yield from scripts.find(table, query, nominated)), wanted
+    return (yield from reading.find(table, query, nominated)), wanted
 
 
 def tally(tables: Tables, prefix: str, query: Query) -> Script[tuple[Tally, bool]]:
     """Count as `Tally.of` would; and whether the index should be made, or brought up to date."""
     nominated, wanted = yield from _way(tables[query.collection], prefix, query)
-    return (yield from scripts.tally(tables, query, nominated)), wanted
+    return (yield from reading.tally(tables, query, nominated)), wanted
 
 
 def runs(text: str) -> list[str]:

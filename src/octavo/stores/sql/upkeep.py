@@ -13,7 +13,7 @@ from octavo.lexis.matching import matching
 from octavo.model import Query
 from octavo.ports import Lexicon
 from octavo.stores.base import Progress
-from octavo.stores.sql import indexing, pg_trgm, scripts, searching
+from octavo.stores.sql import indexing, pg_trgm, reading, searching
 from octavo.stores.sql.drivers.port import Driver
 from octavo.stores.sql.engines import Engine
 from octavo.stores.sql.gram_index import Grams
@@ -89,7 +89,7 @@ class Upkeep:
         engine = await self._joined(query.collection)
         if engine is None:
             table = await self._table(query.collection)
-            return matching(query, terms, await self._driver.read(lambda: scripts.find(table, query)))
+            return matching(query, terms, await self._driver.read(lambda: reading.find(table, query)))
         if await self._driver.read(lambda: engine.lag(SPOT)) > SPOT:
             sqlite = engine.table.dialect.name == "sqlite"
             await self._catch_up(engine, self._driver.write if sqlite else self._driver.aside)

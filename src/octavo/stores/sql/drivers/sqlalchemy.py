@@ -14,7 +14,7 @@ from octavo.ports import Finding
 from octavo.stores.sql.dialects import Dialect, MySQL, PostgreSQL, SQLite
 from octavo.stores.sql.drivers.mysql_errors import judged
 from octavo.stores.sql.drivers.port import Awaiting, ConnectionLost
-from octavo.stores.sql.statements import Ask, Contended, Do, DoEach, Duplicate, Script, Statement
+from octavo.stores.sql.statements import Ask, Contended, Do, DoEach, Duplicate, Script, Statement, TooLong
 
 T = TypeVar("T")
 _DRIVERS = {"aiosqlite", "asyncpg", "asyncmy", "aiomysql"}
@@ -204,6 +204,8 @@ def _judged(error: exc.DBAPIError) -> StoreError:
     state = getattr(error.orig, "sqlstate", None) or ""
     if state == "23505" or "UNIQUE constraint failed" in message:
         return Duplicate(message)
+    if "string or blob too big" in message:
+        return TooLong(message)
     if state in _BUSY or "is locked" in message:
         return Contended(message)
     if error.connection_invalidated or state.startswith(("08", "57P")):

@@ -128,6 +128,8 @@ class SQLiteDriver:
         connection.execute(
             "PRAGMA cache_size = -65536"
         )  # 64 MiB keep the indexes of a million records in memory
+        # Else a statement is prepared anew for each value it is given, should the value make for a better plan.
+        connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
         connection.execute(f"PRAGMA wal_autocheckpoint = {PAGES}").fetchall()
         return connection
 

@@ -17,13 +17,14 @@ from octavo.codec import Kept
 from octavo.errors import OctavoError, StoreUnavailable
 from octavo.stores.sql.drivers.port import ApplyAll, Batch
 from octavo.stores.sql.drivers.sqlite_thread import Call, Worker, commit, resolve, run, translated
-from octavo.stores.sql.statements import Script
+from octavo.stores.sql.statements import Script, TooLong
 
 T = TypeVar("T")
 _SLOW_SECONDS = 0.005
 _TURN_SECONDS = 0.002  # a task that never waits must let others go after so long
 _REST = 100  # how many times as long as a slow one lasted the front rests
 _MOST_WEIGHT = 200_000  # characters of all records together; a record weighs 1000 at least
+_MOST_BYTES = 4_000_000  # of a row or a text that is read; what is longer is for the worker
 PAGES = 10_000  # of the write-ahead log, 40 MiB, after which it is written back; hot pages then go to disk once for many writes
 
 
@@ -49,6 +50,7 @@ class Front:
 
     def __init__(self, connection: apsw.Connection, worker: Worker) -> None:
         connection.set_busy_timeout(0)  # whoever has to wait for a lock waits in the worker
+        connection.limit(apsw.SQLITE_LIMIT_LENGTH, _MOST_BYTES)
         connection.set_wal_hook(self._grown)
         self._connection = connection
         self._worker = worker
@@ -98,7 +100,7 @@ class Front:
         try:
             with translated():
                 return (run(self._connection, script()),)
-        except StoreUnavailable:
+        except (StoreUnavailable, TooLong):
             return None
         finally:
             self._using.release()

@@ -13,7 +13,7 @@ import apsw
 
 from octavo.errors import OctavoError, StoreError, StoreUnavailable
 from octavo.stores.sql.drivers.port import ApplyAll, Batch
-from octavo.stores.sql.statements import Ask, Do, DoEach, Script, Statement
+from octavo.stores.sql.statements import Do, DoEach, Script, Statement, TooLong
 
 T = TypeVar("T")
 
@@ -176,13 +176,13 @@ def run(connection: apsw.Connection, script: Script[T], first: Statement | None 
     try:
         statement = first if first is not None else next(script)
         while True:
-            if isinstance(statement, Do):
-                execute(statement.sql, statement.values)
-                answer = changes()
-            elif isinstance(statement, DoEach):
+            if isinstance(statement, DoEach):
                 connection.executemany(statement.sql, statement.rows)
                 answer = None
-            elif isinstance(statement, Ask):
+            elif isinstance(statement, Do):
+                execute(statement.sql, statement.values)
+                answer = changes()
+            else:
                 answer = execute(statement.sql, statement.values).fetchall()
             statement = script.send(answer)
     except StopIteration as done:
@@ -200,6 +200,8 @@ class _Translated:
             return
         if isinstance(error, apsw.BusyError | apsw.LockedError | apsw.FullError | apsw.IOError):
             raise StoreUnavailable(f"SQLite: {error}") from error
+        if isinstance(error, apsw.TooBigError):
+            raise TooLong(f"SQLite: {error}") from error
         if isinstance(error, apsw.CantOpenError):
             raise StoreUnavailable(f"SQLite cannot open the database file: {error}") from error
         if isinstance(error, apsw.Error):

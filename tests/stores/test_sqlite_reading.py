@@ -1,0 +1,151 @@
+"""A few records are read from SQLite as one JSON text: the same records as row by row, and rows where a text would be too long."""
+
+from datetime import UTC, datetime, timedelta
+
+import apsw
+import pytest
+from sqlalchemy.ext.asyncio import create_async_engine
+
+from octavo import Add, Change, Query, Record, Scope, open_store
+from octavo.stores.sql import SQLAlchemyStore, reading, schema
+from octavo.stores.sql.drivers import sqlite, sqlite_front
+from octavo.testing.texts import NEEDLES
+
+NASTY = [
+    *(written for _, written, _ in NEEDLES[::6]),
+    *(chr(n) for n in range(1, 32, 5)),
+    "\x7f\u2028",
+    "%s%d%%",
+    '\\"',
+    "{}",
+]
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+SCOPES = [
+    Scope(tenant=tenant, user=user, agent=agent, session=session)
+    for tenant in ("", 'the "tenant"')
+    for user in (None, 'u"\\')
+    for agent in (None, "代理")
+    for session in (None, "s'%s{}")
+]
+
+
+@pytest.fixture(params=["apsw", "sqlalchemy"])
+async def store(request, tmp_path):
+    if request.param == "apsw":
+        async with open_store(f"sqlite:///{tmp_path}/a.db") as opened:
+            yield opened
+    else:
+        engine = create_async_engine(f"sqlite+aiosqlite:///{tmp_path}/a.db")
+        async with SQLAlchemyStore(engine) as opened:
+            yield opened
+        await engine.dispose()
+
+
+def several():
+    """Records with everything a record can have, and with nothing."""
+    for number, scope in enumerate(SCOPES):
+        yield Record(collection="messages", id=f"bare-{number}", scope=scope)
+        for at, nasty in enumerate(NASTY):
+            yield Record(
+                collection="messages",
+                id=f"{nasty[:40]}-{number}",
+                kind=nasty[:40],
+                scope=scope,
+                text=nasty,
+                data={"text": nasty, nasty: [1, 2.5, None, {"deep": True}]},
+                metadata={"said": nasty, "n": at},
+                marks=(nasty[:40], "seen") if at % 2 else (),
+                created_at=NOON + timedelta(microseconds=at),
+                expires_at=NOON + timedelta(days=at) if at % 3 else None,
+            )
+
+
+def long(length):
+    return [
+        Record(collection="events", id=str(n), text="x" * length, created_at=NOON, updated_at=NOON, seq=n)
+        for n in range(9)
+    ]
+
+
+async def both(store, query):
+    """What is found, as a text and by rows."""
+    table = await store._table(query.collection)
+    as_text = await store._driver.read(lambda: reading.find(table, query, as_text=True))
+    by_rows = await store._driver.read(lambda: reading.find(table, query))
+    return as_text, by_rows
+
+
+async def test_a_text_says_what_rows_say(store):
+    """Whatever a record holds and whatever parts of a scope are asked for."""
+    await store.apply([Add(list(several()))])
+    await store.apply([Change(query=Query(collection="messages", marks=("seen",)), merge={"seen": True})])
+    asked = {Scope(tenant=s.tenant, user=u, agent=a, session=e)
+             for s in SCOPES for u in (s.user, "", None) for a in (s.agent, "", None) for e in (s.session, "", None)}  # fmt: skip
+    for scope in asked:
+        for more in (
+            {"limit": 7},
+            {"limit": 7, "newest_first": True},
+            {"limit": 9, "offset": 3},
+            {},
+            {"ids": ("bare-0",)},
+        ):
+            as_text, by_rows = await both(store, Query(collection="messages", scope=scope, **more))
+            assert as_text == by_rows
+            assert [type(record.scope) for record in as_text] == [Scope] * len(by_rows)
+    as_text, _ = await both(store, Query(collection="messages", limit=200))
+    assert any(record.updated_at != record.created_at for record in as_text)
+
+
+async def test_a_remembered_statement(store, monkeypatch):
+    """The newest of a scope, asked for again with another limit and in the other direction, and after many others."""
+    monkeypatch.setattr(schema, "_MOST_REMEMBERED", 3)
+    records = [
+        Record(collection="events", id=str(n), scope=Scope(session=str(n % 5)), seq=n) for n in range(100)
+    ]
+    await store.apply([Add(records)])
+    for _ in range(2):
+        for session in range(5):
+            mine = [str(n) for n in range(100) if n % 5 == session]
+            for limit in (1, 3, 50):
+                for backwards in (False, True):
+                    query = Query(
+                        collection="events",
+                        scope=Scope(session=str(session)),
+                        limit=limit,
+                        newest_first=backwards,
+                    )
+                    found = [record.id for record in await store.find(query)]
+                    assert found == (mine[::-1][:limit] if backwards else mine[-limit:])
+    assert len((await store._table("events")).newest) <= 3
+
+
+async def test_what_is_too_long_for_the_loop_is_read_by_a_thread(tmp_path, monkeypatch):
+    """Large rows hold nobody up."""
+    monkeypatch.setattr(sqlite_front, "_MOST_BYTES", 10_000)
+    async with open_store(f"sqlite:///{tmp_path}/a.db") as store:
+        large = long(6000)
+        await store.apply([Add(large)])
+        front, answers = store._driver._front, []
+        real = front.read
+        monkeypatch.setattr(front, "read", lambda script: answers.append(real(script)) or answers[-1])
+        for limit in (1, 5):
+            assert await store.find(Query(collection="events", limit=limit)) == large[-limit:]
+        assert [answer is None for answer in answers] == [True, True]
+
+
+async def test_what_is_too_long_for_one_text_is_read_by_rows(tmp_path, monkeypatch):
+    """A text ends at a gigabyte; here at 20,000 bytes."""
+    real = sqlite.SQLiteDriver._connect
+
+    def connect(self):
+        connection = real(self)
+        connection.limit(apsw.SQLITE_LIMIT_LENGTH, 20_000)
+        return connection
+
+    monkeypatch.setattr(sqlite.SQLiteDriver, "_connect", connect)
+    monkeypatch.setattr(sqlite_front, "_MOST_BYTES", 20_000)
+    async with open_store(f"sqlite:///{tmp_path}/a.db") as store:
+        records = long(5000)
+        await store.apply([Add(records)])
+        assert await store.find(Query(collection="events", limit=8)) == records[-8:]
+        assert await store.find(Query(collection="events", limit=1)) == records[-1:]
