@@ -85,6 +85,7 @@ async def _pair(
 ) -> AsyncIterator[tuple[Subject, PeerSubject]]:
     ours = SETTINGS[_store(durability)].ours(places, pace.total)
     theirs = PeerSubject(pace.total, peer, python, places.path(".db"), durability)
+    ours.beside_peer = True
     async with AsyncExitStack() as stack:
         for subject in (ours, theirs):
             stack.push_async_callback(subject.close)

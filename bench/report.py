@@ -149,7 +149,7 @@ def footnotes(pace: Pace, facts: dict[str, Any], does: dict[str, str], notes: di
     rules = (
         f"Appends begin on an empty store, except 'append into {_short(pace.total)}'. Reads ask for random sessions of 100 or more "
         "records each, in at most 1,000 sessions, which were written side by side or, where it says 'in turn', each before the next: "
-        "that is all the same to an index on the session, and not to a scan. Building Octavo's Record is part of its time; drawing the rows is part of nobody's."
+        "that is all the same to an index on the session, and not to a scan. Beside a peer, both read the same four sessions. Building Octavo's Record is part of its time; drawing the rows is part of nobody's."
     )
     on = (
         f"{facts['cores']} cores, Python {facts['python']}, SQLite {facts['sqlite_apsw']} in apsw and {facts['sqlite_python']} in "

@@ -64,6 +64,11 @@ def _row(number: int, session: int) -> Row:
     )
 
 
+def few(sessions: int) -> list[str]:
+    """The sessions that Octavo and a peer both read; each open memory of AgentScope's takes a connection, of 15."""
+    return sample(sessions, 4, random.Random(7))
+
+
 def sample(sessions: int, count: int, dice: random.Random) -> list[str]:
     """Session names drawn at random, for reads."""
     return [session_name(dice.randrange(sessions)) for _ in range(count)]

@@ -2,10 +2,11 @@
 
 import json
 import random
+from itertools import cycle, islice
 from time import perf_counter
 from typing import Any
 
-from bench.rows import Row, rows, sample, sessions_of
+from bench.rows import Row, few, rows, sample, sessions_of
 
 CROWD = 50
 LAST = 50
@@ -19,6 +20,7 @@ class Subject:
     def __init__(self, total: int) -> None:
         self.sessions = sessions_of(total)
         self.in_turn = False  # sessions one after the other rather than side by side
+        self.beside_peer = False  # reads the few sessions that peers read, rather than all
         self._written = 0
         self._dice = random.Random(7)
 
@@ -26,7 +28,11 @@ class Subject:
         """Seconds that one job takes; drawing the rows is not part of it."""
         given: Any
         if job == "last":
-            given = sample(self.sessions, count, self._dice)
+            given = (
+                list(islice(cycle(few(self.sessions)), count))
+                if self.beside_peer
+                else sample(self.sessions, count, self._dice)
+            )
         elif job == "tally":
             given = count
         else:

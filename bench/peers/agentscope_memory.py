@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import random
 import sqlite3
 from contextlib import closing
 from time import perf_counter
@@ -13,11 +12,10 @@ from sqlalchemy import event
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from bench.peers.loop import answer, pragmas
-from bench.rows import Row, rows, sample, session_name, sessions_of
+from bench.rows import Row, few, rows, session_name, sessions_of
 
 CROWD = 50
 LAST = 50
-READ_SESSIONS = 4  # each open memory holds a connection of the pool, which ends at 15
 
 
 class Peer:
@@ -91,8 +89,7 @@ class Peer:
 
     async def last(self, count: int) -> float:
         """Its only way to the last 50 of a session is all of the session, cut in Python."""
-        drawn = sample(self.sessions, READ_SESSIONS, random.Random(7))
-        opened = [await self._memory(session) for session in drawn]
+        opened = [await self._memory(session) for session in few(self.sessions)]
         for memory in opened:
             await memory.size() if memory._initialized else await memory._create_table()  # noqa: SLF001
         began = perf_counter()

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import random
 import sqlite3
 from contextlib import closing
 from time import perf_counter
@@ -13,11 +12,10 @@ from sqlalchemy import Engine, create_engine, event
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from bench.peers.loop import answer, pragmas
-from bench.rows import Row, rows, sample, session_name, sessions_of
+from bench.rows import Row, few, rows, session_name, sessions_of
 
 CROWD = 50
 LAST = 50
-READ_SESSIONS = 4
 
 
 class Peer:
@@ -82,9 +80,7 @@ class Peer:
 
     async def last(self, count: int) -> float:
         """Its only way to the last 50 of a session is all of the session, cut in Python."""
-        opened = [
-            self._history(session) for session in sample(self.sessions, READ_SESSIONS, random.Random(7))
-        ]
+        opened = [self._history(session) for session in few(self.sessions)]
         began = perf_counter()
         for turn in range(count):
             found = opened[turn % len(opened)].messages[-LAST:]

@@ -1,5 +1,6 @@
 """Finding and counting, as scripts over any dialect."""
 
+import itertools
 import sys
 from collections.abc import Sequence
 from functools import lru_cache
@@ -29,6 +30,12 @@ _spell = msgspec.json.Encoder().encode
 _FEW = 200  # rows that are read in less time than it takes to ask another thread to do it
 _TAIL = 250  # rows a tally may count on the spot before it is worth sweeping them
 
+#: By whether the user, the agent and the session are given.
+_AXES = {
+    given: ("place",) if all(given) else tuple(itertools.compress(PARTS[1:], given))
+    for given in itertools.product((False, True), repeat=3)
+}
+
 
 def find(
     table: Table, query: Query, nominated: Nominated | None = None, *, as_text: bool = False
@@ -48,9 +55,10 @@ def find(
                 records = yield from read(table, query, nominated)
     else:
         records = yield from read(table, query, nominated)
+    forward = reads_forward(query)
     if len({record.seq for record in records}) < len(records):  # no others can tie
-        records.sort(key=lambda record: record.rank, reverse=not reads_forward(query))
-    if not reads_forward(query) and not query.newest_first:
+        records.sort(key=lambda record: record.rank, reverse=not forward)
+    if not forward and not query.newest_first:
         records.reverse()
     return records
 
@@ -138,13 +146,11 @@ def is_few(query: Query) -> bool:
     return query.limit is not None and query.limit + query.offset <= _FEW
 
 
-def is_small(table: Table, query: Query) -> bool:
-    """Whether a find reads a few rows straight off an index, whatever the table holds."""
+def is_straight(table: Table, query: Query) -> bool:
+    """Whether the first rows of an index answer the query, so that few records are read fast whatever the table holds."""
     if query.ids is not None:
-        return is_few(query)
-    if query.kinds is not None or not is_few(query):
-        return False
-    if _axis_asked(table, query.scope) is None:
+        return True
+    if query.kinds is not None or _axis_asked(table, query.scope) is None:
         return False
     # Times only shorten the walk; what has ended lengthens it, until it is swept.
     return query.plain or msgspec.structs.replace(query, since=None, until=None, alive_at=None).plain
@@ -197,11 +203,8 @@ def tally(tables: Tables, query: Query, nominated: Nominated | None = None) -> S
 
 def _axis_asked(table: Table, scope: Scope) -> tuple[str, ...] | None:
     """The axis, of those that have an index, that holds what the scope covers and nothing else."""
-    axes = table.shape.axes
-    if scope.exact:
-        return ("place",) if ("place",) in axes else None
-    axis = tuple(part for part in PARTS[1:] if getattr(scope, part) is not None)
-    return axis if axis in axes else None
+    axis = _AXES[scope.user is not None, scope.agent is not None, scope.session is not None]
+    return axis if axis in table.shape.axes else None
 
 
 @lru_cache(maxsize=4096)

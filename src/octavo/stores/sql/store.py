@@ -128,13 +128,13 @@ class SQLStore(SearchingStore):
             if late and not self._driver.joins:
                 self._indexes().follow(table)
             return found
-        small = reading.is_small(table, query)
         if table.dialect.listed and reading.is_few(query):
+            small = reading.is_straight(table, query)
             try:
                 return await self._driver.read(lambda: reading.find(table, query, as_text=True), small=small)
             except TooLong:
-                small = False
-        return await self._driver.read(lambda: reading.find(table, query), small=small)
+                pass
+        return await self._driver.read(lambda: reading.find(table, query))
 
     async def _tally(self, query: Query) -> Tally:
         tables = await self._having({query.collection})
