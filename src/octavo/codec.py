@@ -48,6 +48,7 @@ class Sealed(msgspec.Struct, eq=False, gc=False):
     expires_at: datetime | None
     seq: int
     rank: Rank
+    facts: int = -1  # how many entries the metadata has, if they are all plain strings and whole numbers
     folded: str | None = None  # from the first time it is asked for: folding takes far longer than looking
 
     @property
@@ -61,6 +62,21 @@ class Sealed(msgspec.Struct, eq=False, gc=False):
     @property
     def metadata(self) -> dict[str, Any]:
         return _decode(self.metadata_json) if self.metadata_json != "{}" else {}
+
+    @property
+    def metadata_lines(self) -> str:
+        r"""Metadata as JSON with each entry between newlines, so that `\n"key":value\n` finds an entry and nothing else.
+
+        JSON strings hold no raw newline, and JSON allows one between tokens: the text stays valid for every reader.
+        """
+        spelled = self.metadata_json
+        # Inside a JSON string a quote has a backslash before it, so `,"` is the beginning of an entry or the end of a string
+        # that ends in a comma; no more of them than there are gaps between entries means that each is such a gap.
+        if self.facts > 0 and len(entries := spelled[1:-1].split(',"')) == self.facts:
+            return "{\n" + '\n,\n"'.join(entries) + "\n}"
+        # Decoded first: of 1 and "1" the last stays, as it does for whoever reads the text.
+        entries = [f"\n{fact(name, spell(value))}\n" for name, value in _decode(spelled).items()]
+        return "{" + ",".join(entries) + "}"
 
     @property
     def search(self) -> str:
@@ -95,7 +111,7 @@ def prepare(ops: Iterable[Op]) -> list[Prepared]:
     prepared: list[Prepared] = []
     for op in ops:
         if isinstance(op, Add):
-            prepared.append(Kept([seal(record) for record in op.records]))
+            prepared.append(Kept(list(map(seal, op.records))))
         elif isinstance(op, Change):
             prepared.append(_checked_change(op))
         else:
@@ -126,7 +142,10 @@ def seal(record: Record) -> Sealed:
         text = record.text
         size = _plain("text", text) if text != "" else 0  # None must be refused, not skipped
         data_json, _ = _spelled("data", record.data)
-        metadata_json = _lines(record.metadata) if record.metadata else "{}"
+        metadata_json, facts = "{}", 0
+        if record.metadata:
+            metadata_json, flat = _spelled("metadata", record.metadata)
+            facts = len(record.metadata) if flat else -1
         size += len(data_json) + len(metadata_json)
         # Characters are at most four bytes, so only a text that might be too long is measured exactly.
         if size * 4 > MAX_RECORD_BYTES:
@@ -148,6 +167,7 @@ def seal(record: Record) -> Sealed:
     return Sealed(
         record.collection, id_, kind, scope, place, text, data_json, metadata_json, marks,
         created_at, updated_at, expires_at, record.seq, (created_at, record.seq, id_, place),
+        facts,
     )  # fmt: skip
 
 
@@ -341,22 +361,6 @@ def _walk(what: str, value: Any, depth: int) -> None:
             raise InvalidRecord(f"{what} is nested deeper than {MAX_DEPTH} levels")
         for inner in (*value, *value.values()) if isinstance(value, dict) else value:
             _walk(what, inner, depth + 1)
-
-
-def _lines(metadata: dict[str, Any]) -> str:
-    r"""Metadata as JSON with each entry between newlines, so that `\n"key":value\n` finds an entry and nothing else.
-
-    JSON strings hold no raw newline, and JSON allows one between tokens: the text stays valid for every reader.
-    """
-    spelled, flat = _spelled("metadata", metadata)
-    # Inside a JSON string a quote has a backslash before it, so `,"` is the beginning of an entry or the end of a string
-    # that ends in a comma; no more of them than there are gaps between entries means that each is such a gap.
-    if flat and len(entries := spelled[1:-1].split(',"')) == len(metadata):
-        return "{\n" + '\n,\n"'.join(entries) + "\n}"
-    # Decoded first: of 1 and "1" the last stays, as it does for whoever reads the text.
-    return (
-        "{" + ",".join([f"\n{fact(name, spell(value))}\n" for name, value in _decode(spelled).items()]) + "}"
-    )
 
 
 def fact(name: str, spelled: str) -> str:

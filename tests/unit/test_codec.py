@@ -162,8 +162,8 @@ def test_bodies_come_back(data, metadata):
     assert repr(kept.data) == repr(data)
     assert repr(kept.metadata) == repr(metadata)
     for name, value in metadata.items():
-        assert f"\n{fact(name, msgspec.json.encode(value).decode())}\n" in kept.metadata_json
-    assert kept.metadata_json.count("\n") == 2 * len(metadata)
+        assert f"\n{fact(name, msgspec.json.encode(value).decode())}\n" in kept.metadata_lines
+    assert kept.metadata_lines.count("\n") == 2 * len(metadata)
 
 
 def test_nobody_shares_a_body():

@@ -71,11 +71,11 @@ class Shelf:
         """Keep a record, unless one with its key is kept; answer whether it was new."""
         name, place = sealed.id, sealed.place
         home = self._homes.get(place) or self._home(sealed.scope, place)
-        if name in home.rows:
+        if home.rows.setdefault(name, sealed) is not sealed:
             return False
-        home.rows[name] = sealed
-        known = self._places.get(name)
-        self._places[name] = home.alone if known is None else (*known, place)
+        known = self._places.setdefault(name, home.alone)
+        if known is not home.alone:  # the name is kept in other places too
+            self._places[name] = (*known, place)
         for ranks in home.route:
             recent = ranks.recent
             recent.append(sealed)
@@ -297,7 +297,10 @@ class Image:
     def apply(self, ops: list[Prepared]) -> list[int]:
         """Apply a batch, all of it or nothing."""
         if len(ops) == 1 and isinstance(ops[0], Kept):  # nearly every batch: nothing in it can fail half-way
-            return [sum([self.shelf(sealed.collection).put(sealed) for sealed in ops[0].records])]
+            added, shelves = 0, self.shelves
+            for sealed in ops[0].records:
+                added += (shelves.get(sealed.collection) or self.shelf(sealed.collection)).put(sealed)
+            return [added]
         asking = draft(ops)
         try:
             question = next(asking)

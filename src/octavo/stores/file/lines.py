@@ -68,8 +68,7 @@ class Spelling:
         scope = sealed.scope
         return _encode(self._line(
             sealed.id, scope.agent, scope.session, sealed.kind, sealed.created_at, Raw(sealed.data_json),
-            # Stored metadata stands between newlines, where JSON allows them; a line may not hold any.
-            Raw(sealed.metadata_json.replace("\n", "")),
+            Raw(sealed.metadata_json),
             scope.tenant, scope.user, sealed.text, sealed.marks,
             None if sealed.updated_at == sealed.created_at else sealed.updated_at, sealed.expires_at, sealed.seq,
         )) + b"\n"  # fmt: skip

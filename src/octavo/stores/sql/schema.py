@@ -78,7 +78,7 @@ class Table:
         created = time(sealed.created_at)
         row = (
             sealed.id, sealed.place, scope.tenant, scope.user or "", scope.agent or "", scope.session or "",
-            sealed.kind, sealed.text, sealed.search, sealed.data_json, sealed.metadata_json, mark_lines(sealed.marks),
+            sealed.kind, sealed.text, sealed.search, sealed.data_json, sealed.metadata_lines, mark_lines(sealed.marks),
             created, created if sealed.updated_at is sealed.created_at else time(sealed.updated_at),
             None if sealed.expires_at is None else time(sealed.expires_at), sealed.seq,
         )  # fmt: skip
