@@ -379,6 +379,5 @@ def encode_ops(ops: Sequence[Op]) -> bytes:
     return _encode(ops)
 
 
-decode_ops = msgspec.json.Decoder(list[Op]).decode
 decode_record = msgspec.json.Decoder(Record).decode
 encode_record = _encode

@@ -25,7 +25,7 @@ def letters():
         spool.put(entries)
         spool.tried(entries[0].id, "no such table")
         for entry in entries[:3]:
-            spool.bury(entry.id, "no such\ntable")
+            spool.bury([entry.id], "no such\ntable")
     return entries
 
 

@@ -13,7 +13,6 @@ from octavo.codec import (
     MAX_RECORD_BYTES,
     answerable,
     asked,
-    decode_ops,
     decode_record,
     encode_ops,
     encode_record,
@@ -21,6 +20,7 @@ from octavo.codec import (
     prepare,
     seal,
 )
+from octavo.model import Op
 from octavo.testing.strategies import Program, Write, programs
 
 NOON = datetime(2024, 6, 1, 12, tzinfo=UTC)
@@ -237,6 +237,8 @@ def test_forged_cursors(cursor):
     with pytest.raises(InvalidQuery, match="after is no position between records"):
         asked(Query(collection="messages", after=cursor))
 
+
+decode_ops = msgspec.json.Decoder(list[Op]).decode
 
 OPS = [
     Add(

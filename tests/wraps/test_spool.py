@@ -131,7 +131,7 @@ def test_only_the_owner_may_read(tmp_path):
     spool = quick(tmp_path / "a" / "queue", max_file_bytes=1)
     spool.put(writes(1))
     spool.put(writes(2))
-    spool.bury(spool.head(1)[0].id, "x")
+    spool.bury([spool.head(1)[0].id], "x")
     assert stat.S_IMODE((tmp_path / "a" / "queue").stat().st_mode) == 0o700
     kept = [path for path in (tmp_path / "a" / "queue").iterdir() if ".jsonl" in path.name]
     assert len(kept) == 3
@@ -152,8 +152,8 @@ def test_dead_letters(spool):
     entries = writes(8)
     spool.put(entries)
     spool.tried(entries[1].id, "first")
-    spool.bury(entries[1].id, "no such table")
-    spool.bury_all(ids(entries[3:6]), "too old")
+    spool.bury([entries[1].id], "no such table")
+    spool.bury(ids(entries[3:6]), "too old")
     assert (spool.dead.count, spool.waiting) == (4, 4)
     letters = spool.dead.list()
     assert ids(letters) == ids([entries[1], *entries[3:6]])
@@ -191,7 +191,7 @@ def test_a_dead_letter_leaves_the_queue_only_when_it_is_kept(tmp_path):
     spool.put(writes(2))
     (tmp_path / "failed_events.dead.jsonl").mkdir()
     with pytest.raises(StoreUnavailable, match=r"failed_events\.dead\.jsonl"):
-        spool.bury(spool.head(1)[0].id, "x")
+        spool.bury([spool.head(1)[0].id], "x")
     assert spool.waiting == 2
 
 

@@ -82,7 +82,7 @@ class QueueAgainstList(RuleBasedStateMachine):
     @rule(pick=PICK)
     def bury(self, pick):
         entry = self.one(pick)
-        self.spool.bury(entry.id, "never")
+        self.spool.bury([entry.id], "never")
         self.waiting.remove(entry)
         self.dead.append(entry)
 

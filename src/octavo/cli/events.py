@@ -327,7 +327,7 @@ def _query(store: BaseMemoryStore, asked: dict[str, Any]) -> Query:
     kind = asked.get("event_type")
     return Query(
         collection=COLLECTION,
-        scope=Scope(tenant=getattr(store, "tenant", ""), agent=asked["agent"], session=asked["session"]),
+        scope=Scope(tenant=store.tenant, agent=asked["agent"], session=asked["session"]),
         kinds=None if kind is None else (EventType(kind).value,),
         since=moment("--since", asked.get("since"), ago=True),
         until=moment("--until", asked.get("until"), ago=True),

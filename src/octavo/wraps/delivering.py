@@ -253,7 +253,7 @@ class Delivery:
 
     async def _bury(self, entries: list[Waiting], error: str) -> None:
         ids = [entry.id for entry in entries]
-        await self._queue.run(functools.partial(self._queue.spool.bury_all, ids, error))
+        await self._queue.run(functools.partial(self._queue.spool.bury, ids, error))
         self.buried += len(ids)
         _log.error("%d queued writes became dead letters: %s", len(ids), error)
         self._let_go(ids)

@@ -17,7 +17,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class SQLite(Dialect):
-    """SQLite 3.35 or later."""
+    """SQLite 3.35 or later, with its JSON functions: all have them since 3.38."""
 
     name = "sqlite"
     types: ClassVar = {

@@ -1,7 +1,6 @@
 """Finding and counting, as scripts over any dialect."""
 
 import itertools
-import sys
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
@@ -83,7 +82,7 @@ def _read_text(
         parts = open_parts(query.scope)
         values = [_rest_of_scope(query.scope, parts)]
         one = select(table, query, table.spelled(parts), values, order=order, more=more, nominated=nominated)
-        ask = Ask(sys.intern(table.dialect.listed.format(one.sql)), one.values)
+        ask = Ask(table.dialect.listed.format(one.sql), one.values)
         if newest:
             # Asked for once, it is asked for in every turn of a conversation; putting it together costs a tenth of the time.
             table.remember(query.scope, ask.sql, one.values[:-1])

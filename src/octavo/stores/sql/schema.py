@@ -1,6 +1,7 @@
 """Tables, and the numbered migrations that bring them about; one table comes into being when it is first used."""
 
 import functools
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -70,7 +71,7 @@ class Table:
         """Keep the statement for the newest of a scope, and what it binds before the limit."""
         if len(self.newest) >= _MOST_REMEMBERED:
             self.newest.clear()
-        self.newest[scope] = (sql, values)
+        self.newest[scope] = (sys.intern(sql), values)  # of a few shapes, for many scopes
 
     def row(self, sealed: Sealed) -> tuple[Any, ...]:
         """The values of a record, in the order of `columns`."""

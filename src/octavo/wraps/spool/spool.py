@@ -107,12 +107,8 @@ class Spool:
             lane, n, entry = self._one(id)
             return lane.tried(n, entry, error[:_LONGEST_ERROR])
 
-    def bury(self, id: str, error: str) -> None:  # noqa: A002 - the name the rest of Octavo uses
-        """Give this one up: it is among the dead letters, on disk, before it leaves the queue."""
-        self.bury_all([id], error)
-
-    def bury_all(self, ids: Sequence[str], error: str) -> None:
-        """Give these up for one reason, with one write for all."""
+    def bury(self, ids: Sequence[str], error: str) -> None:
+        """Give these up for one reason, with one write for all: they are dead letters, on disk, before they leave the queue."""
         with self._ready():
             died_at = now()
             entries = [entry for _, _, entry in self._found(ids).values()]

