@@ -7,13 +7,12 @@ from statistics import median
 
 from bench.peers.environment import PEERS, Peer, PeerFailed, PeerSubject, installed
 from bench.places import OURS, SETTINGS, Places, Setting, contestants
-from bench.report import Line
+from bench.report import ONE, Line
 from bench.rounds import Entrant, Pace, alternate, fill, ratio, spread
 from bench.subject import Subject
 
 Say = Callable[[str], None]
 
-ONE = ", one at a time"
 POOL = ", 10 connections"
 
 

@@ -18,6 +18,7 @@ import apsw
 from bench.rounds import Pace
 from bench.rows import mean_bytes
 
+ONE = ", one at a time"  # how a contestant appends beside 50 of Octavo's tasks
 WORK = {
     "append": "append, one at a time",
     "crowd": "append, 50 at once",
@@ -68,7 +69,7 @@ def _least(store: str, job: str, against: str) -> float | None:
         return 0.5
     if job == "append" and store.startswith("sqlite"):
         return 0.3
-    if job == "crowd":
+    if job == "crowd" and against.endswith(ONE):  # what is asked for is against single inserts
         return {
             "sqlite fast": 1.2,
             "sqlite full": 8,
