@@ -70,6 +70,8 @@ class Sealed(msgspec.Struct, eq=False, gc=False):
         JSON strings hold no raw newline, and JSON allows one between tokens: the text stays valid for every reader.
         """
         spelled = self.metadata_json
+        if spelled == "{}":
+            return spelled
         # Inside a JSON string a quote has a backslash before it, so `,"` is the beginning of an entry or the end of a string
         # that ends in a comma; no more of them than there are gaps between entries means that each is such a gap.
         if self.facts > 0 and len(entries := spelled[1:-1].split(',"')) == self.facts:
