@@ -142,3 +142,25 @@ async def test_nothing_is_left_behind():
         assert await store.tally(EVERY) == Tally()
         (shelf,) = store._image.shelves.values()
         assert [held for name in vars(shelf) if (held := getattr(shelf, name))] == []
+
+
+async def test_many_places_have_the_same_id():
+    """Each keeps its own record, one and the same is kept once, and the others stay when one goes."""
+    sessions = [Scope(session=str(number)) for number in range(50)]
+    records = [
+        Record(collection="summaries", id="the one", scope=scope, text=scope.session) for scope in sessions
+    ]
+    async with MemoryStore() as store:
+        assert await store.apply([Add(records)]) == [50]
+        assert await store.apply([Add([*records, records[0]])]) == [0]
+        named = Query(collection="summaries", ids=("the one",))
+        for left in range(50, 0, -1):
+            found = await store.find(named)
+            assert {record.scope for record in found} == {*sessions[:left]}
+            own = msgspec.structs.replace(named, scope=Scope(user="", agent="", session=str(left - 1)))
+            await store.apply([Change(query=own, text="changed")])
+            assert [record.text for record in await store.find(own)] == ["changed"]
+            assert await store.apply([Remove(own)]) == [1]
+        assert await store.find(named) == []
+        (shelf,) = store._image.shelves.values()
+        assert [held for name in vars(shelf) if (held := getattr(shelf, name))] == []

@@ -41,42 +41,33 @@ def _lane_asked(scope: Scope) -> tuple[Lane, bool]:
     return (named[0][0], scope.tenant, named[0][1]), alone
 
 
-class _Home:
-    """The records of one place, and the orders they stand in, so that an append looks up one thing."""
-
-    __slots__ = ("alone", "route", "rows")
-
-    def __init__(self, place: str, route: tuple[Ranks, ...]) -> None:
-        self.alone = (place,)
-        self.route = route
-        self.rows: dict[str, Sealed] = {}
-
-
 class Shelf:
     """The records of one collection."""
 
     def __init__(self) -> None:
-        self._homes: dict[str, _Home] = {}
-        self._places: dict[str, tuple[str, ...]] = {}  # where an id is kept
+        # By id, and by place as well where several have the same one.
+        self._kept: dict[str, Sealed | dict[str, Sealed]] = {}
+        self._routes: dict[str, tuple[Ranks, ...]] = {}  # the orders that the records of a place stand in
         self._lanes: dict[Lane, Ranks] = {}
         self._endings: dict[str, Endings] = {}  # by tenant
         self.tenants: set[str] = set()
         self.indexes: list[TermIndex] = []  # the one that serves, and the one that is to take its place
 
     def get(self, key: Key) -> Sealed | None:
-        home = self._homes.get(key[1])
-        return None if home is None else home.rows.get(key[0])
+        kept = self._kept.get(key[0])
+        if isinstance(kept, dict):
+            return kept.get(key[1])
+        return kept if kept is not None and kept.place == key[1] else None
 
     def put(self, sealed: Sealed) -> bool:
         """Keep a record, unless one with its key is kept; answer whether it was new."""
-        name, place = sealed.id, sealed.place
-        home = self._homes.get(place) or self._home(sealed.scope, place)
-        if home.rows.setdefault(name, sealed) is not sealed:
+        place = sealed.place
+        kept = self._kept.get(sealed.id)
+        if kept is None:
+            self._kept[sealed.id] = sealed
+        elif not self._put_beside(kept, sealed):
             return False
-        known = self._places.setdefault(name, home.alone)
-        if known is not home.alone:  # the name is kept in other places too
-            self._places[name] = (*known, place)
-        for ranks in home.route:
+        for ranks in self._routes.get(place) or self._route(sealed.scope, place):
             recent = ranks.recent
             recent.append(sealed)
             if len(recent) >= CHUNK:
@@ -89,35 +80,48 @@ class Shelf:
             index.waiting[sealed.rank] = None
         return True
 
+    def _put_beside(self, kept: Sealed | dict[str, Sealed], sealed: Sealed) -> bool:
+        """Keep a record whose id others have, unless one of them has its place too."""
+        if not isinstance(kept, dict):
+            kept = {kept.place: kept}
+        if sealed.place in kept:
+            return False
+        kept[sealed.place] = sealed
+        self._kept[sealed.id] = kept
+        return True
+
     def drop(self, sealed: Sealed) -> None:
         name, place = sealed.id, sealed.place
-        home = self._homes[place]
-        del home.rows[name]
-        if not home.rows:  # or sessions that were cleared would be remembered for ever
-            del self._homes[place]
-        rest = tuple(other for other in self._places[name] if other != place)
-        if rest:
-            self._places[name] = rest
+        kept = self._kept[name]
+        if isinstance(kept, dict):
+            del kept[place]
+            if len(kept) == 1:
+                [self._kept[name]] = kept.values()
         else:
-            del self._places[name]
+            del self._kept[name]
         for lane in _lanes(sealed.scope, place):
             self._leave(lane, sealed)
+        if ("place", place) not in self._lanes:  # or sessions that were cleared would be remembered for ever
+            del self._routes[place]
         for mark in sealed.marks:
             self._leave(("mark", place, mark), sealed)
         if sealed.expires_at is not None and sealed.scope.tenant in self._endings:
             self._endings[sealed.scope.tenant].discard()
         for index in self.indexes:
             index.forget(sealed.rank)
-        if not self._homes:
+        if not self._kept:
             self.indexes.clear()
 
     def swap(self, old: Sealed, new: Sealed) -> None:
         """Put a changed record where it stood; its rank is the same, so only marks and counts move."""
         place = new.place
-        home = self._homes[place]
-        home.rows[new.id] = new
+        kept = self._kept[new.id]
+        if isinstance(kept, dict):
+            kept[place] = new
+        else:
+            self._kept[new.id] = new
         if old.kind != new.kind:
-            for ranks in home.route:
+            for ranks in self._routes[place]:
                 ranks.recount(old.kind, new.kind)
         if old.marks != new.marks or (old.marks and old.kind != new.kind):
             for mark in old.marks:
@@ -140,17 +144,17 @@ class Shelf:
             ranks = self._lanes[lane] = Ranks()
         return ranks
 
-    def _home(self, scope: Scope, place: str) -> _Home:
+    def _route(self, scope: Scope, place: str) -> tuple[Ranks, ...]:
         self.tenants.add(scope.tenant)
-        home = self._homes[place] = _Home(place, tuple(self._lane(lane) for lane in _lanes(scope, place)))
-        return home
+        route = self._routes[place] = tuple(self._lane(lane) for lane in _lanes(scope, place))
+        return route
 
     def _leave(self, lane: Lane, sealed: Sealed) -> None:
         ranks = self._lanes[lane]
         ranks.discard(sealed.rank, sealed.kind)
         if ranks.total:
             return
-        del self._lanes[lane]  # no home leads through it any more: each of them would have a record in it
+        del self._lanes[lane]  # no route leads through it any more: each of them would have a record in it
         if lane[0] == "tenant":
             self.tenants.discard(lane[1])
             self._endings.pop(lane[1], None)
@@ -210,15 +214,17 @@ class Shelf:
 
     def _edge(self, ranks: Ranks, kinds: dict[str, int], *, newest_first: bool) -> Rank:
         walked = ranks.between(None, None, past_low=False, newest_first=newest_first)
-        return next(rank for rank in walked if self._homes[rank[3]].rows[rank[2]].kind in kinds)
+        return next(rank for rank in walked if self.row(rank).kind in kinds)
 
     def row(self, rank: Rank) -> Sealed:
         """The record of this rank, which is kept."""
-        return self._homes[rank[3]].rows[rank[2]]
+        kept = self._kept[rank[2]]
+        return kept[rank[3]] if isinstance(kept, dict) else kept
 
     def ranks(self) -> Iterator[Rank]:
         """The ranks of all records, in no order."""
-        return (sealed.rank for home in self._homes.values() for sealed in home.rows.values())
+        for kept in self._kept.values():
+            yield from (sealed.rank for sealed in _each(kept))
 
     def total(self) -> int:
         """How many records there are."""
@@ -226,11 +232,13 @@ class Shelf:
 
     def named(self, query: Query) -> Iterator[Sealed]:
         """The records that have one of the ids asked for, inside the scope or not."""
-        places = (query.scope.place,) if query.scope.exact else None
+        place = query.scope.place if query.scope.exact else None
         for name in dict.fromkeys(query.ids or ()):
-            for place in places or self._places.get(name, ()):
+            if place is not None:
                 if (sealed := self.get((name, place))) is not None:
                     yield sealed
+            elif (kept := self._kept.get(name)) is not None:
+                yield from _each(kept)
 
     def breadth(self, query: Query) -> int:
         """At most so many ranks are on the walk of a query that has no ids."""
@@ -269,6 +277,11 @@ class Shelf:
         walks = [ranks.between(low, high, **how) for ranks in known]
         merged = heapq.merge(*walks, reverse=how["newest_first"])
         return (rank for rank, _ in itertools.groupby(merged))
+
+
+def _each(kept: Sealed | dict[str, Sealed]) -> Iterable[Sealed]:
+    """The records that have one id."""
+    return kept.values() if isinstance(kept, dict) else (kept,)
 
 
 class Image:
