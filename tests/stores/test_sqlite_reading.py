@@ -1,14 +1,18 @@
 """A few records are read from SQLite as one JSON text: the same records as row by row, and rows where a text would be too long."""
 
+import asyncio
+import sqlite3
 from datetime import UTC, datetime, timedelta
 
 import apsw
 import pytest
+from sqlalchemy import event
 from sqlalchemy.ext.asyncio import create_async_engine
 
-from octavo import Add, Change, Query, Record, Scope, open_store
+from octavo import Add, Change, Query, Record, Remove, Scope, StoreError, open_store
 from octavo.stores.sql import SQLAlchemyStore, reading, schema
 from octavo.stores.sql.drivers import sqlite, sqlite_front
+from octavo.stores.sql.statements import Do
 from octavo.testing.texts import NEEDLES
 
 NASTY = [
@@ -133,6 +137,45 @@ async def test_what_is_too_long_for_the_loop_is_read_by_a_thread(tmp_path, monke
         assert [answer is None for answer in answers] == [True, True]
 
 
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ("data = '{\"a\": '", "JSON|truncated"),
+        ("metadata = 'no JSON'", "JSON|malformed"),
+        ("timestamp = 'yesterday'", "isoformat"),
+        ("marks = '{}'", "array"),
+    ],
+)
+async def test_a_row_that_somebody_else_has_changed(store, change, says):
+    """It is named, whichever way it is read, nobody waits for ever, and the others are still read."""
+    records = [
+        Record(collection="events", id=str(n), scope=Scope(session=str(n % 2)), seq=n) for n in range(6)
+    ]
+    await store.apply([Add(records)])
+    await store._driver.write(lambda: iter_of(Do(f"UPDATE agent_events SET {change} WHERE event_id = '3'")))
+    kinds = ("",)
+    for query in (
+        Query(collection="events", scope=Scope(session="1"), limit=5),  # on the loop
+        Query(collection="events", kinds=kinds, limit=5),  # as a text, by a thread
+        Query(collection="events", kinds=kinds),  # by rows
+    ):
+        with pytest.raises(StoreError, match=rf"record '3' in table agent_events.*({says}).*delete"):
+            await asyncio.wait_for(store.find(query), 20)
+    with pytest.raises(StoreError, match="record '3'"):
+        await asyncio.wait_for(
+            store.apply([Change(query=Query(collection="events"), kind="seen"), Add(records)]), 20
+        )
+    found = await asyncio.wait_for(
+        store.find(Query(collection="events", scope=Scope(session="0"), kinds=kinds)), 20
+    )
+    assert [record.id for record in found] == ["0", "2", "4"]
+    assert await store.apply([Add([Record(collection="events", id="new")])]) == [1]
+
+
+def iter_of(statement):
+    yield statement
+
+
 async def test_what_is_too_long_for_one_text_is_read_by_rows(tmp_path, monkeypatch):
     """A text ends at a gigabyte; here at 20,000 bytes."""
     real = sqlite.SQLiteDriver._connect
@@ -149,3 +192,32 @@ async def test_what_is_too_long_for_one_text_is_read_by_rows(tmp_path, monkeypat
         await store.apply([Add(records)])
         assert await store.find(Query(collection="events", limit=8)) == records[-8:]
         assert await store.find(Query(collection="events", limit=1)) == records[-1:]
+
+
+async def test_what_is_too_long_for_one_text_through_sqlalchemy(tmp_path):
+    """The same, as Python's own sqlite3 says it."""
+    engine = create_async_engine(f"sqlite+aiosqlite:///{tmp_path}/a.db")
+
+    def limit(connection, _record):
+        connection.run_async(
+            lambda raw: raw._execute(raw._conn.setlimit, sqlite3.SQLITE_LIMIT_LENGTH, 20_000)
+        )
+
+    event.listen(engine.sync_engine, "connect", limit)
+    async with SQLAlchemyStore(engine) as store:
+        records = long(5000)
+        await store.apply([Add(records)])
+        assert await store.find(Query(collection="events", limit=8)) == records[-8:]
+    await engine.dispose()
+
+
+async def test_whatever_goes_wrong_in_a_thread_is_told(tmp_path):
+    """Whoever waits for it gets the error, and the thread goes on working."""
+    async with open_store(f"sqlite:///{tmp_path}/a.db") as store:
+        await store.apply([Add(long(1))])
+        for work in (store._driver.read, store._driver.write):
+            for _ in range(3):
+                with pytest.raises(ZeroDivisionError):
+                    await asyncio.wait_for(work(lambda: 1 / 0), 20)
+        assert len(await asyncio.wait_for(store.find(Query(collection="events")), 20)) == 9
+        assert await asyncio.wait_for(store.apply([Remove(Query(collection="events"))]), 20) == [9]

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from octavo.errors import StoreError
 from octavo.model import Query, Record, Scope, Tally
 from octavo.stores.sql.compile import (
     PARTS,
@@ -87,7 +88,10 @@ def _read_text(
             # Asked for once, it is asked for in every turn of a conversation; putting it together costs a tenth of the time.
             table.remember(query.scope, ask.sql, one.values[:-1])
     [[text]] = yield ask
-    return _listed(text) if text else []
+    try:
+        return _listed(text) if text else []
+    except msgspec.MsgspecError:  # somebody has changed a row; reading one by one finds out which
+        return (yield from _read_rows(table, query, nominated, order, more))
 
 
 def _newest_only(query: Query) -> bool:
@@ -118,9 +122,9 @@ def records_of(
         if scope is None:
             fixed = {part: getattr(asked, part) or "" for part in PARTS}
             scope = scopes[key] = scope_of(**(fixed | dict(zip(parts, key, strict=True))))
-        created_at = moment(created)
-        records.append(
-            Record(
+        try:
+            created_at = moment(created)
+            record = Record(
                 collection=collection,
                 id=id_,
                 kind=kind,
@@ -134,7 +138,12 @@ def records_of(
                 expires_at=None if expires is None else moment(expires),
                 seq=seq,
             )
-        )
+        except (msgspec.MsgspecError, TypeError, ValueError) as error:
+            raise StoreError(
+                f"record {id_!r} in table {table.plain_name} is not as Octavo wrote it: {error}; "
+                "put its row right, or delete it"
+            ) from error
+        records.append(record)
     return records
 
 

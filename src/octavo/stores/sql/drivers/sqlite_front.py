@@ -24,7 +24,7 @@ _SLOW_SECONDS = 0.005
 _TURN_SECONDS = 0.002  # a task that never waits must let others go after so long
 _REST = 100  # how many times as long as a slow one lasted the front rests
 _MOST_WEIGHT = 200_000  # characters of all records together; a record weighs 1000 at least
-_MOST_BYTES = 4_000_000  # of a row or a text that is read; what is longer is for the worker
+_MOST_BYTES = 4_000_000  # of a row or a text that is read; what is longer is for a thread
 PAGES = 10_000  # of the write-ahead log, 40 MiB, after which it is written back; hot pages then go to disk once for many writes
 
 

@@ -80,7 +80,7 @@ class Worker:
             try:
                 with translated():
                     outcome: Outcome = (call, call.work(connection), None)
-            except OctavoError as error:
+            except BaseException as error:  # noqa: BLE001 - whoever waits for this is told, and the thread lives on
                 outcome = (call, None, error)
             answer_all([outcome])
 
@@ -88,7 +88,7 @@ class Worker:
         """One transaction for all; when it fails, each alone, so that a bad batch fails by itself."""
         try:
             answer_all(commit_calls(connection, calls))
-        except OctavoError as error:
+        except BaseException as error:  # noqa: BLE001 - as above
             if len(calls) == 1 or isinstance(error, StoreUnavailable):
                 answer_all([(call, None, error) for call in calls])
                 return
@@ -96,7 +96,7 @@ class Worker:
                 self._commit_all(connection, [call])
 
 
-Outcome: TypeAlias = tuple[Call, Any, OctavoError | None]
+Outcome: TypeAlias = tuple[Call, Any, BaseException | None]
 
 
 def answer_all(outcomes: list[Outcome]) -> None:
