@@ -238,7 +238,9 @@ class ChatMemory(MemoryBase):
             if not ours(mark)
         }
         marks = tuple(sorted(found))
-        change = Change(query=msgspec.structs.replace(query, marks=marks), unmark=marks)
+        if query.ids is None:  # or they are found by id, and what has none of the marks stays as it is
+            query = msgspec.structs.replace(query, marks=marks)
+        change = Change(query=query, unmark=marks)
         [changed] = await self._apply([change])
         return changed
 

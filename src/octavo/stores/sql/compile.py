@@ -17,6 +17,7 @@ READ = (
     ("created_at", "time"), ("updated_at", "time"), ("expires_at", "time"), ("seq", "int"),
 )  # fmt: skip
 PARTS = ("tenant", "user", "agent", "session")
+_FEW_MARKS = 8  # that are looked for in the text of a row
 
 #: Adds the values it binds, and answers what to select from and a test: together they leave the rows that may match.
 Nominated: TypeAlias = Callable[[list[Any]], tuple[str, str]]
@@ -80,7 +81,7 @@ class Where:
             marked = (
                 self.table.marks and query.marks is not None and query.ids is None and query.limit is None
             )
-            off = self.dialect.aside if marked else "{}"
+            off = self.dialect.unindexed if marked else "{}"
             self.tests.append(f"{off.format(self.column('place'))} = {self.bind(scope.place)}")
             return
         # For a few ids a planner without statistics walks a whole tenant, along the index that also gives the order.
@@ -116,7 +117,10 @@ class Where:
     def _marks(self, query: Query) -> None:
         marks = self.column("marks")
         if query.marks is not None:
-            if self.table.marks and query.scope.exact:
+            # Of rows that are looked up by id, the row itself says which marks it has: joined with the rows of a mark,
+            # each of those was compared with each id.
+            looked_up = query.ids is not None and len(query.marks) <= _FEW_MARKS
+            if self.table.marks and query.scope.exact and not looked_up:
                 place = self.bind(query.scope.place)
                 marked = self._one_of("mark", list(dict.fromkeys(query.marks)))
                 rows = f"SELECT rowno FROM {self.table.marks} WHERE place = {place} AND {marked}"

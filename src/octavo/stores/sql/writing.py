@@ -11,7 +11,7 @@ from octavo.stores.sql.compile import PARTS, READ, select
 from octavo.stores.sql.counting import Counting, Tables, counters_of
 from octavo.stores.sql.reading import records_of, scope_of
 from octavo.stores.sql.schema import FIELDS, Table
-from octavo.stores.sql.statements import Do, DoEach, Script
+from octavo.stores.sql.statements import Ask, Do, DoEach, Script
 
 _MUTABLE = ("kind", "text", "search", "data", "metadata", "marks", "updated_at", "expires_at")
 _MUTABLE_AT = tuple(
@@ -103,19 +103,26 @@ def _add(
         if later:
             counting.tables.added(collection, len(rows))
         if marked and table.marks:
-            yield from _mark(table, marked)
+            yield from _mark_new(table, marked)
     waiting.clear()
 
 
-def _mark(table: Table, marked: list[Sealed]) -> Script[None]:
-    """Enter each mark of these records into the table that finds records by mark."""
-    hole = table.dialect.hole
-    sql = (
-        f"INSERT INTO {table.marks} (place, mark, rowno, message_id) "
-        f"SELECT place, {table.dialect.typed_hole(1, 'name')}, rowno, {table.column('id')} FROM {table.name} "
-        f"WHERE {table.column('id')} = {hole(2)} AND place = {hole(3)}"
-    )
-    yield DoEach(sql, [(mark, sealed.id, sealed.place) for sealed in marked for mark in sealed.marks])
+def _mark_new(table: Table, marked: list[Sealed]) -> Script[None]:
+    """Enter the marks of records that were just added."""
+    names = list(dict.fromkeys(sealed.id for sealed in marked))
+    id_, place = table.column("id"), table.column("place")
+    test, values = table.dialect.one_of(id_, names, 1)
+    # Asked for at once: one by one, a plan made while the table was empty would look through all of it for each.
+    rows = yield Ask(f"SELECT {id_}, {place}, rowno FROM {table.name} WHERE {test}", values)
+    numbers = {(name, where): number for name, where, number in rows}
+    yield from _mark(table, [(sealed, numbers[sealed.key]) for sealed in marked])
+
+
+def _mark(table: Table, marked: list[tuple[Sealed, int]]) -> Script[None]:
+    """Enter each mark of these records, which have these row numbers, into the table that finds records by mark."""
+    holes = ", ".join(table.dialect.hole(number) for number in range(1, 5))
+    rows = [(sealed.place, mark, number, sealed.id) for sealed, number in marked for mark in sealed.marks]
+    yield DoEach(f"INSERT INTO {table.marks} (place, mark, rowno, message_id) VALUES ({holes})", rows)
 
 
 def _change(table: Table, change: Change, counting: Counting) -> Script[int]:
@@ -125,8 +132,7 @@ def _change(table: Table, change: Change, counting: Counting) -> Script[int]:
     rows = yield select(table, change.query, table.picked(_WHOLE), lock=True)
     records = records_of(table, [row[:-1] for row in rows], change.query.scope, PARTS)
     updates: list[Sequence[Any]] = []
-    remarked: list[Sealed] = []
-    unmarked: list[int] = []
+    remarked: list[tuple[Sealed, int]] = []
     reworded: list[int] = []
     for row, record in zip(rows, records, strict=True):
         after = change.applied_to(record)
@@ -139,14 +145,13 @@ def _change(table: Table, change: Change, counting: Counting) -> Script[int]:
             counting.move(table, sealed.scope, sealed.place, record.kind, -1)
             counting.move(table, sealed.scope, sealed.place, sealed.kind, 1)
         if sealed.marks != record.marks:
-            unmarked.append(row[-1])
-            remarked.append(sealed)
+            remarked.append((sealed, row[-1]))
         if sealed.text != record.text or after.data is not record.data:
             reworded.append(row[-1])
     if updates:
         yield DoEach(_update(table), updates)
-        if table.marks and unmarked:
-            yield from _delete(table.marks, unmarked)
+        if table.marks and remarked:
+            yield from _delete(table.marks, [number for _, number in remarked])
             yield from _mark(table, remarked)
         yield from table.dialect.reworded(table.plain_name, table.versions, reworded)
     return len(updates)
