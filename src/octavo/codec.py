@@ -10,7 +10,7 @@ import msgspec
 from msgspec import UNSET
 
 from octavo.errors import InvalidQuery, InvalidRecord
-from octavo.model import Add, Change, Op, Query, Rank, Record, Remove, Scope, utc
+from octavo.model import Add, Change, Head, Op, Query, Rank, Record, Remove, Scope, utc
 from octavo.shapes import SHAPES
 from octavo.text import haystack, spell
 
@@ -88,6 +88,15 @@ class Sealed(msgspec.Struct, eq=False, gc=False):
             folded = haystack(self.text, None if self.text else self.data)
             self.folded = folded = self.text if folded == self.text else folded
         return folded
+
+    @property
+    def head(self) -> Head:
+        """All but the text and the bodies."""
+        texts = (self.text, self.data_json, self.metadata_json)
+        return Head(
+            id=self.id, kind=self.kind, scope=self.scope, created_at=self.created_at, updated_at=self.updated_at,
+            seq=self.seq, size_bytes=sum([len(text) if text.isascii() else len(text.encode()) for text in texts]),
+        )  # fmt: skip
 
     @property
     def record(self) -> Record:

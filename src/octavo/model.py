@@ -103,6 +103,38 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return Cursor(at=self.created_at, seq=self.seq, id=self.id, place=self.scope.place)
 
 
+class Head(msgspec.Struct, frozen=True, kw_only=True):
+    """A record without its text and bodies: whose it is, where it stands, and how much was left out."""
+
+    id: str
+    kind: str
+    scope: Scope
+    created_at: datetime
+    updated_at: datetime
+    seq: int
+    size_bytes: (
+        int  # of text, data and metadata as the store spells them: never less than they take as compact JSON
+    )
+
+    @classmethod
+    def of(cls, record: Record) -> "Head":
+        """What is left of a record; the meaning every store's heads are held to."""
+        bodies = spell(record.data), spell(record.metadata)
+        return cls(
+            id=record.id, kind=record.kind, scope=record.scope, created_at=record.created_at,
+            updated_at=record.updated_at or record.created_at, seq=record.seq,
+            size_bytes=sum(len(text.encode()) for text in (record.text, *bodies)),
+        )  # fmt: skip
+
+    @property
+    def rank(self) -> Rank:
+        return (self.created_at, self.seq, self.id, self.scope.place)
+
+    @property
+    def cursor(self) -> Cursor:
+        return Cursor(at=self.created_at, seq=self.seq, id=self.id, place=self.scope.place)
+
+
 class Query(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A question about one collection; every given clause must hold.
 

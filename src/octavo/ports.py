@@ -1,16 +1,17 @@
 """What a backend must be able to do: three verbs, and small separate promises for what only some can."""
 
 from array import array
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from typing import Literal, Protocol, Self, TypeAlias, runtime_checkable
 
 import msgspec
 
 from octavo.lexis.matches import Matches
-from octavo.model import START, Op, Query, Record, Scope, Tally
+from octavo.model import START, Cursor, Head, Op, Query, Record, Scope, Tally
 
 #: A direction in meaning: 32-bit floats of unit length, so that a dot product is a cosine.
 Vector: TypeAlias = "array[float]"
+_FEW = 16  # records that are read at once where nobody knows how large they are
 
 
 @runtime_checkable
@@ -58,6 +59,15 @@ class ListsTenants(Protocol):
     """A store that can name every tenant it keeps records of, sorted, so that all of it can be moved or counted."""
 
     async def tenants(self) -> list[str]: ...
+
+
+@runtime_checkable
+class ListsHeads(Protocol):
+    """A store that answers without texts and bodies, so that it is known how large a page is before it is read."""
+
+    async def heads(self, query: Query) -> list[Head]:
+        """The `Head.of` each record that `find` would answer, in the same order."""
+        ...
 
 
 class Lexicon(msgspec.Struct, frozen=True, kw_only=True):
@@ -235,3 +245,45 @@ async def walk(store: Store, query: Query, size: int = 1000) -> AsyncIterator[li
     ):
         yield page
         cursor = page[-1].cursor
+
+
+async def heads(store: Store, query: Query) -> list[Head]:
+    """The heads of all that answers a query which reads on from a cursor, or newest first."""
+    if isinstance(store, ListsHeads):
+        return await store.heads(query)
+    found: list[Head] = []
+    left = query.limit
+    while left is None or left > 0:
+        few = _FEW if left is None else min(left, _FEW)
+        page = await store.find(msgspec.structs.replace(query, limit=few))
+        found += [Head.of(record) for record in page]
+        if len(page) < few:
+            break
+        left = None if left is None else left - few
+        query = msgspec.structs.replace(query, after=page[-1].cursor, offset=0)
+    return found
+
+
+async def read_page(store: Store, query: Query, max_bytes: int) -> tuple[list[Record], Cursor | None]:
+    """The first answers to a query whose texts and bodies take no more than `max_bytes`, and where to go on if there are more.
+
+    There is always one, however large. The query has a limit, and reads on from a cursor or newest first.
+    """
+    most = query.limit or 0
+    if not most:
+        return [], None
+    known = await heads(store, msgspec.structs.replace(query, limit=most + 1))
+    fits = fitting((head.size_bytes for head in known[:most]), max_bytes)
+    found = await store.find(msgspec.structs.replace(query, limit=fits)) if fits else []
+    return found, found[-1].cursor if found and fits < len(known) else None
+
+
+def fitting(sizes: Iterable[int], max_bytes: int) -> int:
+    """How many of these, from the first on, take no more bytes than that together; at least one, if there is one."""
+    count = 0
+    for size in sizes:
+        max_bytes -= size
+        if count and max_bytes < 0:
+            break
+        count += 1
+    return count

@@ -8,7 +8,7 @@ import msgspec
 from octavo.codec import Prepared, answerable, asked, prepare
 from octavo.errors import InvalidQuery
 from octavo.lexis.matches import Matches, holdable
-from octavo.model import Op, Query, Record, Tally
+from octavo.model import Head, Op, Query, Record, Tally
 from octavo.opening import Opening
 from octavo.ports import Lexicon
 
@@ -42,6 +42,13 @@ class BaseStore(Opening):
             await self._ready()
         return await self._tally(query) if answerable(query) else Tally()
 
+    async def heads(self, query: Query) -> list[Head]:
+        """The `Head.of` each record that `find` would answer, in the same order."""
+        query = asked(query)
+        if not self._opened or self._closed:
+            await self._ready()
+        return await self._heads(query) if answerable(query) else []
+
     async def _apply(self, ops: list[Prepared]) -> list[int]:
         raise NotImplementedError
 
@@ -50,6 +57,9 @@ class BaseStore(Opening):
 
     async def _tally(self, query: Query) -> Tally:
         raise NotImplementedError
+
+    async def _heads(self, query: Query) -> list[Head]:
+        return [Head.of(record) for record in await self._find(query)]
 
 
 class SearchingStore(BaseStore):

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from octavo.codec import Prepared
 from octavo.lexis.matches import Matches
-from octavo.model import Query, Record, Tally
+from octavo.model import Head, Query, Record, Tally
 from octavo.ports import Finding, Lexicon
 from octavo.stores.base import Progress, SearchingStore
 from octavo.stores.image import Image
@@ -33,6 +33,9 @@ class MemoryStore(SearchingStore):
 
     async def _find(self, query: Query) -> list[Record]:
         return [sealed.record for sealed in self._image.answer(query)]
+
+    async def _heads(self, query: Query) -> list[Head]:
+        return [sealed.head for sealed in self._image.answer(query)]
 
     async def _tally(self, query: Query) -> Tally:
         return self._image.shelf(query.collection).tally(query)

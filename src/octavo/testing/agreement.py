@@ -13,10 +13,12 @@ from hypothesis.strategies import SearchStrategy
 
 from octavo.codec import encode_record
 from octavo.ids import new_id
-from octavo.model import Query, Record, Scope
-from octavo.ports import Store
+from octavo.model import Head, Query, Record, Scope
+from octavo.ports import ListsHeads, Store
 from octavo.testing.strategies import Program, Write, programs, spelled
 from octavo.testing.subject import Subject
+
+MOST_BESIDE_BYTES = 8192  # names, marks and times that a store may keep in one text with the bodies
 
 
 class Agreement(Subject):
@@ -158,6 +160,16 @@ async def same(store: Store, right: Store, query: Query) -> list[Record]:
     found = await store.find(query)
     assert spelling(found) == spelling(await right.find(query)), spelled(query)
     assert await store.tally(query) == await right.tally(query), spelled(query)
+    if isinstance(store, ListsHeads):
+        known = await store.heads(query)
+        meant = [Head.of(record) for record in found]
+        assert [msgspec.structs.replace(head, size_bytes=0) for head in known] == [
+            msgspec.structs.replace(head, size_bytes=0) for head in meant
+        ], spelled(query)
+        for told, right_one in zip(known, meant, strict=True):
+            # A store may count what it keeps beside them; a page that is cut by bytes must not grow past them.
+            least = right_one.size_bytes
+            assert least <= told.size_bytes <= 2 * least + MOST_BESIDE_BYTES, spelled(query)
     return found
 
 

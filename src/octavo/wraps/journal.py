@@ -93,7 +93,7 @@ class Journal(Wrap):
         self._busy = 0  # writes under way
         self._quiet = asyncio.Event()
         self._stored = self._queued = self._refused = 0
-        for name in ("search", "resembling", "tenants", "describe"):
+        for name in ("heads", "search", "resembling", "tenants", "describe"):
             if callable(getattr(store, name, None)):
                 self.__dict__[name] = getattr(self, f"_{name}")
 
@@ -177,6 +177,10 @@ class Journal(Wrap):
         return await self._read(lambda: self.inner.tally(query), query.scope, query)
 
     # What only some stores can do; each stands in for the store's own where there is one.
+
+    async def _heads(self, query: Query) -> Any:
+        query = asked(query)
+        return await self._read(lambda: self.inner.heads(query), query.scope, query)  # type: ignore[attr-defined]
 
     async def _search(self, query: Query, terms: Sequence[str]) -> Any:
         query = asked(query)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from octavo.codec import Prepared, Sealed
-from octavo.model import Query, Record, Scope, Tally
+from octavo.model import Head, Query, Record, Scope, Tally
 from octavo.stores.draft import Effect, Key, draft
 from octavo.stores.file.ledger import Frame, Part
 from octavo.stores.file.lines import Rows, spelling
@@ -172,6 +172,9 @@ class Records:
 
     def find(self, query: Query) -> list[Record]:
         return [sealed.record for sealed in self._image.answer(query)]
+
+    def heads(self, query: Query) -> list[Head]:
+        return [sealed.head for sealed in self._image.answer(query)]
 
     def tally(self, query: Query) -> Tally:
         return self._image.shelf(query.collection).tally(query)

@@ -8,7 +8,7 @@ from urllib.parse import parse_qsl, unquote
 from octavo.codec import Prepared
 from octavo.errors import ConfigError
 from octavo.lexis.matches import Matches
-from octavo.model import Query, Record, Tally
+from octavo.model import Head, Query, Record, Tally
 from octavo.ports import Finding, Lexicon
 from octavo.stores.base import Progress, SearchingStore
 from octavo.stores.file.book import Book, Layout
@@ -93,6 +93,9 @@ class FileStore(SearchingStore):
 
     async def _find(self, query: Query) -> list[Record]:
         return await self._desk.ask(lambda: self._book.records.find(query))
+
+    async def _heads(self, query: Query) -> list[Head]:
+        return await self._desk.ask(lambda: self._book.records.heads(query))
 
     async def _tally(self, query: Query) -> Tally:
         return await self._desk.ask(lambda: self._book.records.tally(query))

@@ -16,20 +16,29 @@ end
 """
 
 # KEYS: lanes, and the counter to watch. ARGV: again, base, command, how many members to look at, how many
-# to skip, bytes to stop at, then per lane: from, to, length of the mark in front.
+# to skip, bytes to stop at, whether to leave out texts and bodies, then per lane: from, to, length of the mark in front.
+# Of a body that is cut, what stands before its text and after its metadata is left, with its size in front.
 # Answers the version, and per lane: whether there is more, how many were skipped, the last member looked at, {member, body, ...}.
 PAGE = Script(
     MEMBERS,
     _SHARED,
     r"""
 local base, command = ARGV[2], ARGV[3]
-local most, skip, bytes = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
-local lanes = (#ARGV - 6) / 3
+local most, skip, bytes, cuts = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[7] == '1'
+local lanes = (#ARGV - 7) / 3
+-- Inside of a JSON string a quote has a backslash before it, so neither a name nor a mark can look like one of these keys.
+local function head(body)
+  local text, data = string.find(body, ',"text":', 1, true), string.find(body, ',"data":', 1, true)
+  local _, _, rest = string.find(body, '.*(),"created_at":"')
+  if not data or not rest then return #body .. ' ' .. body end
+  local front = string.sub(body, 1, math.min(text or data, data) - 1)
+  return #body .. ' ' .. front .. ',"data":{},"metadata":{}' .. string.sub(body, rest)
+end
 local kinds = KEYS[lanes + 1]
 local doubtful = redis.call('HEXISTS', kinds, '\0') == 1
 local answer = {}
 for lane = 1, lanes do
-  local at = 4 + 3 * lane
+  local at = 5 + 3 * lane
   local found = redis.call(command, KEYS[lane], ARGV[at], ARGV[at + 1], 'LIMIT', doubtful and 0 or skip, most)
   local cut, left, size = tonumber(ARGV[at + 2]), doubtful and skip or 0, 0
   local more, last, page = #found == most and 1 or 0, '', {}
@@ -43,6 +52,7 @@ for lane = 1, lanes do
     else
       local body = redis.call('HGET', base .. 'body:' .. place_of(member), id_of(member))
       if body then
+        if cuts then body = head(body) end
         page[#page + 1] = member
         page[#page + 1] = body
         size = size + #body

@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from octavo.model import START, Query, Record, Scope, Tally
+from octavo.model import START, Head, Query, Record, Scope, Tally
 from octavo.stores.draft import Key
 from octavo.stores.redis import rows
 from octavo.stores.redis.ends import Ends
@@ -41,8 +41,19 @@ class Reader:
         self._wire = wire
         self._layout = layout
 
-    async def find(self, query: Query) -> Look:
-        """The records a query finds, each with the text Redis keeps; no more is read than the page needs."""
+    async def heads(self, query: Query) -> list[Head]:
+        """The heads of the records a query finds; Redis leaves out the rest, unless the query asks about it."""
+        kept = (query.text, query.where, query.without, query.marks, query.ids, query.expired_at)
+        if any(kept) or query.marks == () or query.ids == ():
+            return [Head.of(record) for record, _ in (await self.find(query)).found]
+        found = (await self.find(query, cut=True)).found
+        return [msgspec.structs.replace(Head.of(record), size_bytes=int(size)) for record, size in found]
+
+    async def find(self, query: Query, *, cut: bool = False) -> Look:
+        """The records a query finds, each with the text Redis keeps; no more is read than the page needs.
+
+        With `cut`, they are without text and bodies, and in place of the text Redis keeps stands its size.
+        """
         if query.limit == 0:
             return Look()
         look = Look(watched=self._layout.asked(query).kinds)
@@ -51,7 +62,7 @@ class Reader:
             return look
         skip = 0 if self._sure(query) else query.offset
         end = None if query.limit is None else skip + query.limit
-        async with aclosing(self._matching(query)) as pages:
+        async with aclosing(self._matching(query, cut=cut)) as pages:
             async for version, page in pages:
                 look.version = version if look.version is None else look.version
                 look.found += page
@@ -166,7 +177,9 @@ class Reader:
         rest = msgspec.structs.replace(query, **spoken_for)
         return asked.alone and len(asked.lanes) == 1 and rest.plain and query.kinds is None
 
-    async def _matching(self, query: Query) -> AsyncGenerator[tuple[str, list[Found]], None]:
+    async def _matching(
+        self, query: Query, *, cut: bool = False
+    ) -> AsyncGenerator[tuple[str, list[Found]], None]:
         """What matches, page by page in reading order, each with the version of the lane when it was read.
 
         Where all in the lane matches, the pages begin at the offset.
@@ -182,12 +195,12 @@ class Reader:
         command = b"ZRANGEBYLEX" if span.forward else b"ZREVRANGEBYLEX"
         while True:
             bounds = [word for _, mark in asked.lanes for word in (*span.bounds(mark), b"%d" % len(mark))]
-            numbers = [b"%d" % number for number in (size, skip, _PAGE_BYTES)]
+            numbers = [b"%d" % number for number in (size, skip, _PAGE_BYTES, cut)]
             packed = await self._wire.run(PAGE, keys, asked.base, command, *numbers, *bounds)
             version, answers = rows.pages(packed)
             skip -= answers[0][1]
             bodies, last = _merged(answers, forward=span.forward)
-            records = [(rows.record(body), body) for body in bodies]
+            records = [rows.sized(body) if cut else (rows.record(body), body) for body in bodies]
             yield version, [found for found in records if sure or query.matches(found[0])]
             if last is None:
                 return

@@ -65,6 +65,12 @@ def record(kept: str) -> Record:
         raise _foreign(kept) from error
 
 
+def sized(cut: str) -> tuple[Record, str]:
+    """A record whose text and bodies a script has left out, and the size that it wrote in front."""
+    size, _, kept = cut.partition(" ")
+    return record(kept), size
+
+
 _bodies = msgspec.msgpack.Decoder(tuple[str, list[str]])
 _pages = msgspec.msgpack.Decoder(tuple[str, list[tuple[int, int, str, list[str]]]])
 

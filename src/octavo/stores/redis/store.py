@@ -11,7 +11,7 @@ from redis.asyncio import ConnectionPool, Redis, RedisCluster
 from octavo.codec import Kept, Prepared, Sealed
 from octavo.errors import ConfigError, Conflict, StoreError
 from octavo.lexis.matches import Matches
-from octavo.model import Query, Record, Scope, Tally
+from octavo.model import Head, Query, Record, Scope, Tally
 from octavo.ports import Finding, Lexicon
 from octavo.shapes import SHAPES
 from octavo.stores.base import Progress, SearchingStore
@@ -77,6 +77,10 @@ class RedisStore(SearchingStore):
     async def _find(self, query: Query) -> list[Record]:
         line = await self._here()
         return [record for record, _ in (await line.reader.find(query)).found]
+
+    async def _heads(self, query: Query) -> list[Head]:
+        line = await self._here()
+        return await line.reader.heads(query)
 
     async def _tally(self, query: Query) -> Tally:
         line = await self._here()

@@ -1,14 +1,14 @@
 """Finding and counting, as scripts over any dialect."""
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
 from octavo.errors import StoreError
-from octavo.model import Query, Record, Scope, Tally
+from octavo.model import Head, Query, Record, Scope, Tally
 from octavo.stores.sql.compile import (
     PARTS,
     Nominated,
@@ -23,6 +23,7 @@ from octavo.stores.sql.counting import Tables, counted_of, shelf_of
 from octavo.stores.sql.schema import Table
 from octavo.stores.sql.statements import Ask, Script
 
+Ranked = TypeVar("Ranked", Record, Head)
 _body = msgspec.json.Decoder(dict[str, Any]).decode
 _marks = msgspec.json.Decoder(tuple[str, ...]).decode
 _listed = msgspec.json.Decoder(list[Record]).decode
@@ -45,22 +46,57 @@ def find(
     `as_text` has the database spell the answer as one JSON text, which takes two thirds of the time for a few records.
     """
     read = _read_text if as_text else _read_rows
+    return (
+        yield from _in_order(table, query, lambda order, more: read(table, query, nominated, order, more))
+    )
+
+
+def heads(table: Table, query: Query) -> Script[list[Head]]:
+    """Answer the query with the `Head.of` each record."""
+    return (yield from _in_order(table, query, lambda order, more: _read_heads(table, query, order, more)))
+
+
+def _in_order(
+    table: Table, query: Query, read: Callable[[int, int], Script[list[Ranked]]]
+) -> Script[list[Ranked]]:
+    """What `read` answers, given how many parts of the rank to sort by and how many rows more than asked for to read."""
     sorts = len(table.dialect.order_tail)
     if sorts < 4 and not query.offset:
         # The index orders by time and seq, which hardly ever tie; sorting by the whole rank would copy every row.
-        records = yield from read(table, query, nominated, sorts, 1)
-        if query.limit is not None and len(records) > query.limit:
-            cut = records.pop()
-            if cut.seq == records[-1].seq and cut.created_at == records[-1].created_at:
-                records = yield from read(table, query, nominated)
+        found = yield from read(sorts, 1)
+        if query.limit is not None and len(found) > query.limit:
+            cut = found.pop()
+            if cut.seq == found[-1].seq and cut.created_at == found[-1].created_at:
+                found = yield from read(4, 0)
     else:
-        records = yield from read(table, query, nominated)
+        found = yield from read(4, 0)
     forward = reads_forward(query)
-    if len({record.seq for record in records}) < len(records):  # no others can tie
-        records.sort(key=lambda record: record.rank, reverse=not forward)
+    if len({one.seq for one in found}) < len(found):  # no others can tie
+        found.sort(key=lambda one: one.rank, reverse=not forward)
     if not forward and not query.newest_first:
-        records.reverse()
-    return records
+        found.reverse()
+    return found
+
+
+def _read_heads(table: Table, query: Query, order: int, more: int) -> Script[list[Head]]:
+    parts = open_parts(query.scope)
+    fields = [table.column(field) for field in ("id", "kind", "created_at", "updated_at", "seq", *parts)]
+    bodies = [table.dialect.as_text(table.column(field)) for field in ("text", "data", "metadata")]
+    size = " + ".join(f"OCTET_LENGTH({body})" for body in bodies)
+    rows = yield select(table, query, ", ".join([size, *fields]), order=order, more=more)
+    moment = table.dialect.moment
+    return [
+        Head(
+            id=id_,
+            kind=kind,
+            scope=scope_in(query.scope, parts, tuple(rest)),
+            created_at=moment(created),
+            updated_at=moment(updated),
+            seq=seq,
+            size_bytes=int(taken),
+        )
+        for taken, id_, kind, created, updated, seq, *rest in rows
+    ]
 
 
 def _read_rows(
@@ -120,8 +156,7 @@ def records_of(
         id_, kind, text, data, metadata, marks, created, updated, expires, seq = row[:10]
         scope = scopes.get(key := tuple(row[10:]))
         if scope is None:
-            fixed = {part: getattr(asked, part) or "" for part in PARTS}
-            scope = scopes[key] = scope_of(**(fixed | dict(zip(parts, key, strict=True))))
+            scope = scopes[key] = scope_in(asked, parts, key)
         try:
             created_at = moment(created)
             record = Record(
@@ -145,6 +180,12 @@ def records_of(
             ) from error
         records.append(record)
     return records
+
+
+def scope_in(asked: Scope, parts: tuple[str, ...], values: tuple[str, ...]) -> Scope:
+    """The scope of a row, of which the query left these parts open."""
+    fixed = {part: getattr(asked, part) or "" for part in PARTS}
+    return scope_of(**(fixed | dict(zip(parts, values, strict=True))))
 
 
 def is_few(query: Query) -> bool:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from octavo.codec import Kept, Prepared
 from octavo.errors import StoreError
 from octavo.lexis.matches import Matches
-from octavo.model import Query, Record, Tally
+from octavo.model import Head, Query, Record, Tally
 from octavo.ports import Finding, Lexicon
 from octavo.shapes import SHAPES
 from octavo.stores.base import Progress, SearchingStore
@@ -135,6 +135,12 @@ class SQLStore(SearchingStore):
             except TooLong:
                 pass
         return await self._driver.read(lambda: reading.find(table, query))
+
+    async def _heads(self, query: Query) -> list[Head]:
+        if query.text:  # found by an index of its own, together with the records
+            return await super()._heads(query)
+        table = await self._table(query.collection)
+        return await self._driver.read(lambda: reading.heads(table, query))
 
     async def _tally(self, query: Query) -> Tally:
         tables = await self._having({query.collection})
