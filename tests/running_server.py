@@ -13,6 +13,13 @@ STARTED, STOPPED = 60, 30  # seconds, after which a test fails rather than hang
 @contextlib.contextmanager
 def octavo_serves(store, folder, *options, env=None):
     """The address of a server over this store, on a free port of loopback; stopped at the end as a supervisor would."""
+    with octavo_process(store, folder, *options, env=env) as (url, _):
+        yield url
+
+
+@contextlib.contextmanager
+def octavo_process(store, folder, *options, env=None):
+    """The same, with the number of its process."""
     told = folder / "serve.log"
     command = [
         sys.executable,
@@ -41,7 +48,7 @@ def octavo_serves(store, folder, *options, env=None):
                     break
             late.cancel()
             assert document.endswith(b"}\n"), f"the server did not start: {told.read_text()}"
-            yield json.loads(document)["url"]
+            yield json.loads(document)["url"], process.pid
             process.terminate()
             assert process.wait(STOPPED) == 0, told.read_text()
         finally:

@@ -4,6 +4,7 @@ from datetime import datetime
 from typing import Any, Literal
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from octavo.layers.deciding import Layer
 from octavo.layers.values import LogEntry, Memory, Status
@@ -20,9 +21,10 @@ class Remembered(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MemoryWithHistory(Memory, frozen=True, kw_only=True):
-    """A memory with every change of it, oldest first."""
+    """A memory with its changes, oldest first: all of them, or the newest that fit."""
 
     history: list[LogEntry]
+    next: str | UnsetType = UNSET  # older changes did not fit: what `after` is given for them
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True):

@@ -75,7 +75,7 @@ class Calls:
     ) -> Asked[list[Memory]]:
         """Who somebody is, what changed last first; `as_of` is how it was then."""
         params = _params(category=category, limit=limit, as_of=as_of)
-        return _read(f"{_owner(user_id, agent_id)}/profile", params, _within(_Memories, "memories"))
+        return _list(f"{_owner(user_id, agent_id)}/profile", params, _Memories, "memories", 10_000)
 
     def events(
         self,
@@ -90,7 +90,7 @@ class Calls:
     ) -> Asked[list[Memory]]:
         """What happened to somebody, newest first; 50 unless told otherwise."""
         params = _params(category=category, limit=limit, since=since, until=until, as_of=as_of)
-        return _read(f"{_owner(user_id, agent_id)}/events", params, _within(_Memories, "memories"))
+        return _list(f"{_owner(user_id, agent_id)}/events", params, _Memories, "memories", 50)
 
     def get(self, memory_id: str) -> Asked[MemoryWithHistory]:
         """One memory, with every change of it."""
@@ -98,7 +98,8 @@ class Calls:
 
     def history(self, memory_id: str) -> Asked[list[LogEntry]]:
         """Every change of a memory that is there, oldest first."""
-        return _read(f"/memory/{_name(memory_id)}", {}, _within(MemoryWithHistory, "history"))
+        asked = _list(f"/memory/{_name(memory_id)}", {}, MemoryWithHistory, "history", None)
+        return msgspec.structs.replace(asked, backwards=True)
 
     def logs(
         self,
@@ -117,9 +118,8 @@ class Calls:
             raise InvalidQuery("logs takes a memory_id, or a user_id or agent_id, not both")
         else:
             path = f"/memory/{_name(memory_id)}/logs"
-        return _read(
-            path, _params(memory_layer=memory_layer, action=action, limit=limit), _within(_Logs, "logs")
-        )
+        params = _params(memory_layer=memory_layer, action=action, limit=limit)
+        return _list(path, params, _Logs, "logs", 100)
 
     def revise(
         self,
@@ -197,15 +197,15 @@ class Calls:
 
     def recent_events(self, session: str | None = None, *, limit: int | None = None) -> Asked[list[Event]]:
         """What was observed last, newest first; in one session, or in all."""
-        return _read("/events", _params(session=session, limit=limit), _within(_Events, "events"))
+        return _list("/events", _params(session=session, limit=limit), _Events, "events", 50)
 
     def turns(self, session: str, *, limit: int | None = None) -> Asked[list[Turn]]:
         """What the agent did last in a session, newest first."""
-        return _read(f"/sessions/{_name(session)}/turns", _params(limit=limit), _within(_Turns, "turns"))
+        return _list(f"/sessions/{_name(session)}/turns", _params(limit=limit), _Turns, "turns", 50)
 
     def sessions(self, *, limit: int | None = None) -> Asked[list[Session]]:
         """The sessions of the newest events, the latest first."""
-        return _read("/sessions", _params(limit=limit), _within(_Sessions, "sessions"))
+        return _list("/sessions", _params(limit=limit), _Sessions, "sessions", 100)
 
     def stats(self) -> Asked[Stats]:
         """How much is remembered."""
@@ -228,23 +228,27 @@ class Calls:
         return _read("/config", {}, _within(_Configuration, "sections"))
 
 
-class _Memories(msgspec.Struct):
+class _Page(msgspec.Struct, kw_only=True):
+    next: str | UnsetType = UNSET
+
+
+class _Memories(_Page):
     memories: list[Memory]
 
 
-class _Logs(msgspec.Struct):
+class _Logs(_Page):
     logs: list[LogEntry]
 
 
-class _Events(msgspec.Struct):
+class _Events(_Page):
     events: list[Event]
 
 
-class _Turns(msgspec.Struct):
+class _Turns(_Page):
     turns: list[Turn]
 
 
-class _Sessions(msgspec.Struct):
+class _Sessions(_Page):
     sessions: list[Session]
 
 
@@ -262,6 +266,17 @@ class _Answers(msgspec.Struct):
 
 def _read(path: str, params: dict[str, str | int | float], answer: Callable[[bytes], T]) -> Asked[T]:
     return Asked(method="GET", path=path, params=params, answer=answer, reads=True)
+
+
+def _list(
+    path: str, params: dict[str, str | int | float], page: type[Any], name: str, most: int | None
+) -> Asked[Any]:
+    """A listing, of which the server gives `most` where the caller asks for no number."""
+    limit = params.get("limit", most)
+    return Asked(
+        method="GET", path=path, params=params, answer=_as(page), reads=True, listed=name,
+        most=None if limit is None else int(limit),
+    )  # fmt: skip
 
 
 def _write(method: str, path: str, body: dict[str, Any] | None, answer: Callable[[bytes], T]) -> Asked[T]:

@@ -6,13 +6,13 @@ import inspect
 import os
 import time
 from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar, cast, get_args
 from urllib.parse import urlsplit
 
 import msgspec
 
 from octavo.client.calls import Calls
-from octavo.client.exchange import Asked, Tries
+from octavo.client.exchange import Asked, Listing, Tries
 from octavo.errors import ConfigError, StoreClosed
 from octavo.secrets import shown
 
@@ -122,6 +122,15 @@ class Client(_Reached):
         self._http = self._httpx.Client(**self._options())
 
     def _send(self, asked: Asked[T]) -> T:
+        answer = self._exchange(asked)
+        if not asked.listed:
+            return answer
+        listing = Listing(asked)
+        while (more := listing.take(answer)) is not None:
+            answer = self._exchange(more)
+        return cast("T", listing.rows)
+
+    def _exchange(self, asked: Asked[T]) -> T:
         request, tries = self._sendable(asked), Tries(asked, self._retries, self._where)
         while True:
             try:
@@ -182,6 +191,15 @@ class AsyncClient(_Reached):
         self._http = self._httpx.AsyncClient(**self._options())
 
     async def _send(self, asked: Asked[T]) -> T:
+        answer = await self._exchange(asked)
+        if not asked.listed:
+            return answer
+        listing = Listing(asked)
+        while (more := listing.take(answer)) is not None:
+            answer = await self._exchange(more)
+        return cast("T", listing.rows)
+
+    async def _exchange(self, asked: Asked[T]) -> T:
         request, tries = self._sendable(asked), Tries(asked, self._retries, self._where)
         while True:
             try:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Generic, TypeVar
 
 import msgspec
+from msgspec import UNSET
 
 from octavo.errors import (
     AccessDenied,
@@ -36,6 +37,27 @@ class Asked(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
         False  # something even when the store fails in between, so that a 503 does not say "nothing was done"
     )
     also: tuple[int, ...] = ()  # statuses beside 2xx whose body is an answer all the same
+    listed: str = ""  # where the rows of a listing are in its answer; it may take several pages
+    most: int | None = None  # rows that were asked for, if that is not all
+    backwards: bool = False  # whether each further page stands before the one that was read
+
+
+class Listing(Generic[T]):
+    """A listing, page by page, until all that was asked for is there."""
+
+    def __init__(self, asked: "Asked[T]") -> None:
+        self._asked = asked
+        self.rows: list[Any] = []
+
+    def take(self, page: Any) -> "Asked[T] | None":
+        """Keep the rows of a page; what to ask for next, if there is more and it is wanted."""
+        asked, rows = self._asked, getattr(page, self._asked.listed)
+        self.rows = [*rows, *self.rows] if asked.backwards else [*self.rows, *rows]
+        left = None if asked.most is None else asked.most - len(self.rows)
+        if page.next is UNSET or (left is not None and left <= 0):
+            return None
+        limit = {} if left is None else {"limit": left}
+        return msgspec.structs.replace(asked, params={**asked.params, **limit, "after": page.next})
 
 
 class Tries(Generic[T]):

@@ -77,6 +77,14 @@ class Server(Section, frozen=True):
     max_body_bytes: Annotated[
         int, Meta(ge=1024, le=MOST, description="The largest request that is read.")
     ] = 1_048_576
+    max_page_bytes: Annotated[
+        int,
+        Meta(
+            ge=1024,
+            le=MOST,
+            description="The most that a listing answers at once, unless one record is larger; `next` goes on.",
+        ),
+    ] = 4_194_304
     max_concurrent: Annotated[
         int,
         Meta(

@@ -7,8 +7,8 @@ from msgspec.structs import replace
 from octavo.layers.deciding import Layer
 from octavo.layers.records import COLLECTIONS, LOG, Owner, entry_of, memory_at, memory_of
 from octavo.layers.values import LogEntry, Memory
-from octavo.model import Query
-from octavo.ports import Store, walk
+from octavo.model import Cursor, Head, Query
+from octavo.ports import Store, read_page, walk
 
 _TICK = timedelta(microseconds=1)
 _LATEST = datetime.max.replace(tzinfo=UTC) - _TICK  # there is always a moment after it
@@ -78,6 +78,27 @@ async def _first_changes(
             if record.data["memory_layer"] == layer:
                 first.setdefault(record.scope.session or "", entry_of(record))
     return first
+
+
+async def newest_page(
+    store: Store, query: Query, layer: Layer | None, limit: int, max_bytes: int
+) -> tuple[list[LogEntry], Cursor | None]:
+    """The newest log rows from the cursor of the query on that fit into so many bytes, and where to go on."""
+    found: list[LogEntry] = []
+    size = limit if layer is None else max(limit, _PAGE)
+    cursor: Cursor | None = query.after
+    while len(found) < limit:
+        asked = replace(query, newest_first=True, limit=size, after=cursor)
+        page, cursor = await read_page(store, asked, max_bytes)
+        for record in page:
+            if layer is None or record.data["memory_layer"] == layer:
+                found.append(entry_of(record))
+                max_bytes -= Head.of(record).size_bytes
+                if len(found) == limit and (cursor is not None or record is not page[-1]):
+                    return found, record.cursor
+        if cursor is None or (found and (len(page) < size or max_bytes <= 0)):  # no more are there, or fit
+            return found, cursor
+    return found, cursor
 
 
 async def newest(store: Store, query: Query, layer: Layer | None, limit: int | None) -> list[LogEntry]:

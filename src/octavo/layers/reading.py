@@ -8,10 +8,12 @@ import msgspec
 from octavo.errors import InvalidQuery, NotFound, StoreClosed
 from octavo.layers import checking, history
 from octavo.layers.deciding import Layer
+from octavo.layers.paging import cut, last_changed
 from octavo.layers.parts import Parts
 from octavo.layers.records import COLLECTIONS, LOG, memory_of
 from octavo.layers.values import Action, Found, LogEntry, Memory
-from octavo.model import Query, Record, Scope
+from octavo.model import Cursor, Query, Record, Scope
+from octavo.ports import read_page
 
 _PAGE = 200  # nearly every profile is smaller, and an embedded store reads as many without a thread
 
@@ -58,6 +60,63 @@ class Reading:
         """What happened, newest first: what was remembered from `since` on and before `until`, as it is, or was at a time."""
         return await self._layer("event", user_id, agent_id, category, limit, since, until, as_of)
 
+    async def profile_page(
+        self,
+        *,
+        limit: int,
+        max_bytes: int,
+        after: Cursor | None = None,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+        category: str | None = None,
+        as_of: datetime | None = None,
+    ) -> tuple[list[Memory], Cursor | None]:
+        """As `profile`, from a cursor on: what fits into so many bytes, at least one memory, and where to go on."""
+        if as_of is not None:
+            then = await self.profile(user_id=user_id, agent_id=agent_id, category=category, as_of=as_of)
+            return cut(then, lambda memory: memory.updated_at, limit, max_bytes, after)
+        query = self._query("profile", user_id, agent_id, category, None, None)
+        return await last_changed(self._begin().store, query, limit, max_bytes, after)
+
+    async def event_page(
+        self,
+        *,
+        limit: int,
+        max_bytes: int,
+        after: Cursor | None = None,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+        category: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        as_of: datetime | None = None,
+    ) -> tuple[list[Memory], Cursor | None]:
+        """As `events`, from a cursor on: what fits into so many bytes, at least one memory, and where to go on."""
+        if as_of is not None:
+            then = await self._layer("event", user_id, agent_id, category, None, since, until, as_of)
+            return cut(then, lambda memory: memory.created_at, limit, max_bytes, after)
+        query = self._query("event", user_id, agent_id, category, since, until)
+        query = msgspec.structs.replace(query, limit=limit, after=after)
+        found, following = await read_page(self._begin().store, query, max_bytes)
+        return [memory_of(record) for record in found], following
+
+    def _query(
+        self,
+        layer: Layer,
+        user_id: str | None,
+        agent_id: str | None,
+        category: str | None,
+        since: datetime | None,
+        until: datetime | None,
+    ) -> Query:
+        """What asks for all of a layer that can be seen now, newest first."""
+        kind = None if category is None else checking.category(category, layer)
+        return Query(
+            collection=COLLECTIONS[layer], scope=checking.owner(user_id, agent_id).scope(self.tenant),
+            kinds=None if kind is None else (kind,), since=checking.moment("since", since),
+            until=checking.moment("until", until), alive_at=self._begin().ledger.clock(), newest_first=True,
+        )  # fmt: skip
+
     async def _layer(
         self,
         layer: Layer,
@@ -69,22 +128,17 @@ class Reading:
         until: datetime | None,
         as_of: datetime | None,
     ) -> list[Memory]:
-        parts = self._begin()
-        owner = checking.owner(user_id, agent_id)
-        kind = None if category is None else checking.category(category, layer)
-        most = checking.limit(limit)
-        first, last = checking.moment("since", since), checking.moment("until", until)
-        at = checking.moment("as_of", as_of)
+        store = self._begin().store
+        query = self._query(layer, user_id, agent_id, category, since, until)
+        most, at = checking.limit(limit), checking.moment("as_of", as_of)
         if at is not None:
             then = await history.as_of(
-                parts.store, owner, self.tenant, layer, at, category=kind, limit=most, since=first, until=last
-            )
+                store, checking.owner(user_id, agent_id), self.tenant, layer, at,
+                category=query.kinds[0] if query.kinds else None, limit=most, since=query.since, until=query.until,
+            )  # fmt: skip
             return sorted(then, key=lambda memory: (memory.created_at, memory.id), reverse=True)[:most]
-        query = Query(
-            collection=COLLECTIONS[layer], scope=owner.scope(self.tenant), kinds=None if kind is None else (kind,),
-            since=first, until=last, alive_at=parts.ledger.clock(), newest_first=True, limit=most,
-        )  # fmt: skip
-        return [memory_of(record) for record in await parts.store.find(query)]
+        found = await store.find(msgspec.structs.replace(query, limit=most))
+        return [memory_of(record) for record in found]
 
     async def recall(
         self,
@@ -127,7 +181,36 @@ class Reading:
         limit: int | None = 100,
     ) -> list[LogEntry]:
         """The log of a memory, of an owner or of the whole tenant, newest first."""
-        parts = self._begin()
+        query, layer = self._log_query(memory_id, user_id, agent_id, memory_layer, action)
+        return await history.newest(self._parts.store, query, layer, checking.limit(limit))
+
+    async def log_page(
+        self,
+        memory_id: str | None = None,
+        *,
+        limit: int,
+        max_bytes: int,
+        after: Cursor | None = None,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+        memory_layer: Layer | None = None,
+        action: Action | None = None,
+    ) -> tuple[list[LogEntry], Cursor | None]:
+        """As `logs`, from a cursor on: what fits into so many bytes, at least one row, and where to go on."""
+        query, layer = self._log_query(memory_id, user_id, agent_id, memory_layer, action)
+        query = msgspec.structs.replace(query, after=after)
+        return await history.newest_page(self._parts.store, query, layer, limit, max_bytes)
+
+    def _log_query(
+        self,
+        memory_id: str | None,
+        user_id: str | None,
+        agent_id: str | None,
+        memory_layer: Layer | None,
+        action: Action | None,
+    ) -> tuple[Query, Layer | None]:
+        """What asks for log rows, and the layer that they are to be of."""
+        self._begin()
         owner = checking.perhaps_owner(user_id, agent_id)
         scope = Scope(tenant=self.tenant) if owner is None else owner.scope(self.tenant)
         if memory_id is not None:
@@ -135,8 +218,7 @@ class Reading:
                 raise InvalidQuery("memory_id is empty")
             scope = msgspec.structs.replace(scope, session=memory_id)
         layer, kind = checking.perhaps_layer(memory_layer), checking.action(action)
-        query = Query(collection=LOG, scope=scope, kinds=None if kind is None else (kind,))
-        return await history.newest(parts.store, query, layer, checking.limit(limit))
+        return Query(collection=LOG, scope=scope, kinds=None if kind is None else (kind,)), layer
 
     def _begin(self) -> Parts:
         if self._parts.closed:

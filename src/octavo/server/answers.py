@@ -75,6 +75,7 @@ class MemoryList(msgspec.Struct, frozen=True, kw_only=True):
     layer: Layer
     count: int
     memories: list[Memory]
+    next: str | UnsetType = UNSET  # what `after` is given for more; left out when there is no more
 
 
 class LogList(msgspec.Struct, frozen=True, kw_only=True):
@@ -85,6 +86,7 @@ class LogList(msgspec.Struct, frozen=True, kw_only=True):
     agent_id: str | UnsetType = UNSET
     count: int
     logs: list[LogEntry]
+    next: str | UnsetType = UNSET  # what `after` is given for more; left out when there is no more
 
 
 class FoundMemory(Memory, frozen=True, kw_only=True):
@@ -99,6 +101,7 @@ class Answers(msgspec.Struct, frozen=True, kw_only=True):
     query: str
     count: int
     memories: list[FoundMemory]
+    left_out: int | UnsetType = UNSET  # how many of them did not fit; left out when all did
 
 
 class EventList(msgspec.Struct, frozen=True, kw_only=True):
@@ -107,6 +110,7 @@ class EventList(msgspec.Struct, frozen=True, kw_only=True):
     session: str | None
     count: int
     events: list[EventRecord]
+    next: str | UnsetType = UNSET  # what `after` is given for more; left out when there is no more
 
 
 class TurnList(msgspec.Struct, frozen=True, kw_only=True):
@@ -115,6 +119,7 @@ class TurnList(msgspec.Struct, frozen=True, kw_only=True):
     session: str
     count: int
     turns: list[TurnRecord]
+    next: str | UnsetType = UNSET  # what `after` is given for more; left out when there is no more
 
 
 class SessionList(msgspec.Struct, frozen=True, kw_only=True):
@@ -122,6 +127,7 @@ class SessionList(msgspec.Struct, frozen=True, kw_only=True):
 
     count: int
     sessions: list[Session]
+    next: str | UnsetType = UNSET  # what `after` is given for more; left out when there is no more
 
 
 class HealthReport(msgspec.Struct, frozen=True, kw_only=True):

@@ -116,4 +116,12 @@ def _closed(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 # Left out when they do not apply.
-_SOMETIMES = {"MemoryList": ("user_id", "agent_id"), "LogList": ("memory_id", "user_id", "agent_id")}
+_SOMETIMES = {
+    "MemoryList": ("user_id", "agent_id", "next"),
+    "LogList": ("memory_id", "user_id", "agent_id", "next"),
+    "MemoryWithHistory": ("next",),
+    "EventList": ("next",),
+    "TurnList": ("next",),
+    "SessionList": ("next",),
+    "Answers": ("left_out",),
+}

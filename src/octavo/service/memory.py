@@ -19,7 +19,8 @@ from octavo.errors import (
     StoreUnavailable,
 )
 from octavo.ids import now
-from octavo.model import Add, Op, Query, Record, Scope
+from octavo.model import Add, Cursor, Head, Op, Query, Record, Scope
+from octavo.ports import fitting, read_page
 from octavo.search.context import Context
 from octavo.search.hits import Recalled
 from octavo.secrets import hidden, shown
@@ -342,22 +343,40 @@ class Memory:
         return found[0] if found else None
 
     async def _newest(self, collection: str, session_key: str, limit: int | None) -> list[Record]:
-        if not isinstance(session_key, str) or not session_key:
+        found, _ = await self.page(collection, session_key, limit)
+        return found
+
+    async def page(
+        self,
+        collection: str,
+        session_key: str | None,
+        limit: int | None,
+        *,
+        after: Cursor | None = None,
+        max_bytes: int | None = None,
+    ) -> tuple[list[Record], Cursor | None]:
+        """The newest of a session or of all, newest first, and where to go on if not all fit into so many bytes."""
+        if session_key is not None and not (isinstance(session_key, str) and session_key):
             raise InvalidQuery(f"session_key must be a name; got {session_key!r}")
         scope = Scope(tenant=self._tenant, session=session_key)
-        query = asked(Query(collection=collection, scope=scope, limit=limit, newest_first=True))
+        query = asked(Query(collection=collection, scope=scope, limit=limit, newest_first=True, after=after))
         if not answerable(query):
-            return []
-        held = self._recent.of(collection, session_key, query.limit)
+            return [], None
+        newest = session_key is not None and after is None
+        held = self._recent.of(collection, session_key or "", query.limit) if newest else []
+        if held and max_bytes is not None:
+            held = held[: fitting((Head.of(record).size_bytes for record in held), max_bytes)]
         if held and self._down():
-            return held
+            return held, None
         try:
-            return await self._bounded(self.assembled.store.find(query))
+            if max_bytes is None:
+                return await self._bounded(self.assembled.store.find(query)), None
+            return await self._bounded(read_page(self.assembled.store, query, max_bytes))
         except StoreUnavailable as error:
             if not held:
                 raise
             log.warning("answering from this process's own memory: %s", error)
-            return held
+            return held, None
 
     def _down(self) -> bool:
         journal = self.assembled.journal

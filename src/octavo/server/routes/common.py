@@ -1,11 +1,16 @@
 """What all routes share: how a path names things, whose memory a request is about, and what can go wrong."""
 
+import base64
 from typing import Annotated, Any
 
+import msgspec
 from fastapi import Path, Query, Request
+from msgspec import UNSET, UnsetType
+from pydantic import BeforeValidator, WithJsonSchema
 from starlette.convertors import Convertor, register_url_convertor
 
 from octavo.layers import LayeredMemory
+from octavo.model import Cursor
 from octavo.server.bodies import MAX_LIMIT, Name, OwnerType
 from octavo.server.gate import SLASH, caller_of
 from octavo.server.memories import Memories
@@ -41,6 +46,42 @@ register_url_convertor("owner", OwnerConvertor())
 
 PathName = Annotated[Name, Path()]
 Limit = Annotated[int, Query(ge=0, le=MAX_LIMIT)]
+_MOST_TOKEN = 2000  # characters; the names in a cursor are short
+
+
+def _cursor(given: object) -> Cursor:
+    """The cursor that an answer gave as `next`."""
+    try:
+        if not isinstance(given, str) or len(given) > _MOST_TOKEN:
+            raise ValueError  # noqa: TRY301 - as good as any other that is no cursor
+        cursor = _decode_cursor(base64.b64decode(given, b"-_", validate=True))
+        if cursor.at is None or cursor.at.tzinfo is None:
+            raise ValueError  # noqa: TRY301 - as above
+    except (ValueError, msgspec.DecodeError):
+        raise ValueError("must be the `next` of an answer of this listing") from None
+    return cursor
+
+
+_decode_cursor = msgspec.json.Decoder(Cursor).decode
+
+#: Where to go on: the `next` of the answer before.
+After = Annotated[
+    Any,
+    Query(description="Go on from here: the `next` of the page before."),
+    BeforeValidator(_cursor),
+    WithJsonSchema({"type": "string", "maxLength": _MOST_TOKEN}),
+]
+
+
+def token(cursor: Cursor | None) -> str | UnsetType:
+    """A cursor as callers give it back; nothing where there is no more."""
+    return UNSET if cursor is None else base64.urlsafe_b64encode(msgspec.json.encode(cursor)).decode()
+
+
+def page_bytes(request: Request) -> int:
+    """The most that a listing answers at once."""
+    most: int = memories_of(request).settings.server.max_page_bytes
+    return most
 
 
 def memories_of(request: Request) -> Memories:

@@ -1,24 +1,22 @@
 """What agents observed and did: events, sessions and turns."""
 
-from collections.abc import Iterable
 from typing import Annotated
 
 from fastapi import Query, Request, Response
 
 from octavo import model
 from octavo.ids import new_id, now
-from octavo.server.answers import EventList, Session, SessionList, TurnList, answer
+from octavo.server.answers import EventList, SessionList, TurnList, answer
 from octavo.server.bodies import Name, NewEvent
 from octavo.server.gate import caller_of
 from octavo.server.openapi import answers
 from octavo.server.routes import examples, quick
-from octavo.server.routes.common import Limit, PathName, memories_of, service_of
+from octavo.server.routes.common import After, Limit, PathName, memories_of, page_bytes, service_of, token
+from octavo.server.sessions import sessions_page
 from octavo.service.observations import Observation, ObservationType
-from octavo.service.records import EVENTS, EventRecord, event_of
+from octavo.service.records import EVENTS, TURNS, EventRecord, event_of, turn_of
 
 router = quick.router(tags=["events"])
-
-_NEWEST = 1000  # events that are looked through for their sessions
 
 
 @router.post(
@@ -54,26 +52,28 @@ async def append_event(body: NewEvent, request: Request) -> Response:
     responses=answers(EventList, {"session": None, "count": 1, "events": [examples.EVENT]}),
 )
 async def list_events(
-    request: Request, session: Annotated[Name | None, Query()] = None, limit: Limit = 50
+    request: Request,
+    session: Annotated[Name | None, Query()] = None,
+    limit: Limit = 50,
+    after: After = None,
 ) -> Response:
     """The newest events of one session or of all, newest first."""
-    if session is not None:
-        return await _of_session(request, session, limit)
-    found = [event_of(record) for record in await _newest(request, limit)]
-    return answer(EventList(session=None, count=len(found), events=found))
+    return await _events(request, session, limit, after)
 
 
 @router.get(
     "/sessions",
     operation_id="list_sessions",
-    summary="The sessions of the newest 1,000 events",
+    summary="Sessions that something happened in lately",
     response_class=Response,
     responses=answers(SessionList, examples.SESSIONS),
 )
-async def list_sessions(request: Request, limit: Limit = 100) -> Response:
-    """Sessions that something happened in lately, the latest first."""
-    found = _sessions(await _newest(request, _NEWEST))[:limit]
-    return answer(SessionList(count=len(found), sessions=found))
+async def list_sessions(request: Request, limit: Limit = 100, after: After = None) -> Response:
+    """The sessions of the newest 1,000 events, the latest first, with how many of these events they have; `next` goes on."""
+    store = memories_of(request).assembled.store
+    tenant = caller_of(request.scope).tenant
+    found, following = await sessions_page(store, tenant, limit, after)
+    return answer(SessionList(count=len(found), sessions=found, next=token(following)))
 
 
 @router.get(
@@ -83,9 +83,11 @@ async def list_sessions(request: Request, limit: Limit = 100) -> Response:
     response_class=Response,
     responses=answers(EventList, {"session": "dm:lin", "count": 1, "events": [examples.EVENT]}),
 )
-async def list_session_events(session: PathName, request: Request, limit: Limit = 50) -> Response:
+async def list_session_events(
+    session: PathName, request: Request, limit: Limit = 50, after: After = None
+) -> Response:
     """Newest first; a session in which nothing happened has none."""
-    return await _of_session(request, session, limit)
+    return await _events(request, session, limit, after)
 
 
 @router.get(
@@ -95,32 +97,23 @@ async def list_session_events(session: PathName, request: Request, limit: Limit 
     response_class=Response,
     responses=answers(TurnList, {"session": "dm:lin", "count": 1, "turns": [examples.TURN]}),
 )
-async def list_session_turns(session: PathName, request: Request, limit: Limit = 50) -> Response:
+async def list_session_turns(
+    session: PathName, request: Request, limit: Limit = 50, after: After = None
+) -> Response:
     """What the agent did in a session, newest first."""
-    found = await service_of(request).get_recent_turns(session, limit)
-    return answer(TurnList(session=session, count=len(found), turns=found))
+    found, following = await service_of(request).page(
+        TURNS, session, limit, after=after, max_bytes=page_bytes(request)
+    )
+    turns = [turn_of(record) for record in found]
+    return answer(TurnList(session=session, count=len(turns), turns=turns, next=token(following)))
 
 
-async def _of_session(request: Request, session: str, limit: int) -> Response:
-    found = await service_of(request).get_recent_events(session, limit)
-    return answer(EventList(session=session, count=len(found), events=found))
-
-
-async def _newest(request: Request, limit: int) -> list[model.Record]:
-    scope = model.Scope(tenant=caller_of(request.scope).tenant)
-    query = model.Query(collection=EVENTS, scope=scope, limit=limit, newest_first=True)
-    return await memories_of(request).assembled.store.find(query)
-
-
-def _sessions(newest: Iterable[model.Record]) -> list[Session]:
-    """The sessions of these events, which are newest first."""
-    found: dict[str, list[model.Record]] = {}
-    for record in newest:
-        found.setdefault(record.scope.session or "", []).append(record)
-    return [
-        Session(session=name, events=len(held), first_at=held[-1].created_at, last_at=held[0].created_at)
-        for name, held in found.items()
-    ]
+async def _events(request: Request, session: str | None, limit: int, after: model.Cursor | None) -> Response:
+    found, following = await service_of(request).page(
+        EVENTS, session, limit, after=after, max_bytes=page_bytes(request)
+    )
+    events = [event_of(record) for record in found]
+    return answer(EventList(session=session, count=len(events), events=events, next=token(following)))
 
 
 def _kind(word: str) -> ObservationType:

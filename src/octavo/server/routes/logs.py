@@ -9,7 +9,7 @@ from octavo.server.answers import LogList, answer
 from octavo.server.bodies import Layer, OwnerType, Undoing
 from octavo.server.openapi import answers
 from octavo.server.routes import examples, quick
-from octavo.server.routes.common import Limit, PathName, layers_of, owner
+from octavo.server.routes.common import After, Limit, PathName, layers_of, owner, page_bytes, token
 
 router = quick.router(tags=["log"])
 
@@ -29,10 +29,18 @@ async def get_memory_log(
     memory_layer: Layer | None = None,
     action: Action | None = None,
     limit: Limit = 100,
+    after: After = None,
 ) -> Response:
     """Every change of a memory and why, newest first; also after it was forgotten."""
-    rows = await layers_of(request).logs(memory_id, memory_layer=memory_layer, action=action, limit=limit)
-    return answer(LogList(memory_id=memory_id, count=len(rows), logs=rows))
+    rows, following = await layers_of(request).log_page(
+        memory_id,
+        memory_layer=memory_layer,
+        action=action,
+        limit=limit,
+        after=after,
+        max_bytes=page_bytes(request),
+    )
+    return answer(LogList(memory_id=memory_id, count=len(rows), logs=rows, next=token(following)))
 
 
 @router.get(
@@ -49,11 +57,19 @@ async def get_owner_log(
     memory_layer: Layer | None = None,
     action: Action | None = None,
     limit: Limit = 100,
+    after: After = None,
 ) -> Response:
     """Every change of the memories of a user or an agent, newest first."""
     whose = owner(memory_type, entity_id)
-    rows = await layers_of(request).logs(memory_layer=memory_layer, action=action, limit=limit, **whose)
-    return answer(LogList(**whose, count=len(rows), logs=rows))
+    rows, following = await layers_of(request).log_page(
+        memory_layer=memory_layer,
+        action=action,
+        limit=limit,
+        after=after,
+        max_bytes=page_bytes(request),
+        **whose,
+    )
+    return answer(LogList(**whose, count=len(rows), logs=rows, next=token(following)))
 
 
 @router.post(

@@ -7,6 +7,7 @@ from fastapi import Query, Request, Response
 from msgspec import UNSET
 
 from octavo.layers.values import Memory
+from octavo.ports import fitting
 from octavo.server.answers import (
     Answers,
     AutoExtracted,
@@ -17,6 +18,7 @@ from octavo.server.answers import (
     answer,
 )
 from octavo.server.bodies import (
+    MAX_LIMIT,
     MAX_PROFILE,
     Category,
     Layer,
@@ -29,7 +31,7 @@ from octavo.server.bodies import (
 )
 from octavo.server.openapi import answers
 from octavo.server.routes import examples, quick
-from octavo.server.routes.common import Limit, PathName, layers_of, owner
+from octavo.server.routes.common import After, Limit, PathName, layers_of, owner, page_bytes, token
 
 router = quick.router(tags=["memories"])
 
@@ -50,8 +52,11 @@ async def query_memories(body: Question, request: Request) -> Response:
     found = await layers_of(request).recall(
         body.query, user_id=body.user_id, agent_id=body.agent_id, layer=body.layer, top_k=body.top_k
     )
-    memories = [FoundMemory(**_fields(each.memory), score=each.score) for each in found]
-    return answer(Answers(query=body.query, count=len(memories), memories=memories))
+    sizes = (len(each.memory.content.encode()) for each in found)
+    kept = found[: fitting(sizes, page_bytes(request))]
+    memories = [FoundMemory(**_fields(each.memory), score=each.score) for each in kept]
+    left_out = len(found) - len(kept) or UNSET
+    return answer(Answers(query=body.query, count=len(memories), memories=memories, left_out=left_out))
 
 
 @router.get(
@@ -61,11 +66,14 @@ async def query_memories(body: Question, request: Request) -> Response:
     response_class=Response,
     responses=answers(MemoryWithHistory, {**examples.MEMORY, "history": [examples.LOG]}, 404),
 )
-async def get_memory(memory_id: PathName, request: Request) -> Response:
-    """A memory as it is now, and every change of it, oldest first."""
+async def get_memory(memory_id: PathName, request: Request, after: After = None) -> Response:
+    """A memory as it is now, and its changes, oldest first; of a long history the newest, and `next` for what was before."""
     layers = layers_of(request)
     memory = await layers.get(memory_id)
-    return answer(MemoryWithHistory(**_fields(memory), history=await layers.history(memory_id)))
+    rows, following = await layers.log_page(
+        memory_id, limit=MAX_LIMIT, after=after, max_bytes=page_bytes(request)
+    )
+    return answer(MemoryWithHistory(**_fields(memory), history=rows[::-1], next=token(following)))
 
 
 @router.post(
@@ -134,11 +142,15 @@ async def get_profile(
     limit: Annotated[int, Query(ge=0, le=MAX_PROFILE)] = MAX_PROFILE,
     category: Category | None = None,
     as_of: When | None = None,
+    after: After = None,
 ) -> Response:
     """The profile of a user or an agent, what was changed last first; with `as_of`, as it was then."""
     whose = owner(memory_type, entity_id)
-    found = await layers_of(request).profile(category=category, limit=limit, as_of=as_of, **whose)
-    return answer(MemoryList(**whose, layer="profile", count=len(found), memories=found))
+    found, following = await layers_of(request).profile_page(
+        category=category, limit=limit, as_of=as_of, after=after, max_bytes=page_bytes(request), **whose
+    )
+    listed = MemoryList(**whose, layer="profile", count=len(found), memories=found, next=token(following))
+    return answer(listed)
 
 
 @router.get(
@@ -157,13 +169,22 @@ async def get_event_memories(
     since: When | None = None,
     until: When | None = None,
     as_of: When | None = None,
+    after: After = None,
 ) -> Response:
     """The event memories of a user or an agent, newest first; `since` and before `until`, or as they were then."""
     whose = owner(memory_type, entity_id)
-    found = await layers_of(request).events(
-        category=category, limit=limit, since=since, until=until, as_of=as_of, **whose
+    found, following = await layers_of(request).event_page(
+        category=category,
+        limit=limit,
+        since=since,
+        until=until,
+        as_of=as_of,
+        after=after,
+        max_bytes=page_bytes(request),
+        **whose,
     )
-    return answer(MemoryList(**whose, layer="event", count=len(found), memories=found))
+    listed = MemoryList(**whose, layer="event", count=len(found), memories=found, next=token(following))
+    return answer(listed)
 
 
 @router.put(

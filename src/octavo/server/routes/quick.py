@@ -1,5 +1,6 @@
 """Routes whose parameters are checked in one go: they are documented by FastAPI, and read many times faster than by it."""
 
+import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -8,6 +9,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
+_GONE = 499  # what a log calls a request whose caller did not wait; nobody is sent it
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
 
@@ -25,6 +27,7 @@ class QuickRoute(APIRoute):
             **{field.name: (field.field_info.annotation, field.field_info) for field in fields},
         )
         names = [field.name for field in fields]
+        reads = self.methods == {"GET"}  # a change that was begun is made, whoever waits for it
 
         async def handle(request: Request) -> Response:
             # What the path says comes last: no query can stand in for it.
@@ -36,7 +39,8 @@ class QuickRoute(APIRoute):
                 raise RequestValidationError(
                     [{**each, "loc": ("parameters", *each["loc"])} for each in told]
                 ) from None
-            return await endpoint(request=request, **{name: getattr(checked, name) for name in names})
+            work = endpoint(request=request, **{name: getattr(checked, name) for name in names})
+            return await (_unless_gone(work, request) if reads else work)
 
         return handle
 
@@ -54,6 +58,23 @@ class QuickRoute(APIRoute):
             return await handler(request)
 
         return handle
+
+
+async def _unless_gone(work: Coroutine[Any, Any, Response], request: Request) -> Response:
+    """The answer; for a caller who has gone away nothing more is read."""
+    reading = asyncio.create_task(work)
+    going = asyncio.create_task(_gone(request))
+    try:
+        await asyncio.wait({reading, going}, return_when=asyncio.FIRST_COMPLETED)
+        return await reading if reading.done() else Response(status_code=_GONE)
+    finally:
+        going.cancel()
+        reading.cancel()
+
+
+async def _gone(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
 
 
 def router(**more: Any) -> APIRouter:

@@ -19,6 +19,7 @@ from octavo.stores.sql.drivers.sqlite_thread import Call, Worker, run, transact,
 from octavo.stores.sql.statements import Script
 
 T = TypeVar("T")
+_STEPS = 10_000  # of SQLite's machine, after which a reader asks whether anybody still waits: a millisecond or less
 _SYNCHRONOUS = {"full": "FULL", "fast": "NORMAL"}
 
 
@@ -83,7 +84,20 @@ class SQLiteDriver:
         if small and self._front is not None and (answer := self._front.read(script)) is not None:
             return answer[0]
         reader = self._readers[next(self._turn) % len(self._readers)]
-        return await reader.run(lambda connection: transact_reading(connection, lambda c: run(c, script())))
+        given_up = False
+
+        def work(connection: apsw.Connection) -> T:
+            # Else a scan that nobody waits for goes on to its end, and whoever asks next waits for it.
+            connection.set_progress_handler(lambda: given_up, _STEPS)
+            try:
+                return transact_reading(connection, lambda c: run(c, script()))
+            finally:
+                connection.set_progress_handler(None)
+
+        try:
+            return await reader.run(work)
+        finally:
+            given_up = True
 
     async def describe(self) -> list[Finding]:
         version = apsw.sqlite_lib_version()

@@ -1,0 +1,271 @@
+"""A page has a number of bytes, not only of rows: every listing says how to go on, and nothing is lost on the way."""
+
+import asyncio
+import concurrent.futures
+import contextlib
+import socket
+import threading
+from pathlib import Path
+
+import httpx
+import pytest
+
+from octavo import Add, Record, Scope, open_store
+from octavo.client import AsyncClient, Client
+from running_server import octavo_process
+
+KINDS = ("memory", "file", "sqlite", "postgres", "mysql", "redis")
+PAGE = 20_000
+TEXT = "软件 " * 400  # 2,800 bytes
+
+
+def url_of(kind, tmp_path, fresh_url):
+    local = {
+        "memory": "memory://",
+        "file": f"file://{tmp_path}/store",
+        "sqlite": f"sqlite:///{tmp_path}/o.db",
+    }
+    return local.get(kind) or fresh_url(kind)
+
+
+@pytest.fixture(params=KINDS)
+def client(request, tmp_path, settings_of, serving):
+    """A client of a server with small pages, on one kind of store after the other."""
+    fresh = request.getfixturevalue("fresh_url") if request.param in KINDS[3:] else None
+    settings = settings_of(url_of(request.param, tmp_path, fresh), max_page_bytes=PAGE)
+    with serving(settings).client() as client:
+        yield client
+
+
+def pages(client, path, name, **params):
+    """All pages of a listing: the names of what is on each, read as the server says."""
+    found, after = [], {}
+    while True:
+        reply = client.get(path, params={**params, **after})
+        assert reply.status_code == 200, reply.text
+        assert len(reply.content) < 2 * PAGE, "a page that is larger than a page may be"
+        told = reply.json()
+        assert told["count"] == len(told[name])
+        found.append(told[name])
+        if "next" not in told:
+            return found
+        after = {"after": told["next"]}
+        assert len(found) < 100, "pages repeat"
+
+
+def test_every_listing_is_cut_by_bytes_and_goes_on(client):
+    """Whatever is listed: pages within their bytes that together are all there is, in order, each once."""
+    said = [
+        client.post("/memory/user/lin", json={"content": f"{n} {TEXT}", "memory_layer": "event"}).json()["id"]
+        for n in range(20)
+    ]
+    known = [
+        client.post("/memory/user/lin", json={"content": f"{n} {TEXT}", "memory_layer": "profile"}).json()[
+            "id"
+        ]
+        for n in range(20)
+    ]
+    revised = [known[3], known[11]]
+    for id_ in revised:
+        assert (
+            client.put(f"/memory/user/lin/profile/{id_}", json={"metadata": {"seen": True}}).status_code
+            == 200
+        )
+    for n in range(20):
+        body = {"session_key": f"s{n % 2}", "obs_id": str(n), "payload": {"text": f"{n} {TEXT}"}}
+        assert client.post("/events", json=body).status_code == 200
+    expected = {
+        "/memory/user/lin/events": ("memories", "id", said[::-1]),
+        "/memory/user/lin/profile": (
+            "memories",
+            "id",
+            revised[::-1] + [one for one in known[::-1] if one not in revised],
+        ),
+        "/events": ("events", "obs_id", [str(n) for n in range(19, -1, -1)]),
+        "/events?session=s1": ("events", "obs_id", [str(n) for n in range(19, -1, -2)]),
+        "/sessions/s0/events": ("events", "obs_id", [str(n) for n in range(18, -1, -2)]),
+    }
+    for path, (name, key, meant) in expected.items():
+        listed = (
+            pages(client, path, name, limit=1000)
+            if "?" not in path
+            else pages(client, "/events", name, session="s1", limit=1000)
+        )
+        assert [one[key] for page in listed for one in page] == meant, path
+        assert 2 < len(listed) < len(meant), path
+        # By count they go on too: three by three.
+        by_count = pages(
+            client, path.partition("?")[0], name, limit=3, **({"session": "s1"} if "?" in path else {})
+        )
+        assert [one[key] for page in by_count for one in page] == meant, path
+        assert all(len(page) <= 3 for page in by_count)
+    logs = pages(client, "/memory/user/lin/logs", "logs", limit=1000)
+    assert [row["memory_id"] for page in logs for row in page] == [*revised[::-1], *known[::-1], *said[::-1]]
+    layered = pages(client, "/memory/user/lin/logs", "logs", limit=7, memory_layer="event")
+    assert [row["memory_id"] for page in layered for row in page] == said[::-1]
+
+
+def test_one_record_that_is_larger_than_a_page(client):
+    """It is answered all the same, alone."""
+    large = "x" * (2 * PAGE)
+    for n, text in enumerate(("small", large, "small", "small")):
+        client.post("/events", json={"session_key": "s", "obs_id": str(n), "payload": {"text": text}})
+    told = client.get("/events").json()
+    assert [event["obs_id"] for event in told["events"]] == ["3", "2"]
+    told = client.get("/events", params={"after": told["next"]}).json()
+    assert [event["obs_id"] for event in told["events"]] == ["1"]
+    told = client.get("/events", params={"after": told["next"]}).json()
+    assert [event["obs_id"] for event in told["events"]] == ["0"]
+    assert "next" not in told
+
+
+def test_a_long_history_is_cut_too(client):
+    """The newest changes of a memory come with it; the older ones are asked for."""
+    id_ = client.post("/memory/user/lin", json={"content": f"0 {TEXT}", "memory_layer": "profile"}).json()[
+        "id"
+    ]
+    for n in range(1, 12):
+        assert (
+            client.put(f"/memory/user/lin/profile/{id_}", json={"content": f"{n} {TEXT}"}).status_code == 200
+        )
+    versions, after = [], {}
+    while True:
+        reply = client.get(f"/memory/{id_}", params=after)
+        assert len(reply.content) < 2 * PAGE
+        told = reply.json()
+        versions = [row["version"] for row in told["history"]] + versions
+        if "next" not in told:
+            break
+        after = {"after": told["next"]}
+    assert versions == list(range(1, 13))
+
+
+def test_sessions_page_by_page(client):
+    """The latest first, each once, whoever is in between."""
+    for n in range(30):
+        client.post("/events", json={"session_key": f"s{n % 7}", "obs_id": str(n), "payload": {"text": TEXT}})
+    whole = client.get("/sessions").json()
+    assert "next" not in whole
+    latest = [f"s{n % 7}" for n in range(29, 22, -1)]
+    assert [(one["session"], one["events"]) for one in whole["sessions"]] == [
+        (name, 5 if name in ("s0", "s1") else 4) for name in latest
+    ]
+    listed = pages(client, "/sessions", "sessions", limit=2)
+    assert [one["session"] for page in listed for one in page] == latest
+
+
+@pytest.mark.parametrize("after", ["x", "e30", "", "A" * 5000])
+def test_a_cursor_that_no_answer_gave_is_refused(sqlite_server, after):
+    with sqlite_server().client() as client:
+        for path in (
+            "/events",
+            "/sessions",
+            "/memory/user/lin/events",
+            "/memory/user/lin/profile",
+            "/memory/user/lin/logs",
+        ):
+            reply = client.get(path, params={"after": after})
+            assert (reply.status_code, "after" in reply.json()["detail"]) == (422, True), path
+
+
+def test_the_clients_read_all_pages(client):
+    """Who asks for fifty gets fifty, however many pages they take; no more are read."""
+    for n in range(20):
+        client.post("/events", json={"session_key": "s", "obs_id": str(n), "payload": {"text": TEXT}})
+        client.post("/memory/user/lin", json={"content": f"{n} {TEXT}", "memory_layer": "profile"})
+    id_ = client.get("/memory/user/lin/profile").json()["memories"][0]["id"]
+    for n in range(8):
+        client.put(f"/memory/user/lin/profile/{id_}", json={"content": f"{n} {TEXT}"})
+    base = str(client.base_url)
+    with Client(base) as whole:
+        assert [event.obs_id for event in whole.recent_events(limit=15)] == [str(n) for n in range(19, 4, -1)]
+        assert len(whole.profile(user_id="lin")) == 20
+        assert [row.version for row in whole.history(id_)] == list(range(1, 10))
+        assert len(whole.logs(user_id="lin", limit=25)) == 25
+
+    async def awaited():
+        async with AsyncClient(base) as other:
+            return await other.recent_events(limit=15), await other.history(id_)
+
+    events, history = asyncio.run(awaited())
+    assert (len(events), len(history)) == (15, 9)
+
+
+@contextlib.contextmanager
+def stuck(server):
+    """A store that gives no answer: told when it is asked, and when nobody waits for the answer any more."""
+    asked, left = threading.Event(), threading.Event()
+
+    async def heads(query):
+        asked.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            left.set()
+
+    server.app.state.memories.assembled.store.heads = heads
+    yield asked, left
+
+
+def test_a_caller_who_goes_away_is_not_read_for(sqlite_server):
+    server = sqlite_server()
+    with stuck(server) as (asked, left):
+        host, _, port = server.url.removeprefix("http://").partition(":")
+        with socket.create_connection((host, int(port))) as caller:
+            caller.sendall(b"GET /events HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+            assert asked.wait(30)
+            assert not left.is_set()
+        assert left.wait(30), "the read went on without anybody who waits for it"
+
+
+def test_a_read_that_took_too_long_is_not_gone_on_with(sqlite_server):
+    server = sqlite_server(request_seconds=0.5)
+    with stuck(server) as (_, left), server.client() as client:
+        assert client.get("/events").status_code == 504
+        assert left.wait(30), "the read went on without anybody who waits for it"
+
+
+MANY, LARGE, AT_ONCE = 300, 100_000, 20
+MEGA = 2**20
+
+
+def resident(pid, field):
+    """How many bytes of a process are in memory now (VmRSS), or were at most (VmHWM)."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    return next(int(line.split()[1]) * 1024 for line in status.splitlines() if line.startswith(field))
+
+
+@pytest.mark.parametrize("kind", ["file", "sqlite", "postgres", "mysql", "redis"])
+def test_twenty_who_read_much_at_once_share_little_memory(kind, tmp_path, request):
+    """Thirty megabytes of events, asked for by twenty at once: each has a page in memory, none has all."""
+    fresh = request.getfixturevalue("fresh_url") if kind in KINDS[3:] else None
+    url = url_of(kind, tmp_path, fresh)
+
+    async def fill():
+        async with open_store(url) as store:
+            for start in range(0, MANY, 50):
+                body = {"obs_id": "o", "payload": {"text": "软件" * (LARGE // 6)}}
+                scopes = [Scope(session=f"s{number % 10}") for number in range(start, start + 50)]
+                await store.apply(
+                    [Add([Record(collection="observations", scope=one, data=body) for one in scopes])]
+                )
+
+    asyncio.run(fill())
+
+    def read(path):
+        with httpx.stream("GET", base + path, timeout=120, trust_env=False) as reply:
+            assert reply.status_code == 200
+            return sum(len(part) for part in reply.iter_bytes(65536))
+
+    with octavo_process(url, tmp_path) as (base, pid):
+        for path in ("/events?limit=1000", "/sessions?limit=1"):
+            read(path)
+            Path(f"/proc/{pid}/clear_refs").write_text("5")  # forget the peak so far
+            before = resident(pid, "VmRSS")
+            with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as callers:
+                sizes = list(callers.map(read, [path] * AT_ONCE))
+            assert max(sizes) < 5 * MEGA
+            grown = resident(pid, "VmHWM") - before
+            print(kind, path, grown / MEGA, sizes[:2])
+            # A page of four megabytes is there a few times over while it is read, and once while it is sent.
+            assert grown < AT_ONCE * 8 * MEGA, f"{grown / MEGA:.0f} MiB more for {path}"
