@@ -1,7 +1,6 @@
 """Pages of memories that are in another order than the one they were remembered in."""
 
 import heapq
-from collections.abc import Callable
 from datetime import datetime
 
 import msgspec
@@ -26,7 +25,7 @@ async def last_changed(
     newest: list[Head] = []
     query = msgspec.structs.replace(query, newest_first=True, limit=_HEADS, after=START)
     while found := await heads(store, query):
-        later = [head for head in found if _is_past((head.updated_at, head.id), after)]
+        later = [head for head in found if is_past((head.updated_at, head.id), after)]
         newest = heapq.nlargest(limit + 1, (*newest, *later), key=lambda head: (head.updated_at, head.id))
         if len(found) < _HEADS:
             break
@@ -39,20 +38,6 @@ async def last_changed(
     return [memory_of(record) for record in records], following
 
 
-def cut(
-    memories: list[Memory],
-    moment: Callable[[Memory], datetime],
-    limit: int,
-    max_bytes: int,
-    after: Cursor | None,
-) -> tuple[list[Memory], Cursor | None]:
-    """A page of memories, which stand by this moment, the latest first."""
-    left = [memory for memory in memories if _is_past((moment(memory), memory.id), after)]
-    sizes = (len(memory.content.encode()) + len(msgspec.json.encode(memory.metadata)) for memory in left)
-    page = left[: min(limit, fitting(sizes, max_bytes))]
-    more = page and len(page) < len(left)
-    return page, Cursor(at=moment(page[-1]), id=page[-1].id) if more else None
-
-
-def _is_past(stands: tuple[datetime, str], after: Cursor | None) -> bool:
+def is_past(stands: tuple[datetime, str], after: Cursor | None) -> bool:
+    """Whether what stands there, the latest first, comes after the cursor."""
     return after is None or after.at is None or stands < (after.at, after.id)

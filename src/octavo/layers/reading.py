@@ -8,7 +8,7 @@ import msgspec
 from octavo.errors import InvalidQuery, NotFound, StoreClosed
 from octavo.layers import checking, history
 from octavo.layers.deciding import Layer
-from octavo.layers.paging import cut, last_changed
+from octavo.layers.paging import last_changed
 from octavo.layers.parts import Parts
 from octavo.layers.records import COLLECTIONS, LOG, memory_of
 from octavo.layers.values import Action, Found, LogEntry, Memory
@@ -40,9 +40,11 @@ class Reading:
     ) -> list[Memory]:
         """Who somebody is, what changed last first; or was, at that time."""
         most = checking.limit(limit)
-        found = await self._layer("profile", user_id, agent_id, category, _PAGE, None, None, as_of)
+        if as_of is not None:
+            return await self._layer("profile", user_id, agent_id, category, most, None, None, as_of)
+        found = await self._layer("profile", user_id, agent_id, category, _PAGE, None, None, None)
         if len(found) == _PAGE:  # perhaps there are more, and what changed last is anywhere among them
-            found = await self._layer("profile", user_id, agent_id, category, None, None, None, as_of)
+            found = await self._layer("profile", user_id, agent_id, category, None, None, None, None)
         found.sort(key=lambda memory: (memory.updated_at, memory.id), reverse=True)
         return found[:most]
 
@@ -73,8 +75,9 @@ class Reading:
     ) -> tuple[list[Memory], Cursor | None]:
         """As `profile`, from a cursor on: what fits into so many bytes, at least one memory, and where to go on."""
         if as_of is not None:
-            then = await self.profile(user_id=user_id, agent_id=agent_id, category=category, as_of=as_of)
-            return cut(then, lambda memory: memory.updated_at, limit, max_bytes, after)
+            return await self._then(
+                "profile", user_id, agent_id, category, limit, None, None, as_of, after, max_bytes
+            )
         query = self._query("profile", user_id, agent_id, category, None, None)
         return await last_changed(self._begin().store, query, limit, max_bytes, after)
 
@@ -93,8 +96,9 @@ class Reading:
     ) -> tuple[list[Memory], Cursor | None]:
         """As `events`, from a cursor on: what fits into so many bytes, at least one memory, and where to go on."""
         if as_of is not None:
-            then = await self._layer("event", user_id, agent_id, category, None, since, until, as_of)
-            return cut(then, lambda memory: memory.created_at, limit, max_bytes, after)
+            return await self._then(
+                "event", user_id, agent_id, category, limit, since, until, as_of, after, max_bytes
+            )
         query = self._query("event", user_id, agent_id, category, since, until)
         query = msgspec.structs.replace(query, limit=limit, after=after)
         found, following = await read_page(self._begin().store, query, max_bytes)
@@ -128,17 +132,34 @@ class Reading:
         until: datetime | None,
         as_of: datetime | None,
     ) -> list[Memory]:
-        store = self._begin().store
+        most = checking.limit(limit)
+        if as_of is not None:
+            then, _ = await self._then(layer, user_id, agent_id, category, most, since, until, as_of)
+            return then
         query = self._query(layer, user_id, agent_id, category, since, until)
-        most, at = checking.limit(limit), checking.moment("as_of", as_of)
-        if at is not None:
-            then = await history.as_of(
-                store, checking.owner(user_id, agent_id), self.tenant, layer, at,
-                category=query.kinds[0] if query.kinds else None, limit=most, since=query.since, until=query.until,
-            )  # fmt: skip
-            return sorted(then, key=lambda memory: (memory.created_at, memory.id), reverse=True)[:most]
-        found = await store.find(msgspec.structs.replace(query, limit=most))
+        found = await self._begin().store.find(msgspec.structs.replace(query, limit=most))
         return [memory_of(record) for record in found]
+
+    async def _then(
+        self,
+        layer: Layer,
+        user_id: str | None,
+        agent_id: str | None,
+        category: str | None,
+        limit: int | None,
+        since: datetime | None,
+        until: datetime | None,
+        as_of: datetime,
+        after: Cursor | None = None,
+        max_bytes: int | None = None,
+    ) -> tuple[list[Memory], Cursor | None]:
+        at = checking.moment("as_of", as_of) or as_of
+        query = self._query(layer, user_id, agent_id, category, since, until)
+        return await history.as_of(
+            self._begin().store, checking.owner(user_id, agent_id), self.tenant, layer, at,
+            category=query.kinds[0] if query.kinds else None, limit=limit, since=query.since, until=query.until,
+            after=after, max_bytes=max_bytes,
+        )  # fmt: skip
 
     async def recall(
         self,

@@ -53,10 +53,10 @@ def _cursor(given: object) -> Cursor:
     """The cursor that an answer gave as `next`."""
     try:
         if not isinstance(given, str) or len(given) > _MOST_TOKEN:
-            raise ValueError  # noqa: TRY301 - as good as any other that is no cursor
+            raise ValueError
         cursor = _decode_cursor(base64.b64decode(given, b"-_", validate=True))
         if cursor.at is None or cursor.at.tzinfo is None:
-            raise ValueError  # noqa: TRY301 - as above
+            raise ValueError
     except (ValueError, msgspec.DecodeError):
         raise ValueError("must be the `next` of an answer of this listing") from None
     return cursor
