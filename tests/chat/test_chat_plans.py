@@ -55,16 +55,16 @@ async def test_many_ids_cost_each_the_same(place):
         messages = [Msg("a", str(n), "user") for n in range(many)]
         await memory.add(messages, marks="old")
         ids = [message.id for message in messages]
-        for name, call in (
-            ("add", lambda: memory.update_messages_mark("more", None, ids)),
-            ("replace", lambda: memory.update_messages_mark("new", "old", ids)),
-            ("replace again", lambda: memory.update_messages_mark("old", "new", ids)),
-            ("remove", lambda: memory.update_messages_mark(None, "old", ids)),
-            ("remove all", lambda: memory.update_messages_mark(None, None, ids)),
-            ("delete", lambda: memory.delete(ids)),
+        for name, verb, given in (
+            ("add", memory.update_messages_mark, ("more", None, ids)),
+            ("replace", memory.update_messages_mark, ("new", "old", ids)),
+            ("replace again", memory.update_messages_mark, ("old", "new", ids)),
+            ("remove", memory.update_messages_mark, (None, "old", ids)),
+            ("remove all", memory.update_messages_mark, (None, None, ids)),
+            ("delete", memory.delete, (ids,)),
         ):
             began = time.perf_counter()
-            assert await call() == many, name
+            assert await verb(*given) == many, name
             seconds[name, many] = time.perf_counter() - began
     factors = {name: took / seconds[name, 500] for (name, many), took in seconds.items() if many == 4000}
     # One of them may meet a busy machine; the sum does not grow with the square by chance.

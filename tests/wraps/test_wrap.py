@@ -8,12 +8,12 @@ from faults import said
 
 from documented import list_store
 from octavo import Add, Indexed, Query, Scope, Store, StoreClosed, open_store, open_vectors
-from octavo.ports import Describes, ListsTenants, Resembles, Searches
+from octavo.ports import Describes, ListsHeads, ListsTenants, Resembles, Searches
 from octavo.stores.base import BaseStore
 from octavo.testing.embedding import HashEmbedder
-from octavo.wraps import Wrap
+from octavo.wraps import Deduped, Wrap
 
-CAPABILITIES = (Store, Searches, ListsTenants, Describes, Resembles)
+CAPABILITIES = (Store, Searches, ListsHeads, ListsTenants, Describes, Resembles)
 
 
 class Bare(BaseStore):
@@ -127,3 +127,38 @@ async def test_a_custom_store_can_be_wrapped():
         await indexed.settle(60)
         [found] = await indexed.resembling("a red house", Scope(tenant="acme"), ["messages"], 1)
         assert found.key.id == "a"
+
+
+class Hiding(Wrap):
+    """One that finds in a way of its own."""
+
+    async def find(self, query):
+        return [record for record in await self.inner.find(query) if record.id != "secret"]
+
+
+class Unread(Wrap):
+    """One whose store is never asked for whole records."""
+
+    heads = None
+
+    def __init__(self, store):
+        super().__init__(store)
+        self.__dict__["heads"] = store.heads
+
+    async def find(self, query):
+        raise AssertionError("whole records were read")
+
+
+async def test_heads_are_of_what_a_wrap_finds():
+    """Whoever answers `find` in his own way is not passed by; whoever adds nothing to it reads no records for heads."""
+    async with open_store("memory://") as store:
+        await store.apply([Add([said("a", "hello"), said("secret", "hidden")])])
+        query = Query(collection="messages")
+        for hiding in (
+            Hiding(store),
+            Wrap(Hiding(store)),
+            Indexed(Hiding(store), open_vectors("memory://"), HashEmbedder()),
+        ):
+            assert [head.id for head in await hiding.heads(query)] == ["a"]
+        for plain in (Wrap, Deduped, lambda inner: Indexed(inner, open_vectors("memory://"), HashEmbedder())):
+            assert [head.id for head in await plain(Unread(store)).heads(query)] == ["a", "secret"]

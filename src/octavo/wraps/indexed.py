@@ -71,6 +71,8 @@ class Indexed(Wrap):
         owned: bool = True,
     ) -> None:
         super().__init__(store, owned=owned)
+        if callable(heads := getattr(store, "heads", None)):
+            self.__dict__["heads"] = heads  # `find` answers nothing that the store does not
         self._index = index
         self._embedder = embedder
         self._previous = previous

@@ -4,7 +4,7 @@ import inspect
 from collections.abc import Sequence
 from typing import Any, Self
 
-from octavo.model import Op, Query, Record, Tally
+from octavo.model import Head, Op, Query, Record, Tally
 from octavo.ports import Store
 
 
@@ -26,6 +26,8 @@ class Wrap:
                 continue
             if callable(inspect.getattr_static(store, name)):
                 self.__dict__[name] = getattr(store, name)
+        if "heads" in self.__dict__ and type(self).find is not Wrap.find:
+            self.__dict__["heads"] = self._heads_found  # or this way of finding would be passed by
 
     def __getattr__(self, name: str) -> Any:
         if (
@@ -41,6 +43,9 @@ class Wrap:
     async def find(self, query: Query) -> list[Record]:
         """Answer the query as `Query.over` would from all records kept."""
         return await self.inner.find(query)
+
+    async def _heads_found(self, query: Query) -> list[Head]:
+        return [Head.of(record) for record in await self.find(query)]
 
     async def tally(self, query: Query) -> Tally:
         """Count as `Tally.of` would from all records kept."""
