@@ -12,6 +12,7 @@ import pytest
 
 from octavo import Add, Record, Scope, open_store
 from octavo.client import AsyncClient, Client
+from octavo.server.sessions import sessions_page
 from running_server import octavo_process
 
 KINDS = ("memory", "file", "sqlite", "postgres", "mysql", "redis")
@@ -105,6 +106,41 @@ def test_every_listing_is_cut_by_bytes_and_goes_on(client):
     assert [row["memory_id"] for page in layered for row in page] == said[::-1]
 
 
+def test_an_earlier_time_is_cut_by_bytes_too(client):
+    """What was known then, page by page, though all of it has changed since or is gone."""
+    for n in range(12):
+        for layer in ("profile", "event"):
+            body = {"content": f"{n} {TEXT}", "memory_layer": layer}
+            assert client.post("/memory/user/lin", json=body).status_code == 200
+    paths = {"/memory/user/lin/profile": "profile", "/memory/user/lin/events": "event"}
+    then = {
+        path: [one for page in pages(client, path, "memories", limit=100) for one in page] for path in paths
+    }
+    at = max(one["updated_at"] for listed in then.values() for one in listed)
+    for path, layer in paths.items():
+        for n, one in enumerate(then[path]):
+            where = f"/memory/user/lin/{layer}/{one['id']}"
+            reply = client.delete(where) if n % 3 == 0 else client.put(where, json={"content": f"new {TEXT}"})
+            assert reply.status_code == 200
+    for path in paths:
+        for limit in (100, 5):
+            listed = pages(client, path, "memories", limit=limit, as_of=at)
+            assert [one for page in listed for one in page] == then[path]
+            assert len(listed) > 1
+
+
+def test_hits_that_do_not_fit_are_counted(client):
+    """The best ones are answered; how many were left out is said."""
+    for n in range(12):
+        client.post("/memory/user/lin", json={"content": f"tea {n} {TEXT}", "memory_layer": "event"})
+    reply = client.post("/memory/query", json={"query": "tea", "user_id": "lin", "top_k": 12})
+    told = reply.json()
+    assert len(reply.content) < 2 * PAGE
+    assert told["count"] == len(told["memories"]) == 12 - told["left_out"]
+    few = client.post("/memory/query", json={"query": "tea", "user_id": "lin", "top_k": 3}).json()
+    assert (few["count"], "left_out" in few) == (3, False)
+
+
 def test_one_record_that_is_larger_than_a_page(client):
     """It is answered all the same, alone."""
     large = "x" * (2 * PAGE)
@@ -152,6 +188,26 @@ def test_sessions_page_by_page(client):
     ]
     listed = pages(client, "/sessions", "sessions", limit=2)
     assert [one["session"] for page in listed for one in page] == latest
+
+
+async def test_every_session_comes_once_however_long_the_story_is():
+    """More events than are looked through at once: sessions stand by their newest event, and none comes twice."""
+    async with open_store("memory://") as store:
+        names = [f"s{number * 7919 % 300}" for number in range(2500)]
+        events = [Record(collection="observations", scope=Scope(session=name)) for name in names]
+        others = [Record(collection="observations", scope=Scope(tenant="other", session="theirs"))]
+        await store.apply([Add(events), Add(others)])
+        rare = [
+            Record(collection="observations", scope=Scope(session="rare"), created_at=events[3].created_at)
+        ]
+        await store.apply([Add(rare)])
+        listed, after = [], None
+        while True:
+            page, after = await sessions_page(store, "", 40, after)
+            listed += [one.session for one in page]
+            if after is None:
+                break
+        assert listed == [*dict.fromkeys(names[::-1]), "rare"]
 
 
 @pytest.mark.parametrize("after", ["x", "e30", "", "A" * 5000])
