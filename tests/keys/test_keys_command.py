@@ -122,7 +122,7 @@ def test_a_key_nobody_has(octavo):
     assert json.loads(told.stdout)["kind"] == "NotFound"
 
 
-@pytest.mark.parametrize("url", ["memory://", "sqlite://", "sqlite:///:memory:"])
+@pytest.mark.parametrize("url", ["memory://", "sqlite:///:memory:"])
 def test_a_store_that_forgets(octavo, url):
     told = octavo("keys", "create", "a", "--store", url)
     assert told.exit_code == 2

@@ -209,7 +209,7 @@ def test_a_port_that_is_taken(called):
     ("args", "named"),
     [
         (("--store", "memory://", "--workers", "2"), "server.workers is 2"),
-        (("--store", "sqlite://", "--workers", "2"), "server.workers is 2"),
+        (("--store", "sqlite:///:memory:", "--workers", "2"), "server.workers is 2"),
         (("--store", "memory://", "--host", "0.0.0.0"), "cannot keep them in memory"),
         (("--store", "what://x"), "what"),
         (("--config", "missing.yaml"), "missing.yaml"),

@@ -166,7 +166,7 @@ def _with_keys(
         settings = settings_of(config, url)
         store = settings.database.dsn
         teller.urls.append(store)
-        if store.startswith("memory:") or store in {"sqlite://", "sqlite:///:memory:"}:
+        if store.startswith("memory:") or store == "sqlite:///:memory:":
             raise ConfigError(f"{store} forgets its keys with this command; name a store that lasts")
         if not make:  # the first key may be made before the server has ever run
             running.existing(store)
