@@ -295,7 +295,7 @@ def test_what_was_remembered_does_not_steer_the_terminal(memory, told):
     shown = memory("list", "--user", "u").stdout + memory("log").stdout
     assert shown.count("\n") == 2
     assert "\x1b" not in shown
-    assert "a�[2J b� c" in shown
+    assert r"a\x1b[2J b\u202e c" in shown
 
 
 # --- forget, undo, sweep ----------------------------------------------------------------------------------------------

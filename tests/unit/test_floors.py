@@ -19,8 +19,10 @@ FLOORS = {
     "starlette": (
         "1.3.1",
         ["server"],
-        "CVE-2026-48710 (1.0.1): the Host header could change the path that middleware sees; "
-        "CVE-2026-54283 (1.3.1): forms without a limit",
+        (
+            "CVE-2026-48710 (1.0.1): the Host header could change the path that middleware sees; "
+            "CVE-2026-54283 (1.3.1): forms without a limit"
+        ),
     ),
     "h11": (
         "0.16.0",

@@ -22,7 +22,7 @@ from octavo.cli.options import needed, pace, reach, voice
 from octavo.cli.queue import queue
 from octavo.cli.reindex import reindex_command
 from octavo.cli.serve import serve_command
-from octavo.cli.teller import Teller, several
+from octavo.cli.teller import Styled, Teller, several
 from octavo.cli.vault import vault
 from octavo.doctor import Report, examine
 from octavo.errors import ConfigError
@@ -226,10 +226,8 @@ def stores_command(as_json: bool, quiet: bool, debug: bool) -> None:
     teller = Teller(json=as_json, quiet=quiet, debug=debug)
     listed = stores()
     for each in listed:
-        lacking = (
-            "" if each["ready"] else click.style(f"   pip install 'octavo[{each['extra']}]'", fg="yellow")
-        )
-        teller.say(f"{', '.join(each['schemes']):24}{each['example']}{lacking}")
+        lacking = "" if each["ready"] else f"   pip install 'octavo[{each['extra']}]'"
+        teller.say(f"{', '.join(each['schemes']):24}{each['example']}", Styled(lacking, fg="yellow"))
     teller.document(ok=True, command="stores", stores=listed)
 
 
@@ -245,13 +243,13 @@ octavo.add_command(completion)
 
 
 def _tell_report(teller: Teller, url: str, report: Report) -> None:
-    teller.say(click.style(shown(url), bold=True))
+    teller.say(Styled(shown(url), bold=True))
     names = [finding.name for finding in report.findings] + list(report.collections)
     wide = max(14, *(len(name) + 2 for name in names)) if names else 14
     for finding in report.findings:
         teller.say(f"  {finding.name:{wide}}{finding.value}")
         if finding.warning:
-            teller.say(click.style(f"  {'':{wide}}! {finding.warning}", fg="yellow"))
+            teller.say(Styled(f"  {'':{wide}}! {finding.warning}", fg="yellow"))
     for collection, total in report.collections.items():
         teller.say(f"  {collection:{wide}}{several(total, 'record')}")
     if report.latency is not None:
@@ -262,5 +260,5 @@ def _tell_report(teller: Teller, url: str, report: Report) -> None:
         teller.say(f"  {'one record':{wide}}{spelled}")
     dangers = len(report.warnings)
     teller.say(
-        "no warnings" if not dangers else click.style(f"{dangers} warning{'s'[: dangers != 1]}", fg="yellow")
+        "no warnings" if not dangers else Styled(f"{dangers} warning{'s'[: dangers != 1]}", fg="yellow")
     )

@@ -16,7 +16,7 @@ from octavo.cli.event_rows import Rows
 from octavo.cli.event_sources import open_named
 from octavo.cli.options import needed, voice
 from octavo.cli.state import state_file
-from octavo.cli.teller import Teller, several
+from octavo.cli.teller import Styled, Teller, several
 from octavo.cli.times import moment
 from octavo.errors import ConfigError, StoreUnavailable
 from octavo.events import BaseMemoryStore, EventStore, EventType, Migrated, as_store, migrate, to_event
@@ -198,7 +198,7 @@ def stats_command(as_json: bool, quiet: bool, debug: bool, where: str | None, **
     async def look(store: BaseMemoryStore) -> None:
         stats = await store.get_stats(**_given(agent_name=asked["agent"], session_id=asked["session"])) or {}
         teller.document(ok=True, command="events stats", store=shown(where or ""), **stats)
-        teller.say(click.style(several(stats.get("total_events", 0), "event"), bold=True))
+        teller.say(Styled(several(stats.get("total_events", 0), "event"), bold=True))
         for kind, number in sorted(dict(stats.get("by_type") or {}).items(), key=lambda pair: -pair[1]):
             teller.say(f"  {kind!s:20}{number:>12,}")
         for name, words in (("first_event", "first"), ("last_event", "last"), ("total_size_bytes", "bytes")):

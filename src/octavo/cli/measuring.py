@@ -133,7 +133,7 @@ def _tell_one(teller: Teller, data: Data, result: _Result) -> None:
     rows += [_row(name, each.questions, each.scores) for name, each in figures.by_category.items()]
     teller.say(_what(data))
     teller.say("")
-    teller.say(aligned(rows))
+    teller.say_lines(aligned(rows))
     teller.say("")
     teller.say(
         f"{result.store}: {several(run.records, 'record')} written in {run.write_seconds:.1f} s, "
@@ -162,7 +162,7 @@ def _tell_several(teller: Teller, data: Data, results: list[_Result]) -> None:
         rows.append(row)
     teller.say(_what(data))
     teller.say("")
-    teller.say(aligned(rows))
+    teller.say_lines(aligned(rows))
     for result in results[1:]:
         if differing := compared(reference.run, result.run).differing:
             told = ", ".join(differing[:_MOST_TOLD])

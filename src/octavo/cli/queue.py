@@ -11,7 +11,7 @@ import msgspec
 
 from octavo.cli import running
 from octavo.cli.options import voice
-from octavo.cli.teller import Teller, several
+from octavo.cli.teller import Styled, Teller, indented, several
 from octavo.cli.times import told
 from octavo.errors import ConfigError, NotFound
 from octavo.model import Add, Op
@@ -86,7 +86,7 @@ def status_command(strict: bool, as_json: bool, quiet: bool, debug: bool, **name
 
     def work() -> int:
         status = inspect(_Place(teller, **named).folder)
-        teller.say(click.style(status.directory, bold=True))
+        teller.say(Styled(status.directory, bold=True))
         since = f", the oldest since {told(status.oldest_at)}" if status.oldest_at else ""
         teller.say(f"  {'waiting':14}{several(status.waiting, 'write')}{since}")
         teller.say(f"  {'dead letters':14}{status.dead:,}")
@@ -132,8 +132,7 @@ def list_command(
         folder = _Place(teller, **named).folder
         if id_ is not None:
             entry = _one(folder, id_)
-            spelled = msgspec.json.format(msgspec.json.encode(entry), indent=2).decode()
-            teller.say(spelled)
+            teller.say_lines(indented(entry))
             teller.document(ok=True, command="queue list", entry=msgspec.to_builtins(entry))
             return 0
         entries: Iterable[Waiting | DeadLetter] = peek(folder) if waiting else Spool(folder).dead

@@ -13,7 +13,7 @@ import msgspec
 
 from octavo.cli import running
 from octavo.cli.options import voice
-from octavo.cli.teller import Teller, several
+from octavo.cli.teller import Styled, Teller, several
 from octavo.errors import ConfigError, StoreUnavailable
 from octavo.model import Scope
 from octavo.ports import Searches
@@ -76,7 +76,7 @@ def status_command(as_json: bool, quiet: bool, debug: bool, **named: Any) -> Non
     def work() -> int:
         asked = _Asked(teller, must_exist=True, **named)
         status = asyncio.run(asked.read(lambda vault: vault.status()))
-        teller.say(click.style(status.root, bold=True))
+        teller.say(Styled(status.root, bold=True))
         for kind, count in status.documents.items():
             teller.say(f"  {kind:14}{several(count, 'document')}")
         at = "never" if status.synced_at is None else f"{status.synced_at:%Y-%m-%d %H:%M:%S} UTC"
@@ -202,13 +202,9 @@ class _Asked:
         async with self._opened() as (_, opened):
             versions = await opened.versions(key)
         for each in versions:
-            self._teller.say(
-                click.style(
-                    f"version {each.version}, {each.reason} {each.replaced_at:%Y-%m-%d %H:%M:%S} UTC",
-                    bold=True,
-                )
-            )
-            self._teller.say(each.body.rstrip("\n"))
+            at = f"{each.replaced_at:%Y-%m-%d %H:%M:%S} UTC"
+            self._teller.say(Styled(f"version {each.version}, {each.reason} {at}", bold=True))
+            self._teller.say_lines(each.body.rstrip("\n"))
         self._teller.document(ok=True, command="vault list", key=key, versions=msgspec.to_builtins(versions))
         return 0
 

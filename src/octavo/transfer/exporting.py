@@ -13,6 +13,7 @@ import msgspec
 from octavo.errors import ConfigError
 from octavo.model import Record, Scope
 from octavo.ports import Store
+from octavo.text import printable_json
 from octavo.transfer import lines
 from octavo.transfer.moved import Count, Moved, Progress
 from octavo.transfer.reading import Reach, checked_size, pour
@@ -63,7 +64,7 @@ class _Stream:
         return offset == 0
 
     def write(self, spelled: bytes) -> int:
-        self._stream.write(spelled)
+        self._stream.write(printable_json(spelled.decode()).encode())  # it may be a terminal
         self._stream.flush()
         return 0
 
