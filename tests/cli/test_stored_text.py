@@ -150,7 +150,7 @@ def test_no_command_sends_a_control_character_of_stored_text(octavo, named, path
         # Without colours click takes out some of what it would send to a terminal.
         told = octavo(*path, *args, *more, color=True)
         assert told.exception is None or isinstance(told.exception, SystemExit), told.exception
-        as_json = way == "json" or call == (URL,)  # an export to stdout is lines of JSON
+        as_json = way == "json" or (*path, *call) == ("export", URL)  # to stdout, which is lines of JSON
         found = (CONTROLS_IN_JSON if as_json else CONTROLS).findall(OURS.sub("", told.stdout))
         assert not found, (path, args, told.stdout)
         assert not CONTROLS.findall(OURS.sub("", told.stderr)), (path, args, told.stderr)

@@ -1,7 +1,6 @@
 """`octavo vault`: how the Markdown documents stand, and bringing them together with their store."""
 
 import asyncio
-import os
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -13,6 +12,7 @@ import msgspec
 
 from octavo.cli import running
 from octavo.cli.options import voice
+from octavo.cli.settings import CONFIG, resolved, store_option
 from octavo.cli.teller import Styled, Teller, several
 from octavo.errors import ConfigError, StoreUnavailable
 from octavo.model import Scope
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from octavo.service.vault import Problem, SyncReport, Vault
 
 F = TypeVar("F", bound=Callable[..., Any])
-CONFIG = Path("config/memory.yaml")
 _MOST_TOLD = 20  # keys of each sort; --json has them all
 
 
@@ -33,8 +32,8 @@ _MOST_TOLD = 20  # keys of each sort; --json has them all
 def vault() -> None:
     """Look after Markdown documents that are files and records at once.
 
-    Which vault is meant, and which store is its own, is said by --config or by --root and --store; without any of them
-    by config/memory.yaml. Every command takes --json, --quiet and --debug.
+    Which vault is meant, and which store is its own, is said by --root and --store, or else by the environment or the
+    settings. Every command takes --json, --quiet and --debug.
 
     \b
     Example: octavo vault sync --root vault --store sqlite:///octavo.db
@@ -45,19 +44,12 @@ def which(command: F) -> F:
     """The vault that is meant, and its store."""
     for option in (
         click.option("--tenant", metavar="NAME", help="Whose documents they are in the store. [default: as configured]"),
-        click.option("--store", "url", metavar="URL", help="The store. [default: database.dsn]"),
         click.option(
             "--root", type=click.Path(file_okay=False), metavar="DIR", help="The vault. [default: vault.root_path]"
         ),
-        click.option(
-            "--config",
-            type=click.Path(dir_okay=False),
-            metavar="FILE",
-            help=f"The settings of a memory service. [default: {CONFIG}, if it is there]",
-        ),
     ):  # fmt: skip
         command = option(command)
-    return command
+    return store_option(command)
 
 
 @vault.command("status")
@@ -178,14 +170,10 @@ class _Asked:
         teller: Teller,
         *,
         must_exist: bool,
-        config: str | None,
-        root: str | None,
-        url: str | None,
-        tenant: str | None,
+        **given: Any,
     ) -> None:
         self._teller = teller
-        self._settings = _settings(config, root, url, tenant)
-        teller.urls += [self._settings.database.dsn, self._settings.vector.url]
+        self._settings = _settings(teller, given)
         path = Path(self._settings.vault.root_path)
         if must_exist and not path.is_dir():
             raise ConfigError(f"there is no vault at {path}; name one by --root or --config")
@@ -279,28 +267,25 @@ class _Asked:
             await assembled.close()
 
 
-def _settings(config: str | None, root: str | None, url: str | None, tenant: str | None) -> "Settings":
-    from octavo.config import load_settings
-
-    if config is None and CONFIG.is_file():
-        config = str(CONFIG)
-    if config is None and url is None:
-        url = os.environ.get("OCTAVO_URL")
-    settings = load_settings(config)
-    if config is None and root is None and not Path(settings.vault.root_path).is_dir():
-        raise ConfigError(
-            f"there is no {CONFIG} here and no vault at {settings.vault.root_path}; name one by --config or --root"
-        )
-    if not settings.vault.enabled and root is None:
-        raise ConfigError(f"vault.enabled is false in {config}; name a vault by --root")
+def _settings(teller: Teller, given: dict[str, Any]) -> "Settings":
+    options = {
+        "database.dsn": ("--store", given["url"]),
+        "vault.root_path": ("--root", given["root"]),
+        "service.tenant": ("--tenant", given["tenant"]),
+    }
+    found = resolved(teller, given["config"], given["verbose"], options)
+    settings, root = found.settings, found.settings.vault.root_path
+    by_file = given["config"] is not None or CONFIG.exists()
+    # Or a command that was started in the wrong folder would make a vault there.
+    if not (by_file or "vault.root_path" in found.origins or Path(root).is_dir()):
+        raise ConfigError(f"there is no {CONFIG} here and no vault at {root}; name one by --config or --root")
+    if not settings.vault.enabled and given["root"] is None:
+        where = found.origin("vault.enabled")
+        raise ConfigError(f"vault.enabled is false ({where}); name a vault by --root")
     replace = msgspec.structs.replace
     return replace(
         settings,
-        vault=replace(settings.vault, root_path=root or settings.vault.root_path),
-        database=replace(settings.database, dsn=url or settings.database.dsn),
-        service=replace(
-            settings.service, tenant=settings.service.tenant if tenant is None else tenant, dedup_window=0
-        ),
+        service=replace(settings.service, dedup_window=0),
         # A command waits for the store or fails: it does not stay to deliver what it queued.
         failure_queue=replace(settings.failure_queue, enabled=False),
     )
