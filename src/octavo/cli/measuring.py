@@ -11,6 +11,7 @@ import msgspec
 
 from octavo.cli.teller import Teller, several
 from octavo.errors import ConfigError, OctavoError
+from octavo.file_modes import open_file
 from octavo.measure import Asked, Data, Run, Summary, Trial, compared, load, new_tenant, summary
 from octavo.models import Cached, open_embedder
 from octavo.ports import Embedder, Store
@@ -60,7 +61,7 @@ def measure_recall(
         data = data.some(limit, seed)
     wanted = _Wanted(urls, seed, embedder, vectors)
     with ExitStack() as stack:
-        answers = stack.enter_context(out.open("wb")) if out else None
+        answers = stack.enter_context(open(out, "wb", opener=open_file)) if out else None
 
         def keep(url: str, asked: Asked) -> None:
             if answers is not None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from octavo.cli.teller import Teller
+from octavo.file_modes import share_with_group
 
 if TYPE_CHECKING:
     from octavo.config import Resolved
@@ -49,6 +50,8 @@ def resolved(
     path = Path(config) if config is not None else CONFIG if CONFIG.exists() else None
     found = resolve_settings(path, {key: given for key, given in options.items() if given[1] is not None})
     settings = found.settings
+    if settings.files.group_access:
+        share_with_group()
     key = settings.extraction.api_key and f"?api_key={settings.extraction.api_key}"
     teller.urls += [url for url in (settings.database.dsn, settings.vector.url, key) if url]
     if verbose:

@@ -2,13 +2,23 @@
 
 from octavo.config.layered import Extraction, Layers, Server
 from octavo.config.loading import Resolved, load_settings, resolve_settings
-from octavo.config.settings import Database, FailureQueue, Service, Settings, Vault, Vector, shown_settings
+from octavo.config.settings import (
+    Database,
+    FailureQueue,
+    Files,
+    Service,
+    Settings,
+    Vault,
+    Vector,
+    shown_settings,
+)
 from octavo.config.template import template
 
 __all__ = [
     "Database",
     "Extraction",
     "FailureQueue",
+    "Files",
     "Layers",
     "Resolved",
     "Server",

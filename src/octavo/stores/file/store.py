@@ -7,6 +7,7 @@ from urllib.parse import parse_qsl, unquote
 
 from octavo.codec import Prepared
 from octavo.errors import ConfigError
+from octavo.file_modes import access
 from octavo.lexis.matches import Matches
 from octavo.model import Query, Record, Tally
 from octavo.ports import Finding, Lexicon
@@ -83,6 +84,7 @@ class FileStore(SearchingStore):
             Finding("bytes", str(facts["bytes"])),
             Finding("durability", f"{self._layout.sync}: {durability}"),
             Finding("damaged lines", str(facts["damaged"]), damaged),
+            Finding("access", *access(self._path)),
         ]
 
     async def _open(self) -> None:
