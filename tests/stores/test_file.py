@@ -174,6 +174,7 @@ class TestOptions:
         assert found == {
             "store": "file", "path": str(tmp_path), "format": "jsonl", "files": "2", "records": "2", "bytes": str(size),
             "durability": "fsync: survives power loss", "damaged lines": "0",
+            "access": "0700: this account",
         }  # fmt: skip
 
 

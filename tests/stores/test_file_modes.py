@@ -174,3 +174,20 @@ def test_doctor_warns_of_what_others_can_read(tmp_path, monkeypatch, kind):
     assert warning == f"others can read what is kept; chmod -R o= {place}*"
     place.chmod(0o660 if kind == "sqlite" else 0o770)
     assert told() == (f"{'0660' if kind == 'sqlite' else '0770'}: this account and its group", "")
+
+
+def test_doctor_warns_of_a_queue_and_a_vault_that_others_can_read(tmp_path, monkeypatch):
+    from click.testing import CliRunner
+
+    from octavo.cli.commands import octavo
+
+    monkeypatch.chdir(tmp_path)
+    for name, mode in (("octavo_queue", 0o755), ("octavo_vault", 0o700)):
+        Path(name).mkdir()
+        Path(name).chmod(mode)
+    monkeypatch.setattr("octavo.file_modes._reached", lambda path: True)
+    told = json.loads(CliRunner().invoke(octavo, ["doctor", "memory://", "--json"]).stdout)
+    found = {each["name"]: (each["value"], each["warning"]) for each in told["findings"]}
+    assert found["vault"] == ("octavo_vault, 0700: this account", "")
+    warning = "others can read what is kept; chmod -R o= octavo_queue*"
+    assert found["queue"] == ("octavo_queue, 0755: every account of this machine", warning)

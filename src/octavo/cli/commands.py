@@ -26,6 +26,7 @@ from octavo.cli.teller import Styled, Teller, several
 from octavo.cli.vault import vault
 from octavo.doctor import Report, examine
 from octavo.errors import ConfigError
+from octavo.file_modes import access
 from octavo.ports import Finding
 from octavo.secrets import shown
 from octavo.stores import open_store
@@ -235,9 +236,14 @@ def doctor_command(
             return await examine(opened, probe=probe)
 
     def work() -> int:
-        store = store_url(teller, url, config, verbose, "URL")
+        settings = resolved(teller, config, verbose, {"database.dsn": ("URL", url)}).settings
+        store = settings.database.dsn
         running.existing(store)
         report = asyncio.run(look(store))
+        folders = {"queue": settings.failure_queue.directory, "vault": settings.vault.root_path}
+        report.findings.extend(
+            _access(name, Path(folder)) for name, folder in folders.items() if Path(folder).is_dir()
+        )
         said = [
             Finding(each.name, teller.hidden(each.value), teller.hidden(each.warning))
             for each in report.findings
@@ -277,6 +283,11 @@ octavo.add_command(memory)
 octavo.add_command(serve_command)
 octavo.add_command(keys)
 octavo.add_command(completion)
+
+
+def _access(name: str, folder: Path) -> Finding:
+    who, warning = access(folder)
+    return Finding(name, f"{folder}, {who}", warning)
 
 
 def _tell_report(teller: Teller, url: str, report: Report) -> None:
