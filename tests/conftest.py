@@ -1,6 +1,7 @@
 """Servers, sizes and settings that all tests share."""
 
 import os
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -18,6 +19,10 @@ SERVERS = pytest.StashKey[Shared | Remote]()
 hypothesis.settings.register_profile("octavo", deadline=None, derandomize=in_ci(), print_blob=True)
 hypothesis.settings.load_profile("octavo")
 
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # A shell's background jobs ignore Ctrl-C, and so would every process that a test starts in order to interrupt it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 if sys.dont_write_bytecode and sys.prefix != sys.base_prefix:
     # Where no __pycache__ may be written, compiled code is kept with the virtual environment instead: each of the

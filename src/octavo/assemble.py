@@ -8,6 +8,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from octavo.config import Settings
 from octavo.errors import ConfigError
+from octavo.file_modes import share_with_group
 from octavo.ports import Embedder, Store, VectorIndex
 from octavo.search.recall import Recall
 from octavo.secrets import hidden
@@ -49,6 +50,8 @@ def assemble(settings: Settings) -> Assembled:
 
     So it works when the database is down. A setting that can never work is a ConfigError at once.
     """
+    if settings.files.group_access:
+        share_with_group()
     database, service = settings.database, settings.service
     secrets = (database.dsn, settings.vector.url)
     dsn = pooled(database.dsn, database.pool_size + database.max_overflow)

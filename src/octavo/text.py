@@ -1,5 +1,6 @@
 """Text as Octavo compares it: one folding for every backend, one spelling for JSON values."""
 
+import re
 import unicodedata
 from collections.abc import Iterable
 from typing import Any
@@ -7,6 +8,21 @@ from typing import Any
 import msgspec
 
 _encode = msgspec.json.Encoder().encode
+_DEL_AND_C1 = re.compile("[\x7f-\x9f]")
+#: All but the tab of C0, DEL and C1; what ends a line or turns its direction; halves of characters, which no stream takes.
+_CONTROLS = re.compile(
+    "[\x00-\x08\x0a-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
+)
+
+
+def printable(text: str) -> str:
+    """One line that cannot steer a terminal nor pose as several: what could is spelled as Python does, as in \\x1b."""
+    return _CONTROLS.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+
+
+def printable_json(spelled: str) -> str:
+    """The same JSON without DEL and C1, which a terminal obeys and JSON does not escape by itself."""
+    return _DEL_AND_C1.sub(lambda found: f"\\u{ord(found[0]):04x}", spelled)
 
 
 def fold(text: str) -> str:

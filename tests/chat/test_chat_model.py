@@ -81,7 +81,7 @@ class Model:
 @given(calls=st.lists(CALLS, max_size=12))
 def test_any_calls(kind, calls):
     async def play():
-        made = InMemoryMemory() if kind == "InMemoryMemory" else ChatMemory.open("sqlite://")
+        made = InMemoryMemory() if kind == "InMemoryMemory" else ChatMemory.open("sqlite:///:memory:")
         model = Model()
         async with made as memory:
             for turn, (name, *args) in enumerate(calls):

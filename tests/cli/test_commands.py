@@ -246,8 +246,9 @@ def test_stores_lists_every_scheme(octavo, monkeypatch):
         ),
         (("export", "file:///no/where"), "there is no store at /no/where"),
         (("doctor", "sqlite:////no/where.db"), "there is no store at /no/where.db"),
-        (("doctor",), "no store was named; give its URL or set OCTAVO_URL"),
-        (("export",), "no store was named"),
+        (("doctor",), "there is no store at octavo.db; check the path in sqlite:///octavo.db"),
+        (("export",), "there is no store at octavo.db"),
+        (("export", "octavo.db"), "'octavo.db' is not a store URL"),
     ],
 )
 def test_mistakes_are_one_sentence_and_status_2(octavo, args, sentence):

@@ -249,20 +249,10 @@ def test_mistakes(octavo, own, words, expected):
     assert told.stderr.count("\n") == 1
 
 
-#: The command, interruptible also where this process is not: a shell's background jobs ignore the signal, and so would
-#: what they start.
-INTERRUPTIBLE = """
-import signal
-signal.signal(signal.SIGINT, signal.default_int_handler)
-from octavo.cli import main
-main()
-"""
-
-
 def test_follow():
     """The last ones, then those that come, each once, until interrupted; one that comes late is not missed."""
     fill(said())
-    command = [sys.executable, "-c", INTERRUPTIBLE, "events", "tail", "-f", "-n", "2", "--json"]
+    command = [sys.executable, "-m", "octavo.cli", "events", "tail", "-f", "-n", "2", "--json"]
     with subprocess.Popen(
         [*command, "--every", "0.05s", "--store", URL],
         stdout=subprocess.PIPE,

@@ -40,7 +40,17 @@ def test_the_page():
 
 def test_every_command_and_option():
     """The table has every command with every option that is not everybody's."""
-    shared = {"--user", "--agent", "--tenant", "--config", "--store", "--json", "--quiet", "--debug"}
+    shared = {
+        "--user",
+        "--agent",
+        "--tenant",
+        "--config",
+        "--store",
+        "--verbose",
+        "--json",
+        "--quiet",
+        "--debug",
+    }
     rows = dict(re.findall(r"^\| `(\w+)[^|]*\|[^|]*\|([^|]*)\|$", TEXT, re.MULTILINE))
     assert set(rows) == set(memory.commands)
     for name, command in memory.commands.items():

@@ -119,7 +119,7 @@ async def test_vectors_are_found_by_meaning_through_all_wraps():
     [
         ("sqlite:///octavo.db", "", "SqliteVecIndex"),
         ("sqlite+aiosqlite:////tmp/octavo.db", "", "SqliteVecIndex"),
-        ("sqlite://", "", "ExactIndex"),
+        ("sqlite:///:memory:", "", "ExactIndex"),
         ("sqlite+pysqlite:///:memory:", "", "ExactIndex"),
         ("sqlite:///:memory:?timeout=3", "", "ExactIndex"),
         ("postgresql+asyncpg://u:p@h/d", "", "PgVectorIndex"),

@@ -1,4 +1,4 @@
-"""docs/configuration.md, config/memory.yaml and the settings say the same, and every block of the page runs."""
+"""docs/configuration.md, config/memory.example.yaml and the settings say the same, and every block of the page runs."""
 
 import os
 import re
@@ -14,7 +14,7 @@ from octavo.config.template import spelled
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "configuration.md").read_text()
-FILE = ROOT / "config" / "memory.yaml"
+FILE = ROOT / "config" / "memory.example.yaml"
 BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 
 
@@ -65,9 +65,24 @@ def test_every_block_runs_and_prints_what_it_shows(tmp_path):
             assert (tmp_path / "memory.yaml").read_text() == FILE.read_text()
         elif kind == "python":
             printed = run(tmp_path, sys.executable, "-W", "error", "-c", block)
+        elif kind == "text":
+            assert what_decided(tmp_path) == block
         else:
             assert (kind, printed) == ("output", block)
-    assert ran == ["yaml", "console", "python", "output", "python", "output", "python", "output"]
+    assert ran == ["yaml", "console", *["python", "output"] * 2, "text", "python", "output"]
+
+
+def what_decided(folder):
+    """What `--verbose` says of a file and a variable."""
+    (folder / "config").mkdir()
+    (folder / "config" / "memory.yaml").write_text("database:\n  dsn: memory://\nservice:\n  tenant: acme\n")
+    told = subprocess.run(
+        [sys.executable, "-m", "octavo.cli", "doctor", "--verbose"], cwd=folder, capture_output=True, text=True,
+        check=False, timeout=120, env={**os.environ, "OCTAVO_URL": "sqlite:///agent.db"},
+    )  # fmt: skip
+    *said, refused = told.stderr.splitlines(keepends=True)
+    assert "there is no store at agent.db" in refused
+    return "".join(said)
 
 
 def test_every_link():

@@ -304,10 +304,24 @@ def test_a_variable_that_is_wrong(refused, variable, text, sentence):
 
 
 def test_variables_in_either_case_and_others_of_octavo(load, refused):
-    """Lower case is the same setting; OCTAVO_URL and OCTAVO_DEBUG are the command's, and none."""
-    assert load("", OCTAVO__database__pool_size="4", OCTAVO_URL="memory://").database.pool_size == 4
+    """Lower case is the same setting; OCTAVO_DEBUG is the command's, and none."""
+    assert load("", OCTAVO__database__pool_size="4", OCTAVO_DEBUG="1").database.pool_size == 4
     said = refused("", OCTAVO__database__pool_size="4", OCTAVO__DATABASE__POOL_SIZE="5")
     assert "database.pool_size is set twice in the environment" in said
+
+
+def test_octavo_url_is_the_store_wherever_settings_are_read(load, refused):
+    """Before a file, and together with OCTAVO__DATABASE__DSN only if both say the same."""
+    file = "database:\n  dsn: sqlite:///file.db\n"
+    assert load(file, OCTAVO_URL="sqlite:///url.db").database.dsn == "sqlite:///url.db"
+    assert load(file, OCTAVO_URL="").database.dsn == "sqlite:///file.db"
+    both = {"OCTAVO_URL": "sqlite:///url.db", "OCTAVO__DATABASE__DSN": "sqlite:///url.db"}
+    assert load(file, **both).database.dsn == "sqlite:///url.db"
+    said = refused(file, **both | {"OCTAVO_URL": "mysql://me:hunter2@h/d"})
+    assert (
+        "OCTAVO_URL and OCTAVO__DATABASE__DSN name different stores, mysql://me:…@h/d and sqlite:///url.db"
+        in said
+    )
 
 
 @pytest.mark.parametrize("text", ["", "null", "None", "~"])

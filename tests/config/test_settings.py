@@ -13,7 +13,7 @@ from octavo import ConfigError
 from octavo.config import Database, FailureQueue, Service, Settings, Vault, Vector, load_settings
 from octavo.config.settings import every_setting
 
-FILE = (Path(__file__).parents[2] / "config" / "memory.yaml").read_bytes()
+FILE = (Path(__file__).parents[2] / "config" / "memory.example.yaml").read_bytes()
 
 
 @pytest.mark.parametrize(

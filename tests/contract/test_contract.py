@@ -53,7 +53,7 @@ class TestSQLiteInMemory(StoreContract):
     programs = 150
 
     async def open(self):
-        return open_store("sqlite://")
+        return open_store("sqlite:///:memory:")
 
 
 class OnServer(StoreContract):

@@ -199,7 +199,8 @@ class TestStore:
 
     def test_a_fork_does_not_speak_on_its_parents_connections(self, tmp_path):
         done = subprocess.run(
-            [sys.executable, "-c", FORKING],
+            # Newer Pythons warn of a fork beside threads, which is what is tested here.
+            [sys.executable, "-W", "ignore::DeprecationWarning", "-c", FORKING],
             cwd=tmp_path,
             capture_output=True,
             text=True,

@@ -1,7 +1,6 @@
 """The documented configs: their keys, their defaults, and what is said of a mistake."""
 
 import asyncio
-import logging
 from pathlib import Path
 
 import pytest
@@ -27,7 +26,7 @@ NAMED = (InMemoryMemoryStore, FileMemoryStore, SQLiteMemoryStore, MySQLMemorySto
     ("keys", "url"),
     [
         (SQLiteKeys(), "sqlite:///agent_memory.db"),
-        (SQLiteKeys(db_path=":memory:"), "sqlite://"),
+        (SQLiteKeys(db_path=":memory:"), "sqlite:///:memory:"),
         (SQLiteKeys(db_path="/tmp/a b?#%.db"), "sqlite:////tmp/a%20b%3F%23%25.db"),
         (FileKeys(), "file://agent_memory?format=jsonl&per_session=true&rotate_bytes=10485760"),
         (FileKeys(base_path="./m", format="json", file_per_session=False, rotate_size=5), "file://./m?format=json&per_session=false&rotate_bytes=5"),
@@ -99,15 +98,6 @@ async def test_the_config_stays_the_callers(tmp_path):
     store.config["x"] = 1
     assert config == {"db_path": str(tmp_path / "m.db")}
     await store.close()
-
-
-def test_wal_mode(caplog):
-    """Asked for or not, it is on; asked not to be, that is said."""
-    SQLiteMemoryStore({"db_path": ":memory:", "wal_mode": True})
-    assert caplog.records == []
-    with caplog.at_level(logging.WARNING):
-        SQLiteMemoryStore({"db_path": ":memory:", "wal_mode": False})
-    assert "WAL" in caplog.text
 
 
 async def test_wal_is_on(tmp_path):

@@ -84,7 +84,7 @@ async def _found(url, held, needle, limit):
         return found, truth
 
 
-@pytest.mark.parametrize("url", ["memory://", "sqlite://"])
+@pytest.mark.parametrize("url", ["memory://", "sqlite:///:memory:"])
 @given(world=worlds(), limit=st.integers(1, 5), newest=st.integers(0, 3))
 @example(world=(["a.getCalcUlator", "calculator"], "calculator"), limit=3, newest=0)
 @example(world=(["一软件工程二", "软 件"], "软件"), limit=1, newest=0)

@@ -132,7 +132,7 @@ def test_settings_of_every_kind(octavo_serve, tmp_path):
         "database:\n  dsn: sqlite:///file.db\nserver:\n  auth: 'on'\n"
     )
     served = octavo_serve(OCTAVO_URL="sqlite:///other.db", OCTAVO__SERVER__MAX_BODY_BYTES="2048")
-    assert "store sqlite:///file.db" in served.said[0]
+    assert "store sqlite:///other.db" in served.said[0]
     assert served.said[0].endswith(
         "an API key is needed, and there is none: octavo keys create NAME makes one"
     )
@@ -142,14 +142,17 @@ def test_settings_of_every_kind(octavo_serve, tmp_path):
         made = subprocess.run(
             [sys.executable, "-m", "octavo.cli", "keys", "create", "laptop", "--access", "admin", "--json"],
             cwd=tmp_path, capture_output=True, text=True, check=True,
+            env={**os.environ, "OCTAVO_URL": "sqlite:///other.db"},
         )  # fmt: skip
         key = json.loads(made.stdout)["key"]
         shown = client.get("/config", headers={"Authorization": f"Bearer {key}"}).json()["sections"]
         assert shown["server"]["max_body_bytes"] == 2048
     assert served.stop() == 0
     assert key not in served.trouble()
-    again = octavo_serve()
+    again = octavo_serve(OCTAVO_URL="sqlite:///other.db")
     assert again.said[0].endswith("an API key is needed")
+    last = octavo_serve("--store", "sqlite:///option.db", OCTAVO_URL="sqlite:///other.db")
+    assert "store sqlite:///option.db" in last.said[0]
 
 
 def test_keys_that_ended_do_not_count(store_url, settings_of, new_key):
@@ -209,7 +212,7 @@ def test_a_port_that_is_taken(called):
     ("args", "named"),
     [
         (("--store", "memory://", "--workers", "2"), "server.workers is 2"),
-        (("--store", "sqlite://", "--workers", "2"), "server.workers is 2"),
+        (("--store", "sqlite:///:memory:", "--workers", "2"), "server.workers is 2"),
         (("--store", "memory://", "--host", "0.0.0.0"), "cannot keep them in memory"),
         (("--store", "what://x"), "what"),
         (("--config", "missing.yaml"), "missing.yaml"),

@@ -115,6 +115,13 @@ def test_quiet_logs_no_requests(lines, settings_of, serving):
     assert [line["message"] for line in lines()] == ["a warning"]
 
 
+def test_what_a_caller_sent_does_not_steer_the_terminal_that_shows_the_log(lines):
+    write_logs(Secrets(Settings()), stream=lines.stream)
+    access_log.info("", {"path": "/\x1b[2J\x9b2J\x7f"})
+    assert lines.stream.getvalue().rstrip("\n").isprintable()
+    assert lines()[0]["path"] == "/\x1b[2J\x9b2J\x7f"
+
+
 def test_half_a_character_can_be_said():
     record = logging.makeLogRecord({"name": "octavo.x", "msg": "half a character: %s", "args": ("\ud800",)})
     assert json.loads(JsonLines(Secrets(Settings())).format(record))["message"] == "half a character: ?"

@@ -139,7 +139,7 @@ class TestOptions:
         [
             (
                 "layout=single",
-                "unknown option 'layout' of a file store; known: format, per_session, rotate_bytes, sync",
+                "unknown option layout in the file URL; known: format, per_session, rotate_bytes, sync",
             ),
             ("format=xml", "format must be one of jsonl, json; got 'xml'"),
             ("per_session=maybe", "per_session must be one of true, false; got 'maybe'"),
@@ -174,6 +174,7 @@ class TestOptions:
         assert found == {
             "store": "file", "path": str(tmp_path), "format": "jsonl", "files": "2", "records": "2", "bytes": str(size),
             "durability": "fsync: survives power loss", "damaged lines": "0",
+            "access": "0700: this account",
         }  # fmt: skip
 
 

@@ -240,7 +240,7 @@ async def test_damage_is_named_and_mended(url):
 async def test_in_memory():
     """A database in memory has one connection for all; it is found in as well."""
     records = [event(n, f"number {n:05}") for n in range(300)]
-    async with open_store("sqlite://") as store:
+    async with open_store("sqlite:///:memory:") as store:
         await store.apply([Add(records)])
         await settled(store)
         assert await nominates(store, text="00077")

@@ -16,7 +16,7 @@ from octavo.vectors import SCHEMES, ExactIndex, PgVectorIndex, QdrantIndex, Sqli
         ("exact+sqlite:///a.db", ExactIndex),
         ("exact+postgresql://u:p@h/d", ExactIndex),
         ("sqlite:///a.db?prefix=mem_&durability=fast&timeout=5", SqliteVecIndex),
-        ("sqlite://", SqliteVecIndex),
+        ("sqlite:///:memory:", SqliteVecIndex),
         ("SQLite+aiosqlite:///a.db", SqliteVecIndex),
         ("postgresql://u:p@h:5433/d?prefix=mem_", PgVectorIndex),
         ("postgres+asyncpg://u@h/d", PgVectorIndex),
@@ -92,7 +92,7 @@ def test_a_missing_package(package, module, name, extra, monkeypatch):
     monkeypatch.setitem(sys.modules, package, None)
     urls = {
         "exact": "memory://",
-        "sqlite_vec": "sqlite://",
+        "sqlite_vec": "sqlite:///:memory:",
         "pgvector": "postgresql://h/d",
         "qdrant": "qdrant://h",
     }

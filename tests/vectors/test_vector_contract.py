@@ -76,7 +76,7 @@ class TestSqliteVec(VectorIndexContract):
 
 class TestSqliteVecInMemory(VectorIndexContract):
     async def open(self):
-        return open_vectors("sqlite://")
+        return open_vectors("sqlite:///:memory:")
 
 
 class TestPgVector(OnServer):

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from octavo.cli.teller import Teller
+from octavo.file_modes import open_file
 from octavo.transfer import BadLine
 
 MOST_TOLD = 10  # on stderr; all of them are set aside
@@ -24,7 +25,7 @@ class Aside:
 
     def take(self, bad: BadLine) -> None:
         if bad.line:
-            with self.path.open("ab") as aside:
+            with open(self.path, "ab", opener=open_file) as aside:
                 aside.write(bad.line if bad.line.endswith(b"\n") else bad.line + b"\n")
             self.written = True
         self._told += 1

@@ -1,7 +1,6 @@
 """The commands: each opens its stores, calls one function of the package and says what came of it."""
 
 import asyncio
-import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -18,14 +17,16 @@ from octavo.cli.completion import completion
 from octavo.cli.events import events
 from octavo.cli.keys import keys
 from octavo.cli.memory import memory
-from octavo.cli.options import needed, pace, reach, voice
+from octavo.cli.options import pace, reach, voice
 from octavo.cli.queue import queue
 from octavo.cli.reindex import reindex_command
 from octavo.cli.serve import serve_command
-from octavo.cli.teller import Teller, several
+from octavo.cli.settings import configured, resolved, store_url
+from octavo.cli.teller import Styled, Teller, several
 from octavo.cli.vault import vault
 from octavo.doctor import Report, examine
 from octavo.errors import ConfigError
+from octavo.file_modes import access
 from octavo.ports import Finding
 from octavo.secrets import shown
 from octavo.stores import open_store
@@ -81,33 +82,38 @@ def copy_command(source: str, target: str, as_json: bool, quiet: bool, debug: bo
 @click.argument("file", required=False)
 @reach
 @pace
+@configured
 @voice
 def export_command(
-    url: str | None, file: str | None, as_json: bool, quiet: bool, debug: bool, **options: Any
+    url: str | None,
+    file: str | None,
+    config: str | None,
+    verbose: bool,
+    as_json: bool,
+    quiet: bool,
+    debug: bool,
+    **options: Any,
 ) -> None:
     """Write every record of a store to a file of JSON lines.
 
     Without FILE, or with -, the lines go to stdout. A FILE ending in .gz is compressed. FILE appears only when it is
-    whole. URL may be left out when OCTAVO_URL is set.
+    whole. URL may be left out when OCTAVO_URL or the settings name a store.
 
     \b
     Example: octavo export sqlite:///octavo.db memory.jsonl.gz
     """
     teller = Teller(json=as_json, quiet=quiet, debug=debug)
-    default = os.environ.get("OCTAVO_URL")
-    if url is not None and file is None and default and "://" not in url:
-        url, file = None, url
-    store = url or default or ""
-    to = file or "-"
-
-    async def move(given: dict[str, Any], progress: Progress) -> Moved:
-        async with open_store(store) as opened:
-            running.warn_of_tenants(teller, opened, given)
-            out = sys.stdout.buffer if to == "-" else to
-            return await export(opened, out, progress=progress, **given)
 
     def work() -> int:
-        running.existing(needed(store))
+        store, to = _export_names(teller, url, file, config, verbose)
+
+        async def move(given: dict[str, Any], progress: Progress) -> Moved:
+            async with open_store(store) as opened:
+                running.warn_of_tenants(teller, opened, given)
+                out = sys.stdout.buffer if to == "-" else to
+                return await export(opened, out, progress=progress, **given)
+
+        running.existing(store)
         if as_json and to == "-":
             raise ConfigError("--json needs a FILE to export to, since stdout carries the records")
         moved, seconds = running.move(teller, "export", "exported", [store, to], options, move)
@@ -115,12 +121,26 @@ def export_command(
         running.document(teller, "export", moved, seconds, source=shown(store), file=to)
         return 0
 
-    running.run(teller, [store], work)
+    running.run(teller, [url or ""], work)
+
+
+def _export_names(
+    teller: Teller, url: str | None, file: str | None, config: str | None, verbose: bool
+) -> tuple[str, str]:
+    """The store and the file: a single word that is no URL is the file, where something else names a store.
+
+    Without that, it is more likely the path of a database than a file to write over.
+    """
+    if url is not None and file is None and "://" not in url:
+        found = resolved(teller, config, verbose=False, options={})
+        if url == "-" or "database.dsn" in found.origins:
+            url, file = None, url
+    return store_url(teller, url, config, verbose, "URL"), file or "-"
 
 
 @octavo.command("import")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, allow_dash=True))
-@click.argument("url", required=False, envvar="OCTAVO_URL")
+@click.argument("url", required=False)
 @click.option(
     "--on-error",
     type=click.Choice(["stop", "skip"]),
@@ -130,10 +150,13 @@ def export_command(
 )
 @click.option("--set-aside", metavar="FILE", help="Where skipped lines go. [default: FILE.bad]")
 @pace
+@configured
 @voice
 def import_command(
     file: str,
     url: str | None,
+    config: str | None,
+    verbose: bool,
     on_error: str,
     set_aside: str | None,
     as_json: bool,
@@ -144,7 +167,7 @@ def import_command(
     """Add every record of an exported file to a store.
 
     With - for FILE the lines come from stdin. A FILE ending in .gz is uncompressed. What the store already keeps is
-    left as it is, so that importing twice adds nothing. URL may be left out when OCTAVO_URL is set.
+    left as it is, so that importing twice adds nothing. URL may be left out when OCTAVO_URL or the settings name a store.
 
     \b
     Example: octavo import memory.jsonl.gz sqlite:///octavo.db
@@ -152,23 +175,29 @@ def import_command(
     teller = Teller(json=as_json, quiet=quiet, debug=debug)
     aside = Aside(Path(set_aside or ("octavo-import.bad" if file == "-" else f"{file}.bad")), teller)
 
-    async def move(given: dict[str, Any], progress: Progress) -> Moved:
-        if file == "-" and sys.stdin.isatty():
-            raise ConfigError("stdin is a terminal; name a FILE or send an export through a pipe")
-        async with open_store(url or "") as opened:
-            taking = aside.take if on_error == "skip" else None
-            return await import_(
-                sys.stdin.buffer if file == "-" else file, opened, on_bad=taking, progress=progress, **given
-            )
-
     def work() -> int:
-        moved, seconds = running.move(teller, "import", "imported", [file, needed(url)], options, move)
+        store = store_url(teller, url, config, verbose, "URL")
+
+        async def move(given: dict[str, Any], progress: Progress) -> Moved:
+            if file == "-" and sys.stdin.isatty():
+                raise ConfigError("stdin is a terminal; name a FILE or send an export through a pipe")
+            async with open_store(store) as opened:
+                taking = aside.take if on_error == "skip" else None
+                return await import_(
+                    sys.stdin.buffer if file == "-" else file,
+                    opened,
+                    on_bad=taking,
+                    progress=progress,
+                    **given,
+                )
+
+        moved, seconds = running.move(teller, "import", "imported", [file, store], options, move)
         teller.say(f"{running.told('imported', moved)} in {seconds:.1f} s")
         if moved.bad:
             teller.note(f"octavo: {several(moved.bad, 'bad line')}{aside.where}")
         bad = [{"line": each.number, "reason": each.reason} for each in aside.first]
         running.document(
-            teller, "import", moved, seconds, file=file, target=shown(url or ""), bad=moved.bad, bad_lines=bad,
+            teller, "import", moved, seconds, file=file, target=shown(store), bad=moved.bad, bad_lines=bad,
             set_aside=str(aside.path) if aside.written else None,
         )  # fmt: skip
         return 1 if moved.bad else 0
@@ -177,30 +206,44 @@ def import_command(
 
 
 @octavo.command("doctor")
-@click.argument("url", required=False, envvar="OCTAVO_URL")
+@click.argument("url", required=False)
 @click.option("--probe/--no-probe", default=True, help="Whether to write, read and remove a few records.")
 @click.option("--strict", is_flag=True, help="Fail (status 1) when there is a warning.")
+@configured
 @voice
 def doctor_command(
-    url: str | None, probe: bool, strict: bool, as_json: bool, quiet: bool, debug: bool
+    url: str | None,
+    probe: bool,
+    strict: bool,
+    config: str | None,
+    verbose: bool,
+    as_json: bool,
+    quiet: bool,
+    debug: bool,
 ) -> None:
     """Say what a store is and what is dangerous about it.
 
-    The probe works under a tenant of its own and leaves no record behind. URL may be left out when OCTAVO_URL is set.
+    The probe works under a tenant of its own and leaves no record behind. URL may be left out when OCTAVO_URL or the
+    settings name a store.
 
     \b
     Example: octavo doctor redis://localhost/0
     """
     teller = Teller(json=as_json, quiet=quiet, debug=debug)
 
-    async def look() -> Report:
-        async with open_store(url or "") as opened:
+    async def look(store: str) -> Report:
+        async with open_store(store) as opened:
             return await examine(opened, probe=probe)
 
     def work() -> int:
-        store = needed(url)
+        settings = resolved(teller, config, verbose, {"database.dsn": ("URL", url)}).settings
+        store = settings.database.dsn
         running.existing(store)
-        report = asyncio.run(look())
+        report = asyncio.run(look(store))
+        folders = {"queue": settings.failure_queue.directory, "vault": settings.vault.root_path}
+        report.findings.extend(
+            _access(name, Path(folder)) for name, folder in folders.items() if Path(folder).is_dir()
+        )
         said = [
             Finding(each.name, teller.hidden(each.value), teller.hidden(each.warning))
             for each in report.findings
@@ -226,10 +269,8 @@ def stores_command(as_json: bool, quiet: bool, debug: bool) -> None:
     teller = Teller(json=as_json, quiet=quiet, debug=debug)
     listed = stores()
     for each in listed:
-        lacking = (
-            "" if each["ready"] else click.style(f"   pip install 'octavo[{each['extra']}]'", fg="yellow")
-        )
-        teller.say(f"{', '.join(each['schemes']):24}{each['example']}{lacking}")
+        lacking = "" if each["ready"] else f"   pip install 'octavo[{each['extra']}]'"
+        teller.say(f"{', '.join(each['schemes']):24}{each['example']}", Styled(lacking, fg="yellow"))
     teller.document(ok=True, command="stores", stores=listed)
 
 
@@ -244,14 +285,19 @@ octavo.add_command(keys)
 octavo.add_command(completion)
 
 
+def _access(name: str, folder: Path) -> Finding:
+    who, warning = access(folder)
+    return Finding(name, f"{folder}, {who}", warning)
+
+
 def _tell_report(teller: Teller, url: str, report: Report) -> None:
-    teller.say(click.style(shown(url), bold=True))
+    teller.say(Styled(shown(url), bold=True))
     names = [finding.name for finding in report.findings] + list(report.collections)
     wide = max(14, *(len(name) + 2 for name in names)) if names else 14
     for finding in report.findings:
         teller.say(f"  {finding.name:{wide}}{finding.value}")
         if finding.warning:
-            teller.say(click.style(f"  {'':{wide}}! {finding.warning}", fg="yellow"))
+            teller.say(Styled(f"  {'':{wide}}! {finding.warning}", fg="yellow"))
     for collection, total in report.collections.items():
         teller.say(f"  {collection:{wide}}{several(total, 'record')}")
     if report.latency is not None:
@@ -262,5 +308,5 @@ def _tell_report(teller: Teller, url: str, report: Report) -> None:
         teller.say(f"  {'one record':{wide}}{spelled}")
     dangers = len(report.warnings)
     teller.say(
-        "no warnings" if not dangers else click.style(f"{dangers} warning{'s'[: dangers != 1]}", fg="yellow")
+        "no warnings" if not dangers else Styled(f"{dangers} warning{'s'[: dangers != 1]}", fg="yellow")
     )

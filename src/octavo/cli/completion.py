@@ -26,5 +26,5 @@ def completion(context: click.Context, shell: str, as_json: bool, quiet: bool, d
     """
     teller = Teller(json=as_json, quiet=quiet, debug=debug)
     script = SHELLS[shell](context.find_root().command, {}, "octavo", "_OCTAVO_COMPLETE").source()
-    teller.say(script)
+    teller.say_lines(script)
     teller.document(ok=True, command="completion", shell=shell, script=script)

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import click
 
-from octavo.cli.teller import Teller, printable
+from octavo.cli.teller import Styled, Teller
 from octavo.events import AgentEvent
-from octavo.text import spell
+from octavo.text import printable, printable_json, spell
 
 _COLOURS = {"error": "red", "success": "green", "message": "cyan", "response": "blue"}
 _WIDEST = 24
@@ -24,7 +24,7 @@ class Rows:
     def show(self, events: Sequence[AgentEvent]) -> None:
         if self._teller.json:
             for event in events:
-                click.echo(event.to_json())
+                click.echo(printable_json(event.to_json()))
             return
         rows = [(event, _columns(event)) for event in events]
         for _, columns in rows:
@@ -33,9 +33,9 @@ class Rows:
                 for wide, column in zip(self._widths, columns, strict=True)
             ]
         for event, columns in rows:
-            self._teller.say(self._row(event, columns))
+            self._teller.say(*self._row(event, columns))
 
-    def _row(self, event: AgentEvent, columns: Sequence[str]) -> str:
+    def _row(self, event: AgentEvent, columns: Sequence[str]) -> tuple[str | Styled, ...]:
         kind, agent, session = (
             column.ljust(wide) for column, wide in zip(columns, self._widths, strict=True)
         )
@@ -45,7 +45,7 @@ class Rows:
             room = shutil.get_terminal_size().columns - len(at) - sum(self._widths) - 8
             data = data if len(data) <= room else data[: max(0, room - 1)] + "…"
         colour = _COLOURS.get(str(event.event_type).rpartition("_")[2])
-        return f"{click.style(at, dim=True)}  {click.style(kind, fg=colour)}  {agent}  {session}  {data}"
+        return Styled(at, dim=True), "  ", Styled(kind, fg=colour), f"  {agent}  {session}  {data}"
 
 
 def _columns(event: AgentEvent) -> tuple[str, str, str]:

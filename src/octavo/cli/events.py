@@ -14,9 +14,10 @@ import msgspec
 from octavo.cli import running
 from octavo.cli.event_rows import Rows
 from octavo.cli.event_sources import open_named
-from octavo.cli.options import needed, voice
+from octavo.cli.options import voice
+from octavo.cli.settings import STORE_DEFAULT, configured, store_url
 from octavo.cli.state import state_file
-from octavo.cli.teller import Teller, several
+from octavo.cli.teller import Styled, Teller, several
 from octavo.cli.times import moment
 from octavo.errors import ConfigError, StoreUnavailable
 from octavo.events import BaseMemoryStore, EventStore, EventType, Migrated, as_store, migrate, to_event
@@ -36,9 +37,9 @@ _LATE = timedelta(
 def events() -> None:
     """Look at the events of agents, search, count, prune and move them.
 
-    Where they are is named by --store (or OCTAVO_URL): the URL of any store, or module:name for a memory store of your
-    own, which is a subclass of BaseMemoryStore or a function without arguments that makes one. Every command takes --json,
-    --quiet and --debug.
+    Where they are is named by --store, or else by OCTAVO_URL or the settings: the URL of any store, or module:name for a
+    memory store of your own, which is a subclass of BaseMemoryStore or a function without arguments that makes one. Every
+    command takes --json, --quiet and --debug.
 
     \b
     Example: octavo events tail -f --store sqlite:///agent_memory.db
@@ -53,11 +54,11 @@ def which(command: F) -> F:
         _STORE,
     ):
         command = option(command)
-    return command
+    return configured(command)
 
 
 _STORE = click.option(
-    "--store", "where", envvar="OCTAVO_URL", metavar="URL|MODULE:NAME", help="Where the events are."
+    "--store", "where", metavar="URL|MODULE:NAME", help=f"Where the events are. {STORE_DEFAULT}"
 )
 
 
@@ -94,7 +95,7 @@ def list_command(limit: int, as_json: bool, quiet: bool, debug: bool, **asked: A
     async def look(store: BaseMemoryStore) -> None:
         Rows(teller).show(await store.retrieve(**_filters(asked), limit=limit))
 
-    _with_store(teller, asked["where"], look)
+    _with_store(teller, asked, look)
 
 
 @events.command("tail")
@@ -141,7 +142,7 @@ def tail_command(
             seen = {**seen, **fresh}
             seen = {key: record for key, record in seen.items() if record.created_at >= begun - _LATE}
 
-    _with_store(teller, asked["where"], look)
+    _with_store(teller, asked, look)
 
 
 @events.command("search")
@@ -157,7 +158,6 @@ def search_command(
     as_json: bool,
     quiet: bool,
     debug: bool,
-    where: str | None,
     **asked: Any,
 ) -> None:
     """Show events that hold QUERY anywhere in their data, the newest first. With --json, one line of JSON for each.
@@ -181,13 +181,13 @@ def search_command(
         Rows(teller).show(found or [])
         return 0 if found else 1
 
-    _with_store(teller, where, look)
+    _with_store(teller, asked, look)
 
 
 @events.command("stats")
 @which
 @voice
-def stats_command(as_json: bool, quiet: bool, debug: bool, where: str | None, **asked: Any) -> None:
+def stats_command(as_json: bool, quiet: bool, debug: bool, **asked: Any) -> None:
     """Count events, in all and by type, and say when the first and the last were.
 
     \b
@@ -197,15 +197,15 @@ def stats_command(as_json: bool, quiet: bool, debug: bool, where: str | None, **
 
     async def look(store: BaseMemoryStore) -> None:
         stats = await store.get_stats(**_given(agent_name=asked["agent"], session_id=asked["session"])) or {}
-        teller.document(ok=True, command="events stats", store=shown(where or ""), **stats)
-        teller.say(click.style(several(stats.get("total_events", 0), "event"), bold=True))
+        teller.document(ok=True, command="events stats", store=shown(asked["named"]), **stats)
+        teller.say(Styled(several(stats.get("total_events", 0), "event"), bold=True))
         for kind, number in sorted(dict(stats.get("by_type") or {}).items(), key=lambda pair: -pair[1]):
             teller.say(f"  {kind!s:20}{number:>12,}")
         for name, words in (("first_event", "first"), ("last_event", "last"), ("total_size_bytes", "bytes")):
             if stats.get(name) is not None:
                 teller.say(f"  {words:20}{stats[name]}")
 
-    _with_store(teller, where, look)
+    _with_store(teller, asked, look)
 
 
 @events.command("prune")
@@ -216,7 +216,7 @@ def stats_command(as_json: bool, quiet: bool, debug: bool, where: str | None, **
 @click.option("--dry-run", is_flag=True, help="Only say how many there are.")
 @voice
 def prune_command(
-    older_than: str, dry_run: bool, as_json: bool, quiet: bool, debug: bool, where: str | None, **asked: Any
+    older_than: str, dry_run: bool, as_json: bool, quiet: bool, debug: bool, **asked: Any
 ) -> None:
     """Remove events that are older than an age.
 
@@ -236,11 +236,11 @@ def prune_command(
         done = "would remove" if dry_run else "removed"
         teller.say(f"{done} {several(number, 'event')} from before {cutoff.astimezone():%Y-%m-%d %H:%M:%S}")
         teller.document(
-            ok=True, command="events prune", store=shown(where or ""), removed=0 if dry_run else number,
+            ok=True, command="events prune", store=shown(asked["named"]), removed=0 if dry_run else number,
             matching=number, cutoff=cutoff,
         )  # fmt: skip
 
-    _with_store(teller, where, work)
+    _with_store(teller, asked, work)
 
 
 @events.command("migrate")
@@ -293,21 +293,21 @@ def migrate_command(
 
 
 def _with_store(
-    teller: Teller, where: str | None, look: Callable[[BaseMemoryStore], Awaitable[int | None]]
+    teller: Teller, asked: dict[str, Any], look: Callable[[BaseMemoryStore], Awaitable[int | None]]
 ) -> None:
     async def looked(named: str) -> int:
         async with _opened(named) as store:
             return await look(store) or 0
 
     def work() -> int:
-        named = needed(where)
+        named = asked["named"] = store_url(teller, asked["where"], asked["config"], asked["verbose"])
         running.existing(named)
         try:
             return asyncio.run(looked(named))
         except KeyboardInterrupt:  # the way to end `tail -f`: there is nothing to say about it
             return 130
 
-    running.run(teller, [where or ""], work)
+    running.run(teller, [asked["where"] or ""], work)
 
 
 @asynccontextmanager

@@ -4,14 +4,14 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
 
 from octavo.cli import running
 from octavo.cli.options import voice
-from octavo.cli.serve import CONFIG, settings_of
+from octavo.cli.settings import resolved, store_option
 from octavo.cli.teller import Teller
 from octavo.cli.times import told
 from octavo.errors import ConfigError
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from octavo.config import Settings
     from octavo.keys import KeyInfo, Keys
 
-F = TypeVar("F", bound=Callable[..., Any])
 _ACCESS = ("read", "write", "admin")
 
 
@@ -31,32 +30,12 @@ _ACCESS = ("read", "write", "admin")
 def keys() -> None:
     """Make, list and revoke API keys of the server.
 
-    They are kept where the server keeps its memories: the store is named by --store or by --config, without either it is
-    the one that octavo serve finds in the same folder. Every command takes --json, --quiet and --debug.
+    They are kept where the server keeps its memories: the store is named as for octavo serve, and in the
+    same folder it is the same. Every command takes --json, --quiet and --debug.
 
     \b
     Example: octavo keys create laptop --access write --store sqlite:///octavo.db
     """
-
-
-def where(command: F) -> F:
-    """The store that is meant."""
-    for option in (
-        click.option(
-            "--store",
-            "url",
-            metavar="URL",
-            help="The store. [default: database.dsn, or OCTAVO_URL without a file]",
-        ),
-        click.option(
-            "--config",
-            type=click.Path(dir_okay=False),
-            metavar="FILE",
-            help=f"The settings of the server. [default: {CONFIG}, if it is there]",
-        ),
-    ):
-        command = option(command)
-    return command
 
 
 @keys.command("create")
@@ -74,7 +53,7 @@ def where(command: F) -> F:
 @click.option(
     "--expires", metavar="WHEN", help="When it ends: 90d, or 2027-03-01. [default: when it is revoked]"
 )
-@where
+@store_option
 @voice
 def create_command(
     name: str,
@@ -111,7 +90,7 @@ def create_command(
 
 @keys.command("list")
 @click.option("--tenant", metavar="NAME", help="Only this tenant's. [default: every tenant]")
-@where
+@store_option
 @voice
 def list_command(tenant: str | None, as_json: bool, quiet: bool, debug: bool, **named: Any) -> None:
     """List every key there is or was, oldest first; what it opens with is not known.
@@ -135,7 +114,7 @@ def list_command(tenant: str | None, as_json: bool, quiet: bool, debug: bool, **
 
 @keys.command("revoke")
 @click.argument("key_id", metavar="ID")
-@where
+@store_option
 @voice
 def revoke_command(key_id: str, as_json: bool, quiet: bool, debug: bool, **named: Any) -> None:
     """Make the key ID useless for ever. Servers that run learn of it within 5 seconds.
@@ -159,14 +138,14 @@ def _with_keys(
     work: Callable[["Keys", "Settings"], Awaitable[int]],
     *,
     config: str | None,
+    verbose: bool,
     url: str | None,
     make: bool = False,
 ) -> None:
     def run() -> int:
-        settings = settings_of(config, url)
+        settings = resolved(teller, config, verbose, {"database.dsn": ("--store", url)}).settings
         store = settings.database.dsn
-        teller.urls.append(store)
-        if store.startswith("memory:") or store in {"sqlite://", "sqlite:///:memory:"}:
+        if store.startswith("memory:") or store == "sqlite:///:memory:":
             raise ConfigError(f"{store} forgets its keys with this command; name a store that lasts")
         if not make:  # the first key may be made before the server has ever run
             running.existing(store)

@@ -11,6 +11,7 @@ import msgspec
 
 from octavo.cli.teller import Teller, several
 from octavo.errors import ConfigError, OctavoError
+from octavo.file_modes import open_file
 from octavo.measure import Asked, Data, Run, Summary, Trial, compared, load, new_tenant, summary
 from octavo.models import Cached, open_embedder
 from octavo.ports import Embedder, Store
@@ -60,7 +61,7 @@ def measure_recall(
         data = data.some(limit, seed)
     wanted = _Wanted(urls, seed, embedder, vectors)
     with ExitStack() as stack:
-        answers = stack.enter_context(out.open("wb")) if out else None
+        answers = stack.enter_context(open(out, "wb", opener=open_file)) if out else None
 
         def keep(url: str, asked: Asked) -> None:
             if answers is not None:
@@ -133,7 +134,7 @@ def _tell_one(teller: Teller, data: Data, result: _Result) -> None:
     rows += [_row(name, each.questions, each.scores) for name, each in figures.by_category.items()]
     teller.say(_what(data))
     teller.say("")
-    teller.say(aligned(rows))
+    teller.say_lines(aligned(rows))
     teller.say("")
     teller.say(
         f"{result.store}: {several(run.records, 'record')} written in {run.write_seconds:.1f} s, "
@@ -162,7 +163,7 @@ def _tell_several(teller: Teller, data: Data, results: list[_Result]) -> None:
         rows.append(row)
     teller.say(_what(data))
     teller.say("")
-    teller.say(aligned(rows))
+    teller.say_lines(aligned(rows))
     for result in results[1:]:
         if differing := compared(reference.run, result.run).differing:
             told = ", ".join(differing[:_MOST_TOLD])

@@ -32,8 +32,8 @@ from octavo.layers.values import ACTIONS, LAYERS
 def memory() -> None:
     """Remember things about users and agents, and look after what is remembered.
 
-    The profile layer is who somebody is, the event layer is what happened. The store is named by --store or by --config,
-    without either it is the one that octavo serve finds in the same folder. Every command takes --json, --quiet and --debug.
+    The profile layer is who somebody is, the event layer is what happened. The store is named as for octavo
+    serve, and in the same folder it is the same. Every command takes --json, --quiet and --debug.
 
     \b
     Example: octavo memory add "Lin is a nurse" --user lin --layer profile --store sqlite:///octavo.db

@@ -9,7 +9,7 @@ import click
 import msgspec
 
 from octavo.cli import running
-from octavo.cli.serve import CONFIG, settings_of
+from octavo.cli.settings import resolved, store_option
 from octavo.cli.teller import Teller
 from octavo.cli.times import moment
 from octavo.config import Settings
@@ -25,18 +25,8 @@ CATEGORY_NAMES = [name for names in CATEGORIES.values() for name in names]
 
 def where(command: F) -> F:
     """The memory that is meant."""
-    for option in (
-        click.option("--tenant", metavar="NAME", help="Whose memory it is. [default: as configured]"),
-        click.option("--store", "url", metavar="URL", help="The store. [default: that of octavo serve]"),
-        click.option(
-            "--config",
-            type=click.Path(dir_okay=False),
-            metavar="FILE",
-            help=f"The settings of a memory. [default: {CONFIG}, if it is there]",
-        ),
-    ):
-        command = option(command)
-    return command
+    tenant = click.option("--tenant", metavar="NAME", help="Whose memory it is. [default: as configured]")
+    return store_option(tenant(command))
 
 
 def owner(command: F) -> F:
@@ -67,13 +57,11 @@ class Asked:
     """The memory and the owner that were named."""
 
     def __init__(self, teller: Teller, given: dict[str, Any], *, must_exist: bool = True) -> None:
-        self._settings = _settings(given["config"], given["url"], given["tenant"])
+        self._settings = _settings(teller, given)
         self._user: str | None = given.get("user")
         self._agent: str | None = given.get("agent")
-        dsn, key = self._settings.database.dsn, self._settings.extraction.api_key
-        teller.urls += [dsn, f"?api_key={key}"] if key else [dsn]
         if must_exist:
-            running.existing(dsn)
+            running.existing(self._settings.database.dsn)
 
     def owner(self) -> dict[str, Any]:
         """The one who must be named."""
@@ -104,14 +92,13 @@ class Asked:
             raise ConfigError(str(error)) from error
 
 
-def _settings(config: str | None, url: str | None, tenant: str | None) -> Settings:
-    settings = settings_of(config, url)
+def _settings(teller: Teller, given: dict[str, Any]) -> Settings:
+    options = {"database.dsn": ("--store", given["url"]), "service.tenant": ("--tenant", given["tenant"])}
+    settings = resolved(teller, given["config"], given["verbose"], options).settings
     replace = msgspec.structs.replace
     return replace(
         settings,
-        service=replace(
-            settings.service, tenant=settings.service.tenant if tenant is None else tenant, dedup_window=0
-        ),
+        service=replace(settings.service, dedup_window=0),
         layers=replace(settings.layers, sweep_seconds=0),
         # A command waits for the store or fails: it does not stay to deliver what it queued.
         failure_queue=replace(settings.failure_queue, enabled=False),

@@ -3,11 +3,10 @@
 from collections.abc import Sequence
 from datetime import datetime
 
-import click
-
-from octavo.cli.teller import Teller, printable, several
+from octavo.cli.teller import Styled, Teller, several
 from octavo.cli.times import told
 from octavo.layers import Extracted, LogEntry, Memory
+from octavo.text import printable
 
 _COLOURS = {"insert": "green", "update": "cyan", "ignore": None, "delete": "red", "expire": "yellow"}
 _MOST_QUOTED = 60  # characters of a content inside of a sentence
@@ -21,12 +20,14 @@ class Rows:
 
     def memories(self, memories: Sequence[Memory]) -> None:
         for memory in memories:
-            self._say(f"{_at(memory.updated_at)}  {_place(memory.layer, memory.category)}  {_id(memory.id)}", memory.content, _end(memory))  # fmt: skip
+            where = f"  {_place(memory.layer, memory.category)}  {_id(memory.id)}"
+            self._teller.say(_at(memory.updated_at), f"{where}  {plain(memory.content)}{_end(memory)}")
 
     def extracted(self, extracted: Extracted) -> None:
         for each in extracted.memories:
             was = f"  (was: {quoted(each.supersedes)})" if each.supersedes else ""
-            self._say(f"{_action(each.action)}  {_place(each.layer, each.category)}  {_id(each.id)}", each.content, was)  # fmt: skip
+            where = f"  {_place(each.layer, each.category)}  {_id(each.id)}"
+            self._teller.say(_action(each.action), f"{where}  {plain(each.content)}{was}")
         facts = several(extracted.total_extracted, "fact")
         self._teller.say(
             f"{facts}: {extracted.inserted} inserted, {extracted.updated} updated, {extracted.ignored} ignored"
@@ -34,14 +35,12 @@ class Rows:
 
     def log(self, entries: Sequence[LogEntry]) -> None:
         for entry in entries:
-            self._say(f"{_at(entry.created_at)}  {_action(entry.action)}  {entry.memory_layer:7}  {_id(entry.id)}", entry.reason)  # fmt: skip
-
-    def _say(self, head: str, content: str, tail: str = "") -> None:
-        self._teller.say(f"{head}  {plain(content)}{tail}")
+            which = f"  {entry.memory_layer:7}  {_id(entry.id)}  {plain(entry.reason)}"
+            self._teller.say(_at(entry.created_at), "  ", _action(entry.action), which)
 
 
 def plain(text: str) -> str:
-    """What was remembered must not steer the reader's terminal, nor pose as a row of its own."""
+    """What was remembered, on one line: runs of spaces and line ends are one space."""
     return printable(" ".join(text.split()))
 
 
@@ -51,8 +50,8 @@ def quoted(text: str) -> str:
     return f"“{text if len(text) <= _MOST_QUOTED else text[: _MOST_QUOTED - 1] + '…'}”"
 
 
-def _at(at: datetime) -> str:
-    return click.style(told(at), dim=True)
+def _at(at: datetime) -> Styled:
+    return Styled(told(at), dim=True)
 
 
 def _id(id_: str) -> str:
@@ -63,8 +62,8 @@ def _place(layer: str, category: str) -> str:
     return f"{layer:7}  {category:12}"
 
 
-def _action(action: str) -> str:
-    return click.style(f"{action:6}", fg=_COLOURS.get(action))
+def _action(action: str) -> Styled:
+    return Styled(f"{action:6}", fg=_COLOURS.get(action))
 
 
 def _end(memory: Memory) -> str:

@@ -6,7 +6,6 @@ from typing import Any, TypeVar
 
 import click
 
-from octavo.errors import ConfigError
 from octavo.model import Scope
 from octavo.shapes import SHAPES
 
@@ -72,11 +71,3 @@ def scope(tenant: str | None, user: str | None, agent: str | None, session: str 
     if (tenant, user, agent, session) == (None, None, None, None):
         return None
     return Scope(tenant=tenant or "", user=user, agent=agent, session=session)
-
-
-def needed(url: str | None) -> str:
-    if not url:
-        raise ConfigError(
-            "no store was named; give its URL or set OCTAVO_URL, for example to sqlite:///octavo.db"
-        )
-    return url

@@ -11,7 +11,8 @@ import msgspec
 
 from octavo.cli import running
 from octavo.cli.options import voice
-from octavo.cli.teller import Teller, several
+from octavo.cli.settings import CONFIG, STORE_DEFAULT, configured, resolved
+from octavo.cli.teller import Styled, Teller, indented, several
 from octavo.cli.times import told
 from octavo.errors import ConfigError, NotFound
 from octavo.model import Add, Op
@@ -19,11 +20,9 @@ from octavo.transfer import Progress
 from octavo.wraps.spool import DeadLetter, Spool, Waiting, inspect, peek
 
 if TYPE_CHECKING:
-    from octavo.config import Settings
     from octavo.wraps.journal import Journal
 
 F = TypeVar("F", bound=Callable[..., Any])
-CONFIG = Path("config/memory.yaml")
 _WIDEST = 200  # characters of an error that a line shows
 
 
@@ -32,7 +31,8 @@ def queue() -> None:
     """Look after writes that could not be stored.
 
     They wait in a folder until their store takes them; those that it never takes become dead letters there. The folder is
-    named by --dir or by --config, without either by config/memory.yaml. Every command takes --json, --quiet and --debug.
+    named by --dir, or else by failure_queue.directory of the environment or the settings. Every command takes --json,
+    --quiet and --debug.
 
     \b
     Example: octavo queue status --dir octavo_queue
@@ -41,23 +41,14 @@ def queue() -> None:
 
 def where(command: F) -> F:
     """The folder that is meant."""
-    for option in (
-        click.option(
-            "--config",
-            type=click.Path(dir_okay=False),
-            metavar="FILE",
-            help=f"The settings of a memory service. [default: {CONFIG}, if it is there]",
-        ),
-        click.option(
-            "--dir",
-            "folder",
-            type=click.Path(file_okay=False),
-            metavar="DIR",
-            help="The folder of the queue. [default: failure_queue.directory]",
-        ),
-    ):
-        command = option(command)
-    return command
+    folder = click.option(
+        "--dir",
+        "folder",
+        type=click.Path(file_okay=False),
+        metavar="DIR",
+        help="The folder of the queue. [default: failure_queue.directory]",
+    )
+    return configured(folder(command))
 
 
 def which(command: F) -> F:
@@ -86,7 +77,7 @@ def status_command(strict: bool, as_json: bool, quiet: bool, debug: bool, **name
 
     def work() -> int:
         status = inspect(_Place(teller, **named).folder)
-        teller.say(click.style(status.directory, bold=True))
+        teller.say(Styled(status.directory, bold=True))
         since = f", the oldest since {told(status.oldest_at)}" if status.oldest_at else ""
         teller.say(f"  {'waiting':14}{several(status.waiting, 'write')}{since}")
         teller.say(f"  {'dead letters':14}{status.dead:,}")
@@ -132,8 +123,7 @@ def list_command(
         folder = _Place(teller, **named).folder
         if id_ is not None:
             entry = _one(folder, id_)
-            spelled = msgspec.json.format(msgspec.json.encode(entry), indent=2).decode()
-            teller.say(spelled)
+            teller.say_lines(indented(entry))
             teller.document(ok=True, command="queue list", entry=msgspec.to_builtins(entry))
             return 0
         entries: Iterable[Waiting | DeadLetter] = peek(folder) if waiting else Spool(folder).dead
@@ -158,7 +148,7 @@ def list_command(
     "--store",
     "url",
     metavar="URL",
-    help="The store to bring everything to that waits. [default: database.dsn]",
+    help=f"The store to bring everything to that waits. {STORE_DEFAULT}",
 )
 @where
 @voice
@@ -173,9 +163,9 @@ def replay_command(
 ) -> None:
     """Put dead letters back into the queue, and bring what waits to its store.
 
-    Without a store the letters only go back into the queue, where the next service that looks takes them over. With --store,
-    or with the settings of a service, everything that no running service holds is brought to the store right now; without
-    IDs and without --all that is all that is done.
+    Without a store the letters only go back into the queue, where the next service that looks takes them over. With a store
+    that is named by --store, by the environment or by the settings that name the queue too, everything that no running
+    service holds is brought to it right now; without IDs and without --all that is all that is done.
 
     \b
     Example: octavo queue replay --all --dir octavo_queue --store sqlite:///octavo.db
@@ -183,8 +173,8 @@ def replay_command(
     teller = Teller(json=as_json, quiet=quiet, debug=debug)
 
     def work() -> int:
-        place = _Place(teller, **named)
-        applies = url is not None or place.settings is not None
+        place = _Place(teller, url=url, **named)
+        applies = place.delivers
         if ids or everything or not applies:
             _chosen(ids, everything)
         revived = 0
@@ -197,7 +187,7 @@ def replay_command(
         stored, left, error = 0, 0, ""
         if applies:
             with teller.progress("stored", "write") as progress:
-                stored, left, error = asyncio.run(_deliver(place, url, progress))
+                stored, left, error = asyncio.run(_deliver(place, progress))
             teller.say(f"stored {several(stored, 'write')}")
         for each in missing:
             teller.note(f"octavo: there is no dead letter {each}")
@@ -253,29 +243,29 @@ def discard_command(
 
 
 class _Place:
-    """The folder that was named, and the settings it was found by."""
+    """The folder that was named, and the settings it belongs to."""
 
-    def __init__(self, teller: Teller, *, folder: str | None, config: str | None) -> None:
-        self.settings: Settings | None = None
-        path = Path(config) if config is not None else CONFIG if CONFIG.exists() and folder is None else None
-        if path is not None:
-            from octavo.config import load_settings
-
-            self.settings = load_settings(path)
-            teller.urls.append(self.settings.database.dsn)
-        elif folder is None:
-            raise ConfigError(f"no queue was named; give --dir or --config, or make {CONFIG}")
-        if folder is not None and not Path(folder).is_dir():
+    def __init__(
+        self, teller: Teller, *, folder: str | None, config: str | None, verbose: bool, url: str | None = None
+    ) -> None:
+        options = {"failure_queue.directory": ("--dir", folder), "database.dsn": ("--store", url)}
+        found = resolved(teller, config, verbose, options)
+        self.settings = found.settings
+        self.folder = Path(self.settings.failure_queue.directory)
+        if folder is not None and not self.folder.is_dir():
             raise ConfigError(f"there is no folder {folder}; check --dir")
-        if self.settings is not None and folder is not None:
-            inside = msgspec.structs.replace(self.settings.failure_queue, directory=folder)
-            self.settings = msgspec.structs.replace(self.settings, failure_queue=inside)
-        self.folder = Path(folder or (self.settings.failure_queue.directory if self.settings else ""))
+        by_file = config is not None or CONFIG.exists()
+        if not (by_file or "failure_queue.directory" in found.origins or self.folder.is_dir()):
+            raise ConfigError(f"no queue was named; give --dir or --config, or make {CONFIG}")
+        store = found.origins.get("database.dsn", "")
+        self.store_named = bool(store) and not (by_file and store.startswith(str(config or CONFIG)))
+        # A file that nobody named says where its own queue goes, and not where another folder's writes belong.
+        self.delivers = self.store_named or config is not None or (by_file and folder is None)
 
 
-async def _deliver(place: _Place, url: str | None, progress: Progress) -> tuple[int, int, str]:
+async def _deliver(place: _Place, progress: Progress) -> tuple[int, int, str]:
     """Bring what waits to the store; how many got there, how many did not, and why."""
-    journal = _journal(place, url)
+    journal = _journal(place)
     watching = asyncio.create_task(_watch(journal, progress))
     try:
         stored = await journal.replay_now()
@@ -297,16 +287,15 @@ async def _watch(journal: "Journal", progress: Progress) -> None:
         progress(status.replayed, status.replayed + status.waiting)
 
 
-def _journal(place: _Place, url: str | None) -> "Journal":
+def _journal(place: _Place) -> "Journal":
     from octavo.stores import open_store
     from octavo.wraps.journal import Journal
 
-    if url is not None:
-        running.existing(url)
-        return Journal(open_store(url), place.folder)
+    if place.store_named:
+        running.existing(place.settings.database.dsn)
+        return Journal(open_store(place.settings.database.dsn), place.folder)
     from octavo.assemble import assemble
 
-    assert place.settings is not None  # noqa: S101 - or there would be nothing to apply to
     journal = assemble(place.settings).journal
     if journal is None:
         raise ConfigError(

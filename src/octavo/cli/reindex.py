@@ -11,7 +11,8 @@ import click
 import msgspec
 
 from octavo.cli import running
-from octavo.cli.options import needed, voice
+from octavo.cli.options import voice
+from octavo.cli.settings import configured, store_url
 from octavo.cli.teller import Teller, several
 from octavo.errors import ConfigError
 from octavo.ports import EntryKey, Lexicon, ListsTenants, Searches, Store, VectorIndex
@@ -52,7 +53,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @click.command("reindex")
-@click.argument("url", required=False, envvar="OCTAVO_URL")
+@click.argument("url", required=False)
 @click.option(
     "--verify",
     is_flag=True,
@@ -79,15 +80,24 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
 @click.option(
     "--forget", multiple=True, metavar="SPACE", help="Remove the vectors of a model that is no longer used."
 )
+@configured
 @voice
 def reindex_command(
-    url: str | None, verify: bool, as_json: bool, quiet: bool, debug: bool, **options: Any
+    url: str | None,
+    verify: bool,
+    config: str | None,
+    verbose: bool,
+    as_json: bool,
+    quiet: bool,
+    debug: bool,
+    **options: Any,
 ) -> None:
     """Build anew what a store is searched by.
 
     The index of terms is built from the records, while searches go on. With --vectors and --embedder, every record that
     has no vector, or one of another text, is embedded, and vectors without a record are dropped; what is already right is
-    left alone, so that an interrupted run goes on where it stopped. URL may be left out when OCTAVO_URL is set.
+    left alone, so that an interrupted run goes on where it stopped. URL may be left out when OCTAVO_URL or the settings name
+    a store.
 
     \b
     Example: octavo reindex sqlite:///octavo.db --verify
@@ -95,7 +105,7 @@ def reindex_command(
     teller = Teller(json=as_json, quiet=quiet, debug=debug)
 
     def work() -> int:
-        asked = Asked(url=needed(url), **options)
+        asked = Asked(url=store_url(teller, url, config, verbose, "URL"), **options)
         asked.check()
         running.existing(asked.url)
         if verify and asked.vectors:

@@ -1,14 +1,13 @@
 """`octavo serve`: the REST server on this machine's store, or on a database that many share."""
 
 import asyncio
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-import msgspec
 
 from octavo.cli import running
 from octavo.cli.options import voice
+from octavo.cli.settings import resolved, store_option
 from octavo.cli.teller import Teller
 from octavo.secrets import shown
 
@@ -16,19 +15,9 @@ if TYPE_CHECKING:
     from octavo.config import Settings
     from octavo.server.running import Prepared
 
-CONFIG = Path("config/memory.yaml")
-
 
 @click.command("serve")
-@click.option(
-    "--config",
-    type=click.Path(dir_okay=False),
-    metavar="FILE",
-    help=f"The settings. [default: {CONFIG}, if it is there]",
-)
-@click.option(
-    "--store", "url", metavar="URL", help="The store. [default: database.dsn, or OCTAVO_URL without a file]"
-)
+@store_option
 @click.option(
     "--host", metavar="NAME", help="Where to listen; anything but loopback needs keys. [default: 127.0.0.1]"
 )
@@ -82,27 +71,11 @@ def serve_command(sample: bool, as_json: bool, quiet: bool, debug: bool, **given
     running.run(teller, [given["url"] or ""], work)
 
 
-def settings_of(config: str | None, url: str | None) -> "Settings":
-    """The settings that a server in this folder has; keys and memories are kept where they say."""
-    import os
-
-    from octavo.config import load_settings
-
-    path = Path(config) if config is not None else CONFIG if CONFIG.exists() else None
-    settings = load_settings(path)
-    if url is None and path is None and "OCTAVO__DATABASE__DSN" not in os.environ:
-        url = os.environ.get("OCTAVO_URL")
-    if not url:
-        return settings
-    database = msgspec.structs.replace(settings.database, dsn=url)
-    return msgspec.structs.replace(settings, database=database)
-
-
-def _settings(teller: Teller, *, config: str | None, url: str | None, **named: Any) -> "Settings":
-    settings = settings_of(config, url)
-    teller.urls.append(settings.database.dsn)
-    changed = {name: value for name, value in named.items() if value is not None}
-    return msgspec.structs.replace(settings, server=msgspec.structs.replace(settings.server, **changed))
+def _settings(
+    teller: Teller, *, config: str | None, verbose: bool, url: str | None, **named: Any
+) -> "Settings":
+    server = {f"server.{name}": (f"--{name}", value) for name, value in named.items()}
+    return resolved(teller, config, verbose, {"database.dsn": ("--store", url), **server}).settings
 
 
 def _announce(teller: Teller, settings: "Settings", prepared: "Prepared", port: int) -> None:

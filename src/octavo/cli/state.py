@@ -4,6 +4,7 @@ import hashlib
 import os
 from pathlib import Path
 
+from octavo.file_modes import make_folder
 from octavo.text import spell
 
 
@@ -12,7 +13,7 @@ def state_file(*what: object) -> Path | None:
     try:
         name = hashlib.blake2b(spell([str(Path.cwd()), *what]).encode(), digest_size=8).hexdigest()
         folder = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "octavo"
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
     except (OSError, RuntimeError):  # RuntimeError: nobody has told this process where its home is
         return None
     return folder / f"{what[0]}-{name}.jsonl" if os.access(folder, os.W_OK) else None

@@ -5,12 +5,13 @@ import time
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 import msgspec
 
 from octavo.secrets import hidden
+from octavo.text import printable, printable_json
 from octavo.transfer import Progress
 
 LINE_SECONDS = 5.0  # between two lines of progress where there is no terminal to draw a bar on
@@ -21,9 +22,26 @@ def several(count: int, thing: str) -> str:
     return f"{count:,} {thing}" if count == 1 else f"{count:,} {thing}s"
 
 
-def printable(text: str) -> str:
-    """What was said to an agent must not steer the reader's terminal."""
-    return text if text.isprintable() else "".join(c if c.isprintable() else "�" for c in text)
+class Styled(NamedTuple):
+    """A piece of a line in a colour; what it says is made printable like the rest."""
+
+    text: str
+    fg: str | None = None
+    bold: bool | None = None
+    dim: bool | None = None
+
+    def __str__(self) -> str:
+        return click.style(printable(self.text), fg=self.fg, bold=self.bold, dim=self.dim)
+
+
+def indented(value: Any) -> str:
+    """A value as JSON that people may read too."""
+    return printable_json(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
+
+
+def _echo(*pieces: str | Styled, err: bool = False) -> None:
+    spelled = (str(each) if isinstance(each, Styled) else printable(each) for each in pieces)
+    click.echo("".join(spelled), err=err)
 
 
 class Teller:
@@ -41,28 +59,33 @@ class Teller:
         self.thing = "record"  # or whatever else `done` counts
         self.resumable = False  # whether the same command would go on from there
 
-    def say(self, sentence: str, *, err: bool = False) -> None:
-        """A result for people."""
+    def say(self, *pieces: str | Styled, err: bool = False) -> None:
+        """A result for people, in one line: whatever stored text is in it, the terminal only shows it."""
         if not (self.json or self._quiet):
-            click.echo(sentence, err=err)
+            _echo(*pieces, err=err)
+
+    def say_lines(self, text: str) -> None:
+        """A text of several lines, each as `say` has it."""
+        for line in text.split("\n"):
+            self.say(line)
 
     def note(self, sentence: str) -> None:
         """Something worth knowing beside the result."""
         if not self._quiet:
-            click.echo(sentence, err=True)
+            _echo(sentence, err=True)
 
     def document(self, **values: Any) -> None:
         """The result for programs."""
         if self.json:
-            spelled = msgspec.json.format(msgspec.json.encode(values), indent=2).decode()
-            click.echo(spelled)
+            click.echo(indented(values))
 
     def failed(self, error: BaseException) -> None:
         """Say in one sentence what went wrong; the traceback only when asked for."""
         if self.debug:
-            click.echo(self.hidden("".join(traceback.format_exception(error))), err=True, nl=False)
+            for line in self.hidden("".join(traceback.format_exception(error))).splitlines():
+                _echo(line, err=True)
         sentence = self.hidden(" ".join(str(error).split()) or type(error).__name__)
-        click.echo(f"octavo: {sentence}", err=True)
+        _echo(f"octavo: {sentence}", err=True)
         self.document(ok=False, error=sentence, kind=type(error).__name__)
 
     def hidden(self, text: str) -> str:
@@ -100,7 +123,7 @@ class Teller:
                 told = now
                 of = "" if total is None else f" of {total:,}"
                 speed = f", {(done - first[1]) / (now - first[0]):,.0f}/s" if now > first[0] else ""
-                click.echo(f"{doing} {done:,}{of} {self.thing}s{speed}", err=True)
+                _echo(f"{doing} {done:,}{of} {self.thing}s{speed}", err=True)
 
         return tell
 
@@ -121,7 +144,7 @@ class Teller:
             TimeRemainingColumn(),
         )  # fmt: skip
         with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
-            task = bar.add_task(doing, total=None)
+            task = bar.add_task(printable(doing), total=None)
 
             def tell(done: int, total: int | None) -> None:
                 self._remember(done, total)

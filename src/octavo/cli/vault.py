@@ -1,7 +1,6 @@
 """`octavo vault`: how the Markdown documents stand, and bringing them together with their store."""
 
 import asyncio
-import os
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -13,7 +12,8 @@ import msgspec
 
 from octavo.cli import running
 from octavo.cli.options import voice
-from octavo.cli.teller import Teller, several
+from octavo.cli.settings import CONFIG, resolved, store_option
+from octavo.cli.teller import Styled, Teller, several
 from octavo.errors import ConfigError, StoreUnavailable
 from octavo.model import Scope
 from octavo.ports import Searches
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from octavo.service.vault import Problem, SyncReport, Vault
 
 F = TypeVar("F", bound=Callable[..., Any])
-CONFIG = Path("config/memory.yaml")
 _MOST_TOLD = 20  # keys of each sort; --json has them all
 
 
@@ -33,8 +32,8 @@ _MOST_TOLD = 20  # keys of each sort; --json has them all
 def vault() -> None:
     """Look after Markdown documents that are files and records at once.
 
-    Which vault is meant, and which store is its own, is said by --config or by --root and --store; without any of them
-    by config/memory.yaml. Every command takes --json, --quiet and --debug.
+    Which vault is meant, and which store is its own, is said by --root and --store, or else by the environment or the
+    settings. Every command takes --json, --quiet and --debug.
 
     \b
     Example: octavo vault sync --root vault --store sqlite:///octavo.db
@@ -45,19 +44,12 @@ def which(command: F) -> F:
     """The vault that is meant, and its store."""
     for option in (
         click.option("--tenant", metavar="NAME", help="Whose documents they are in the store. [default: as configured]"),
-        click.option("--store", "url", metavar="URL", help="The store. [default: database.dsn]"),
         click.option(
             "--root", type=click.Path(file_okay=False), metavar="DIR", help="The vault. [default: vault.root_path]"
         ),
-        click.option(
-            "--config",
-            type=click.Path(dir_okay=False),
-            metavar="FILE",
-            help=f"The settings of a memory service. [default: {CONFIG}, if it is there]",
-        ),
     ):  # fmt: skip
         command = option(command)
-    return command
+    return store_option(command)
 
 
 @vault.command("status")
@@ -76,7 +68,7 @@ def status_command(as_json: bool, quiet: bool, debug: bool, **named: Any) -> Non
     def work() -> int:
         asked = _Asked(teller, must_exist=True, **named)
         status = asyncio.run(asked.read(lambda vault: vault.status()))
-        teller.say(click.style(status.root, bold=True))
+        teller.say(Styled(status.root, bold=True))
         for kind, count in status.documents.items():
             teller.say(f"  {kind:14}{several(count, 'document')}")
         at = "never" if status.synced_at is None else f"{status.synced_at:%Y-%m-%d %H:%M:%S} UTC"
@@ -178,14 +170,10 @@ class _Asked:
         teller: Teller,
         *,
         must_exist: bool,
-        config: str | None,
-        root: str | None,
-        url: str | None,
-        tenant: str | None,
+        **given: Any,
     ) -> None:
         self._teller = teller
-        self._settings = _settings(config, root, url, tenant)
-        teller.urls += [self._settings.database.dsn, self._settings.vector.url]
+        self._settings = _settings(teller, given)
         path = Path(self._settings.vault.root_path)
         if must_exist and not path.is_dir():
             raise ConfigError(f"there is no vault at {path}; name one by --root or --config")
@@ -202,13 +190,9 @@ class _Asked:
         async with self._opened() as (_, opened):
             versions = await opened.versions(key)
         for each in versions:
-            self._teller.say(
-                click.style(
-                    f"version {each.version}, {each.reason} {each.replaced_at:%Y-%m-%d %H:%M:%S} UTC",
-                    bold=True,
-                )
-            )
-            self._teller.say(each.body.rstrip("\n"))
+            at = f"{each.replaced_at:%Y-%m-%d %H:%M:%S} UTC"
+            self._teller.say(Styled(f"version {each.version}, {each.reason} {at}", bold=True))
+            self._teller.say_lines(each.body.rstrip("\n"))
         self._teller.document(ok=True, command="vault list", key=key, versions=msgspec.to_builtins(versions))
         return 0
 
@@ -283,28 +267,25 @@ class _Asked:
             await assembled.close()
 
 
-def _settings(config: str | None, root: str | None, url: str | None, tenant: str | None) -> "Settings":
-    from octavo.config import load_settings
-
-    if config is None and CONFIG.is_file():
-        config = str(CONFIG)
-    if config is None and url is None:
-        url = os.environ.get("OCTAVO_URL")
-    settings = load_settings(config)
-    if config is None and root is None and not Path(settings.vault.root_path).is_dir():
-        raise ConfigError(
-            f"there is no {CONFIG} here and no vault at {settings.vault.root_path}; name one by --config or --root"
-        )
-    if not settings.vault.enabled and root is None:
-        raise ConfigError(f"vault.enabled is false in {config}; name a vault by --root")
+def _settings(teller: Teller, given: dict[str, Any]) -> "Settings":
+    options = {
+        "database.dsn": ("--store", given["url"]),
+        "vault.root_path": ("--root", given["root"]),
+        "service.tenant": ("--tenant", given["tenant"]),
+    }
+    found = resolved(teller, given["config"], given["verbose"], options)
+    settings, root = found.settings, found.settings.vault.root_path
+    by_file = given["config"] is not None or CONFIG.exists()
+    # Or a command that was started in the wrong folder would make a vault there.
+    if not (by_file or "vault.root_path" in found.origins or Path(root).is_dir()):
+        raise ConfigError(f"there is no {CONFIG} here and no vault at {root}; name one by --config or --root")
+    if not settings.vault.enabled and given["root"] is None:
+        where = found.origin("vault.enabled")
+        raise ConfigError(f"vault.enabled is false ({where}); name a vault by --root")
     replace = msgspec.structs.replace
     return replace(
         settings,
-        vault=replace(settings.vault, root_path=root or settings.vault.root_path),
-        database=replace(settings.database, dsn=url or settings.database.dsn),
-        service=replace(
-            settings.service, tenant=settings.service.tenant if tenant is None else tenant, dedup_window=0
-        ),
+        service=replace(settings.service, dedup_window=0),
         # A command waits for the store or fails: it does not stay to deliver what it queued.
         failure_queue=replace(settings.failure_queue, enabled=False),
     )

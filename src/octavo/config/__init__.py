@@ -1,21 +1,33 @@
 """Settings: typed, checked, with their reasons, from a YAML file and the environment, and shown without their secrets."""
 
 from octavo.config.layered import Extraction, Layers, Server
-from octavo.config.loading import load_settings
-from octavo.config.settings import Database, FailureQueue, Service, Settings, Vault, Vector, shown_settings
+from octavo.config.loading import Resolved, load_settings, resolve_settings
+from octavo.config.settings import (
+    Database,
+    FailureQueue,
+    Files,
+    Service,
+    Settings,
+    Vault,
+    Vector,
+    shown_settings,
+)
 from octavo.config.template import template
 
 __all__ = [
     "Database",
     "Extraction",
     "FailureQueue",
+    "Files",
     "Layers",
+    "Resolved",
     "Server",
     "Service",
     "Settings",
     "Vault",
     "Vector",
     "load_settings",
+    "resolve_settings",
     "shown_settings",
     "template",
 ]

@@ -1,4 +1,4 @@
-"""Settings from a file and the environment, which wins; whatever is wrong is refused by its name."""
+"""Settings: an option wins over the environment, that over a file, that over the default; what is wrong is refused by name."""
 
 import difflib
 import os
@@ -8,37 +8,72 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+import msgspec
+
 from octavo.config.reading import Given, Key, read_sections
 from octavo.config.settings import SECTIONS, Settings, every_setting
 from octavo.config.values import PREFIX, Setting
 from octavo.errors import ConfigError
 from octavo.secrets import shown
 
+URL_VARIABLE = "OCTAVO_URL"
 _NAMED = re.compile(r"<([A-Za-z_][A-Za-z0-9_]*)>")
+
+
+class Resolved(msgspec.Struct, frozen=True):
+    """Settings, and where each of them comes from that is not a default."""
+
+    settings: Settings
+    origins: dict[str, str]  # database.dsn → "OCTAVO_URL" or "config/memory.yaml, line 3"
+
+    def origin(self, key: str) -> str:
+        """What decided a setting."""
+        return self.origins.get(key, "the default")
 
 
 def load_settings(path: str | Path | None = None, *, environ: Mapping[str, str] = os.environ) -> Settings:
     """The settings of a file, of OCTAVO__SECTION__KEY variables, which win, and of defaults for all others.
 
     Without a path there is no file: the variables and the defaults alone. A text `"<NAME>"` in the file, or as part of a
-    longer one, is the environment variable NAME.
+    longer one, is the environment variable NAME. OCTAVO_URL is a shorter OCTAVO__DATABASE__DSN.
     """
+    return resolve_settings(path, environ=environ).settings
+
+
+def resolve_settings(
+    path: str | Path | None,
+    options: Mapping[str, tuple[str, Any]] | None = None,
+    *,
+    environ: Mapping[str, str] = os.environ,
+) -> Resolved:
+    """The same with `options` of a command before all others: database.dsn → ("--store", its value)."""
     values: dict[str, dict[str, Any]] = {name: {} for name in SECTIONS}
+    origins: dict[str, str] = {}
     table = {setting.key: setting for setting in every_setting()}
     overrides = _overrides(environ)
+    options = options or {}
+
+    def decide(setting: Setting, origin: str, value: Any) -> None:
+        values[setting.section][setting.name] = value
+        origins[setting.key] = origin
+
     if path is not None:
         for setting, given in _chosen(read_sections(path), table):
-            if (
-                setting.key not in overrides
-            ):  # an override cures a bad value, or a variable that is not set here
-                values[setting.section][setting.name] = _read(setting, given, environ)
+            # What wins over it cures a bad value, or a variable that is not set here.
+            if setting.key not in overrides and setting.key not in options:
+                decide(setting, given.where, _read(setting, given, environ))
     for key, (variable, text) in overrides.items():
-        setting = table[key]
-        values[setting.section][setting.name] = setting.read(text, f"the environment variable {variable}")
+        if key not in options:
+            value = table[key].read(text, f"the environment variable {variable}")
+            decide(table[key], variable, value)
+    for key, (option, value) in options.items():
+        table[key].check(value, option)
+        decide(table[key], option, value)
     try:
-        return Settings(**{name: kind(**values[name]) for name, kind in SECTIONS.items()})  # type: ignore[arg-type]
+        settings = Settings(**{name: kind(**values[name]) for name, kind in SECTIONS.items()})  # type: ignore[arg-type]
     except ConfigError as error:
         raise ConfigError(str(error) if path is None else f"{path}: {error}") from None
+    return Resolved(settings, origins)
 
 
 def _chosen(
@@ -97,7 +132,18 @@ def _overrides(environ: Mapping[str, str]) -> dict[str, tuple[str, str]]:
                 f"{setting.key} is set twice in the environment: {found[setting.key][0]}, {variable}"
             )
         found[setting.key] = (variable, environ[variable])
-    return found
+    return _with_url(found, environ.get(URL_VARIABLE))
+
+
+def _with_url(found: dict[str, tuple[str, str]], url: str | None) -> dict[str, tuple[str, str]]:
+    if not url:
+        return found
+    variable, dsn = found.get("database.dsn", (URL_VARIABLE, url))
+    if dsn != url:  # whichever won, somebody would look for records where none are
+        raise ConfigError(
+            f"{URL_VARIABLE} and {variable} name different stores, {shown(url)} and {shown(dsn)}; unset one of them"
+        )
+    return {**found, "database.dsn": (variable, url)}
 
 
 def _read(setting: Setting, given: Given, environ: Mapping[str, str]) -> Any:

@@ -185,6 +185,19 @@ class FailureQueue(Section, frozen=True):
             )
 
 
+class Files(Section, frozen=True):
+    """Who may read what is kept on disk."""
+
+    section: ClassVar[str] = "files"
+
+    group_access: Annotated[
+        bool,
+        Meta(
+            description="New files and folders: 0660 and 0770, instead of 0600 and 0700; those that are there keep their mode."
+        ),
+    ] = False
+
+
 class Service(Section, frozen=True):
     """How the memory service answers."""
 
@@ -243,12 +256,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     layers: Layers = msgspec.field(default_factory=Layers)
     extraction: Extraction = msgspec.field(default_factory=Extraction)
     server: Server = msgspec.field(default_factory=Server)
+    files: Files = msgspec.field(default_factory=Files)
 
 
 #: The sections, by the names they have in a file.
 SECTIONS: dict[str, type[Section]] = {
     kind.section: kind
-    for kind in (Database, Vault, Vector, FailureQueue, Service, Layers, Extraction, Server)
+    for kind in (Database, Vault, Vector, FailureQueue, Service, Layers, Extraction, Server, Files)
 }
 
 

@@ -9,8 +9,9 @@ from octavo.config.values import described
 
 _HEAD = """\
 # The settings of Octavo's memory service. Every setting is here with its default; leave out what you do not change.
-# The environment overrides this file: OCTAVO__DATABASE__DSN stands for database.dsn, and so on. "<NAME>" is replaced by the
-# environment variable NAME, so that no password has to stand here. Relative paths start at the working directory.
+# Copied to config/memory.yaml it is found by itself. The environment overrides this file: OCTAVO__DATABASE__DSN stands for
+# database.dsn, and so on. "<NAME>" is replaced by the environment variable NAME, so that no password has to stand here.
+# Relative paths start at the working directory.
 """
 
 

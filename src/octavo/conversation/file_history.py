@@ -4,8 +4,6 @@ import contextlib
 import fcntl
 import json
 import os
-import shutil
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,6 +12,8 @@ from octavo.conversation.histories import BaseChatMessageHistory, counted
 from octavo.conversation.messages import BaseMessage, messages_from_dict
 from octavo.conversation.spelling import plain, plain_state, spelled
 from octavo.errors import StoreError
+from octavo.file_modes import keep_mode, make_folder, open_file
+from octavo.ids import new_id
 
 _Told = list[dict[str, Any]]
 
@@ -143,7 +143,7 @@ class FileChatMessageHistory(BaseChatMessageHistory):
     def _turn(self) -> Iterator[None]:
         """Nobody else writes in this folder meanwhile, in this process or another."""
         with self._translated():
-            self._path.parent.mkdir(parents=True, exist_ok=True)
+            make_folder(self._path.parent)
             # The folder and not the file: the file is another one after every write.
             folder = os.open(self._path.parent, os.O_RDONLY | os.O_DIRECTORY)
             try:
@@ -183,15 +183,14 @@ def _read(path: Path, kind: type) -> Any:
 
 def _write(path: Path, text: str) -> None:
     """Put a file in the place of another, whole or not at all."""
-    handle, new = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    new = path.with_name(f".{path.name}.{new_id()}")
     try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
+        with open(new, "x", encoding="utf-8", opener=open_file) as file:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
-        if path.exists():  # who may read it is the owner's business; a new file is private
-            shutil.copymode(path, new)
-        Path(new).replace(path)
+        keep_mode(new, path)
+        new.replace(path)
     except BaseException:
-        Path(new).unlink(missing_ok=True)
+        new.unlink(missing_ok=True)
         raise

@@ -133,9 +133,13 @@ def _client(url: str) -> "Redis":
             "RedisChatMessageHistory needs the package redis: pip install 'octavo[redis]'"
         ) from error
     try:
-        return redis.Redis.from_url(url, **_TIMEOUTS)
-    except ValueError as error:
-        raise ConfigError(f"not the URL of a Redis server, as in redis://localhost:6379: {error}") from error
+        client = redis.Redis.from_url(url, **_TIMEOUTS)
+        client.connection_pool.make_connection()  # connects to nothing yet, but refuses an option it does not know
+    except (TypeError, ValueError, redis.RedisError) as error:
+        from octavo.stores.redis import refused
+
+        raise refused(error) from error
+    return client
 
 
 @contextlib.contextmanager

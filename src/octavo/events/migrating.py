@@ -12,6 +12,7 @@ from octavo.errors import ConfigError
 from octavo.events.adapting import AdaptedStore, as_store
 from octavo.events.base import BaseMemoryStore
 from octavo.events.records import COLLECTION
+from octavo.file_modes import open_file
 from octavo.model import START, Add, Cursor, Query, Record, Scope
 from octavo.ports import Store, walk
 
@@ -144,7 +145,8 @@ class _Trail:
     def write(self, step: _Step) -> None:
         if self._path is not None:
             waiting = self._path.with_name(self._path.name + ".new")
-            waiting.write_bytes(msgspec.json.encode(step))
+            with open(waiting, "wb", opener=open_file) as file:
+                file.write(msgspec.json.encode(step))
             waiting.replace(self._path)
 
     def clear(self) -> None:

@@ -1,6 +1,5 @@
 """The documented stores: each turns its config into a URL, and is `EventStore` for everything else."""
 
-import logging
 import os
 from collections.abc import Mapping
 from datetime import timedelta
@@ -11,8 +10,6 @@ import msgspec
 
 from octavo.errors import ConfigError
 from octavo.events.store import EventStore
-
-_log = logging.getLogger("octavo.events")
 
 
 class Keys(msgspec.Struct, kw_only=True):
@@ -50,8 +47,8 @@ class SQLiteKeys(Keys):
 
     def url(self) -> str:
         if not self.wal_mode:
-            _log.warning("wal_mode=False changes nothing: %s is kept in WAL mode", self.db_path)
-        return "sqlite://" if self.db_path == ":memory:" else f"sqlite:///{quote(self.db_path)}"
+            raise ConfigError("wal_mode=False is not offered: a database is always in WAL mode; leave it out")
+        return f"sqlite:///{quote(self.db_path, safe='/:')}"
 
 
 class ServerKeys(Keys):

@@ -9,6 +9,7 @@ from typing import IO, Any
 import msgspec
 
 from octavo.server.problems import Secrets
+from octavo.text import printable_json
 
 access_log = logging.getLogger("octavo.access")
 _NAMES = ("octavo", "uvicorn.error", "fastapi")
@@ -31,7 +32,7 @@ class JsonLines(logging.Formatter):
                 said["error"] = "".join(traceback.format_exception(record.exc_info[1]))
             # Before it is JSON, which spells a password with a quote or a backslash in it another way.
             said |= {name: self._secrets.hidden(_sayable(said[name])) for name in said if name != "time"}
-        return self._secrets.hidden(msgspec.json.encode(said).decode())
+        return printable_json(self._secrets.hidden(msgspec.json.encode(said).decode()))
 
 
 def _sayable(value: Any) -> Any:

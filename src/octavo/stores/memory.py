@@ -2,8 +2,10 @@
 
 import asyncio
 from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl
 
 from octavo.codec import Prepared
+from octavo.errors import ConfigError
 from octavo.lexis.matches import Matches
 from octavo.model import Head, Query, Record, Tally
 from octavo.ports import Finding, Lexicon
@@ -105,5 +107,7 @@ class MemoryStore(SearchingStore):
 
 def open_memory(url: str) -> MemoryStore:
     """Open `memory://`: a new, empty store each time."""
-    del url
+    if options := url.partition("?")[2]:
+        unknown = ", ".join(dict(parse_qsl(options, keep_blank_values=True)) or [options])
+        raise ConfigError(f"unknown option {unknown} in the memory URL; known: none")
     return MemoryStore()

@@ -11,8 +11,10 @@ from typing import BinaryIO
 import msgspec
 
 from octavo.errors import ConfigError
+from octavo.file_modes import keep_mode, open_file
 from octavo.model import Record, Scope
 from octavo.ports import Store
+from octavo.text import printable_json
 from octavo.transfer import lines
 from octavo.transfer.moved import Count, Moved, Progress
 from octavo.transfer.reading import Reach, checked_size, pour
@@ -63,7 +65,7 @@ class _Stream:
         return offset == 0
 
     def write(self, spelled: bytes) -> int:
-        self._stream.write(spelled)
+        self._stream.write(printable_json(spelled.decode()).encode())  # it may be a terminal
         self._stream.flush()
         return 0
 
@@ -78,7 +80,7 @@ class _Part:
         self._path = path
         self._part = path.with_name(path.name + ".part")
         self._pack: Callable[[bytes], bytes] = _packed if path.suffix == ".gz" else bytes
-        self._file = self._part.open("ab")
+        self._file = open(self._part, "ab", opener=open_file)  # noqa: SIM115 - closed by `close`
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -102,6 +104,7 @@ class _Part:
         return self._file.tell()
 
     def publish(self) -> None:
+        keep_mode(self._part, self._path)
         self._part.replace(self._path)
         folder = os.open(self._path.parent, os.O_RDONLY)
         try:

@@ -10,6 +10,7 @@ from typing import Self
 import msgspec
 
 from octavo.errors import ConfigError
+from octavo.file_modes import make_folder, open_file
 from octavo.model import START, Cursor, Query, Scope
 from octavo.ports import Store
 
@@ -95,8 +96,8 @@ class Trail:
         if self._path is None:
             return
         if self._file is None:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            self._file = FileIO(self._path, "ab")
+            make_folder(self._path.parent)
+            self._file = FileIO(self._path, "ab", opener=open_file)
             self._file.truncate(self._whole_bytes)
             if not self._whole_bytes:
                 self._file.write(_encode(_Head(octavo_resume=1, run=self._run)) + b"\n")

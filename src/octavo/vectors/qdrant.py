@@ -7,6 +7,7 @@ import sqlite3
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl, unquote, urlsplit
 
@@ -15,6 +16,7 @@ from qdrant_client.common.client_exceptions import QdrantException
 from qdrant_client.http.exceptions import ApiException, UnexpectedResponse
 
 from octavo.errors import ConfigError, StoreClosed, StoreError, StoreUnavailable
+from octavo.file_modes import make_folder
 from octavo.model import Scope
 from octavo.ports import Entry, EntryKey, Near, Space, Vector
 from octavo.vectors.base import BaseIndex, checked_prefix, cosine, mismatch, settled
@@ -86,6 +88,8 @@ class QdrantIndex(BaseIndex):
 
     async def _open_aside(self, place: str) -> None:
         """In process, Qdrant works in Python: in a thread of its own, or it would hold up the event loop."""
+        if place != MEMORY:
+            make_folder(Path(place))  # what Qdrant makes in it is by the umask, and behind this
         self._aside = _Aside()
         where = {"location": place} if place == MEMORY else {"path": place}
 

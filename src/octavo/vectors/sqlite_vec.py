@@ -270,6 +270,6 @@ def _inside(scope: Scope) -> tuple[str, list[str]]:
 
 
 def open_sqlite_vec(url: str) -> SqliteVecIndex:
-    """Open `sqlite:///relative.db`, `sqlite:////absolute.db` or `sqlite://` (in memory)."""
+    """Open `sqlite:///relative.db`, `sqlite:////absolute.db` or `sqlite:///:memory:`."""
     path, durability, timeout, prefix = parse_sqlite(url)
     return SqliteVecIndex(path, prefix, durability=durability, timeout=timeout)

@@ -12,6 +12,7 @@ from typing import TypeAlias
 import msgspec
 
 from octavo.errors import StoreError
+from octavo.file_modes import make_folder, open_file
 from octavo.ids import new_id
 from octavo.service.vault.keys import SUFFIX, TOPS, Place, key_of, summed
 from octavo.service.vault.keys import place as place_of
@@ -85,7 +86,7 @@ class Folder:
                 if not (self.root / name).parent.is_symlink() or not name.count(
                     "/"
                 ):  # or it would be made elsewhere
-                    (self.root / name).mkdir(parents=True, exist_ok=True)
+                    make_folder(self.root / name)
             self._real = os.path.realpath(self.root)
         except OSError as error:
             raise _failed(self.root, error) from error
@@ -217,9 +218,9 @@ class Folder:
         target = Path(self._target(path))
         temporary = target.parent / f"{_TEMPORARY}{new_id()}.tmp"
         try:
-            target.parent.mkdir(parents=True, exist_ok=True)
+            make_folder(target.parent)
             self._target(path)  # again: the folders are there now, and may be links
-            fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+            fd = open_file(temporary, os.O_WRONLY | os.O_EXCL)
             try:
                 with open(fd, "wb") as file:  # noqa: PTH123
                     file.write(raw)

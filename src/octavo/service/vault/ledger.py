@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from octavo.errors import StoreError
+from octavo.file_modes import keep_mode, open_file
 from octavo.ids import new_id
 from octavo.service.vault.folder import Stamp
 
@@ -73,7 +74,8 @@ class Ledger:
         if bad and aside:
             kept = self.path.with_name(f"{NAME}.bad")
             try:
-                kept.write_bytes(raw)
+                with open(kept, "wb", opener=open_file) as file:
+                    file.write(raw)
             except OSError as error:
                 raise StoreError(f"the vault cannot write {kept}: {error.strerror}") from error
 
@@ -84,10 +86,11 @@ class Ledger:
         temporary = self.path.with_name(f".octavo-{new_id()}.tmp")
         try:
             try:
-                with temporary.open("xb") as file:
+                with open(temporary, "xb", opener=open_file) as file:
                     file.write(spelled + b"\n")
                     file.flush()
                     os.fsync(file.fileno())
+                keep_mode(temporary, self.path)
                 temporary.replace(self.path)
             except BaseException:
                 temporary.unlink(missing_ok=True)

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
+from octavo.file_modes import keep_mode, make_folder, open_file
 from octavo.stores.file.ledger import sync_folder, write_all
 from octavo.stores.file.lines import Rows, joined
 from octavo.stores.file.names import archive_of, collection_of, folders, read_name
@@ -34,12 +35,12 @@ class Folder:
 
     def append(self, family: str, data: bytes) -> None:
         path = self._prefix + family
-        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
+        flags = os.O_WRONLY | os.O_APPEND
         try:
-            fd = os.open(path, flags, 0o666)
+            fd = open_file(path, flags)
         except FileNotFoundError:
-            self.path(family).parent.mkdir(parents=True, exist_ok=True)
-            fd = os.open(path, flags, 0o666)
+            make_folder(self.path(family).parent)
+            fd = open_file(path, flags)
         try:
             write_all(fd, data, path)
         finally:
@@ -67,7 +68,7 @@ class Folder:
         """Content on disk under a temporary name, to be put in place with `place`."""
         self._staged += 1
         path = self._own / f"staged-{os.getpid()}-{self._staged}"
-        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
+        fd = open_file(path, os.O_WRONLY | os.O_TRUNC)
         try:
             write_all(fd, content, path)
             os.fsync(fd)  # a rename may reach the disk before the bytes do
@@ -81,10 +82,11 @@ class Folder:
     def place(self, staged: Path, name: str) -> None:
         """Put staged content in a file's place, whole."""
         path = self.path(name)
+        keep_mode(staged, path)
         try:
             staged.replace(path)
         except FileNotFoundError:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            make_folder(path.parent)
             staged.replace(path)
 
     def sweep(self) -> None:
@@ -159,6 +161,7 @@ class Folder:
         new: list[str] = []
         for chunk in self._chunks(lines):
             staged = self.stage(joined(chunk, suffix))
+            keep_mode(staged, self.path(family))
             new.append(self._next_archive(family))
             self.place(staged, new[-1])
         if new:
@@ -186,7 +189,7 @@ class Folder:
     def set_aside(self, family: str, bad: list[bytes]) -> None:
         """Keep what could not be read, where a person may look at it; the same bytes are kept once."""
         folder = self._own / "damaged"
-        folder.mkdir(exist_ok=True)
+        make_folder(folder)
         content = b"\n".join(bad) + b"\n"
         digest = hashlib.blake2b(content, digest_size=8).hexdigest()
         staged = self.stage(content)

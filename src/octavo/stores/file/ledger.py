@@ -27,6 +27,8 @@ from pathlib import Path
 
 import msgspec
 
+from octavo.file_modes import keep_mode, open_file
+
 _PENDING, _KEPT = b"?", b"!"
 _PREFIX = 24  # state, 8 hex digits of checksum, 14 of length, newline
 
@@ -117,18 +119,19 @@ class Ledger:
         line = msgspec.json.encode(opening) + b"\n"
         spare = self._path.with_name("spare")
         # Written over what is there, not into an empty file: a disk that is full must still take a new ledger.
-        fd = os.open(spare, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        fd = open_file(spare, os.O_WRONLY)
         try:
             write_all(fd, line, spare)
             os.ftruncate(fd, len(line))
             os.fsync(fd)
         finally:
             os.close(fd)
+        keep_mode(spare, self._path)
         spare.replace(self._path)
         sync_folder(self._path.parent)
         self.attach()
-        with contextlib.suppress(OSError):
-            spare.write_bytes(line)
+        with contextlib.suppress(OSError), open(spare, "wb", opener=open_file) as file:
+            file.write(line)
 
     def follow(self) -> list[Frame]:
         """What others have kept since the last call, or Lost."""

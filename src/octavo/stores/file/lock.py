@@ -4,6 +4,8 @@ import fcntl
 import os
 from pathlib import Path
 
+from octavo.file_modes import make_folder, open_file
+
 
 class Lock:
     """One lock file. `take` is exclusive; `share` is held side by side by everyone who has the store open."""
@@ -57,8 +59,8 @@ class Lock:
 
     def _open(self) -> None:
         if self._fd < 0:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+            make_folder(self._path.parent)
+            self._fd = open_file(self._path, os.O_RDWR)
 
     def _current(self) -> bool:
         try:

@@ -7,6 +7,7 @@ from urllib.parse import parse_qsl, unquote
 
 from octavo.codec import Prepared
 from octavo.errors import ConfigError
+from octavo.file_modes import access
 from octavo.lexis.matches import Matches
 from octavo.model import Head, Query, Record, Tally
 from octavo.ports import Finding, Lexicon
@@ -83,6 +84,7 @@ class FileStore(SearchingStore):
             Finding("bytes", str(facts["bytes"])),
             Finding("durability", f"{self._layout.sync}: {durability}"),
             Finding("damaged lines", str(facts["damaged"]), damaged),
+            Finding("access", *access(self._path)),
         ]
 
     async def _open(self) -> None:
@@ -131,9 +133,10 @@ def open_file(url: str) -> FileStore:
     if not path or "\0" in path:
         raise ConfigError(f"{url!r} names no directory; try file:///path/to/dir or file://./dir")
     given = dict(parse_qsl(options, keep_blank_values=True))
-    for name in given:
-        if name not in _OPTIONS:
-            raise ConfigError(f"unknown option {name!r} of a file store; known: {', '.join(_OPTIONS)}")
+    if unknown := [name for name in given if name not in _OPTIONS]:
+        raise ConfigError(
+            f"unknown option {', '.join(unknown)} in the file URL; known: {', '.join(_OPTIONS)}"
+        )
     per_session = given.get("per_session", "true").lower()
     _one_of("per_session", per_session, ("true", "false"))
     rotate_bytes = given.get("rotate_bytes", str(Layout().rotate_bytes))

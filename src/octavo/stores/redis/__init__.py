@@ -1,5 +1,6 @@
 """Records in Redis: `redis://`, `rediss://` and `unix://`. Needs the package `redis`, which is imported on use."""
 
+import re
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
@@ -12,6 +13,7 @@ __all__ = ["RedisStore", "open_redis"]
 
 _CONNECT_SECONDS = 5
 _ANSWER_SECONDS = 30  # a batch of 40,000 records on a busy machine takes a few
+_THEIRS = "socket_timeout, socket_connect_timeout, max_connections, client_name, health_check_interval, ssl_ca_certs, …"
 
 
 def open_redis(url: str) -> "RedisStore":
@@ -32,8 +34,16 @@ def open_redis(url: str) -> "RedisStore":
         pool = redis.asyncio.ConnectionPool.from_url(bare, **defaults)
         pool.make_connection()  # type: ignore[no-untyped-call] # connects to nothing yet, but refuses an option it does not know
     except (TypeError, ValueError, redis.RedisError) as error:
-        raise ConfigError(f"not an option of a Redis connection: {error}") from error
+        raise refused(error, "prefix, ttl") from error
     return store(pool, prefix=prefix, ttl=ttl, owned=True)
+
+
+def refused(error: Exception, ours: str = "") -> ConfigError:
+    """What redis-py has against a URL; an option that it does not know comes as a TypeError when it connects."""
+    if isinstance(error, TypeError) and (unknown := re.search(r"argument '(\w+)'", str(error))):
+        known = f"{ours}{', ' if ours else ''}and redis-py's: {_THEIRS}"
+        return ConfigError(f"unknown option {unknown[1]} in the redis URL; known: {known}")
+    return ConfigError(f"not the URL of a Redis server, as in redis://localhost:6379/0: {error}")
 
 
 def _options(url: str) -> tuple[str, str, int | None]:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def open_sqlite(url: str) -> SQLStore:
-    """Open `sqlite:///relative.db`, `sqlite:////absolute.db` or `sqlite://` (in memory)."""
+    """Open `sqlite:///relative.db`, `sqlite:////absolute.db` or `sqlite:///:memory:`."""
     from octavo.stores.sql.drivers.sqlite import SQLiteDriver
 
     path, durability, timeout, prefix = parse_sqlite(url)

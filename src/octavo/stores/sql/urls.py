@@ -1,7 +1,7 @@
 """Database URLs, in Octavo's own spelling and in SQLAlchemy's."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
@@ -50,12 +50,10 @@ class Address(msgspec.Struct):
             )
         return value
 
-    def done(self, known: str) -> None:
+    def done(self, known: str, passed_on: Container[str] = ()) -> None:
         """Refuse options nobody asked for: a misspelt one must not be ignored."""
-        if self.options:
-            raise ConfigError(
-                f"unknown option {', '.join(self.options)} in the {self.scheme} URL; known: {known}"
-            )
+        if unknown := [name for name in self.options if name not in passed_on]:
+            raise ConfigError(f"unknown option {', '.join(unknown)} in the {self.scheme} URL; known: {known}")
 
 
 def parse(url: str) -> Address:
@@ -83,7 +81,12 @@ def parse_sqlite(url: str) -> tuple[str, str, float, str]:
         raise ConfigError(
             f"sqlite URLs take three slashes before a path: sqlite:///{address.host}{address.path}"
         )
-    path = address.path.removeprefix("/") or ":memory:"
+    path = address.path.removeprefix("/")
+    if not path:  # SQLite would keep everything in memory, or in a file that goes with the connection
+        raise ConfigError(
+            f"the {address.scheme} URL names no file; sqlite:///:memory: keeps everything in memory, "
+            "sqlite:///octavo.db in a file"
+        )
     durability = address.choice("durability", "full", ("full", "fast"))
     timeout = address.option("timeout", 60.0, float)
     prefix = address.prefix()

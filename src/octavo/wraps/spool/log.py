@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from octavo.file_modes import make_folder, open_file
 from octavo.stores.file.ledger import sync_folder, write_all
 from octavo.stores.file.lock import Lock
 from octavo.wraps.spool import lines
@@ -292,7 +293,7 @@ class Log:
         old = self.segments[-1]
         self._lost(old)
         self._close_active()
-        self._names.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_folder(self._names.directory)
         if not self._lock.take():  # its lock was deleted too, and is another process's now
             self.slot, self._lock = claimed(self._names)
         new = Segment(self._names.active(self.slot))
@@ -307,7 +308,7 @@ class Log:
 
     def _open_active(self) -> None:
         path = self._names.active(self.slot)
-        self._fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        self._fd = open_file(path, os.O_WRONLY | os.O_APPEND)
         if self._layout.synced:
             sync_folder(path.parent)
 

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from octavo.errors import StoreUnavailable
+from octavo.file_modes import keep_mode, open_file
 from octavo.stores.file.ledger import sync_folder, write_all
 from octavo.stores.file.lock import Lock
 from octavo.wraps.spool import lines
@@ -80,7 +81,7 @@ class SharedFile:
     def append(self, added: Sequence[bytes]) -> None:
         """Add lines, all or none."""
         count = self.count
-        fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        fd = open_file(self.path, os.O_RDWR | os.O_APPEND)
         try:
             size = os.fstat(fd).st_size
             torn = size and os.pread(fd, 1, size - 1) != b"\n"
@@ -100,7 +101,7 @@ class SharedFile:
     def rewrite(self, kept: Iterator[bytes]) -> None:
         """Put these lines in place of all; without any, the file is removed."""
         new = self.path.with_name(f"{self.path.name}.new")
-        fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        fd = open_file(new, os.O_WRONLY | os.O_TRUNC)
         try:
             size = 0
             for line in kept:
@@ -113,6 +114,7 @@ class SharedFile:
         finally:
             os.close(fd)
         if size:
+            keep_mode(new, self.path)
             new.replace(self.path)
         else:
             self.path.unlink(missing_ok=True)

@@ -11,6 +11,7 @@ from typing import Self
 from weakref import WeakSet
 
 from octavo.errors import ConfigError, NotFound, StoreClosed
+from octavo.file_modes import make_folder
 from octavo.ids import now
 from octavo.stores.file.lock import Lock
 from octavo.wraps.spool.dead import DeadLetters
@@ -68,7 +69,7 @@ class Spool:
                 return
             with speaking(self.directory):
                 try:
-                    self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+                    make_folder(self.directory)
                     self._lanes = [self._lane(*claimed(self._names))]
                 except (PermissionError, NotADirectoryError, FileExistsError) as error:
                     raise ConfigError(

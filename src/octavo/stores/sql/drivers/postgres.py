@@ -25,10 +25,17 @@ from octavo.stores.sql.statements import (
 from octavo.stores.sql.urls import Address
 
 _BUILD_SECONDS = 24 * 3600.0  # for an index of a large table: nobody waits for it
+#: What asyncpg takes from a URL, and settings of a session that are often put there; others go in `options=-c name=value`.
+_PASSED_ON = (
+    "host", "port", "dbname", "database", "user", "password", "passfile", "service", "target_session_attrs",
+    "sslmode", "sslcert", "sslkey", "sslrootcert", "sslnegotiation", "sslcrl", "sslpassword",
+    "ssl_min_protocol_version", "ssl_max_protocol_version", "krbsrvname", "gsslib",
+    "application_name", "search_path", "statement_timeout", "lock_timeout", "options",
+)  # fmt: skip
 
 
 class PostgresDriver(Awaiting):
-    """A pool of connections; options of the URL other than Octavo's own go to asyncpg as they are."""
+    """A pool of connections; options of the URL that are asyncpg's or the server's go there as they are."""
 
     alone = True
     autocommits = True
@@ -38,6 +45,7 @@ class PostgresDriver(Awaiting):
         super().__init__(lanes=min(2, self._pool_size))
         self.dialect: Dialect = PostgreSQL()
         self._timeout = address.option("timeout", 60.0, float)
+        address.done(f"pool_size, timeout, prefix, {', '.join(_PASSED_ON)}", _PASSED_ON)
         login = quote(address.user, safe="") + (
             f":{quote(address.password, safe='')}" if address.password else ""
         )

@@ -1,8 +1,8 @@
 """SQLite through apsw: small work at once, the rest in one thread that writes and a few that read."""
 
 import asyncio
-import contextlib
 import itertools
+import os
 import time
 from collections.abc import Callable, Coroutine
 from pathlib import Path
@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import apsw
 
 from octavo.errors import StoreClosed
+from octavo.file_modes import access, make_folder, open_file
 from octavo.ports import Finding
 from octavo.stores.sql.dialects import Dialect, SQLite
 from octavo.stores.sql.drivers.port import ApplyAll, Batch
@@ -121,6 +122,7 @@ class SQLiteDriver:
                 "" if mode[0] == "wal" or not keeps else "not WAL: readers block the writer",
             ),
             Finding("durability", f"{self.durability} (synchronous={level})", loss),
+            *([Finding("access", *access(Path(self.path)))] if keeps else []),
         ]
 
     async def close(self) -> None:
@@ -151,8 +153,11 @@ class SQLiteDriver:
 def connect(path: str, durability: str, timeout: float) -> apsw.Connection:
     """A connection to a file that others may use too, in WAL mode; the file and its folder are made if missing."""
     if path != ":memory:":
-        with contextlib.suppress(FileExistsError):
-            Path(path).absolute().parent.mkdir(parents=True)
+        make_folder(Path(path).absolute().parent)
+        if not Path(
+            path
+        ).exists():  # SQLite would make it by the umask; -wal and -shm get the mode of the database
+            os.close(open_file(path, os.O_RDWR))
     connection = apsw.Connection(path)
     connection.set_busy_timeout(int(timeout * 1000))
     deadline = time.monotonic() + timeout

@@ -1,0 +1,78 @@
+"""Who may read what is kept on disk: this account, or its group as well. What is there already keeps its mode."""
+
+import contextlib
+import os
+import stat
+from pathlib import Path
+
+_FILE, _SHARED_FILE = 0o600, 0o660
+_FOLDER, _SHARED_FOLDER = 0o700, 0o770
+_OTHERS = 0o007
+
+_shared = False
+
+
+def share_with_group() -> None:
+    """From now on this process makes files and folders that its group may read and write: `files.group_access`."""
+    global _shared  # noqa: PLW0603 - like the umask, it belongs to the process
+    _shared = True
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder, and those above it that are missing."""
+    try:
+        path.mkdir(_FOLDER)
+    except FileNotFoundError:
+        make_folder(path.parent)
+        make_folder(path)
+    except FileExistsError:
+        if not path.is_dir():
+            raise
+    else:
+        _widen(path, path.stat().st_mode, _SHARED_FOLDER if _shared else _FOLDER)
+
+
+def open_file(path: str | os.PathLike[str], flags: int) -> int:
+    """Open a file for writing, made if it is not there; the `opener` of Python's `open`.
+
+    A new file is never there with more rights than it ends up with: whoever opened it in that moment would keep it open.
+    """
+    if not flags & os.O_EXCL:
+        with contextlib.suppress(FileNotFoundError):
+            return os.open(path, (flags & ~os.O_CREAT) | os.O_CLOEXEC)
+    made = flags | os.O_CREAT | os.O_CLOEXEC
+    try:
+        fd = os.open(path, made | os.O_EXCL, _FILE)
+    except FileExistsError:
+        if flags & os.O_EXCL:
+            raise
+        return os.open(path, made, _FILE)  # made by another meanwhile, or a link to what is not there
+    _widen(fd, os.fstat(fd).st_mode, _SHARED_FILE if _shared else _FILE)
+    return fd
+
+
+def keep_mode(new: Path, old: Path) -> None:
+    """Give a file the mode of the one it is about to replace, if there is one: that is its owner's business."""
+    with contextlib.suppress(FileNotFoundError):
+        new.chmod(stat.S_IMODE(old.stat().st_mode))
+
+
+def access(path: Path) -> tuple[str, str]:
+    """Who may read a file or folder, in words, and the cure if everybody on this machine may."""
+    mode = stat.S_IMODE(path.stat().st_mode)
+    if mode & _OTHERS and _reached(path):
+        return (
+            f"{mode:04o}: every account of this machine",
+            f"others can read what is kept; chmod -R o= {path}*",
+        )
+    return f"{mode:04o}: this account{' and its group' if mode & 0o070 else ''}", ""
+
+
+def _reached(path: Path) -> bool:
+    """Whether the folders above let others in."""
+    return all(folder.stat().st_mode & stat.S_IXOTH for folder in path.resolve().parents)
+
+
+def _widen(target: int | Path, mode: int, wanted: int) -> None:
+    if mode & 0o777 != wanted:  # for a group, or since the umask took away more than others' rights
+        os.chmod(target, wanted | (mode & stat.S_ISGID))  # noqa: PTH101 - an open file has no path
