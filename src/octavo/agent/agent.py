@@ -148,11 +148,11 @@ class Agent:
                 layers=self._layers,
                 max_iterations=self.max_iterations,
                 note=lambda kind, data, more=None: self._note(context, kind, data, {**about, **(more or {})}),
+                flush=self._flush,
             ).run(message)
         finally:
             _running.reset(token)
-        if self.recorder is not None:
-            await self.recorder.flush()  # whoever is answered may rely on the record
+        await self._flush()  # whoever is answered may rely on the record
         return result
 
     def reset_context(self, session_id: str | None = None) -> AgentContext:
@@ -324,6 +324,11 @@ class Agent:
                 "max_iterations": self.max_iterations,
             },
         )
+
+    async def _flush(self) -> None:
+        """Wait until all that was noted is stored or queued on disk, or has been tried."""
+        if self.recorder is not None:
+            await self.recorder.flush()
 
     def _note(
         self,
