@@ -75,7 +75,9 @@ async def test_a_store_that_goes_away_and_comes_back(faulty, tmp_path):
     faulty.down = True
     for number in range(5):
         assert (await made.run(f"during {number}"))["success"] is True
-    assert inspect(tmp_path / "queue").waiting == 5
+    assert (
+        inspect(tmp_path / "queue").waiting == 2 * 5
+    )  # the question before the model is asked, and the answer
     with pytest.raises(StoreUnavailable):
         await made.get_memory()
     faulty.down = False
@@ -221,7 +223,7 @@ async def test_a_users_own_store(tmp_path, monkeypatch):
     assert (await made.run("refused"))["success"] is True
     [folder] = (tmp_path / ".octavo" / "queue").iterdir()
     assert folder.name.startswith("ListStore-assistant-")
-    assert inspect(folder).waiting == 2
+    assert inspect(folder).waiting == 2 * 2
     store.answers = True
     said = [e.data["message"] for e in await made.get_memory("user_message")]
     assert said == ["calculator", "down", "refused"]

@@ -1,7 +1,8 @@
 """The contract is worth something: each of these stores has one bug, and the named test sees it."""
 
 import asyncio
-import contextlib
+import copy
+import inspect
 
 import msgspec
 import pytest
@@ -35,19 +36,13 @@ class OpByOp(MemoryStore):
 
 
 class ReadsThenWrites(MemoryStore):
+    """Writes into what it read before others wrote."""
+
     async def _apply(self, ops):
-        before = {
-            shelf: [row for home in kept._homes.values() for row in home.rows.values()]
-            for shelf, kept in self._image.shelves.items()
-        }
-        counts = await super()._apply(ops)
-        after = self._image
-        self._image = type(after)()
-        for rows in before.values():
-            for row in rows:
-                self._image.shelf(row.collection).put(row)
+        read = copy.deepcopy(self._image)
         await asyncio.sleep(0)
-        self._image = after
+        counts = read.apply(ops)
+        self._image = read
         return counts
 
 
@@ -55,7 +50,7 @@ class FoldsNames(MemoryStore):
     async def apply(self, ops):
         folded = [
             msgspec.structs.replace(
-                op, records=[msgspec.structs.replace(r, id=r.id.strip()) for r in op.records]
+                op, records=[msgspec.structs.replace(r, id=r.id.strip() or r.id) for r in op.records]
             )
             if hasattr(op, "records")
             else op
@@ -252,7 +247,11 @@ PLANTED = [
 
 @pytest.mark.parametrize(("store", "test"), PLANTED, ids=lambda value: getattr(value, "__name__", value))
 def test_the_bug_is_seen(store, test, monkeypatch):
-    """The named test of the contract fails on the store with the bug, and passes on the one without."""
+    """The named test of the contract notices the bug: what it finds is not what it asserts. An error proves nothing."""
+    # A bug planted where nothing is called any more would be no bug.
+    changed = [name for name, value in vars(store).items() if inspect.isfunction(value)]
+    assert changed
+    assert [name for name in changed if not hasattr(MemoryStore, name)] == []
     monkeypatch.setenv("OCTAVO_PROGRAMS", "300" if test == "test_searches_agree" else "100")
 
     class Contract(StoreContract):
@@ -261,9 +260,8 @@ def test_the_bug_is_seen(store, test, monkeypatch):
         async def open(self):
             return store()
 
-    with pytest.raises(BaseException) as failure:
+    with pytest.raises(AssertionError):
         getattr(Contract(), test)()
-    assert not isinstance(failure.value, pytest.skip.Exception | KeyboardInterrupt)
 
 
 @pytest.mark.parametrize(
@@ -276,5 +274,4 @@ def test_no_bug_is_seen_where_there_is_none(test):
         async def open(self):
             return MemoryStore()
 
-    with contextlib.suppress(pytest.skip.Exception):
-        getattr(Contract(), test)()
+    getattr(Contract(), test)()

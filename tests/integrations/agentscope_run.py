@@ -162,6 +162,37 @@ async def refused(memory):
     return False
 
 
+async def summary_loaded(made):
+    """A summary of a state, and one that is assigned, is told afterwards, by another memory of the session too."""
+    told = []
+    async with made("loads") as memory:
+        memory.load_state_dict({"_compressed_summary": "X"}, strict=False)
+        told.append(memory.state_dict()["_compressed_summary"])
+        told += [message.get_text_content() for message in await memory.get_memory()]
+        memory._compressed_summary = "Y"
+        told.append(memory.state_dict()["_compressed_summary"])
+        await memory.add(Msg("lin", "hello", "user"))
+        told += [message.get_text_content() for message in await memory.octavo.get_memory()]
+        memory.load_state_dict({"_compressed_summary": "Z"}, strict=False)
+    if isinstance(memory, ours.ChatMemory | ours.AsyncSQLAlchemyMemory | ours.RedisMemory):
+        async with made("loads") as again:
+            again.load_state_dict(again.state_dict())  # it does not know, and so leaves what is kept
+            told.append((await again.get_memory())[0].get_text_content())
+    return told
+
+
+def assigned(memory):
+    """What is said of the attributes of a memory that cannot be changed."""
+    said = {}
+    for name in ("content", "user_id", "session_id", "key_ttl"):
+        if hasattr(type(memory.octavo), name):
+            try:
+                setattr(memory, name, [])
+            except AttributeError as error:
+                said[name] = str(error)
+    return said
+
+
 async def moved(folder):
     """A whole agent is saved and loaded by AgentScope's own sessions."""
     old, new = ours.InMemoryMemory(), ours.InMemoryMemory()
@@ -203,6 +234,8 @@ async def main(folder, redis_url):
             async with made("every block") as memory:
                 report[name]["lossless"] = await lossless(memory)
                 report[name]["refused"] = name == "InMemoryMemory" or await refused(memory)
+                report[name]["assigned"] = assigned(memory)
+            report[name]["loaded"] = await summary_loaded(made)
         joined = ours.AsyncSQLAlchemyMemory(session, user_id="joined")
         await joined.add(Msg("lin", "taken back", "user"))
         await session.rollback()

@@ -264,6 +264,23 @@ async def recalled(folder):
     return told
 
 
+def assigned():
+    """Attributes of the memory inside are changed through the one outside; what neither has is refused."""
+    memory = ours.ConversationBufferWindowMemory(k=5)
+    for number in range(3):
+        memory.save_context({"input": f"question {number}"}, {"output": f"answer {number}"})
+    memory.k = 1
+    memory.return_messages = True
+    shown = memory.load_memory_variables({})["history"]
+    refused = []
+    for name, value in (("k", -1), ("buffer", "x"), ("window", 3)):
+        try:
+            setattr(memory, name, value)
+        except (AttributeError, ValueError) as error:
+            refused.append(type(error).__name__)
+    return [memory.octavo.k, [message.content for message in shown], refused]
+
+
 async def measured():
     """A memory that is measured, in a chain."""
     memory = ours.OctavoMemory(conversation.MemoryMetrics(ours.ConversationBufferMemory()))
@@ -322,6 +339,7 @@ async def main(folder, redis_url):
     report["entities"] = await entities()
     report["recalled"] = await recalled(folder)
     report["measured"] = await measured()
+    report["assigned"] = assigned()
     report["beside_theirs"] = await beside_theirs()
     report["turn_of_messages"] = await turn_of_messages()
     return report

@@ -87,6 +87,21 @@ def test_states(report, kind):
     assert told["refused"]
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_summary_that_is_loaded_is_told(report, kind):
+    """`load_state_dict` cannot wait, so the store is told by the next call that can; a state that knows of none changes none."""
+    later = ["Z"] if kind in ("ChatMemory", "AsyncSQLAlchemyMemory", "RedisMemory") else []
+    assert report[kind]["loaded"] == ["X", "X", "Y", "Y", "hello", *later]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_attribute_is_never_assigned_in_vain(report, kind):
+    """What the memory inside would not look at is refused."""
+    names = ["content", "user_id", "session_id", *(["key_ttl"] if kind == "RedisMemory" else [])]
+    assert list(report[kind]["assigned"]) == names
+    assert all("cannot be" in said for said in report[kind]["assigned"].values())
+
+
 def test_the_rest(report):
     """A rollback takes messages back, AgentScope's sessions move a memory, and Octavo's compression works on one."""
     assert report["rolled_back"]

@@ -159,6 +159,13 @@ def test_measured(report):
     assert report["measured"]["counts"] == [2, 2, 0]
 
 
+def test_assigned(report):
+    """`memory.k = 1` reaches the memory inside; what it would not look at is refused."""
+    assert report["assigned"] == [
+        1, ["question 2", "answer 2"], ["ValueError", "AttributeError", "AttributeError"],
+    ]  # fmt: skip
+
+
 def test_beside_a_memory_of_langchain(report):
     """A combined memory takes members that are LangChain's own."""
     assert report["beside_theirs"]["asked"] == ["杭州\nHuman: I am Lin from 杭州.\nAI: Hello.\nWho am I?"]

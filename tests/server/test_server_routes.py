@@ -5,6 +5,9 @@ from urllib.parse import quote
 
 import pytest
 
+from octavo.client import Client
+from octavo.service import MemoryService
+
 USER = "/memory/user/user123"
 CAREER = "用户是一名软件工程师，毕业于北京大学"
 
@@ -147,6 +150,29 @@ def test_events_sessions_and_turns(client):
         ("dm:lin/1", 1),
     ]
     assert client.get("/sessions?limit=1").json()["count"] == 1
+
+
+@pytest.mark.parametrize(
+    "field", ["evidence", "quality_flags", "confidence", "tags", "source_kind", "received_at"]
+)
+def test_a_field_of_an_event_that_is_not_known_is_named(sqlite_server, field):
+    """It is refused rather than left out: nothing of what a caller sends is lost without a word."""
+    with sqlite_server().client() as client:
+        refused = client.post("/events", json={"session_key": "s", "payload": {}, field: "x"})
+        assert refused.status_code == 422
+        assert field in refused.json()["detail"]
+        assert client.get("/events").json()["count"] == 0
+
+
+def test_an_event_is_answered_whole(tmp_path, settings_of, serving):
+    """Fields that a program of the same store gave beside the known ones are told to HTTP callers too."""
+    settings = settings_of(f"sqlite:///{tmp_path}/octavo.db")
+    with MemoryService.from_settings(settings) as memory:
+        memory.append_event({"obs_type": "alert", "payload": {}, "confidence": 0.5}, "s")
+    url = serving(settings).url
+    with Client(url) as client:
+        [event] = client.recent_events("s")
+    assert event.extra == {"confidence": 0.5}
 
 
 def test_numbers_and_settings(client):

@@ -15,6 +15,7 @@ from octavo.agent.places import queue_directory
 from octavo.agent.recording import Recorder
 from octavo.agent.tools import Tool, tools_by_name
 from octavo.agent.turn import Result, Turn
+from octavo.attributes import Checked, Fixed
 from octavo.errors import ConfigError, InvalidRecord
 from octavo.events import AgentEvent, BaseMemoryStore, EventType, InMemoryMemoryStore, TypeCounts
 from octavo.foreign import Attempt, attempted
@@ -29,12 +30,31 @@ _OPEN_SECONDS = 10.0  # that `initialize` waits for the store; it goes on openin
 _running: ContextVar[tuple["Agent", AgentContext] | None] = ContextVar("octavo_agent_running", default=None)
 
 
+def _adapter(given: Any) -> ModelAdapter:
+    if not callable(getattr(given, "complete", None)):
+        raise ConfigError(f"model_adapter must have a method `complete`, as MockAdapter has; got {given!r}")
+    adapter: ModelAdapter = given
+    return adapter
+
+
+def _iterations(most: Any) -> int:
+    if isinstance(most, bool) or not isinstance(most, int) or most < 1:
+        raise ConfigError(f"max_iterations must be 1 or more; got {most!r}")
+    return most
+
+
 class Agent:
     """A model with tools and middlewares that remembers what happened to it. Make one with `Agent.create`.
 
     `context` is the current conversation; `run` takes another one by `session_id` or `user_id`. A memory store or
     adapter handed in is used, and stays open; `async with` (or `aclose`) sees that all events are stored or queued.
     """
+
+    model_adapter = Checked(_adapter)
+    tools = Checked(tools_by_name)
+    max_iterations = Checked(_iterations)
+    memory_store: Fixed[BaseMemoryStore | None] = Fixed("make another agent for another store")
+    enable_memory: Fixed[bool] = Fixed("make another agent")
 
     def __init__(
         self,
@@ -53,20 +73,14 @@ class Agent:
             self.name = checked_name("name", name)
         except InvalidRecord as error:
             raise ConfigError(f"an agent needs a usable name: {error}") from None
-        if not callable(getattr(model_adapter, "complete", None)):
-            raise ConfigError(
-                f"model_adapter must have a method `complete`, as MockAdapter has; got {model_adapter!r}"
-            )
         if memory_store is not None and not isinstance(memory_store, BaseMemoryStore):
             raise ConfigError(f"memory_store must be a BaseMemoryStore; got {memory_store!r}")
-        if isinstance(max_iterations, bool) or not isinstance(max_iterations, int) or max_iterations < 1:
-            raise ConfigError(f"max_iterations must be 1 or more; got {max_iterations!r}")
         self.model_adapter = model_adapter
         self.system_prompt = system_prompt
         self.max_iterations = max_iterations
         self.enable_memory = enable_memory
-        self.tools = tools_by_name(tools)
-        self._layers = layers(middlewares)
+        self.tools = tools
+        self.middlewares = middlewares
         self._own_store = memory_store is None and enable_memory
         self.memory_store = InMemoryMemoryStore() if self._own_store else memory_store
         self.recorder: Recorder | None = None
@@ -103,6 +117,15 @@ class Agent:
             name, model_adapter, system_prompt, tools, middlewares, memory_store, max_iterations, enable_memory,
             journal_path=journal_path,
         )  # fmt: skip
+
+    @property
+    def middlewares(self) -> Iterable[Any]:
+        """What sees messages before the model does, and responses after; assigning others counts from the next run on."""
+        return [layer.middleware for layer in self._layers]
+
+    @middlewares.setter
+    def middlewares(self, middlewares: Iterable[Any] | None) -> None:
+        self._layers = layers(middlewares)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r}, session_id={self.context.session_id!r})"
@@ -148,11 +171,11 @@ class Agent:
                 layers=self._layers,
                 max_iterations=self.max_iterations,
                 note=lambda kind, data, more=None: self._note(context, kind, data, {**about, **(more or {})}),
+                flush=self._flush,
             ).run(message)
         finally:
             _running.reset(token)
-        if self.recorder is not None:
-            await self.recorder.flush()  # whoever is answered may rely on the record
+        await self._flush()  # whoever is answered may rely on the record
         return result
 
     def reset_context(self, session_id: str | None = None) -> AgentContext:
@@ -324,6 +347,11 @@ class Agent:
                 "max_iterations": self.max_iterations,
             },
         )
+
+    async def _flush(self) -> None:
+        """Wait until all that was noted is stored or queued on disk, or has been tried."""
+        if self.recorder is not None:
+            await self.recorder.flush()
 
     def _note(
         self,

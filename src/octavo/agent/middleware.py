@@ -30,6 +30,7 @@ class Layer:
     """A middleware as the agent runs it: a name for the record, and the hooks it really has."""
 
     def __init__(self, middleware: Any) -> None:
+        self.middleware = middleware
         self.pre = _hook(middleware, "pre")
         self.post = _hook(middleware, "post")
         if isinstance(middleware, type) or (self.pre is None and self.post is None):

@@ -1,4 +1,4 @@
-"""Recording beside the agent's work: events are noted at once and written behind, in order; trouble never reaches the agent."""
+"""Recording beside the agent's work: events are noted at once and written in order; trouble never reaches the agent."""
 
 import asyncio
 import logging
@@ -14,6 +14,7 @@ from octavo.events import AgentEvent, BaseMemoryStore, as_store, to_record
 from octavo.foreign import attempted
 from octavo.model import Add, Query, Record
 from octavo.ports import Store
+from octavo.wraps.attempts import Attempts
 
 if TYPE_CHECKING:
     from octavo.wraps.journal import Journal
@@ -26,7 +27,7 @@ _AWAY = (StoreUnavailable, StoreClosed, ConfigError)
 
 
 class Recorder:
-    """Writes events behind the agent's back, many in one write, in the order they were noted.
+    """Writes events behind the agent's back, many in one write, in the order they were noted; `flush` waits for them.
 
     While the store is away they go through a Journal into `directory`, from where they are delivered when it is back; the
     folder is made when something has to wait. Without a directory they wait in memory. Nothing here raises into the
@@ -40,6 +41,7 @@ class Recorder:
         self._tenant = memory_store.tenant
         self._directory = directory
         self._timeout = timeout
+        self._attempts = Attempts()
         self._journal: Journal | None = None
         self._loop: asyncio.AbstractEventLoop | None = None  # the one the journal belongs to
         self._pending: deque[Record] = deque()
@@ -170,12 +172,12 @@ class Recorder:
             self._journal = None  # it belongs to a loop that has ended; what waits in it is on disk
         if self._journal is None and not self._left_behind():
             try:
-                async with asyncio.timeout(self._timeout / 2):  # the rest is for the queue
-                    await self._store.apply(ops)
-            except (StoreUnavailable, TimeoutError) as error:
+                await self._attempts.read(
+                    self._store.apply(ops), self._timeout / 2
+                )  # the rest is for the queue
+            except StoreUnavailable:
                 if self._directory is None:
-                    said = str(error) or f"the store gave no answer in {self._timeout / 2:g} s"
-                    raise StoreUnavailable(said) from error
+                    raise
             else:
                 return
         try:

@@ -1,7 +1,7 @@
 """Tools: plain Python functions, sync or async, that a model may ask to have called."""
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar, overload
 
 import msgspec
@@ -81,9 +81,9 @@ def tool(
 
 
 def tools_by_name(given: Any) -> dict[str, Tool]:
-    """The tools of an agent, or ConfigError when two share a name."""
+    """The tools of an agent, of a list or by their names already; ConfigError when two share a name."""
     found: dict[str, Tool] = {}
-    for one in given or ():
+    for one in given.values() if isinstance(given, Mapping) else given or ():
         made = Tool.of(one)
         if made.name in found:
             raise ConfigError(f"two tools are named {made.name!r}; rename one with @tool(name=…)")

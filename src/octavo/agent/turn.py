@@ -21,7 +21,7 @@ Result: TypeAlias = dict[str, Any]
 
 
 class Note(Protocol):
-    """How a turn tells what happens; it takes no time and never fails."""
+    """How a turn tells what happens; it takes no time and never fails. What must be durable is flushed after it."""
 
     def __call__(
         self, event_type: EventType, data: dict[str, Any], metadata: dict[str, Any] | None = None, /
@@ -58,6 +58,7 @@ class Turn:
         layers: Sequence[Layer],
         max_iterations: int,
         note: Note,
+        flush: Callable[[], Awaitable[None]],
     ) -> None:
         self._adapter = adapter
         self._context = context
@@ -66,6 +67,7 @@ class Turn:
         self._layers = layers
         self._max_iterations = max_iterations
         self._note = note
+        self._flush = flush
         self._said: list[Message] = [{"role": "system", "content": system_prompt}] if system_prompt else []
         self._said += context.messages
         self._before = len(self._said)
@@ -76,6 +78,7 @@ class Turn:
         """Answer the message; whatever goes wrong is an answer too. Only being cancelled is raised."""
         self._note(EventType.USER_MESSAGE, {"message": message, "message_length": len(message)})
         try:
+            await self._flush()  # a model that ends the process must not take the question with it
             return await self._answered(message)
         except _Failed as failed:
             self._erred(failed.error, failed.stage)
@@ -145,6 +148,9 @@ class Turn:
         entry: dict[str, Any] = {"id": call.id, **named, "arguments": arguments}
         self._calls.append(entry)
         try:
+            await (
+                self._flush()
+            )  # whatever the tool does to this process or machine, that it was called is known
             result, error = await attempted(self._result_of(call))
         except asyncio.CancelledError as cancelled:
             failure = {"error": str(cancelled) or "the run was cancelled", "error_type": "CancelledError"}

@@ -6,6 +6,7 @@ from typing import Any, Self
 
 import msgspec
 
+from octavo.attributes import Fixed
 from octavo.chat.base import MemoryBase
 from octavo.chat.marks import copy_mark, ids_of, kept, mark_of, marks_of, ours
 from octavo.chat.messages import Msg
@@ -29,6 +30,9 @@ from octavo.stores import open_store
 class ChatMemory(MemoryBase):
     """The messages of one user's session in a store. A store that is handed in stays open."""
 
+    user_id: Fixed[str] = Fixed("make another memory for another user")
+    session_id: Fixed[str] = Fixed("make another memory for another session")
+
     def __init__(
         self,
         store: Store,
@@ -48,6 +52,15 @@ class ChatMemory(MemoryBase):
         self._scope = Scope(tenant=tenant, user=user_id, agent="", session=session_id)
         self._owned = owned
         self._renew = store.renew if isinstance(store, Renews) else None
+
+    def _refuse_content(self, content: object) -> None:
+        del content
+        raise AttributeError(
+            "content cannot be assigned: clear() removes the messages and add() adds some; "
+            "load_state_dict(state) puts others in their place"
+        )
+
+    content = property(fset=_refuse_content)  # where other memories of this kind keep their messages
 
     @classmethod
     def open(

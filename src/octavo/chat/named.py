@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
 
+from octavo.attributes import Fixed
 from octavo.chat.memory import ChatMemory
 from octavo.chat.records import MESSAGES, SUMMARIES
 from octavo.chat.state import Done, State, at_once
@@ -58,6 +59,9 @@ class RedisMemory(ChatMemory):
     write to it.
     """
 
+    key_prefix: Fixed[str] = Fixed("make another memory, with another key_prefix")
+    key_ttl: Fixed[int | None] = Fixed("make another memory, with another key_ttl")
+
     def __init__(
         self,
         session_id: str = "default_session",
@@ -79,6 +83,7 @@ class RedisMemory(ChatMemory):
         else:
             store = open_store(_url(host, port, db, password, prefix, key_ttl))
         super().__init__(store, user_id, session_id, owned=True)
+        self.key_prefix, self.key_ttl = key_prefix, key_ttl
 
     def get_client(self) -> "Redis":
         """The client this memory talks through; closing it leaves a pool that was handed in as it is."""

@@ -39,6 +39,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
     actor: Any = None
     gate_result: Any = None
     metadata: dict[str, Any] = {}
+    extra: dict[str, Any] = {}
     meta: dict[str, Any] = {}
     timestamp: datetime
     created_at: datetime

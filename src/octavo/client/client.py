@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from octavo.attributes import Fixed
 from octavo.client.calls import Calls
 from octavo.client.exchange import Asked, Listing, Tries
 from octavo.errors import ConfigError, StoreClosed
@@ -28,6 +29,8 @@ _LOOPBACK = {"127.0.0.1", "::1", "localhost"}
 
 class _Reached:
     """Which server is called, with which key and how patiently; what both clients are made of."""
+
+    base_url: Fixed[str] = Fixed("make another client for another server")
 
     def __init__(self, base_url: str | None, api_key: str | None, timeout: float, retries: int) -> None:
         self.base_url = _checked_url(base_url)

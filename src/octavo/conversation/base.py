@@ -198,6 +198,17 @@ class BaseChatMemory(BaseMemory):
         return buffer_line(message, self.human_prefix, self.ai_prefix)
 
 
+def number_from(least: int, what: str) -> Callable[[Any], int]:
+    """A check of a whole number: at least so many, else ValueError that says of what."""
+
+    def check(number: Any) -> int:
+        if not isinstance(number, int) or number < least:
+            raise ValueError(f"{what} from {least} on; got {number!r}")
+        return number
+
+    return check
+
+
 def kept_as(keep: str) -> Keep:
     """What `keep=` says, or ValueError."""
     if keep == "prune":

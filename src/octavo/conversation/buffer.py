@@ -4,7 +4,8 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Any
 
-from octavo.conversation.base import BaseChatMemory, kept_as
+from octavo.attributes import Checked
+from octavo.conversation.base import BaseChatMemory, kept_as, number_from
 from octavo.conversation.language import LanguageModel, TokenCounter, as_model, counter_of
 from octavo.conversation.messages import BaseMessage
 from octavo.conversation.turns import FIRST_LOOK, newest_turns
@@ -61,14 +62,14 @@ class ConversationBufferMemory(MessageView):
 class ConversationBufferWindowMemory(MessageView):
     """The last `k` turns, which are 2k messages. Older ones are removed from the history, unless `keep="all"`."""
 
+    k = Checked(number_from(0, "k is a number of turns"))
+    keep = Checked(kept_as)
+
     def __init__(self, k: int = 5, *, keep: str = "prune", **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        if not isinstance(k, int) or k < 0:
-            raise ValueError(f"k is a number of turns from 0 on; got {k!r}")
         self.k = k
-        self.keep = kept_as(keep)
+        self.keep = keep
         self._window_stats = {
-            "max_window_size": k,
             "current_window_size": 0,
             "total_messages_processed": 0,
             "messages_pruned": 0,
@@ -98,6 +99,7 @@ class ConversationBufferWindowMemory(MessageView):
         stats["current_window_size"] = min(await self.chat_memory.acount(), 2 * self.k) // 2
         processed = stats["total_messages_processed"]
         return {
+            "max_window_size": self.k,
             **stats,
             "window_utilization": stats["current_window_size"] / self.k if self.k else 0.0,
             "pruning_efficiency": stats["messages_pruned"] / processed if processed else 0.0,
@@ -114,6 +116,9 @@ class ConversationTokenBufferMemory(MessageView):
     model's `get_num_tokens`, else estimated.
     """
 
+    max_token_limit = Checked(number_from(0, "max_token_limit is a number of tokens"))
+    keep = Checked(kept_as)
+
     def __init__(
         self,
         llm: LanguageModel = None,
@@ -124,14 +129,22 @@ class ConversationTokenBufferMemory(MessageView):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        if not isinstance(max_token_limit, int) or max_token_limit < 0:
-            raise ValueError(f"max_token_limit is a number of tokens from 0 on; got {max_token_limit!r}")
-        self.llm = llm if hasattr(llm, "get_num_tokens") else as_model(llm)
+        self._count_tokens = count_tokens
+        self.llm = llm
         self.max_token_limit = max_token_limit
-        self.keep = kept_as(keep)
-        self._count = counter_of(llm, count_tokens)
+        self.keep = keep
         self._look = FIRST_LOOK
         self._token_stats = {"total_messages_processed": 0, "messages_pruned": 0}
+
+    @property
+    def llm(self) -> LanguageModel:
+        """The model that counts tokens, if it can; assigning another counts with that."""
+        return self._llm
+
+    @llm.setter
+    def llm(self, llm: LanguageModel) -> None:
+        self._llm = llm if hasattr(llm, "get_num_tokens") else as_model(llm)
+        self._count = counter_of(llm, self._count_tokens)
 
     async def asave_context(self, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> None:
         """Add the turn to the history, and let the oldest go that no longer fit."""

@@ -38,15 +38,22 @@ class CombinedMemory(BaseMemory):
 
     def __init__(self, memories: Sequence[BaseMemory]) -> None:
         self.memories = list(memories)
-        self._validate_memories()
         self.failures: deque[Failure] = deque(maxlen=LATEST)
         self._combined_stats: dict[str, Any] = {
-            "memory_count": len(self.memories),
-            "memory_types": [type(memory).__name__ for memory in self.memories],
             "total_operations": 0,
             "load_times": deque(maxlen=LATEST),
             "save_times": deque(maxlen=LATEST),
         }
+
+    @property
+    def memories(self) -> list[BaseMemory]:
+        """The members; assigning others checks them as at the beginning."""
+        return self._memories
+
+    @memories.setter
+    def memories(self, memories: Sequence[BaseMemory]) -> None:
+        _validate(memories)
+        self._memories = list(memories)
 
     @property
     def memory_variables(self) -> list[str]:
@@ -110,8 +117,9 @@ class CombinedMemory(BaseMemory):
         load_times = list(self._combined_stats["load_times"])
         save_times = list(self._combined_stats["save_times"])
         return {
+            "memory_count": len(self.memories),
+            "memory_types": [type(memory).__name__ for memory in self.memories],
             **self._combined_stats,
-            "memory_types": list(self._combined_stats["memory_types"]),
             "load_times": load_times,
             "save_times": save_times,
             "average_load_time": sum(load_times) / len(load_times) if load_times else 0,
@@ -121,13 +129,7 @@ class CombinedMemory(BaseMemory):
         }
 
     def _validate_memories(self) -> None:
-        if not self.memories:
-            raise ValueError("至少需要一个记忆组件")
-        seen: set[str] = set()
-        for name in self.memory_variables:
-            if name in seen:
-                raise ValueError(f"记忆变量名冲突: {name}")
-            seen.add(name)
+        _validate(self.memories)
 
     def _asked(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """The inputs without what the members gave: to each, the variables of the others would look like input."""
@@ -149,3 +151,13 @@ class CombinedMemory(BaseMemory):
             failure = Failure(memory, operation, outcome.error, time.time())
             self.failures.append(failure)
             log.warning("%s", failure, exc_info=outcome.error)
+
+
+def _validate(memories: Sequence[BaseMemory]) -> None:
+    if not memories:
+        raise ValueError("至少需要一个记忆组件")
+    seen: set[str] = set()
+    for name in (name for memory in memories for name in memory.memory_variables):
+        if name in seen:
+            raise ValueError(f"记忆变量名冲突: {name}")
+        seen.add(name)

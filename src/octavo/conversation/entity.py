@@ -7,7 +7,8 @@ from collections import deque
 from collections.abc import Mapping, MutableMapping
 from typing import Any
 
-from octavo.conversation.base import BaseChatMemory, log
+from octavo.attributes import Checked
+from octavo.conversation.base import BaseChatMemory, log, number_from
 from octavo.conversation.entity_info import EXTRACTION, EntityInfo, mentioned
 from octavo.conversation.language import Formats, LanguageModel, as_language, as_model, asked, language_of
 from octavo.errors import ModelError
@@ -28,6 +29,11 @@ class ConversationEntityMemory(BaseChatMemory):
     the history. `entities` holds them by name; the turns are under `memory_key`.
     """
 
+    llm = Checked(as_model)
+    k = Checked(number_from(0, "k is a number of turns"))
+    language = Checked(as_language)
+    max_entities = Checked(number_from(1, "max_entities is a number"))
+
     def __init__(
         self,
         llm: LanguageModel = None,
@@ -43,30 +49,42 @@ class ConversationEntityMemory(BaseChatMemory):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        if not isinstance(k, int) or k < 0:
-            raise ValueError(f"k is a number of turns from 0 on; got {k!r}")
-        if not isinstance(max_entities, int) or max_entities < 1:
-            raise ValueError(f"max_entities is a number from 1 on; got {max_entities!r}")
-        self.llm = as_model(llm)
+        self.llm = llm
         #: None is the prompt of the conversation's language.
         self.entity_extraction_prompt = entity_extraction_prompt
         self.entity_summarization_prompt = entity_summarization_prompt
-        self.entity_cache: list[str] = [] if entity_cache is None else entity_cache
+        self._entity_cache: list[str] = [] if entity_cache is None else entity_cache
         self.k = k
         self.entity_key = entity_key
-        self.language = as_language(language)
+        self.language = language
         self.max_entities = max_entities
-        self.entity_store: MutableMapping[str, EntityInfo] = {} if entity_store is None else entity_store
-        for name, known in list(self.entity_store.items()):
-            if isinstance(known, str):
-                self.entity_store[name] = EntityInfo(name)
-                self.entity_store[name].info = known
+        self._entity_store = _as_entities({} if entity_store is None else entity_store)
         self._entity_stats = self._nothing_yet()
         self._kept = False  # whether the history has, or had, a state of ours
         self._unread: deque[str] = deque()
         self._learning = threading.Lock()
         if llm is None:
             log.info("no language model was given: entities are found by rules")
+
+    @property
+    def entity_store(self) -> MutableMapping[str, EntityInfo]:
+        """What is known, by name; assigning puts others, or what is known about them, in place of all, also in the history."""
+        return self._entity_store
+
+    @entity_store.setter
+    def entity_store(self, entities: MutableMapping[str, Any]) -> None:
+        self._entity_store = _as_entities(entities)
+        self._wait(self._write())
+
+    @property
+    def entity_cache(self) -> list[str]:
+        """The names in the order they came up; assigning puts others in their place, also in the history."""
+        return self._entity_cache
+
+    @entity_cache.setter
+    def entity_cache(self, names: list[str]) -> None:
+        self._entity_cache = names
+        self._wait(self._write())
 
     @property
     def memory_variables(self) -> list[str]:
@@ -213,6 +231,15 @@ class ConversationEntityMemory(BaseChatMemory):
             "entity_updates": 0,
             "extraction_calls": 0,
         }
+
+
+def _as_entities(given: MutableMapping[str, Any]) -> MutableMapping[str, EntityInfo]:
+    """The mapping itself, with an entity where it had a text about one."""
+    for name, known in list(given.items()):
+        if isinstance(known, str):
+            given[name] = EntityInfo(name)
+            given[name].info = known
+    return given
 
 
 def _found(text: str, known: list[str]) -> list[str]:

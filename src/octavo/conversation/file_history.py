@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from octavo.attributes import Fixed
 from octavo.conversation.histories import BaseChatMessageHistory, counted
 from octavo.conversation.messages import BaseMessage, messages_from_dict
 from octavo.conversation.spelling import plain, plain_state, spelled
@@ -24,6 +25,8 @@ class FileChatMessageHistory(BaseChatMessageHistory):
     Every change writes the file anew under another name and puts that in its place, so that it is whole at any moment.
     Several processes may write: each takes its turn, and sees what the others wrote.
     """
+
+    file_path: Fixed[str] = Fixed("make another history for another file")
 
     def __init__(self, file_path: str | os.PathLike[str]) -> None:
         self.file_path = os.fspath(file_path)

@@ -29,7 +29,6 @@ class MemoryMetrics(BaseMemory):
 
     def __init__(self, memory: BaseMemory, labels: Mapping[str, str] | None = None) -> None:
         self.memory = memory
-        self.memory_type = type(memory).__name__
         #: What tells this memory from others in `prometheus`, beside its type.
         self.labels = dict(labels or {})
         for name in self.labels:
@@ -51,6 +50,11 @@ class MemoryMetrics(BaseMemory):
         }
         self.memory_usage = {"peak_memory_mb": 0.0, "current_memory_mb": 0.0, "memory_growth_rate": 0.0}
         self._recording = threading.Lock()  # one memory may be called from several threads
+
+    @property
+    def memory_type(self) -> str:
+        """The kind of the memory that is measured."""
+        return type(self.memory).__name__
 
     @property
     def memory_variables(self) -> list[str]:

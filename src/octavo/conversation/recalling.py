@@ -5,6 +5,7 @@ from typing import Any, Self
 
 import msgspec
 
+from octavo.attributes import Checked
 from octavo.conversation.waiting import Housed
 from octavo.errors import ConfigError
 from octavo.ids import new_id
@@ -23,12 +24,20 @@ class Document(msgspec.Struct):
     id: str | None = None
 
 
+def _most(k: Any) -> int:
+    if isinstance(k, bool) or not isinstance(k, int) or k < 1:
+        raise ConfigError(f"k is the number of documents to find, from 1 on; got {k!r}")
+    return k
+
+
 class RecallRetriever(Closing):
     """Keeps documents of one user in a store and finds those that answer a question, best first.
 
     Without `session_id` it looks in all sessions of the user. A store that is opened by its URL can be reached from any
     thread and any event loop; one that is handed in belongs to one loop, and stays open.
     """
+
+    k = Checked(_most)
 
     def __init__(
         self,
@@ -41,8 +50,6 @@ class RecallRetriever(Closing):
     ) -> None:
         from octavo.search.recall import Recall  # takes time to load, which only who recalls should spend
 
-        if isinstance(k, bool) or not isinstance(k, int) or k < 1:
-            raise ConfigError(f"k is the number of documents to find, from 1 on; got {k!r}")
         for name, value in (("user_id", user_id), ("session_id", session_id or ""), ("tenant", tenant)):
             if not isinstance(value, str):
                 raise TypeError(f"{name} is a string; got {value!r}"[:300])

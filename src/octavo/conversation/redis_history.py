@@ -5,6 +5,7 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from octavo.attributes import Checked, Fixed
 from octavo.conversation.histories import BaseChatMessageHistory, counted
 from octavo.conversation.messages import BaseMessage, messages_from_dict
 from octavo.conversation.spelling import plain, plain_state, spelled
@@ -17,11 +18,22 @@ _SECONDS_A_DAY = 86400
 _TIMEOUTS = {"socket_connect_timeout": 5, "socket_timeout": 30}
 
 
+def _seconds(ttl: int | None) -> int | None:
+    if ttl is not None and ttl < 1:
+        raise ValueError(f"ttl is a number of seconds from 1 on, or None to keep messages; got {ttl!r}")
+    return ttl
+
+
 class RedisChatMessageHistory(BaseChatMessageHistory):
     """Messages in the list `chat_history:{session}`, states in the hash `chat_history:{session}:state`.
 
     Both are forgotten `ttl` seconds after the last write; `ttl=None` keeps them.
     """
+
+    session_id: Fixed[str] = Fixed("make another history for another session")
+    key: Fixed[str] = Fixed("it follows from session_id")
+    state_key: Fixed[str] = Fixed("it follows from session_id")
+    ttl = Checked(_seconds)
 
     def __init__(
         self, session_id: str, url: str = "redis://localhost:6379", ttl: int | None = _SECONDS_A_DAY
@@ -32,8 +44,6 @@ class RedisChatMessageHistory(BaseChatMessageHistory):
             raise ValueError(
                 f"a session id must not end in ':state', the key of its states; got {session_id!r}"
             )
-        if ttl is not None and ttl < 1:
-            raise ValueError(f"ttl is a number of seconds from 1 on, or None to keep messages; got {ttl!r}")
         self.session_id = session_id
         self.key = f"chat_history:{session_id}"
         self.state_key = f"{self.key}:state"

@@ -39,15 +39,10 @@ class VectorStoreRetrieverMemory(BaseMemory):
         output_key: str | None = None,
         cache_size: int = 100,
     ) -> None:
-        if not any(hasattr(retriever, name) for name in _FIND):
-            raise ConfigError(
-                f"a retriever has one of {', '.join(_FIND)}; {type(retriever).__name__} has none of them"
-            )
         if isinstance(exclude_input_keys, str):  # it would be taken letter by letter
             raise TypeError(f"exclude_input_keys is a list of names; got {exclude_input_keys!r}")
         if not isinstance(cache_size, int) or cache_size < 0:
             raise ConfigError(f"cache_size is a number of answers from 0 on; got {cache_size!r}")
-        self.retriever = retriever
         self.memory_key = memory_key
         self.input_key = input_key
         self.output_key = output_key
@@ -58,6 +53,23 @@ class VectorStoreRetrieverMemory(BaseMemory):
         self._cache_max_size = cache_size
         self._writes = 0
         self._caching = threading.Lock()  # blocking and awaiting callers are on different threads
+        self.retriever = retriever
+
+    @property
+    def retriever(self) -> Any:
+        """Where exchanges are kept and found; assigning another forgets the answers of the one before."""
+        return self._retriever
+
+    @retriever.setter
+    def retriever(self, retriever: Any) -> None:
+        if not any(hasattr(retriever, name) for name in _FIND):
+            raise ConfigError(
+                f"a retriever has one of {', '.join(_FIND)}; {type(retriever).__name__} has none of them"
+            )
+        with self._caching:
+            self._retriever = retriever
+            self._writes += 1
+            self._query_cache.clear()
 
     @property
     def memory_variables(self) -> list[str]:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from octavo.attributes import Fixed
 from octavo.conversation.histories import BaseChatMessageHistory, counted
 from octavo.conversation.messages import (
     AIMessage,
@@ -33,6 +34,10 @@ class StoreChatMessageHistory(BaseChatMessageHistory):
     A store that a URL names is opened on first use and closed with the history. One that is handed in stays open, and
     belongs to one event loop; many histories can share it.
     """
+
+    session_id: Fixed[str] = Fixed("make another history for another session")
+    user_id: Fixed[str] = Fixed("make another history for another user")
+    store: Fixed[Store] = Fixed("make another history on another store")
 
     def __init__(
         self, url_or_store: str | Store, session_id: str, user_id: str = "default_user", *, tenant: str = ""

@@ -7,7 +7,8 @@ from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from octavo.conversation.base import BaseChatMemory, kept_as, log
+from octavo.attributes import Checked
+from octavo.conversation.base import BaseChatMemory, kept_as, log, number_from
 from octavo.conversation.language import (
     SUMMARY_PROMPT,
     SUMMARY_PROMPT_EN,
@@ -44,6 +45,10 @@ class SummarisingMemory(BaseChatMemory):
     When a model fails, the turn is kept as it was said and is summarised with the next one.
     """
 
+    language = Checked(as_language)
+    max_summary_tokens = Checked(number_from(1, "max_summary_tokens is a number of tokens"))
+    keep = Checked(kept_as)
+
     def __init__(
         self,
         llm: LanguageModel = None,
@@ -59,24 +64,30 @@ class SummarisingMemory(BaseChatMemory):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        if max_summary_tokens < 1:
-            raise ValueError(
-                f"max_summary_tokens is a number of tokens from 1 on; got {max_summary_tokens!r}"
-            )
-        self.llm = as_model(llm)
+        self._count_tokens = count_tokens
+        self.llm = llm
         self.prompt = prompt
         self.summary_message_cls = summary_message_cls
-        self.language = as_language(language)
+        self.language = language
         self.max_summary_tokens = max_summary_tokens
         self.max_prompt_tokens = max_prompt_tokens
-        self.keep = kept_as(keep)
+        self.keep = keep
         self.failures = 0
         self.last_error: str | None = None
         self._first_buffer = buffer
-        self._count = counter_of(llm, count_tokens)
         self._summarising = threading.Lock()
         if llm is None:
             log.info("%s has no language model: summaries are extracted", type(self).__name__)
+
+    @property
+    def llm(self) -> LanguageModel:
+        """The model that summarises, and counts tokens if it can; assigning another goes on with that."""
+        return self._llm
+
+    @llm.setter
+    def llm(self, llm: LanguageModel) -> None:
+        self._llm = as_model(llm)
+        self._count = counter_of(llm, self._count_tokens)
 
     @property
     def buffer(self) -> str:
@@ -269,10 +280,10 @@ class ConversationSummaryMemory(SummarisingMemory):
 class ConversationSummaryBufferMemory(SummarisingMemory):
     """The newest whole turns of at most `max_token_limit` tokens as they were said, and a summary of all before them."""
 
+    max_token_limit = Checked(number_from(0, "max_token_limit is a number of tokens"))
+
     def __init__(self, llm: LanguageModel = None, max_token_limit: int = 2000, **kwargs: Any) -> None:
         super().__init__(llm, **kwargs)
-        if not isinstance(max_token_limit, int) or max_token_limit < 0:
-            raise ValueError(f"max_token_limit is a number of tokens from 0 on; got {max_token_limit!r}")
         self.max_token_limit = max_token_limit
 
     @property

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
+from octavo.attributes import Fixed
 from octavo.errors import InvalidQuery, InvalidRecord, StoreClosed, StoreError
 from octavo.events.base import BaseMemoryStore
 from octavo.events.records import (
@@ -40,6 +41,9 @@ class EventStore(BaseMemoryStore):
     """
 
     opens_itself: ClassVar[bool] = True
+    config: Fixed[dict[str, Any]] = Fixed("it was read when the store was made; make another store")
+    url: Fixed[str] = Fixed("make another store for another place")
+    retention: Fixed[Retention | None] = Fixed("make another store, with another retention")
 
     def __init__(
         self,

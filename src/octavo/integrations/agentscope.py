@@ -64,7 +64,37 @@ class OctavoMemory(MemoryBase):  # type: ignore[misc] # its types are not there 
 
     def __init__(self, memory: chat.MemoryBase) -> None:
         super().__init__()
+        self._summary: str | None = None  # the one last given; None is not known here
+        self._untold = False  # whether the memory inside has still to be told of it
         self.octavo = memory
+
+    @property
+    def _compressed_summary(self) -> str | None:
+        """AgentScope's name for the summary; one that is assigned is kept with the session by the next call that is awaited."""
+        return self._summary
+
+    @_compressed_summary.setter
+    def _compressed_summary(self, summary: str | None) -> None:
+        self._summary, self._untold = summary, summary is not None
+
+    async def _told(self) -> chat.MemoryBase:
+        """The memory inside, which knows of the summary now."""
+        if self._untold and self._summary is not None:
+            await self.octavo.update_compressed_summary(self._summary)
+            self._untold = False
+        return self.octavo
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or "octavo" not in self.__dict__:
+            raise AttributeError(f"{type(self).__name__} has no {name}")
+        return getattr(self.octavo, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        inside = self.__dict__.get("octavo")
+        if hasattr(type(inside), name) and not hasattr(type(self), name):
+            setattr(inside, name, value)  # which knows whether that can be changed
+        else:
+            super().__setattr__(name, value)
 
     async def add(
         self,
@@ -75,23 +105,23 @@ class OctavoMemory(MemoryBase):  # type: ignore[misc] # its types are not there 
     ) -> None:
         """Keep messages, each with these marks; one whose id is kept already is passed over."""
         given = [] if memories is None else [memories] if isinstance(memories, Msg) else memories
-        await self.octavo.add([to_octavo(message) for message in given], marks, allow_duplicates)
+        await (await self._told()).add([to_octavo(message) for message in given], marks, allow_duplicates)
 
     async def delete(self, msg_ids: list[str], **_: Any) -> int:
         """Remove messages by id; answer how many there were."""
-        return await self.octavo.delete(msg_ids)
+        return await (await self._told()).delete(msg_ids)
 
     async def delete_by_mark(self, mark: str | list[str], *_: Any, **__: Any) -> int:
         """Remove the messages that have the mark, or any of several; answer how many there were."""
-        return await self.octavo.delete_by_mark(mark)
+        return await (await self._told()).delete_by_mark(mark)
 
     async def size(self) -> int:
         """How many messages there are."""
-        return await self.octavo.size()
+        return await (await self._told()).size()
 
     async def clear(self) -> None:
         """Remove all messages."""
-        await self.octavo.clear()
+        await (await self._told()).clear()
 
     async def get_memory(
         self,
@@ -101,19 +131,19 @@ class OctavoMemory(MemoryBase):  # type: ignore[misc] # its types are not there 
         **_: Any,
     ) -> list[Msg]:
         """The messages that have `mark` and have not `exclude_mark`, behind the summary if there is one."""
-        found = await self.octavo.get_memory(mark, exclude_mark, prepend_summary)
+        found = await (await self._told()).get_memory(mark, exclude_mark, prepend_summary)
         return [to_agentscope(message) for message in found]
 
     async def update_messages_mark(
         self, new_mark: str | None, old_mark: str | None = None, msg_ids: list[str] | None = None
     ) -> int:
         """Add, remove or replace a mark; answer how many messages that changed."""
-        return await self.octavo.update_messages_mark(new_mark, old_mark, msg_ids)
+        return await (await self._told()).update_messages_mark(new_mark, old_mark, msg_ids)
 
     async def update_compressed_summary(self, summary: str) -> None:
         """Keep this summary with the session, in place of the one before."""
-        await self.octavo.update_compressed_summary(summary)
         self._compressed_summary = summary
+        await self._told()
 
     def state_dict(self) -> dict[str, Any]:
         """All of a memory that is held in this process; of another one the summary last given, as AgentScope's own do.
@@ -122,15 +152,20 @@ class OctavoMemory(MemoryBase):  # type: ignore[misc] # its types are not there 
         in the store. `await memory.octavo.state_dict()` has all of them.
         """
         told: Any = self.octavo.state_dict()
+        known = {_SUMMARY: self._compressed_summary}
         if not inspect.iscoroutine(told):
-            return dict(told)
+            return dict(told) | (known if self._untold else {})
         told.close()  # nobody will wait for it, and Python would warn of that
-        return {_SUMMARY: self._compressed_summary}
+        return known
 
     def load_state_dict(self, state_dict: dict[str, Any], strict: bool = True) -> None:
-        """Hold what a state tells, where that needs no waiting; messages in a store are there already and stay."""
+        """Hold what a state tells, where that needs no waiting; messages in a store are there already and stay.
+
+        A summary is kept with the session by the next call that is awaited; None leaves the one that is kept.
+        """
         loading = self.octavo.load_state_dict(state_dict, strict)
         if not inspect.iscoroutine(loading):  # it is loaded already
+            self._untold = False
             return
         loading.close()
         if "content" in state_dict:
@@ -145,6 +180,7 @@ class OctavoMemory(MemoryBase):  # type: ignore[misc] # its types are not there 
 
     async def close(self) -> None:
         """Let go of what was opened here."""
+        await self._told()
 
     async def __aenter__(self) -> Self:
         return self
@@ -158,7 +194,10 @@ class _Own(OctavoMemory):
 
     async def close(self) -> None:
         """Let go of what was opened here; what was handed in stays open."""
-        await self.octavo.close()
+        try:
+            await self._told()
+        finally:
+            await self.octavo.close()
 
 
 class InMemoryMemory(_Own):

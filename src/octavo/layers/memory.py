@@ -7,6 +7,7 @@ from typing import Any, Self
 from msgspec import UNSET, UnsetType
 
 from octavo.assemble import Assembled, assemble
+from octavo.attributes import Fixed
 from octavo.config import Settings
 from octavo.errors import (
     ConfigError,
@@ -45,6 +46,8 @@ class LayeredMemory(Reading):
     Every change is written together with its log row, in one go. A store or extractor that is handed in stays open;
     `close`, or the end of `async with`, closes what this opened.
     """
+
+    tenant: Fixed[str] = Fixed("of(tenant) is the memory of another tenant")
 
     def __init__(
         self,

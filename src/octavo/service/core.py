@@ -14,6 +14,7 @@ from typing import Any, Self, TypeAlias
 
 import msgspec
 
+from octavo.attributes import Fixed
 from octavo.errors import ConfigError, OctavoError
 from octavo.foreign import called, caught
 from octavo.service.observations import GateAction, GateResult, MessagePayload, Observation, ObservationType
@@ -60,6 +61,8 @@ class Core:
     keeps a memory open that others still use.
     """
 
+    enable_memory: Fixed[bool] = Fixed("assign memory_service another memory, or None")
+
     def __init__(
         self,
         agent: Agent | None = None,
@@ -74,6 +77,7 @@ class Core:
     ) -> None:
         self.agent = agent
         self.gate = gate
+        self.enable_memory = enable_memory
         self.memory_error: Exception | None = None  # why there is no memory, or what last went wrong with it
         self.memory_failures = 0
         self._memory_timeout_seconds = memory_timeout_seconds

@@ -1,5 +1,6 @@
 """What an agent's world tells it: observations with their payloads, and what the gate decides about each."""
 
+import inspect
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from enum import StrEnum
@@ -116,6 +117,22 @@ class GateResult(msgspec.Struct, frozen=True):
     reasons: list[str] = []
     score: float | None = None
     metadata: dict[str, Any] = {}
+
+
+def held_by(obs: Any) -> dict[str, Any]:
+    """Everything an observation holds, by name: a mapping's keys, an object's fields but those named with an underscore."""
+    if isinstance(obs, Mapping):
+        return {str(name): value for name, value in obs.items()}
+    names = [
+        name
+        for kind in type(obs).__mro__
+        for name, member in vars(kind).items()
+        if inspect.ismemberdescriptor(member)
+    ]
+    held = {name: getattr(obs, name) for name in (*names, *getattr(obs, "_fields", ())) if hasattr(obs, name)}
+    # What pydantic did not know either is in `model_extra`.
+    held |= {**getattr(obs, "__dict__", {}), **(getattr(obs, "model_extra", None) or {})}
+    return {name: value for name, value in held.items() if not name.startswith("_")}
 
 
 def plain(what: str, value: Any) -> Any:

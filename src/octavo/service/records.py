@@ -9,11 +9,12 @@ import msgspec
 from octavo.errors import InvalidRecord
 from octavo.ids import new_id
 from octavo.model import Change, Query, Record, Scope, utc
-from octavo.service.observations import plain
+from octavo.service.observations import Observation, held_by, plain
 from octavo.text import leaves
 
 EVENTS = "observations"
 TURNS = "turns"
+_KNOWN = Observation.__struct_fields__
 
 #: Where a write is when its call returns: in the store, or on disk behind it.
 WriteStatus: TypeAlias = Literal["stored", "queued"]
@@ -31,6 +32,7 @@ class EventRecord(msgspec.Struct, frozen=True, kw_only=True):
     actor: Any = None
     gate_result: Any = None
     metadata: dict[str, Any] = {}  # the observation's own, as it was when it was appended
+    extra: dict[str, Any] = {}  # what else the observation held, by name
     meta: dict[str, Any] = {}  # the caller's
     timestamp: datetime  # when it was observed
     created_at: datetime  # when it was appended; events are in this order
@@ -63,24 +65,35 @@ def event_id(session_key: str, obs_id: str) -> str:
 def event_to_record(
     obs: Any, scope: Scope, gate_result: Any, meta: dict[str, Any] | None, at: datetime
 ) -> Record:
-    """The record of an observation; any object with an observation's attributes is one."""
-    payload = plain("payload", getattr(obs, "payload", None))
-    kind = plain("obs_type", getattr(obs, "obs_type", ""))
+    """The record of an observation; any object with an observation's attributes is one, and so is a mapping."""
+    held = held_by(obs)
+
+    def given(name: str) -> Any:
+        return held[name] if name in held else getattr(obs, name, None)  # it may be the class that says it
+
+    payload = plain("payload", given("payload"))
+    kind = plain("obs_type", given("obs_type"))
     if not isinstance(kind, str) or not kind:
         raise InvalidRecord(
             f"obs_type must be an ObservationType or a word; got {kind!r} of a {type(obs).__name__}"
         )
-    obs_id = getattr(obs, "obs_id", None) or new_id("obs_")
-    observed_at = getattr(obs, "timestamp", None)
+    obs_id = given("obs_id") or new_id("obs_")
+    observed_at = given("timestamp")
     data = {
         "obs_id": str(obs_id),
-        "source_name": str(getattr(obs, "source_name", None) or ""),
-        "actor": plain("actor", getattr(obs, "actor", None)),
+        "source_name": str(given("source_name") or ""),
+        "actor": plain("actor", given("actor")),
         "payload": payload,
         "gate_result": plain("gate_result", gate_result),
-        "metadata": plain("metadata", getattr(obs, "metadata", None) or {}),
+        "metadata": plain("metadata", given("metadata") or {}),
         "timestamp": _spelled(observed_at) if observed_at is not None else at.isoformat(),
     }
+    if extra := {
+        name: plain(f"{name!r} of the observation", value)
+        for name, value in held.items()
+        if name not in _KNOWN
+    }:
+        data["extra"] = extra
     return Record(
         collection=EVENTS,
         id=event_id(scope.session or "", str(obs_id)),
@@ -106,6 +119,7 @@ def event_of(record: Record, status: WriteStatus = "stored") -> EventRecord:
         actor=data.get("actor"),
         gate_result=data.get("gate_result"),
         metadata=data.get("metadata") or {},
+        extra=data.get("extra") or {},
         meta=record.metadata,
         timestamp=_moment(data.get("timestamp")) or record.created_at,
         created_at=record.created_at,

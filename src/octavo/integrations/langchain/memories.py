@@ -75,6 +75,15 @@ class OctavoMemory(BaseMemory):  # type: ignore[misc] # its types are not there 
             return super().__getattr__(name)
         return theirs(getattr(memory, name))
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        memory = self.__dict__.get("octavo")
+        if memory is None or name.startswith("_") or name in type(self).model_fields:
+            super().__setattr__(name, value)
+        elif name in vars(memory) or hasattr(type(memory), name):
+            setattr(memory, name, ours(value))
+        else:
+            raise AttributeError(f"{type(self).__name__} has no {name} to assign")
+
 
 class _Named(OctavoMemory):
     """A memory that makes the one it holds from the same arguments."""

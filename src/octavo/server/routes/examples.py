@@ -79,6 +79,7 @@ EVENT: dict[str, Any] = {
     "actor": "lin",
     "gate_result": None,
     "metadata": {},
+    "extra": {},
     "meta": {},
     "timestamp": AT,
     "created_at": AT,

@@ -215,12 +215,16 @@ class Folder:
 
     def write(self, path: str, raw: bytes, expected: Stamp | None) -> Stamp:
         """Put these bytes in the place of the file, whole or not at all; Unusable if somebody changed it meanwhile."""
+        return self.place(path, self.stage(path, raw), expected)
+
+    def stage(self, path: str, raw: bytes) -> Path:
+        """Bytes on the disk beside the file whose place they will take: what can go wrong with a disk goes wrong here."""
         target = Path(self._target(path))
-        temporary = target.parent / f"{_TEMPORARY}{new_id()}.tmp"
+        staged = target.parent / f"{_TEMPORARY}{new_id()}.tmp"
         try:
             make_folder(target.parent)
             self._target(path)  # again: the folders are there now, and may be links
-            fd = open_file(temporary, os.O_WRONLY | os.O_EXCL)
+            fd = open_file(staged, os.O_WRONLY | os.O_EXCL)
             try:
                 with open(fd, "wb") as file:  # noqa: PTH123
                     file.write(raw)
@@ -228,11 +232,23 @@ class Folder:
                     with suppress(FileNotFoundError):
                         os.fchmod(fd, stat.S_IMODE(target.stat().st_mode))
                     os.fsync(fd)
+            except BaseException:
+                staged.unlink(missing_ok=True)
+                raise
+        except OSError as error:
+            raise _failed(self.root / path, error) from error
+        return staged
+
+    def place(self, path: str, staged: Path, expected: Stamp | None) -> Stamp:
+        """Put a staged file in the place of the document's; Unusable if somebody changed that meanwhile."""
+        try:
+            try:
+                target = Path(self._target(path))
                 if self._stamp(target) != expected:
                     raise Unusable("somebody changed it in the same moment", passing=True)
-                temporary.replace(target)
+                staged.replace(target)
             except BaseException:
-                temporary.unlink(missing_ok=True)
+                staged.unlink(missing_ok=True)
                 raise
             _synced(target.parent)
             stamp = self._stamp(target)

@@ -57,7 +57,10 @@ class Vault:
         self._view = Ledger(self.root)  # for readers, who do not hold the lock
         self._guard = Guard(self.root, patience_seconds)
         settling = Settling(self._folder, ledger, self._shelf, store, clock)
-        self._writing = Writing(self._folder, ledger, self._shelf, store, settling, clock)
+        # Half of the time is for the store: a caller who waits no longer than that is told what became of the other half.
+        self._writing = Writing(
+            self._folder, ledger, self._shelf, store, settling, clock, patience_seconds / 2
+        )
         self._syncing = Syncing(self._folder, ledger, self._view, self._guard, settling)
         self._underway: set[asyncio.Task[Any]] = set()
         self._watch: asyncio.Task[None] | None = None

@@ -1,7 +1,8 @@
 """Putting and removing one document. The caller holds the lock.
 
 The store is called once, blindly: the write names the text it replaces, so that it can wait in a failure queue without
-ever replacing another one. What turns out otherwise is brought together as a sync would.
+ever replacing another one. What turns out otherwise is brought together as a sync would. The file is made ready before the
+store is asked and takes its place after: whichever of the two refuses a text, the other does not have it.
 """
 
 import asyncio
@@ -9,6 +10,7 @@ import logging
 import time
 from collections.abc import Callable
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -16,7 +18,7 @@ import msgspec
 from octavo.codec import seal
 from octavo.errors import Conflict, StoreError, StoreUnavailable
 from octavo.model import Op
-from octavo.ports import Store, written
+from octavo.ports import Queues, Store, Written, written
 from octavo.service.vault.documents import Document, Shelf, kept
 from octavo.service.vault.folder import Folder, Unusable
 from octavo.service.vault.front import Content, composed
@@ -25,6 +27,7 @@ from octavo.service.vault.ledger import Ledger
 from octavo.service.vault.reading import Found, read
 from octavo.service.vault.reports import SyncReport
 from octavo.service.vault.settling import Settling
+from octavo.wraps.attempts import Attempts
 
 _log = logging.getLogger("octavo.vault")
 _ROUNDS = 3
@@ -41,6 +44,7 @@ class Writing:
         store: Store,
         settling: Settling,
         clock: Callable[[], datetime],
+        patience_seconds: float,
     ) -> None:
         self._folder = folder
         self._ledger = ledger
@@ -48,6 +52,8 @@ class Writing:
         self._store = store
         self._settling = settling
         self._clock = clock
+        self._patience_seconds = patience_seconds
+        self._attempts = Attempts()
 
     async def put(self, place: Place, body: str, front: dict[str, Any] | None) -> Document:
         """Keep a text in the file, and in the store now or later."""
@@ -65,17 +71,19 @@ class Writing:
             ops.append(self._shelf.version(place.key, old, version - found.settled, "replaced", at))
         clean = found.settled or (old is None and entry is None)
         if clean:
-            new = await asyncio.to_thread(self._write, found, content)
             ops += self._shelf.swapped(record, entry.md5 if entry else None)
-            try:
-                answer = await written(self._store, ops)
-            except StoreUnavailable as error:
-                _log.debug("the document %r waits for the next sync: %s", place.key, error)
+            new, answer = await self._both(found, content, ops)
+            if answer is None:
                 return new.document
             stored = answer.stored and bool(answer.counts[-1])
             if stored or not answer.stored:
                 self._settling.note(new, version, stored=stored)
-                await asyncio.to_thread(self._ledger.save)
+                try:
+                    await asyncio.to_thread(self._ledger.save)
+                except (
+                    StoreError
+                ) as error:  # the document is where it should be, and the next sync finds it there
+                    _log.warning("the document %r was put, and not noted: %s", place.key, error)
                 return self._noted(new)
             return await self._settled(new, above=0)
         if ops:
@@ -83,6 +91,27 @@ class Writing:
             await written(self._store, ops)
         new = await asyncio.to_thread(self._write, found, content)
         return await self._settled(new, above=version if ops else 0)
+
+    async def _both(self, found: Found, content: Content, ops: list[Op]) -> tuple[Found, Written | None]:
+        """Write the store and then the file; None when the store cannot be reached, and the file has it for both."""
+        path, staged = await asyncio.to_thread(self._staged, found, content)
+        answer: Written | None = None
+        try:
+            answer = await self._asked(ops)
+        except StoreUnavailable as error:
+            _log.debug("the document %r waits for the next sync: %s", found.place.key, error)
+        except BaseException:
+            await asyncio.to_thread(staged.unlink, missing_ok=True)
+            raise
+        checked = time.time_ns()
+        stamp = await asyncio.to_thread(self._folder.place, path, staged, found.stamp)
+        return Found(found.place, found.entry, path, content, stamp, checked), answer
+
+    async def _asked(self, ops: list[Op]) -> Written:
+        """Write to the store. One without a queue, which bounds its own waiting, is not waited for without end."""
+        if isinstance(self._store, Queues):
+            return await self._store.write(ops)
+        return Written("stored", await self._attempts.read(self._store.apply(ops), self._patience_seconds))
 
     async def remove(self, place: Place) -> bool:
         """Delete the record and the file; the text is kept as a version first."""
@@ -129,6 +158,10 @@ class Writing:
     def _read(self, place: Place) -> Found:
         self._ledger.load()
         return read(self._folder, place, self._ledger.entries.get(place.key))
+
+    def _staged(self, found: Found, content: Content) -> tuple[str, Path]:
+        path = found.path or self._folder.vacant(found.place)
+        return path, self._folder.stage(path, content.raw)
 
     def _write(self, found: Found, content: Content) -> Found:
         path = found.path or self._folder.vacant(found.place)

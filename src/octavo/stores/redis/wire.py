@@ -8,13 +8,16 @@ from typing import Any
 
 from redis import exceptions as told
 
-from octavo.errors import StoreError, StoreUnavailable
+from octavo.errors import ConfigError, OctavoError, StoreError, StoreUnavailable
+from octavo.stores.redis.plain_lua import LIBRARIES
 from octavo.stores.redis.scripts import Script
 
 #: Replies that pass by themselves; before Redis 7 a script's error carries them inside, behind a minus sign.
 _PASSING = re.compile(
     r"(?:^|-)(?:BUSY|CLUSTERDOWN|LOADING|MASTERDOWN|MISCONF|NOREPLICAS|OOM|READONLY|TRYAGAIN)\b"
 )
+_NO_SCRIPTS = re.compile("unknown command ['`]eval", re.IGNORECASE)
+_LACKING = re.compile(r"attempt to (?:call|index) \w+ '(\w+)' \(a nil value\)")
 _UNAVAILABLE = (told.ConnectionError, told.TimeoutError, told.OutOfMemoryError, told.ReadOnlyError, OSError)
 _LOGIN = (
     told.AuthenticationError,
@@ -47,6 +50,7 @@ class Wire:
     def __init__(self, client: Any) -> None:
         self.client = client
         self._turns = _turns_at(getattr(client, "connection_pool", client))
+        self._bare = False  # whether its Lua lacks what Redis adds to it
 
     async def run(self, script: Script, keys: Sequence[bytes], *args: bytes) -> Any:
         """A script's answer, as bytes.
@@ -72,10 +76,21 @@ class Wire:
     async def _evaluated(self, script: Script, keys: Sequence[bytes], *args: bytes) -> Any:
         async with self._turns:
             say = self.client.execute_command
-            try:
-                return await say("EVALSHA", script.sha, len(keys), *keys, *args, NEVER_DECODE=True)
-            except told.NoScriptError:  # a server that is new, was restarted or had its scripts flushed
-                return await say("EVAL", script.text, len(keys), *keys, *args, NEVER_DECODE=True)
+            given = (len(keys), *keys, *args)
+            if not self._bare:
+                try:
+                    try:
+                        return await say("EVALSHA", script.sha, *given, NEVER_DECODE=True)
+                    except (
+                        told.NoScriptError
+                    ):  # a server that is new, was restarted or had its scripts flushed
+                        return await say("EVAL", script.text, *given, NEVER_DECODE=True)
+                except told.ResponseError as error:
+                    # A script that needs it does so before it writes anything, so it can begin again.
+                    if "'cmsgpack'" not in str(error):
+                        raise
+                    self._bare = True
+            return await say("EVAL", LIBRARIES + script.text, *given, NEVER_DECODE=True)
 
 
 async def _told(answering: Awaitable[Any]) -> Any:
@@ -85,8 +100,14 @@ async def _told(answering: Awaitable[Any]) -> Any:
         raise translated(error) from error
 
 
-def translated(error: Exception) -> StoreError:
+def translated(error: Exception) -> OctavoError:
     """What went wrong, as the error a caller can act on."""
+    if _NO_SCRIPTS.search(str(error)):
+        return ConfigError(
+            "this Redis runs no Lua scripts, which Octavo writes with; fakeredis does with pip install 'fakeredis[lua]'"
+        )
+    if lacking := _LACKING.search(str(error)):
+        return ConfigError(f"this needs a real Redis: the Lua of this one lacks {lacking[1]}")
     if isinstance(error, RuntimeError):
         return StoreError(
             f"the Redis client that was handed in belongs to an event loop that has ended ({error}); "
