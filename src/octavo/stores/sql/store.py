@@ -93,9 +93,7 @@ class SQLStore(SearchingStore):
     async def _adopt(self) -> None:
         try:
             tables = dict(self._tables.by_collection)
-            found = await self._driver.read(
-                lambda: searched_among(list(tables.values()), self._prefix), small=True
-            )
+            found = await self._driver.read(lambda: searched_among(list(tables.values()), self._prefix))
             for collection, ending in found:
                 self._indexes().adopt(tables[collection], ending)
         finally:
@@ -129,9 +127,8 @@ class SQLStore(SearchingStore):
                 self._indexes().follow(table)
             return found
         if table.dialect.listed and reading.is_few(query):
-            small = reading.is_straight(table, query)
             try:
-                return await self._driver.read(lambda: reading.find(table, query, as_text=True), small=small)
+                return await self._driver.read(lambda: reading.find(table, query, as_text=True))
             except TooLong:
                 pass
         return await self._driver.read(lambda: reading.find(table, query))
@@ -143,8 +140,7 @@ class SQLStore(SearchingStore):
             if late and not self._driver.joins:
                 self._indexes().follow(tables[query.collection])
             return counted
-        small = reading.has_counters(tables, query)
-        answer, lags = await self._driver.read(lambda: reading.tally_and_lag(tables, query), small=small)
+        answer, lags = await self._driver.read(lambda: reading.tally_and_lag(tables, query))
         if lags:
             self._sweep(tables, query.collection)
         return answer

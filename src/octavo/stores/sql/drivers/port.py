@@ -47,8 +47,8 @@ class Driver(Protocol):
         """Bring the table of this name to its current version; answer whether a rollback could take that back."""
         ...
 
-    async def read(self, script: Callable[[], Script[T]], *, small: bool = False) -> T:
-        """Run a script that only reads; `small` promises that it reads a few rows, straight off an index."""
+    async def read(self, script: Callable[[], Script[T]]) -> T:
+        """Run a script that only reads."""
         ...
 
     async def aside(self, script: Callable[[], Script[T]]) -> T | None:
@@ -100,9 +100,7 @@ class Awaiting:
         apply_all = group[0][1]  # of one store, so the same for all
         return await self.write(lambda: apply_all([batch for batch, _ in group]))
 
-    async def read(self, script: Callable[[], Script[T]], *, small: bool = False) -> T:
-        del small  # whatever its size, the answer comes over a wire
-
+    async def read(self, script: Callable[[], Script[T]]) -> T:
         async def work(connection: Any) -> T:
             return await run(script(), lambda statement: self.send(connection, statement))
 
