@@ -46,6 +46,8 @@ class SqliteVecIndex(BaseIndex):
         self._turn = itertools.count()
 
     async def _open(self) -> None:
+        if self._writer is not None:  # its threads work for any event loop, one after the other
+            return
         writer = Worker(self._connect, "octavo-vectors-writer")
         try:
             await writer.run(lambda connection: transact(connection, self._tables.ensure))

@@ -63,13 +63,16 @@ class SQLAlchemyDriver(Awaiting):
         self._bind = bind.sync_engine if isinstance(bind, AsyncEngine) else bind
         self.dialect: Dialect = {"sqlite": SQLite, "postgresql": PostgreSQL}.get(bind.dialect.name, MySQL)()
         self._number = 0
-        self._running: set[asyncio.Task[Any]] = set()
 
     async def open(self) -> None:
         if isinstance(self.dialect, MySQL):
             async with self.connection() as connection:
                 version = (await self.send(connection, Ask("SELECT VERSION()")))[0][0]
             self.dialect = MySQL("utf8mb4_nopad_bin" if "mariadb" in version.lower() else "utf8mb4_0900_bin")
+
+    def abandon(self) -> None:
+        super().abandon()
+        self._running: set[asyncio.Task[Any]] = set()
 
     async def close(self) -> None:
         await self.settle()

@@ -43,6 +43,8 @@ class SQLiteDriver:
         self._turn = itertools.count()
 
     async def open(self) -> None:
+        if self._writer is not None:  # its threads work for any event loop, one after the other
+            return
         self._writer = Worker(self._connect_writer, "octavo-sqlite-writer")
         if self.path == ":memory:":  # belongs to its connection, so that one does everything
             self._readers = [self._writer]
@@ -101,6 +103,10 @@ class SQLiteDriver:
             ),
             Finding("durability", f"{self.durability} (synchronous={level})", loss),
         ]
+
+    async def leave(self) -> None: ...
+
+    def abandon(self) -> None: ...
 
     async def close(self) -> None:
         # The writer first: it may have to wait for the keeper.
