@@ -101,7 +101,8 @@ class Opening:
         """Connect and prepare; runs once in each event loop, before the first verb."""
 
     async def _leave(self) -> None:
-        """Let go of what belongs to the event loop, which is ending."""
+        """Let go of what belongs to the event loop, which is ending; the next one opens it again."""
+        await self._close()
 
     def _abandon(self) -> None:
         """Forget what belonged to an event loop that has ended."""

@@ -81,6 +81,9 @@ class ExactIndex(BaseIndex):
         self._gathering: Gathering[_Write, None] = Gathering(self._commit, most=_PART, weigh=_weight)
         self._held.clear()  # each has a lock
 
+    async def _leave(self) -> None:
+        await self._gathering.settle()
+
     async def _close(self) -> None:
         await self._gathering.settle()
         self._held.clear()

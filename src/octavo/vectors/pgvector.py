@@ -66,9 +66,6 @@ class PgVectorIndex(BaseIndex):
         self._schema = schema
         self._iterates = version >= (0, 8)  # before, a filter could leave HNSW with nothing to answer
 
-    async def _leave(self) -> None:
-        await self._driver.leave()
-
     def _abandon(self) -> None:
         self._driver.abandon()
 

@@ -87,6 +87,9 @@ class FileStore(SearchingStore):
             await self._desk.open()
             self._read = True
 
+    async def _leave(self) -> None:
+        """Nothing: the thread works for any event loop, one after the other."""
+
     async def _close(self) -> None:
         await self._desk.close()
 

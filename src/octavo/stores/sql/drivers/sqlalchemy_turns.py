@@ -7,7 +7,8 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from sqlalchemy import Connection, Engine, event
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession
+from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.pool import AssertionPool, NullPool, Pool, QueuePool
 
 from octavo.errors import StoreUnavailable
@@ -105,6 +106,8 @@ async def _is_open(session: AsyncSession, pool: Pool) -> bool:
         return False
     if isinstance(pool, QueuePool | AssertionPool):
         return True
-    connection: AsyncConnection = await session.connection()
-    raw: Any = (await connection.get_raw_connection()).driver_connection
+    try:
+        raw: Any = (await (await session.connection()).get_raw_connection()).driver_connection
+    except SQLAlchemyError:  # it is broken, and its caller's to roll back
+        return True
     return bool(getattr(raw, "in_transaction", True))  # sqlite3 knows whether anything was written
