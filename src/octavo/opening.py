@@ -1,9 +1,17 @@
-"""What opens on first use, once, and is closed by whoever opened it: stores and vector indexes alike."""
+"""What opens on first use, once, and is closed by whoever opened it: stores and vector indexes alike.
+
+Connections, tasks and locks belong to the event loop they were made on, and threads and connections to their process. So what
+was opened is used by one loop, until that has ended, and the next one opens it anew; and never by the child of a fork.
+"""
 
 import asyncio
+import os
+import threading
+import weakref
+from collections.abc import AsyncGenerator
 from typing import ClassVar, Self
 
-from octavo.errors import StoreClosed
+from octavo.errors import StoreClosed, StoreError
 
 
 class Opening:
@@ -12,17 +20,27 @@ class Opening:
     opener: ClassVar[str]  # the call that makes another one, for an error to name
 
     def __init__(self) -> None:
-        self._opened = False
+        self._open_on: asyncio.AbstractEventLoop | None = None  # None while it has to be opened, or is closed
+        self._home: asyncio.AbstractEventLoop | None = None  # whose it is, from the first use on
+        self._opened = False  # whether it ever was, so that there is something to close
         self._closed = False
+        self._forked = False
         self._gate: asyncio.Lock | None = None
+        self._stay: AsyncGenerator[None, None] | None = None
 
     async def close(self) -> None:
         """Finish what was begun and let go of the backend; a second call does nothing."""
         if self._closed:
             return
-        self._closed = True
+        if self._home is not None:
+            self._settle(asyncio.get_running_loop())
+        self._closed, self._open_on = True, None
+        if self._forked:  # all that is open is the parent's
+            return
         if self._opened:
             await self._close()
+        if self._stay is not None:
+            await self._stay.aclose()
 
     async def __aenter__(self) -> Self:
         await self._ready()
@@ -32,22 +50,79 @@ class Opening:
         await self.close()
 
     async def _ready(self) -> None:
+        loop = asyncio.get_running_loop()
+        if self._open_on is loop:
+            return
         if self._closed:
             raise StoreClosed(f"this {type(self).__name__} was closed; open another with {self.opener}")
-        if self._opened:
-            return
-        if self._gate is None:
-            self._gate = asyncio.Lock()
-        async with self._gate:
-            if not self._opened:
+        if self._forked:
+            raise StoreClosed(
+                f"this {type(self).__name__} was opened before the process was forked, and its connections are the parent's; "
+                f"open another in the child with {self.opener}"
+            )
+        async with self._settle(loop):
+            if self._open_on is not loop:
                 await self._open()
                 self._opened = True
                 if self._closed:  # closed while it was opening: nobody else would let go of what was opened
                     await self._close()
                     raise StoreClosed(f"this {type(self).__name__} was closed while it was opened")
+                self._stay = self._stays()
+                await anext(self._stay)
+                self._open_on = loop
+
+    def _settle(self, loop: asyncio.AbstractEventLoop) -> asyncio.Lock:
+        """Belong to this event loop, or say that it belongs to another; answer the lock around opening."""
+        with _settling:
+            if self._home is not loop and not self._forked:
+                if self._home is not None and not self._home.is_closed():
+                    raise StoreError(
+                        f"this {type(self).__name__} is in use in another event loop; open one store for each event loop "
+                        f"with {self.opener}"
+                    )
+                if self._home is not None:
+                    self._abandon()
+                self._home, self._open_on = loop, None
+                self._gate = self._stay = None
+                _settled.add(self)
+            self._gate = self._gate or asyncio.Lock()
+            return self._gate
+
+    async def _stays(self) -> AsyncGenerator[None, None]:
+        """Waits for the end of the event loop, which closes its generators: no connection outlives its loop."""
+        try:
+            yield
+        finally:
+            if not self._closed and not self._forked:
+                self._open_on = None
+                await self._leave()
 
     async def _open(self) -> None:
-        """Connect and prepare; runs once, before the first verb."""
+        """Connect and prepare; runs once in each event loop, before the first verb."""
+
+    async def _leave(self) -> None:
+        """Let go of what belongs to the event loop, which is ending; the next one opens it again."""
+        await self._close()
+
+    def _abandon(self) -> None:
+        """Forget what belonged to an event loop that has ended."""
 
     async def _close(self) -> None:
         """Let go of what `_open` took."""
+
+
+_settling = threading.Lock()  # several threads may come to one store at the same time
+_settled: "weakref.WeakSet[Opening]" = weakref.WeakSet()
+_inherited: list[Opening] = []
+
+
+def _after_fork() -> None:
+    """In the child: nothing that was opened may be used, nor collected, which would say goodbye in the parent's name."""
+    global _settling  # noqa: PLW0603 - another thread may have held it
+    _settling = threading.Lock()
+    for opened in list(_settled):
+        opened._forked, opened._open_on = True, None  # noqa: SLF001 - its own class
+        _inherited.append(opened)
+
+
+os.register_at_fork(after_in_child=_after_fork)

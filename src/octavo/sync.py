@@ -7,6 +7,7 @@ can be awaited on any event loop. Connections belong to the loop they were made 
 import asyncio
 import contextlib
 import functools
+import os
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent import futures
@@ -31,10 +32,11 @@ class Portal:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._closed = False
+        self._process = os.getpid()
 
     def call(self, work: Coroutine[Any, Any, T]) -> T:
         """Run it over there, and block until it is done."""
-        if threading.current_thread() is self._thread:
+        if self._is_here:
             work.close()
             raise RuntimeError(
                 "a blocking call from inside the event loop would wait for itself; await its twin"
@@ -50,7 +52,7 @@ class Portal:
 
     async def acall(self, work: Coroutine[Any, Any, T]) -> T:
         """Run it over there, and await it here; cancelling the waiter cancels the work."""
-        if threading.current_thread() is self._thread:
+        if self._is_here:
             return await work
         future = self._begun(work)
         try:
@@ -64,6 +66,8 @@ class Portal:
 
     def close(self) -> None:
         """End the thread; what is under way is cancelled, and a second call does nothing but wait for the first."""
+        if self._process != os.getpid():  # the thread is the parent's
+            return
         with self._starting:
             self._closed = True
             loop, thread = self._loop, self._thread
@@ -75,7 +79,22 @@ class Portal:
         if thread is not None and thread is not threading.current_thread():
             thread.join()
 
+    @property
+    def _is_here(self) -> bool:
+        """Whether this is the thread that everything runs on."""
+        return threading.current_thread() is self._thread and self._process == os.getpid()
+
     def _begun(self, work: Coroutine[Any, Any, T]) -> "futures.Future[T]":
+        if (
+            self._process != os.getpid()
+        ):  # before the lock, which another thread may have held when the process forked
+            if self._thread is None:
+                self._starting, self._process = threading.Lock(), os.getpid()
+            else:
+                work.close()
+                raise StoreClosed(
+                    "this memory was opened before the process was forked; open another in the new one"
+                )
         with self._starting:
             try:
                 loop = self._running()
@@ -87,10 +106,6 @@ class Portal:
     def _running(self) -> asyncio.AbstractEventLoop:
         if self._closed:
             raise StoreClosed("this memory was closed; open another")
-        if self._thread is not None and not self._thread.is_alive():
-            raise StoreClosed(
-                "this memory was opened before the process was forked; open another in the new one"
-            )
         if self._loop is None:
             loop = asyncio.new_event_loop()
             # A daemon: a program that forgets to close must still be able to end.

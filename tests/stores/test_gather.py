@@ -164,3 +164,25 @@ async def test_nobody_waits_for_a_lane_that_was_cancelled():
     await bench.turn()
     await bench.finish()
     assert await asyncio.gather(*again) == ["C"]
+
+
+async def test_a_mistake_in_a_commit_is_raised_as_itself():
+    """To the caller whose part is to blame, and to nobody else: as StoreUnavailable it would be queued and tried again."""
+
+    async def commit(group):
+        return [len(work) for work in group]
+
+    gathering = Gathering(commit, most=500)
+    alone = gathering.submit(None)
+    with pytest.raises(TypeError, match="has no len"):
+        await alone
+    works = ["a", None, "bb", 7]
+    answers = await asyncio.gather(*map(gathering.submit, works), return_exceptions=True)
+    assert [answer if isinstance(answer, int) else type(answer) for answer in answers] == [
+        1,
+        TypeError,
+        2,
+        TypeError,
+    ]
+    assert answers[1] is not answers[3]
+    assert await gathering.submit("ccc") == 3

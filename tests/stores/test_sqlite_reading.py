@@ -11,7 +11,7 @@ from sqlalchemy.ext.asyncio import create_async_engine
 
 from octavo import Add, Change, Query, Record, Remove, Scope, StoreError, open_store
 from octavo.stores.sql import SQLAlchemyStore, reading, schema
-from octavo.stores.sql.drivers import sqlite, sqlite_front
+from octavo.stores.sql.drivers import sqlite
 from octavo.stores.sql.statements import Do
 from octavo.testing.texts import NEEDLES
 
@@ -123,20 +123,6 @@ async def test_a_remembered_statement(store, monkeypatch):
     assert len((await store._table("events")).newest) <= 3
 
 
-async def test_what_is_too_long_for_the_loop_is_read_by_a_thread(tmp_path, monkeypatch):
-    """Large rows hold nobody up."""
-    monkeypatch.setattr(sqlite_front, "_MOST_BYTES", 10_000)
-    async with open_store(f"sqlite:///{tmp_path}/a.db") as store:
-        large = long(6000)
-        await store.apply([Add(large)])
-        front, answers = store._driver._front, []
-        real = front.read
-        monkeypatch.setattr(front, "read", lambda script: answers.append(real(script)) or answers[-1])
-        for limit in (1, 5):
-            assert await store.find(Query(collection="events", limit=limit)) == large[-limit:]
-        assert [answer is None for answer in answers] == [True, True]
-
-
 @pytest.mark.parametrize(
     ("change", "says"),
     [
@@ -155,8 +141,8 @@ async def test_a_row_that_somebody_else_has_changed(store, change, says):
     await store._driver.write(lambda: iter_of(Do(f"UPDATE agent_events SET {change} WHERE event_id = '3'")))
     kinds = ("",)
     for query in (
-        Query(collection="events", scope=Scope(session="1"), limit=5),  # on the loop
-        Query(collection="events", kinds=kinds, limit=5),  # as a text, by a thread
+        Query(collection="events", scope=Scope(session="1"), limit=5),  # straight off an index
+        Query(collection="events", kinds=kinds, limit=5),  # as a text
         Query(collection="events", kinds=kinds),  # by rows
     ):
         with pytest.raises(StoreError, match=rf"record '3' in table agent_events.*({says}).*delete"):
@@ -186,7 +172,6 @@ async def test_what_is_too_long_for_one_text_is_read_by_rows(tmp_path, monkeypat
         return connection
 
     monkeypatch.setattr(sqlite.SQLiteDriver, "_connect", connect)
-    monkeypatch.setattr(sqlite_front, "_MOST_BYTES", 20_000)
     async with open_store(f"sqlite:///{tmp_path}/a.db") as store:
         records = long(5000)
         await store.apply([Add(records)])

@@ -363,3 +363,42 @@ def test_a_program_that_forgets_to_close_still_ends():
         timeout=60,
     )
     assert (run.returncode, run.stdout, run.stderr) == (0, "done\n", "")
+
+
+def test_a_fork_in_the_middle_of_a_call_hangs_nobody():
+    """Another thread may be in the middle of beginning or closing: the child is told, and can close, without waiting for it."""
+    program = """
+import asyncio, os, threading
+from octavo.errors import StoreClosed
+from octavo.sync import Portal
+
+portal, unused = Portal(), Portal()
+portal.call(asyncio.sleep(0))
+portal._starting.acquire()
+unused._starting.acquire()
+child = os.fork()
+if not child:
+    try:
+        portal.call(asyncio.sleep(0))
+    except StoreClosed as error:
+        print(error, flush=True)
+    portal.close()
+    print(unused.call(asyncio.sleep(0, "works")), flush=True)
+    unused.close()
+    os._exit(0)
+os.waitpid(child, 0)
+portal._starting.release()
+print(portal.call(asyncio.sleep(0, "done")))
+portal.close()
+"""
+    run = subprocess.run(
+        [sys.executable, "-W", "ignore::DeprecationWarning", "-c", program],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert run.returncode == 0, run.stderr
+    assert run.stdout == (
+        "this memory was opened before the process was forked; open another in the new one\nworks\ndone\n"
+    )

@@ -1,5 +1,10 @@
 """Vectors beside a store: what is written is found by meaning soon after, on every store."""
 
+import asyncio
+import re
+import subprocess
+import sys
+import textwrap
 from datetime import timedelta
 
 import pytest
@@ -20,7 +25,7 @@ from octavo import (
 from octavo.ids import now
 from octavo.lexis.matching import content, digest
 from octavo.testing.embedding import HashEmbedder
-from octavo.wraps import Wrap
+from octavo.wraps import Indexed, Wrap
 
 STORES = ["memory", "sqlite", "file", "postgres", "mysql", "redis"]
 INDEXES = ["exact", "sqlite-vec"]
@@ -296,3 +301,65 @@ async def test_status(wrap):
     await indexed.settle(SETTLED)
     status = await indexed.status()
     assert (status.waiting, status.embedded, status.dropped, status.progress) == (0, 2, 0, None)
+
+
+@pytest.mark.parametrize("kind", STORES)
+@pytest.mark.parametrize("vectors", INDEXES)
+def test_one_event_loop_after_another(kind, vectors, place):
+    """Store, index and the task between them go on in the next loop."""
+    index = open_vectors("memory://" if vectors == "exact" else place("sqlite"))
+    indexed = Indexed(open_store(place(kind)), index, HashEmbedder())
+
+    async def use(number):
+        await indexed.apply([Add([said(f"{number}-{n}", f"number {number} of {n}") for n in range(3)])])
+        await indexed.settle(SETTLED)
+        return len(await near(indexed, "number", limit=50))
+
+    assert [asyncio.run(use(number)) for number in range(3)] == [3, 6, 9]
+    asyncio.run(indexed.close())
+
+
+def test_a_forked_child_is_told(tmp_path):
+    """The task is the parent's: the child does not wait for it, and the parent goes on."""
+    program = f"""
+        import asyncio, os
+        from octavo import Add, Query, Record, Scope, StoreClosed, open_store, open_vectors
+        from octavo.testing.embedding import HashEmbedder
+        from octavo.wraps import Indexed
+
+        def note(name):
+            return Record(collection="messages", id=name, scope=Scope(user="u"), text=f"the {{name}}")
+
+        async def child():
+            try:
+                await indexed.apply([Add([note("child")])])
+            except StoreClosed as error:
+                print(error, flush=True)
+            await indexed.close()
+
+        async def main():
+            await indexed.apply([Add([note("before")])])
+            await indexed.settle(60)
+            pid = os.fork()
+            if not pid:
+                asyncio.run(asyncio.wait_for(child(), 20))
+                os._exit(0)
+            assert os.waitpid(pid, 0)[1] == 0
+            await indexed.apply([Add([note("after")])])
+            await indexed.settle(60)
+            print(len(await indexed.resembling("the", Scope(user="u"), ["messages"], 9)))
+            await indexed.close()
+
+        store = open_store("sqlite:///{tmp_path}/a.db")
+        indexed = Indexed(store, open_vectors("sqlite:///{tmp_path}/v.db"), HashEmbedder())
+        asyncio.run(main())
+    """
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore::DeprecationWarning", "-c", textwrap.dedent(program)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    assert re.fullmatch(r".* forked.*open_store\(url\)\n2\n", done.stdout), done.stdout

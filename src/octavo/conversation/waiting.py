@@ -25,6 +25,7 @@ def portal() -> Portal:
 def _after_fork() -> None:
     global _shared  # noqa: PLW0603 - one for the process is the point
     _shared = Portal(_NAME)  # a thread does not outlive a fork
+    _homes.clear()  # nor do loops: whoever asked one would wait for ever
 
 
 os.register_at_fork(after_in_child=_after_fork)

@@ -100,12 +100,14 @@ class Gathering(Generic[W, A]):
     async def _settle_group(self, group: list[tuple[W, asyncio.Future[A]]]) -> None:
         try:
             answers = await self._commit([work for work, _ in group])
-        except OctavoError as error:
-            if len(group) == 1 or isinstance(error, StoreUnavailable):
+        except Exception as error:  # noqa: BLE001 - a mistake of ours too: told to its caller as it is, never as an outage
+            if len(group) == 1:
+                _tell(group[0][1], error)
+            elif isinstance(error, StoreUnavailable):
                 _fail(group, error)
-                return
-            for one in group:
-                await self._settle_group([one])
+            else:
+                for one in group:
+                    await self._settle_group([one])
         else:
             for (_, future), answer in zip(group, answers, strict=True):
                 if not future.done():  # else its caller was cancelled; the write stands all the same
@@ -114,7 +116,11 @@ class Gathering(Generic[W, A]):
 
 def _fail(group: list[tuple[W, asyncio.Future[A]]], error: OctavoError) -> None:
     for _, future in group:
-        if not future.done():
-            own = copy.copy(error)  # one object raised in several tasks would mix up their tracebacks
-            own.__cause__ = error.__cause__
-            future.set_exception(own)
+        own = copy.copy(error)  # one object raised in several tasks would mix up their tracebacks
+        own.__cause__ = error.__cause__
+        _tell(future, own)
+
+
+def _tell(future: "asyncio.Future[A]", error: Exception) -> None:
+    if not future.done():
+        future.set_exception(error)

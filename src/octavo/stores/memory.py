@@ -25,11 +25,11 @@ class MemoryStore(SearchingStore):
         super().__init__()
         self._image = Image()
         self._idle: asyncio.TimerHandle | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None  # of the timer; None until something was searched
+        self._searched = False
 
     async def _apply(self, ops: list[Prepared]) -> list[int]:
         counts = self._image.apply(ops)
-        if self._loop is not None and self._idle is None:
+        if self._searched and self._idle is None:
             self._index_soon()
         return counts
 
@@ -46,7 +46,8 @@ class MemoryStore(SearchingStore):
         from octavo.stores.lexicon import searched
 
         matches: Matches = await self._in_steps(searched(self._image, query, terms))
-        if not self._closed and (self._idle is None or self._loop is not asyncio.get_running_loop()):
+        self._searched = True
+        if not self._closed and self._idle is None:
             self._index_soon()
         return matches
 
@@ -75,8 +76,7 @@ class MemoryStore(SearchingStore):
         return step.result
 
     def _index_soon(self) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._idle = self._loop.call_later(_IDLE_SECONDS, self._index)
+        self._idle = asyncio.get_running_loop().call_later(_IDLE_SECONDS, self._index)
 
     def _index(self) -> None:
         """Index a little of what waits, and come again if that was not all."""
@@ -85,6 +85,9 @@ class MemoryStore(SearchingStore):
         self._idle = None
         if idle(self._image):
             self._index_soon()
+
+    def _abandon(self) -> None:
+        self._idle = None
 
     async def _close(self) -> None:
         if self._idle is not None:

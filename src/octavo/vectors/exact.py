@@ -75,7 +75,14 @@ class ExactIndex(BaseIndex):
         self._writer = new_id()
         self._clocks: dict[tuple[str, str], Clock] = {}  # (tenant, space)
         self._scopes: dict[str, Scope] = {}  # by place, of places that are known to be listed
+        self._abandon()
+
+    def _abandon(self) -> None:
         self._gathering: Gathering[_Write, None] = Gathering(self._commit, most=_PART, weigh=_weight)
+        self._held.clear()  # each has a lock
+
+    async def _leave(self) -> None:
+        await self._gathering.settle()
 
     async def _close(self) -> None:
         await self._gathering.settle()

@@ -66,6 +66,9 @@ class PgVectorIndex(BaseIndex):
         self._schema = schema
         self._iterates = version >= (0, 8)  # before, a filter could leave HNSW with nothing to answer
 
+    def _abandon(self) -> None:
+        self._driver.abandon()
+
     async def _close(self) -> None:
         await self._driver.close()
 

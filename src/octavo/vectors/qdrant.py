@@ -64,11 +64,14 @@ class QdrantIndex(BaseIndex):
         self._client: AsyncQdrantClient
         self._aside: _Aside | None = None
         self._local = False
+        self._left = False  # whether the client was used in an event loop that has ended
         self._known: dict[str, int] = {}  # space → dimensions
 
     # Opening and calling.
 
     async def _open(self) -> None:
+        if self._aside is not None:  # its thread works for any event loop, one after the other
+            return
         if not isinstance(self._place, str):
             self._client = self._place
         elif self._place.startswith(("http://", "https://")):
@@ -78,6 +81,7 @@ class QdrantIndex(BaseIndex):
             )
         else:
             await self._open_aside(self._place)
+        self._left = False
         options = self._client.init_options
         self._local = options["location"] == MEMORY or options["path"] is not None
         try:
@@ -101,10 +105,18 @@ class QdrantIndex(BaseIndex):
                 self._client = await self._aside.run(make())
         except BaseException:
             await self._aside.close()
+            self._aside = None
             raise
 
+    async def _leave(self) -> None:
+        if self._aside is None:
+            await self._close()
+
+    def _abandon(self) -> None:
+        self._left = True
+
     async def _close(self) -> None:
-        if isinstance(self._place, str):
+        if isinstance(self._place, str) and not (self._left and self._aside is None):
             await self._call(self._client.close())
         if self._aside is not None:
             await self._aside.close()

@@ -46,6 +46,8 @@ class SqliteVecIndex(BaseIndex):
         self._turn = itertools.count()
 
     async def _open(self) -> None:
+        if self._writer is not None:  # in the next event loop everything is still there
+            return
         writer = Worker(self._connect, "octavo-vectors-writer")
         try:
             await writer.run(lambda connection: transact(connection, self._tables.ensure))
@@ -58,6 +60,9 @@ class SqliteVecIndex(BaseIndex):
         else:
             count = self._reader_count
             self._readers = [Worker(self._connect, "octavo-vectors-reader") for _ in range(count)]
+
+    async def _leave(self) -> None:
+        """Nothing: its threads work for any event loop, one after the other."""
 
     async def _close(self) -> None:
         workers = {id(worker): worker for worker in (*self._readers, self._writer) if worker is not None}

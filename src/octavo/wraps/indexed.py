@@ -112,7 +112,7 @@ class Indexed(Wrap):
 
     async def close(self) -> None:
         """Stop after the batch under way, and close what is owned; what waits is in the store, for the next process."""
-        if self._closed:
+        if self._closed or self._upkeep.inherited:
             return
         await self._upkeep.stop()
         self._closed = True

@@ -11,7 +11,7 @@ from typing import Any, Self, TypeVar
 import msgspec
 
 from octavo.codec import Kept, asked, prepare
-from octavo.errors import ConfigError, OctavoError, StoreClosed, StoreUnavailable
+from octavo.errors import ConfigError, OctavoError, StoreClosed, StoreError, StoreUnavailable
 from octavo.ids import now
 from octavo.model import Add, Op, Query, Record, Scope, Tally
 from octavo.ports import Finding, Store, Written
@@ -274,6 +274,10 @@ class Journal(Wrap):
 
     async def close(self) -> None:
         """Try once more to bring what waits to the store, leave the rest on disk, and close; a second call does nothing."""
+        if self._loop is not None and self._process != os.getpid():  # all of it is the parent's
+            return
+        if self._loop is not None and not self._loop.is_closed():
+            self._claim()
         if self._closing is None:
             self._closing = asyncio.get_running_loop().create_task(self._close())
         await asyncio.shield(self._closing)  # given up by one caller, it still comes to its end
@@ -301,9 +305,11 @@ class Journal(Wrap):
         if self._loop is None:
             self._loop, self._process = loop, os.getpid()
         if self._process != os.getpid():
-            raise ConfigError("this Journal was opened before the process forked; make one in each process")
+            raise StoreClosed(
+                "this Journal was opened before the process was forked; open another in the child"
+            )
         if self._loop is not loop:
-            raise ConfigError(
+            raise StoreError(
                 "this Journal belongs to another event loop; make one for each, or use octavo.sync.Portal"
             )
 
@@ -321,6 +327,16 @@ class Journal(Wrap):
             raise error
 
     async def _close(self) -> None:
+        if self._loop is asyncio.get_running_loop():
+            await self._finish()
+        try:
+            await self._queue.close()
+        finally:
+            if self._owned:
+                await self._bounded(self.inner.close())
+
+    async def _finish(self) -> None:
+        """Bring what waits to the store; what is left of an event loop that has ended is on disk, and waited for by nobody."""
         if self._opening is not None:
             await asyncio.wait({self._opening})
         if self._busy:  # each of them ends within its time
@@ -330,11 +346,6 @@ class Journal(Wrap):
             await asyncio.wait({asyncio.create_task(self._replay.now())}, timeout=self._timeout)
         await self._replay.stop(_STOP_SECONDS)
         await self._attempts.ended(0)
-        try:
-            await self._queue.close()
-        finally:
-            if self._owned:
-                await self._bounded(self.inner.close())
 
     async def _bounded(self, closing: Awaitable[None]) -> None:
         """Close the store; one that hangs is left to itself."""

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import os
 import random
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
@@ -54,21 +55,31 @@ class Upkeep:
         self._fails: dict[str, int] = {}  # how often in a row a tenant's markers failed
         self._look = True  # whether every tenant has to be looked at
         self._look_seconds = _LOOK_SECONDS
-        self._learning = asyncio.Lock()
         self._learned = False
         self._noted = False  # whether the index knows that the new space is complete
         self._old_lives = False
         self._old_serves = False
         self._rebuild: Rebuild | None = None
-        self._task: asyncio.Task[None] | None = None
         self._stopping = False
-        self._stop = asyncio.Event()
-        self._wake = asyncio.Event()
-        self._quiet = asyncio.Event()
+        self._begin()
         self.embedded = self.dropped = self.failures = 0
         self.last_error: str | None = None
 
+    def _begin(self) -> None:
+        """Have nothing that belongs to an event loop."""
+        self._task: asyncio.Task[None] | None = None
+        self._process = os.getpid()
+        self._learning = asyncio.Lock()
+        self._stop = asyncio.Event()
+        self._wake = asyncio.Event()
+        self._quiet = asyncio.Event()
+
     # What others ask of it.
+
+    @property
+    def inherited(self) -> bool:
+        """Whether it was begun before the process was forked, and is the parent's."""
+        return self._task is not None and self._process != os.getpid()
 
     @property
     def serving(self) -> Target:
@@ -89,7 +100,10 @@ class Upkeep:
         """Have the task run, on this event loop."""
         if self._stopping:
             raise StoreClosed("this Indexed store was closed; make another one")
-        if self._task is None or self._task.done():
+        if self._task is not None and not self.inherited and self._task.get_loop().is_closed():
+            self._begin()
+        if self._task is None or (self._task.done() and not self.inherited):
+            self._process = os.getpid()
             self._task = asyncio.get_running_loop().create_task(self._run(), name="octavo-vectors")
             self._task.add_done_callback(self._ended)
         return self._task
@@ -132,7 +146,8 @@ class Upkeep:
         self._stopping = True
         self._stop.set()
         self._wake.set()
-        if self._task is not None and not self._task.done():
+        here = asyncio.get_running_loop()
+        if self._task is not None and not self._task.done() and self._task.get_loop() is here:
             await asyncio.wait({self._task})  # cancelling the wait does not cancel the batch
         if self._rebuild is not None:
             await self._rebuild.close()

@@ -48,16 +48,12 @@ class FileStore(SearchingStore):
         self._layout = Layout(format=format, per_session=per_session, rotate_bytes=rotate_bytes, sync=sync)
         self._book = Book(self._path, self._layout)
         self._desk = Desk(self._book)
+        self._read = False
 
     @property
     def path(self) -> Path:
         """The directory, as an absolute path."""
         return self._path
-
-    async def close(self) -> None:
-        """Finish what was begun and let go of the directory; a second call does nothing."""
-        self._closed = True
-        await self._desk.close()  # also when opening failed or was cancelled half-way
 
     async def tenants(self) -> list[str]:
         """Every tenant that has a record, sorted."""
@@ -88,7 +84,16 @@ class FileStore(SearchingStore):
         ]
 
     async def _open(self) -> None:
-        await self._desk.open()
+        self._opened = True  # also when this fails or is cancelled half-way: there is a thread to end
+        if not self._read:  # in the next event loop everything is still there
+            await self._desk.open()
+            self._read = True
+
+    async def _leave(self) -> None:
+        """Nothing: the thread works for any event loop, one after the other."""
+
+    async def _close(self) -> None:
+        await self._desk.close()
 
     async def _apply(self, ops: list[Prepared]) -> list[int]:
         return await self._desk.write(ops)

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import random
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from redis.asyncio import ConnectionPool, Redis, RedisCluster
@@ -59,10 +59,11 @@ class RedisStore(SearchingStore):
         self._layout = Layout(prefix)
         self._ttl = ttl
         self._owned = owned
-        self._line: _Line | None = None
+        self._line: _Line  # from the moment the store is open
+        self._left = False  # whether the client was used in an event loop that has ended
 
     async def _apply(self, ops: list[Prepared]) -> list[int]:
-        line = await self._here()
+        line = self._line
         adds = [op.records for op in ops if isinstance(op, Kept)]
         if len(adds) < len(ops):
             return await self._swapped(line, ops)
@@ -75,7 +76,7 @@ class RedisStore(SearchingStore):
         return counts
 
     async def _find(self, query: Query) -> list[Record]:
-        line = await self._here()
+        line = self._line
         return [record for record, _ in (await line.reader.find(query)).found]
 
     async def _heads(self, query: Query) -> list[Head]:
@@ -83,7 +84,7 @@ class RedisStore(SearchingStore):
         return await line.reader.heads(query)
 
     async def _tally(self, query: Query) -> Tally:
-        line = await self._here()
+        line = self._line
         return await line.reader.tally(query)
 
     async def _search(self, query: Query, terms: tuple[str, ...]) -> Matches:
@@ -91,7 +92,7 @@ class RedisStore(SearchingStore):
             Search,
         )  # with the patterns of terms, which only a search needs
 
-        line = await self._here()
+        line = self._line
         return await Search(line.indexes.index(query.collection, query.scope.tenant), query, terms).matches()
 
     async def _reindex(self, collection: str, progress: Progress) -> int:
@@ -105,13 +106,13 @@ class RedisStore(SearchingStore):
         return await verified(collection, await self._indexes(collection), progress)
 
     async def _indexes(self, collection: str) -> "list[Index]":
-        line = await self._here()
+        line = self._line
         return [line.indexes.index(collection, tenant) for tenant in await self.tenants()]
 
     async def tenants(self) -> list[str]:
         """Every tenant that has a record, sorted."""
         await self._ready()
-        wire = (await self._here()).wire
+        wire = self._line.wire
         listed = [_text(tenant) for tenant in await wire.ask("SMEMBERS", self._layout.tenants)]
         kept = [tenant for tenant in listed if await self._holds(wire, tenant)]
         for tenant in set(listed) - set(kept):
@@ -129,33 +130,33 @@ class RedisStore(SearchingStore):
         """With a ttl: let all of a place live on together, though only one of its collections was written to."""
         if self._ttl is not None:
             await self._ready()
-            await (await self._here()).writer.renew(collections, scope)
+            await self._line.writer.renew(collections, scope)
 
     async def describe(self) -> list[Finding]:
         """What this Redis is, and what of it endangers the records."""
         await self._ready()
-        return await findings((await self._here()).wire, self._ttl)
+        return await findings(self._line.wire, self._ttl)
+
+    async def _open(self) -> None:
+        if self._left and self._owned:
+            self.client = _renewed(self.client)
+        self._left = False
+        self._line = _Line(self.client, self._layout, self._ttl)
+
+    async def _leave(self) -> None:
+        await self._line.commits.settled()
+        await self._line.indexes.stop()
+        if self._owned:
+            await self.client.aclose()
+            if (pool := getattr(self.client, "connection_pool", None)) is not None:
+                await pool.disconnect()
+
+    def _abandon(self) -> None:
+        self._left = True
 
     async def _close(self) -> None:
-        line, self._line = self._line, None
-        if line is not None and line.loop is asyncio.get_running_loop():
-            await line.commits.settled()
-            await line.indexes.stop()
-            await line.farewell.aclose()
-
-    async def _here(self) -> "_Line":
-        """This event loop's line to Redis; a connection can only be used in the loop it was made in."""
-        loop = asyncio.get_running_loop()
-        line = self._line
-        if line is not None and line.loop is loop:
-            return line
-        if line is not None and not line.loop.is_closed():
-            raise StoreError("this Redis store is in use in another event loop; open one store per loop")
-        if line is not None and self._owned:
-            self.client = _renewed(self.client)
-        line = self._line = _Line(loop, self.client, self._layout, self._ttl, owned=self._owned)
-        await anext(line.farewell)
-        return line
+        if not self._left:
+            await self._leave()
 
     async def _swapped(self, line: "_Line", ops: list[Prepared]) -> list[int]:
         """Work out what the ops come to, then bring it about if nothing of it has moved meanwhile; else start over.
@@ -225,28 +226,13 @@ class _Sight:
 class _Line:
     """All that belongs to one event loop."""
 
-    def __init__(
-        self, loop: asyncio.AbstractEventLoop, client: Any, layout: Layout, ttl: int | None, *, owned: bool
-    ) -> None:
-        self.loop = loop
+    def __init__(self, client: Any, layout: Layout, ttl: int | None) -> None:
         self.wire = Wire(client)
         self.reader = Reader(self.wire, layout)
         self.indexes = Indexes(self.wire, layout)
         self.writer = Writer(self.wire, layout, ttl, self.indexes.noted)
         self.commits = Commits(self.writer.add)
         self.losers = asyncio.Lock()
-        self.farewell = _farewell(client, owned=owned)
-
-
-async def _farewell(client: Any, *, owned: bool) -> AsyncGenerator[None, None]:
-    """Lets go of the client when closed; a loop that ends closes its generators, so no connection outlives its loop."""
-    try:
-        yield
-    finally:
-        if owned:
-            await client.aclose()
-            if (pool := getattr(client, "connection_pool", None)) is not None:
-                await pool.disconnect()
 
 
 def _renewed(client: Any) -> Any:

@@ -43,12 +43,16 @@ class SQLStore(SearchingStore):
         self._prefix = prefix
         self._tables: Tables  # both from the moment the store is open
         self._apply_all: ApplyAll
+        self._unsure: set[str] = set()  # collections to look for again before every use
+        self._begin()
+
+    def _begin(self) -> None:
+        """Have nothing that belongs to an event loop."""
         self._making = asyncio.Lock()
         self._sweeps: set[asyncio.Task[None]] = set()
         self._upkeep: Upkeep | None = None  # from the first search on
         self._looking: asyncio.TimerHandle | None = None
         self._looked = False
-        self._unsure: set[str] = set()  # collections to look for again before every use
 
     async def _open(self) -> None:
         await self._driver.open()
@@ -58,13 +62,21 @@ class SQLStore(SearchingStore):
         tables = Tables(dialect, dialect.quote(f"{self._prefix}octavo_counts"), slot)
         self._tables, self._apply_all = tables, functools.partial(writing.apply_all, tables)
 
-    async def _close(self) -> None:
+    async def _leave(self) -> None:
         if self._looking is not None:
             self._looking.cancel()
         if self._upkeep is not None:
             await self._upkeep.close()
         if self._sweeps:
             await asyncio.wait(self._sweeps)
+        await self._driver.leave()
+
+    def _abandon(self) -> None:
+        self._begin()
+        self._driver.abandon()
+
+    async def _close(self) -> None:
+        await self._leave()
         await self._driver.close()
 
     async def _apply(self, ops: list[Prepared]) -> list[int]:
@@ -93,9 +105,7 @@ class SQLStore(SearchingStore):
     async def _adopt(self) -> None:
         try:
             tables = dict(self._tables.by_collection)
-            found = await self._driver.read(
-                lambda: searched_among(list(tables.values()), self._prefix), small=True
-            )
+            found = await self._driver.read(lambda: searched_among(list(tables.values()), self._prefix))
             for collection, ending in found:
                 self._indexes().adopt(tables[collection], ending)
         finally:
@@ -129,9 +139,8 @@ class SQLStore(SearchingStore):
                 self._indexes().follow(table)
             return found
         if table.dialect.listed and reading.is_few(query):
-            small = reading.is_straight(table, query)
             try:
-                return await self._driver.read(lambda: reading.find(table, query, as_text=True), small=small)
+                return await self._driver.read(lambda: reading.find(table, query, as_text=True))
             except TooLong:
                 pass
         return await self._driver.read(lambda: reading.find(table, query))
@@ -149,8 +158,7 @@ class SQLStore(SearchingStore):
             if late and not self._driver.joins:
                 self._indexes().follow(tables[query.collection])
             return counted
-        small = reading.has_counters(tables, query)
-        answer, lags = await self._driver.read(lambda: reading.tally_and_lag(tables, query), small=small)
+        answer, lags = await self._driver.read(lambda: reading.tally_and_lag(tables, query))
         if lags:
             self._sweep(tables, query.collection)
         return answer

@@ -35,11 +35,8 @@ class MySQLDriver(Awaiting):
             "password": address.password, "database": address.path.strip("/"), "charset": "utf8mb4",
             "autocommit": True, "connect_timeout": 10, "unix_socket": socket,
         }  # fmt: skip
-        self._pool: Any = None
-        self._loop: asyncio.AbstractEventLoop | None = None
 
     async def open(self) -> None:
-        self._loop = asyncio.get_running_loop()
         with _translated():
             probe = await asyncmy.connect(**self._login)
             try:
@@ -72,8 +69,6 @@ class MySQLDriver(Awaiting):
     async def connection(self) -> AsyncIterator[Any]:
         if self._pool is None:
             raise StoreClosed("the MySQL store was closed")
-        if self._loop is not asyncio.get_running_loop():  # a pool belongs to the loop that made it
-            await self.open()
         pool = self._pool  # its connections go back to it also while the store is being closed
         with _translated():
             async with asyncio.timeout(self._timeout):

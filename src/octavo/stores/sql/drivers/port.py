@@ -47,8 +47,8 @@ class Driver(Protocol):
         """Bring the table of this name to its current version; answer whether a rollback could take that back."""
         ...
 
-    async def read(self, script: Callable[[], Script[T]], *, small: bool = False) -> T:
-        """Run a script that only reads; `small` promises that it reads a few rows, straight off an index."""
+    async def read(self, script: Callable[[], Script[T]]) -> T:
+        """Run a script that only reads."""
         ...
 
     async def aside(self, script: Callable[[], Script[T]]) -> T | None:
@@ -56,6 +56,14 @@ class Driver(Protocol):
         ...
 
     async def describe(self) -> list[Finding]: ...
+
+    async def leave(self) -> None:
+        """Let go of what belongs to the event loop, which is ending; `open` then begins anew in the next."""
+        ...
+
+    def abandon(self) -> None:
+        """Forget what belonged to an event loop that has ended."""
+        ...
 
     async def close(self) -> None: ...
 
@@ -72,10 +80,22 @@ class Awaiting:
     autocommits = False  # whether a statement sent outside of a transaction is one, so that BEGIN and COMMIT can be saved
 
     def __init__(self, lanes: int = 1) -> None:
-        self._gathering = Gathering(self._commit_all, most=500, lanes=lanes, beside=_only_adds)
+        self._lanes = lanes
         self._wrote_at = -math.inf
+        self.abandon()
+
+    def abandon(self) -> None:
+        self._gathering = Gathering(self._commit_all, most=500, lanes=self._lanes, beside=_only_adds)
+        self._pool: Any = None
+
+    async def leave(self) -> None:
+        await self.close()
 
     # What a driver fills in.
+
+    async def close(self) -> None:
+        """Finish what was begun and let go of the connections."""
+        raise NotImplementedError
 
     def connection(self) -> AbstractAsyncContextManager[Any]:
         """A connection from the pool, for as long as the block lasts."""
@@ -100,9 +120,7 @@ class Awaiting:
         apply_all = group[0][1]  # of one store, so the same for all
         return await self.write(lambda: apply_all([batch for batch, _ in group]))
 
-    async def read(self, script: Callable[[], Script[T]], *, small: bool = False) -> T:
-        del small  # whatever its size, the answer comes over a wire
-
+    async def read(self, script: Callable[[], Script[T]]) -> T:
         async def work(connection: Any) -> T:
             return await run(script(), lambda statement: self.send(connection, statement))
 

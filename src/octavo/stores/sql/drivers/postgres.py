@@ -54,12 +54,9 @@ class PostgresDriver(Awaiting):
         )
         self._dsn = f"postgresql://{login}{'@' if login else ''}{place}{quote(address.path)}"
         self._dsn += f"?{urlencode(address.options)}" if address.options else ""
-        self._pool: Any = None
         self._lasting: set[int] = set()  # connections, in use, that have to be reset
-        self._loop: asyncio.AbstractEventLoop | None = None
 
     async def open(self) -> None:
-        self._loop = asyncio.get_running_loop()
         with _translated():
             self._pool = await asyncpg.create_pool(
                 self._dsn,
@@ -83,8 +80,6 @@ class PostgresDriver(Awaiting):
     async def connection(self) -> AsyncIterator[Any]:
         if self._pool is None:
             raise StoreClosed("the PostgreSQL store was closed")
-        if self._loop is not asyncio.get_running_loop():  # a pool belongs to the loop that made it
-            await self.open()
         pool = self._pool  # its connections go back to it also while the store is being closed
         with _translated():
             connection = await pool.acquire(timeout=self._timeout)

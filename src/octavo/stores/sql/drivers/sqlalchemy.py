@@ -8,12 +8,14 @@ from typing import Any, TypeVar
 
 from sqlalchemy import Engine, exc
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, AsyncSession
+from sqlalchemy.pool import Pool
 
 from octavo.errors import ConfigError, StoreError, StoreUnavailable
 from octavo.ports import Finding
 from octavo.stores.sql.dialects import Dialect, MySQL, PostgreSQL, SQLite
 from octavo.stores.sql.drivers.mysql_errors import judged
 from octavo.stores.sql.drivers.port import Awaiting, ConnectionLost
+from octavo.stores.sql.drivers.sqlalchemy_turns import shared_by, turns_of
 from octavo.stores.sql.statements import Ask, Contended, Do, DoEach, Duplicate, Script, Statement, TooLong
 
 T = TypeVar("T")
@@ -58,15 +60,19 @@ class SQLAlchemyDriver(Awaiting):
             raise ConfigError(
                 f"engines on {bind.dialect.driver} are not supported; use {', '.join(sorted(_DRIVERS))}"
             )
+        self._bind = bind.sync_engine if isinstance(bind, AsyncEngine) else bind
         self.dialect: Dialect = {"sqlite": SQLite, "postgresql": PostgreSQL}.get(bind.dialect.name, MySQL)()
         self._number = 0
-        self._running: set[asyncio.Task[Any]] = set()
 
     async def open(self) -> None:
         if isinstance(self.dialect, MySQL):
             async with self.connection() as connection:
                 version = (await self.send(connection, Ask("SELECT VERSION()")))[0][0]
             self.dialect = MySQL("utf8mb4_nopad_bin" if "mariadb" in version.lower() else "utf8mb4_0900_bin")
+
+    def abandon(self) -> None:
+        super().abandon()
+        self._running: set[asyncio.Task[Any]] = set()
 
     async def close(self) -> None:
         await self.settle()
@@ -75,21 +81,38 @@ class SQLAlchemyDriver(Awaiting):
 
     @contextlib.asynccontextmanager
     async def connection(self) -> AsyncIterator[AsyncConnection]:
-        if self._session is not None:
-            # A session serves one at a time, and goes wrong rather than wait; others may have a store over it too.
-            async with self._session.info.setdefault("octavo.turn", asyncio.Lock()):
+        async with self._turn():
+            if self._session is not None:
                 with _translated():
                     connection = await self._session.connection()
                 yield connection
+                return
+            assert self._engine is not None  # noqa: S101
+            with _translated():
+                connection = await self._engine.connect()
+            try:
+                yield connection
+            finally:
+                with contextlib.suppress(exc.SQLAlchemyError, OSError):
+                    await connection.close()
+
+    @contextlib.asynccontextmanager
+    async def _turn(self) -> AsyncIterator[None]:
+        shared = shared_by(self._bind)
+        if self._session is None:
+            async with turns_of(shared).taken() if shared is not None else contextlib.nullcontext():
+                yield
             return
-        assert self._engine is not None  # noqa: S101
-        with _translated():
-            connection = await self._engine.connect()
-        try:
-            yield connection
-        finally:
-            with contextlib.suppress(exc.SQLAlchemyError, OSError):
-                await connection.close()
+        # A session serves one at a time, and goes wrong rather than wait; others may have a store over it too.
+        async with turns_of(self._session.sync_session).taken():
+            if shared is None:
+                yield
+            elif isinstance(shared, Pool):
+                async with turns_of(shared).taken_by(self._session, shared):
+                    yield
+            else:
+                async with turns_of(shared).taken():
+                    yield
 
     async def _with_connection(self, work: Callable[[Any], Awaitable[T]]) -> T:
         if self._session is not None:
@@ -136,6 +159,7 @@ class SQLAlchemyDriver(Awaiting):
             session is None
             or not isinstance(bind := session.bind, AsyncEngine)
             or isinstance(self.dialect, SQLite)
+            or shared_by(self._bind) is not None  # the session has the only connection
         ):
             return None
         # MySQL breaks off a transaction that comes to a table which was altered after its snapshot was taken.

@@ -1,10 +1,10 @@
-"""SQLite through apsw: small work at once, the rest in one thread that writes and a few that read."""
+"""SQLite through apsw: one thread writes, a few read, and one writes the log back; none of it is done on an event loop."""
 
-import asyncio
 import itertools
 import os
+import threading
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -15,13 +15,14 @@ from octavo.file_modes import access, make_folder, open_file
 from octavo.ports import Finding
 from octavo.stores.sql.dialects import Dialect, SQLite
 from octavo.stores.sql.drivers.port import ApplyAll, Batch
-from octavo.stores.sql.drivers.sqlite_front import PAGES, Front
-from octavo.stores.sql.drivers.sqlite_thread import Call, Worker, run, transact, transact_reading
+from octavo.stores.sql.drivers.sqlite_thread import Worker, run, transact, transact_reading
 from octavo.stores.sql.statements import Script
 
 T = TypeVar("T")
 _STEPS = 10_000  # of SQLite's machine, after which a reader asks whether anybody still waits: a millisecond or less
 _SYNCHRONOUS = {"full": "FULL", "fast": "NORMAL"}
+_PAGES = 10_000  # of the write-ahead log, 40 MiB, after which it is written back; hot pages then go to disk once for many writes
+_MOST_PAGES = 4  # times as many: then writers wait, or the log would outgrow a slow disk
 
 
 class SQLiteDriver:
@@ -38,32 +39,28 @@ class SQLiteDriver:
         self._reader_count = readers
         self._writer: Worker | None = None
         self._readers: list[Worker] = []
-        self._front: Front | None = None
+        self._keeper: Worker | None = None  # writes the log back
+        self._keeping = False
+        self._kept = threading.Event()  # set when the keeper has done its part
         self._turn = itertools.count()
 
     async def open(self) -> None:
-        self._writer = Worker(self._connect, "octavo-sqlite-writer")
+        if self._writer is not None:  # its threads work for any event loop, one after the other
+            return
+        self._writer = Worker(self._connect_writer, "octavo-sqlite-writer")
         if self.path == ":memory:":  # belongs to its connection, so that one does everything
             self._readers = [self._writer]
+        else:
+            self._readers = [Worker(self._connect, "octavo-sqlite-reader") for _ in range(self._reader_count)]
+            self._keeper = Worker(self._connect, "octavo-sqlite-keeper")
         try:
             await self._writer.run(lambda _: None)  # a file that cannot be opened must fail here, not later
-            if not self._readers:
-                self._front = Front(await self._writer.run(lambda _: self._connect()), self._writer)
-        except BaseException:  # cancelled too: the thread would stay
+        except BaseException:  # cancelled too: the threads would stay
             await self.close()
             raise
-        if not self._readers:
-            self._readers = [Worker(self._connect, "octavo-sqlite-reader") for _ in range(self._reader_count)]
 
-    def commit(self, batch: Batch, apply_all: ApplyAll) -> Coroutine[Any, Any, list[int]]:
-        # No coroutine of its own around the front's: there is one for each append.
-        return self._front.commit(batch, apply_all) if self._front else self._commit(batch, apply_all)
-
-    async def _commit(self, batch: Batch, apply_all: ApplyAll) -> list[int]:
-        loop = asyncio.get_running_loop()
-        answer: asyncio.Future[list[int]] = loop.create_future()
-        self._worker().take([Call(batch, apply_all, loop, answer)])
-        return await answer
+    async def commit(self, batch: Batch, apply_all: ApplyAll) -> list[int]:
+        return await self._worker().commit(batch, apply_all)
 
     async def write(self, script: Callable[[], Script[T]]) -> T:
         return await self._worker().run(lambda connection: transact(connection, lambda c: run(c, script())))
@@ -80,10 +77,8 @@ class SQLiteDriver:
         del script  # there is no caller's transaction
         return None
 
-    async def read(self, script: Callable[[], Script[T]], *, small: bool = False) -> T:
+    async def read(self, script: Callable[[], Script[T]]) -> T:
         self._worker()
-        if small and self._front is not None and (answer := self._front.read(script)) is not None:
-            return answer[0]
         reader = self._readers[next(self._turn) % len(self._readers)]
         given_up = False
 
@@ -125,12 +120,14 @@ class SQLiteDriver:
             *([Finding("access", *access(Path(self.path)))] if keeps else []),
         ]
 
+    async def leave(self) -> None: ...
+
+    def abandon(self) -> None: ...
+
     async def close(self) -> None:
-        front, self._front = self._front, None
-        if front is not None:
-            front.close()
-        workers = {id(worker): worker for worker in (*self._readers, self._writer) if worker is not None}
-        self._readers, self._writer = [], None
+        # The writer first: it may have to wait for the keeper.
+        workers = {id(worker): worker for worker in (self._writer, *self._readers, self._keeper) if worker}
+        self._readers, self._writer, self._keeper = [], None, None
         for worker in workers.values():
             await worker.stop()
 
@@ -146,8 +143,46 @@ class SQLiteDriver:
         )  # 64 MiB keep the indexes of a million records in memory
         # Else a statement is prepared anew for each value it is given, should the value make for a better plan.
         connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
-        connection.execute(f"PRAGMA wal_autocheckpoint = {PAGES}").fetchall()
         return connection
+
+    def _connect_writer(self) -> apsw.Connection:
+        connection = self._connect()
+        connection.set_wal_hook(
+            self._log_grew
+        )  # instead of SQLite's own, which writes back before it answers a commit
+        return connection
+
+    def _log_grew(self, connection: apsw.Connection, name: str, pages: int) -> int:
+        """In the writer's thread, after each commit: have the log written back when there is much of it."""
+        del connection, name
+        keeper = self._keeper
+        if pages >= _PAGES and keeper is not None and not self._keeping:
+            self._keeping = True
+            self._kept.clear()
+            keeper.take(self._write_back)
+        elif pages >= _MOST_PAGES * _PAGES and self._keeping:
+            self._kept.wait()
+        return apsw.SQLITE_OK
+
+    def _write_back(self, connection: apsw.Connection) -> None:
+        """Nearly all of it while writes go on, and the rest between two of them: a log begins anew once nothing is left."""
+        try:
+            write_back(connection)
+        finally:
+            if (writer := self._writer) is not None:
+                writer.take(self._write_back_rest)
+            self._kept.set()
+
+    def _write_back_rest(self, connection: apsw.Connection) -> None:
+        try:
+            write_back(connection)
+        finally:
+            self._keeping = False
+
+
+def write_back(connection: apsw.Connection) -> None:
+    """Bring what is in the write-ahead log into the database file, as far as readers allow."""
+    connection.wal_checkpoint()
 
 
 def connect(path: str, durability: str, timeout: float) -> apsw.Connection:

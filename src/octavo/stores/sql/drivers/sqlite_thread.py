@@ -6,7 +6,7 @@ import itertools
 import os
 import queue
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import apsw
@@ -45,10 +45,16 @@ class Worker:
         self._inbox.put(Call(work, None, loop, answer))
         return await answer
 
-    def take(self, calls: Iterable["Call"]) -> None:
-        """Do this as soon as what came before is done; the calls know who waits for them, if anybody does."""
-        for call in calls:
-            self._inbox.put(call)
+    async def commit(self, batch: Batch, apply_all: ApplyAll) -> list[int]:
+        """Apply a batch, in one transaction with those that wait at the same time."""
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[list[int]] = loop.create_future()
+        self._inbox.put(Call(batch, apply_all, loop, answer))
+        return await answer
+
+    def take(self, work: Callable[[apsw.Connection], None]) -> None:
+        """Do some work that nobody waits for, as soon as what came before is done."""
+        self._inbox.put(Call(work, None, None, None))
 
     async def stop(self) -> None:
         self._inbox.put(None)

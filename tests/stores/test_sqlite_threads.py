@@ -1,0 +1,195 @@
+"""SQLite's work is done by threads of its own: no event loop waits for a disk or a lock, and waiting writes share a commit."""
+
+import asyncio
+import contextlib
+import threading
+
+import apsw
+import pytest
+
+from octavo import Add, Change, Query, Record, Remove, Scope, open_store
+from octavo.stores.sql.drivers import sqlite, sqlite_thread
+from octavo.stores.sql.drivers.sqlite import connect
+from octavo.stores.sql.drivers.sqlite_thread import Worker, transact_reading
+
+EVENTS = Query(collection="events")
+
+
+@pytest.fixture
+def url(tmp_path):
+    return f"sqlite:///{tmp_path}/a.db?durability=fast"
+
+
+def record(number, **more):
+    return Record(collection="events", id=str(number), scope=Scope(agent="a", session="s"), **more)
+
+
+@pytest.fixture
+def threads(monkeypatch):
+    """The threads that opened a SQLite connection or had one run a statement."""
+    seen = set()
+
+    def watch(connection):
+        seen.add(threading.get_ident())
+        connection.exec_trace = lambda *_: seen.add(threading.get_ident()) or True
+
+    monkeypatch.setattr(apsw, "connection_hooks", [*apsw.connection_hooks, watch])
+    return seen
+
+
+@pytest.mark.parametrize("place", ["a.db", ":memory:"])
+async def test_nothing_is_done_on_the_event_loop(tmp_path, threads, place):
+    """Neither opening nor reading nor writing, small or large, alone or in a crowd, ever runs in the caller's thread."""
+    path = place if place == ":memory:" else tmp_path / place
+    async with open_store(f"sqlite:///{path}") as store:
+        for number in range(20):
+            await store.apply([Add([record(number, text="one two")])])
+        await asyncio.gather(*(store.apply([Add([record(f"crowd {n}")])]) for n in range(50)))
+        await store.apply([Add([record(f"batch {n}") for n in range(500)])])
+        await store.find(Query(collection="events", scope=Scope(session="s"), limit=50))
+        await store.find(Query(collection="events", ids=("1", "2")))
+        await store.tally(EVENTS)
+        await store.search(EVENTS, ["two"])
+        await store.apply([Change(query=Query(collection="events", ids=("1",)), kind="seen")])
+        await store.apply([Remove(Query(collection="events", ids=("1",)))])
+    assert threads
+    assert threading.get_ident() not in threads
+
+
+async def test_the_loop_goes_on_while_a_lock_is_waited_for(url, tmp_path):
+    """While another process writes, an append waits in its thread."""
+    async with open_store(url) as store:
+        await store.apply([Add([record(0)])])
+        with contextlib.closing(apsw.Connection(str(tmp_path / "a.db"))) as other:
+            other.execute("BEGIN IMMEDIATE")
+            waiting = asyncio.create_task(store.apply([Add([record(1)])]))
+            for _ in range(100):  # the loop turns, or this would never end
+                await asyncio.sleep(0)
+            assert len(await store.find(EVENTS)) == 1
+            assert not waiting.done()
+            other.execute("ROLLBACK")
+        assert await waiting == [1]
+
+
+async def test_tasks_that_write_at_once_share_a_commit(url, monkeypatch):
+    """While one commit is under way the next callers gather; one that writes alone is on its own."""
+    sizes = []
+    real = sqlite_thread.commit
+
+    def counted(connection, batches, apply_all):
+        sizes.append(len(batches))
+        return real(connection, batches, apply_all)
+
+    monkeypatch.setattr(sqlite_thread, "commit", counted)
+    async with open_store(url) as store:
+        await store.apply([Add([record("first")])])
+        sizes.clear()
+
+        async def writer(name):
+            for number in range(5):
+                assert await store.apply([Add([record(f"{name}-{number}")])]) == [1]
+
+        await asyncio.gather(*(writer(name) for name in range(20)))
+        assert sum(sizes) == 100
+        assert len(sizes) <= 50
+        sizes.clear()
+        await writer("alone")
+        assert sizes == [1] * 5
+        assert (await store.tally(EVENTS)).total == 106
+
+
+async def test_the_log_is_written_back(url, tmp_path, monkeypatch):
+    """However much is appended, the write-ahead log stays bounded."""
+    monkeypatch.setattr(sqlite, "_PAGES", 50)
+    async with open_store(url) as store:
+        for number in range(2000):
+            await store.apply([Add([record(number)])])
+        assert (tmp_path / "a.db-wal").stat().st_size < 2_000_000  # 2,000 appends write about 40 MB of pages
+        assert (await store.tally(EVENTS)).total == 2000
+
+
+async def test_writes_go_on_while_the_log_is_written_back(url, monkeypatch):
+    """Whoever writes does not wait for the disk to take what others wrote."""
+    monkeypatch.setattr(sqlite, "_PAGES", 50)
+    monkeypatch.setattr(sqlite, "_MOST_PAGES", 1000)
+    begun, go_on = threading.Event(), threading.Event()
+    real = sqlite.write_back
+
+    def slow(connection):
+        begun.set()
+        assert go_on.wait(30)
+        real(connection)
+
+    monkeypatch.setattr(sqlite, "write_back", slow)
+    async with open_store(url) as store:
+        number = 0
+        while not begun.is_set():
+            number += 1
+            await store.apply([Add([record(number)])])
+        assert await asyncio.wait_for(store.apply([Add([record("meanwhile")])]), 20) == [1]
+        go_on.set()
+        assert (await store.tally(EVENTS)).total == number + 1
+
+
+async def test_a_log_that_is_slow_to_write_back_stops_growing(url, tmp_path, monkeypatch):
+    """Writes go on while it is written back, until there is several times as much of it; then they wait."""
+    monkeypatch.setattr(sqlite, "_PAGES", 50)
+    go_on = threading.Event()
+    real = sqlite.write_back
+    monkeypatch.setattr(sqlite, "write_back", lambda connection: go_on.wait(30) and real(connection))
+    async with open_store(url) as store:
+        await store.apply([Add([record(0)])])
+        writing = asyncio.create_task(_append_all(store, range(1, 1000)))
+        done, _ = await asyncio.wait({writing}, timeout=1)
+        assert not done
+        assert (tmp_path / "a.db-wal").stat().st_size < 2_000_000
+        go_on.set()
+        await writing
+        assert (await store.tally(EVENTS)).total == 1000
+
+
+async def _append_all(store, numbers):
+    for number in numbers:
+        await store.apply([Add([record(number)])])
+
+
+async def test_waiting_work_survives_close(url):
+    """What was handed in before close is kept, and its caller told so."""
+    store = open_store(url)
+    await store.apply([Add([record(0)])])
+    waiting = [asyncio.create_task(store.apply([Add([record(number)])])) for number in range(1, 30)]
+    await asyncio.sleep(0)
+    await store.close()
+    assert await asyncio.gather(*waiting) == [[1]] * 29
+    async with open_store(url) as again:
+        assert (await again.tally(EVENTS)).total == 30
+
+
+async def test_a_search_table_is_read_while_others_make_tables(tmp_path):
+    """SQLite gives up opening a virtual table when the schema changes under it; reading as of one moment helps."""
+    path, done = str(tmp_path / "busy.db"), threading.Event()
+    first = connect(path, "fast", 10)
+    first.execute("CREATE VIRTUAL TABLE found USING fts5(body)")
+    first.execute("INSERT INTO found VALUES ('hello')")
+
+    def make_tables() -> None:
+        with contextlib.closing(connect(path, "fast", 10)) as busy:
+            while not done.is_set():
+                busy.execute("CREATE TABLE made (a)")
+                busy.execute("DROP TABLE made")
+
+    def find(connection):
+        return connection.execute("SELECT body FROM found('hello')").fetchall()
+
+    making = threading.Thread(target=make_tables)
+    making.start()
+    try:
+        for _ in range(200):
+            reader = Worker(lambda: connect(path, "fast", 10), "reader")
+            rows = await reader.run(lambda c: transact_reading(c, find))
+            await reader.stop()
+            assert rows == [("hello",)]
+    finally:
+        done.set()
+        making.join()
+        first.close()
