@@ -54,11 +54,15 @@ class MySQL(Dialect):
         return stored.replace(tzinfo=UTC)
 
     def lock_schema(self, name: str) -> Script[None]:
+        # What was looked at before is forgotten: a snapshot from before the lock would not show what its last holder made,
+        # and a row that a serializable transaction has read could not be written by whoever holds the lock.
+        yield from self.save()
         rows = yield Ask("SELECT GET_LOCK(CONCAT(LEFT(DATABASE(), 30), %s), 60)", (f":{name}",))
         if rows[0][0] != 1:
             raise Contended("another process is changing the schema")
 
     def unlock_schema(self, name: str) -> Script[None]:
+        yield from self.save()  # or the next one would find a version that is not there yet, and drop the table
         yield Ask("SELECT RELEASE_LOCK(CONCAT(LEFT(DATABASE(), 30), %s))", (f":{name}",))
 
     def save(self) -> Script[None]:

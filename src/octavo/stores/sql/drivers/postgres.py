@@ -97,6 +97,10 @@ class PostgresDriver(Awaiting):
                     self._lasting.discard(id(connection))
                     await pool.release(connection)
 
+    async def begin(self, connection: Any) -> None:
+        # Whatever the server's default: others would not see what was made while they waited for its lock.
+        await self.send(connection, Do("BEGIN ISOLATION LEVEL READ COMMITTED"))
+
     async def send(self, connection: Any, statement: Statement) -> Any:
         with _translated():
             if isinstance(statement, Build):

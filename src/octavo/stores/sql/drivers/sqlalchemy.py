@@ -85,6 +85,10 @@ class SQLAlchemyDriver(Awaiting):
         assert self._engine is not None  # noqa: S101
         with _translated():
             connection = await self._engine.connect()
+            if isinstance(self.dialect, PostgreSQL):
+                # Whatever the engine's own level: others would not see what was made while they waited for its lock, and
+                # AUTOCOMMIT would make each statement a transaction. MySQL takes four more round trips for this.
+                await connection.execution_options(isolation_level="READ COMMITTED")
         try:
             yield connection
         finally:
@@ -157,6 +161,10 @@ class SQLAlchemyDriver(Awaiting):
             # commit; and a transaction that reads first fails at once when another writer is there.
             if not raw.driver_connection.in_transaction:  # type: ignore[union-attr]
                 await self.send(connection, Do("BEGIN IMMEDIATE"))
+        elif self._engine is not None and isinstance(self.dialect, MySQL):
+            raw = await connection.get_raw_connection()
+            if raw.driver_connection.get_autocommit():  # type: ignore[union-attr] # each statement would be a transaction
+                await self.send(connection, Do("BEGIN"))
         if self._session is not None:
             self._number += 1
             await self.send(connection, Do(f"SAVEPOINT octavo_{self._number}"))
