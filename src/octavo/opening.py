@@ -1,9 +1,10 @@
 """What opens on first use, once, and is closed by whoever opened it: stores and vector indexes alike."""
 
 import asyncio
+import copy
 from typing import ClassVar, Self
 
-from octavo.errors import StoreClosed
+from octavo.errors import StoreClosed, StoreUnavailable
 
 
 class Opening:
@@ -15,6 +16,7 @@ class Opening:
         self._opened = False
         self._closed = False
         self._gate: asyncio.Lock | None = None
+        self._refusal: StoreUnavailable | None = None  # what the last attempt to open it came to
 
     async def close(self) -> None:
         """Finish what was begun and let go of the backend; a second call does nothing."""
@@ -38,10 +40,18 @@ class Opening:
             return
         if self._gate is None:
             self._gate = asyncio.Lock()
+        refusal = self._refusal
         async with self._gate:
             if not self._opened:
-                await self._open()
-                self._opened = True
+                if self._refusal is not None and self._refusal is not refusal:
+                    # Whoever came while it was tried has had a try: one after the other, the last would wait for all.
+                    raise copy.copy(self._refusal) from self._refusal.__cause__
+                try:
+                    await self._open()
+                except StoreUnavailable as error:
+                    self._refusal = error
+                    raise
+                self._opened, self._refusal = True, None
                 if self._closed:  # closed while it was opening: nobody else would let go of what was opened
                     await self._close()
                     raise StoreClosed(f"this {type(self).__name__} was closed while it was opened")

@@ -10,7 +10,7 @@ from octavo.errors import ConfigError, StoreError
 from octavo.model import Scope
 from octavo.shapes import Shape
 from octavo.stores.sql.dialects import Dialect
-from octavo.stores.sql.statements import Ask, Do, Script
+from octavo.stores.sql.statements import Ask, Build, Do, Script
 
 #: The fields of a row in the order they are written; (id, place) is the key and comes first.
 FIELDS = (
@@ -250,7 +250,8 @@ class Migrating:
             yield from self._drop()
         for number, migration in enumerate(self._migrations[version:], version + 1):
             for sql in migration():
-                yield Do(sql)
+                # What a new column or index takes is a matter of how much there is, not of a server that is stuck.
+                yield (Build if sql.startswith("ALTER TABLE") else Do)(sql)
             yield Do(
                 f"UPDATE {self._versions} SET version = {dialect.hole(1)} WHERE name = {dialect.hole(2)}",
                 (number, self._name),

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import math
 from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Any
 
@@ -12,9 +13,11 @@ from octavo.errors import ConfigError, StoreClosed, StoreError, StoreUnavailable
 from octavo.ports import Finding
 from octavo.stores.sql.dialects import Dialect, MySQL
 from octavo.stores.sql.drivers.mysql_errors import judged
-from octavo.stores.sql.drivers.port import Awaiting, ConnectionLost
-from octavo.stores.sql.statements import Ask, Do, DoEach, Statement
+from octavo.stores.sql.drivers.port import BUILD_SECONDS, CONNECT_SECONDS, Awaiting, ConnectionLost, NoAnswer
+from octavo.stores.sql.statements import Ask, Build, Do, DoEach, Statement
 from octavo.stores.sql.urls import Address
+
+_LOCK_SECONDS = 50  # how long MySQL waits for a lock unless told otherwise
 
 
 class MySQLDriver(Awaiting):
@@ -32,31 +35,39 @@ class MySQLDriver(Awaiting):
             raise ConfigError("the mysql URL names no database: mysql://user:password@host/DATABASE")
         self._login = {
             "host": address.host or "localhost", "port": address.port or 3306, "user": address.user or "root",
-            "password": address.password, "database": address.path.strip("/"), "charset": "utf8mb4",
-            "autocommit": True, "connect_timeout": 10, "unix_socket": socket,
+            "password": address.password.encode(),  # asyncmy would take text for Latin-1
+            "database": address.path.strip("/"), "charset": "utf8mb4",
+            "autocommit": True, "unix_socket": socket,
         }  # fmt: skip
         self._pool: Any = None
         self._loop: asyncio.AbstractEventLoop | None = None
 
     async def open(self) -> None:
         self._loop = asyncio.get_running_loop()
+        # asyncmy's own limit ends when the port is open: a server that stands still would be waited for, for ever.
         with _translated():
-            probe = await asyncmy.connect(**self._login)
-            try:
-                version = probe.get_server_info().lower()
-            finally:
-                await probe.ensure_closed()
-            self.dialect = MySQL("utf8mb4_nopad_bin" if "mariadb" in version else "utf8mb4_0900_bin")
-            # Quoting rules we know, no silent truncation, and no gap locks, on which conflict-ignoring inserts dead-lock.
-            isolation = "tx_isolation" if "mariadb" in version else "transaction_isolation"
-            settings = f"sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', SESSION {isolation} = 'READ-COMMITTED'"
-            self._pool = await asyncmy.create_pool(
-                minsize=1,
-                maxsize=self._pool_size,
-                pool_recycle=3600,
-                init_command=f"SET SESSION {settings}",
-                **self._login,
-            )
+            async with asyncio.timeout(min(CONNECT_SECONDS, self._timeout)):
+                probe = await asyncmy.connect(**self._login)
+                try:
+                    version = probe.get_server_info().lower()
+                finally:
+                    await probe.ensure_closed()
+                self.dialect = MySQL("utf8mb4_nopad_bin" if "mariadb" in version else "utf8mb4_0900_bin")
+                # Quoting rules we know, no silent truncation, and no gap locks, on which conflict-ignoring inserts dead-lock.
+                isolation = "tx_isolation" if "mariadb" in version else "transaction_isolation"
+                # What nobody waits for any more must not go on holding its other locks until the server gives it up by itself.
+                lock = min(_LOCK_SECONDS, math.ceil(self._timeout) + 1)
+                settings = (
+                    "sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', "
+                    f"SESSION {isolation} = 'READ-COMMITTED', SESSION innodb_lock_wait_timeout = {lock}"
+                )
+                self._pool = await asyncmy.create_pool(
+                    minsize=1,
+                    maxsize=self._pool_size,
+                    pool_recycle=3600,
+                    init_command=f"SET SESSION {settings}",
+                    **self._login,
+                )
 
     async def close(self) -> None:
         await self.settle()
@@ -64,7 +75,7 @@ class MySQLDriver(Awaiting):
         if pool is not None:
             pool.close()
             try:
-                await asyncio.wait_for(pool.wait_closed(), 10)
+                await asyncio.wait_for(pool.wait_closed(), min(CONNECT_SECONDS, self._timeout))
             except TimeoutError:
                 pool.terminate()
 
@@ -83,20 +94,25 @@ class MySQLDriver(Awaiting):
         except BaseException as error:
             # A cancelled or broken exchange leaves bytes on the wire that the next user would take for an answer.
             if isinstance(error, StoreUnavailable) or not isinstance(error, StoreError):
-                connection.close()
+                _cut(connection)
             raise
         finally:
-            await pool.release(connection)
+            # Not awaited: it would wait for whoever is connecting now.
+            pool.release(connection)
 
     async def send(self, connection: Any, statement: Statement) -> Any:
+        if isinstance(statement, DoEach):
+            for row in statement.rows:
+                await self.send(connection, Do(statement.sql, row))
+            return None
+        seconds = BUILD_SECONDS if isinstance(statement, Build) else self._timeout
         with _translated():
-            async with connection.cursor() as cursor:
-                if isinstance(statement, DoEach):
-                    for row in statement.rows:
-                        await cursor.execute(_filled(connection, statement.sql, row))
-                    return None
-                await cursor.execute(_filled(connection, statement.sql, statement.values))
-                return cursor.rowcount if isinstance(statement, Do) else await cursor.fetchall()
+            try:
+                async with asyncio.timeout(seconds), connection.cursor() as cursor:
+                    await cursor.execute(_filled(connection, statement.sql, statement.values))
+                    return cursor.rowcount if isinstance(statement, Do) else await cursor.fetchall()
+            except TimeoutError as error:
+                raise NoAnswer(f"MySQL did not answer within {seconds:g} s") from error
 
     async def describe(self) -> list[Finding]:
         names = (
@@ -137,6 +153,14 @@ class MySQLDriver(Awaiting):
             ),
             Finding("pool", f"{self._pool_size} connections"),
         ]
+
+
+def _cut(connection: Any) -> None:
+    """Close a connection without a word: what is still to be sent would be waited for."""
+    transport = connection._proto.transport if connection._proto is not None else None  # noqa: SLF001 - asyncmy cannot
+    connection.close()
+    if transport is not None:
+        transport.abort()
 
 
 def _filled(connection: Any, sql: str, values: Sequence[Any]) -> str:
