@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from octavo.codec import Sealed
-from octavo.errors import ConfigError, StoreError
+from octavo.errors import ConfigError, InvalidRecord, StoreError
 from octavo.model import Scope
 from octavo.shapes import Shape
 from octavo.stores.sql.dialects import Dialect
@@ -83,7 +83,22 @@ class Table:
             created, created if sealed.updated_at is sealed.created_at else time(sealed.updated_at),
             None if sealed.expires_at is None else time(sealed.expires_at), sealed.seq,
         )  # fmt: skip
+        # Folding makes a character into 18 at most, of up to four bytes: hardly any record is looked at.
+        most = self.dialect.most_bytes
+        size = len(sealed.text) + len(sealed.data_json) + len(sealed.metadata_json)
+        if most is not None and size * 72 > most:
+            self._check_sizes(row, most)
         return (*row, *self._extras(sealed)) if self.shape.extras else row
+
+    def _check_sizes(self, row: tuple[Any, ...], most: int) -> None:
+        """Refuse what the server cannot take, however it is sent."""
+        for (field, _), value in zip(FIELDS, row, strict=True):
+            if isinstance(value, str) and (size := len(value.encode())) > most:
+                raise InvalidRecord(
+                    f"record {row[0]!r} of {self.shape.collection!r}: {size} bytes for its column "
+                    f"{self.column(field)} are more than this MySQL server takes; raise its max_allowed_packet of "
+                    f"{most} bytes (SET GLOBAL max_allowed_packet = {64 << 20}, and in its configuration)"
+                )
 
     def _extras(self, sealed: Sealed) -> list[Any]:
         values = []

@@ -9,14 +9,24 @@ from typing import Any
 import asyncmy
 from asyncmy import errors as mysql
 
-from octavo.errors import ConfigError, StoreClosed, StoreError, StoreUnavailable
+from octavo.codec import MAX_RECORD_BYTES
+from octavo.errors import ConfigError, OctavoError, StoreClosed, StoreUnavailable
 from octavo.ports import Finding
 from octavo.stores.sql.dialects import Dialect, MySQL
 from octavo.stores.sql.drivers.mysql_errors import judged
-from octavo.stores.sql.drivers.port import BUILD_SECONDS, CONNECT_SECONDS, Awaiting, ConnectionLost, NoAnswer
+from octavo.stores.sql.drivers.mysql_packets import in_parts
+from octavo.stores.sql.drivers.port import (
+    BUILD_SECONDS,
+    CONNECT_SECONDS,
+    Awaiting,
+    ConnectionLost,
+    NoAnswer,
+    run,
+)
 from octavo.stores.sql.statements import Ask, Build, Do, DoEach, Statement
 from octavo.stores.sql.urls import Address
 
+_AMPLE_BYTES = 4 * MAX_RECORD_BYTES
 _LOCK_SECONDS = 50  # how long MySQL waits for a lock unless told otherwise
 
 
@@ -50,9 +60,11 @@ class MySQLDriver(Awaiting):
                 probe = await asyncmy.connect(**self._login)
                 try:
                     version = probe.get_server_info().lower()
+                    async with probe.cursor() as cursor:
+                        await cursor.execute("SELECT @@max_allowed_packet")
+                        self.dialect = MySQL.of(version, (await cursor.fetchone())[0])
                 finally:
                     await probe.ensure_closed()
-                self.dialect = MySQL("utf8mb4_nopad_bin" if "mariadb" in version else "utf8mb4_0900_bin")
                 # Quoting rules we know, no silent truncation, and no gap locks, on which conflict-ignoring inserts dead-lock.
                 isolation = "tx_isolation" if "mariadb" in version else "transaction_isolation"
                 # What nobody waits for any more must not go on holding its other locks until the server gives it up by itself.
@@ -93,7 +105,7 @@ class MySQLDriver(Awaiting):
             yield connection
         except BaseException as error:
             # A cancelled or broken exchange leaves bytes on the wire that the next user would take for an answer.
-            if isinstance(error, StoreUnavailable) or not isinstance(error, StoreError):
+            if isinstance(error, StoreUnavailable) or not isinstance(error, OctavoError):
                 _cut(connection)
             raise
         finally:
@@ -106,10 +118,16 @@ class MySQLDriver(Awaiting):
                 await self.send(connection, Do(statement.sql, row))
             return None
         seconds = BUILD_SECONDS if isinstance(statement, Build) else self._timeout
+        most = self.dialect.most_bytes or 0
+        # A value of this length is not spelled for nothing: two of them, with all quotes doubled, may be too long together.
+        long = any([type(value) is str and len(value) > most // 8 for value in statement.values])
+        sql = "" if long else _filled(connection, statement.sql, statement.values)
+        if long or (len(sql) * 4 >= most and len(sql.encode()) >= most):  # with the byte that says what it is
+            return await run(in_parts(statement, most), lambda part: self.send(connection, part))
         with _translated():
             try:
                 async with asyncio.timeout(seconds), connection.cursor() as cursor:
-                    await cursor.execute(_filled(connection, statement.sql, statement.values))
+                    await cursor.execute(sql)
                     return cursor.rowcount if isinstance(statement, Do) else await cursor.fetchall()
             except TimeoutError as error:
                 raise NoAnswer(f"MySQL did not answer within {seconds:g} s") from error
@@ -142,7 +160,7 @@ class MySQLDriver(Awaiting):
             Finding(
                 "max_allowed_packet",
                 str(packet),
-                "" if packet >= 64 << 20 else "records over about 4 MiB may be refused; set it to 64M",
+                _packet_warning(packet),
             ),
             Finding(
                 "collation",
@@ -153,6 +171,17 @@ class MySQLDriver(Awaiting):
             ),
             Finding("pool", f"{self._pool_size} connections"),
         ]
+
+
+def _packet_warning(packet: int) -> str:
+    if packet >= _AMPLE_BYTES:
+        return ""
+    most = (
+        f"records of more than {packet} bytes are refused"
+        if packet < MAX_RECORD_BYTES
+        else "a record of nearly 16 MiB is refused if it grows when it is folded for searching"
+    )
+    return f"{most}; SET GLOBAL max_allowed_packet = {_AMPLE_BYTES}, and in the server's configuration"
 
 
 def _cut(connection: Any) -> None:
@@ -168,11 +197,12 @@ def _filled(connection: Any, sql: str, values: Sequence[Any]) -> str:
     if not values:
         return sql
     literal = connection.literal
+    # Doubling the quote says the same under every sql_mode; a backslash does not, and asyncmy knows which it is.
+    backslash = connection.escape_string("\\")
     return sql % tuple(
-        # Doubling the quote says the same under every sql_mode; a backslash does not, and asyncmy knows which it is.
         [
-            "'" + value.replace("'", "''") + "'"
-            if type(value) is str and "\\" not in value
+            "'" + value.replace("\\", backslash).replace("'", "''") + "'"
+            if type(value) is str
             else literal(value)
             for value in values
         ]

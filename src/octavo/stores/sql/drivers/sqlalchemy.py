@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from sqlalchemy import Engine, exc
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, AsyncSession
@@ -13,7 +13,8 @@ from octavo.errors import ConfigError, StoreError, StoreUnavailable
 from octavo.ports import Finding
 from octavo.stores.sql.dialects import Dialect, MySQL, PostgreSQL, SQLite
 from octavo.stores.sql.drivers.mysql_errors import judged
-from octavo.stores.sql.drivers.port import Awaiting, ConnectionLost
+from octavo.stores.sql.drivers.mysql_packets import in_parts
+from octavo.stores.sql.drivers.port import Awaiting, ConnectionLost, run
 from octavo.stores.sql.statements import Ask, Contended, Do, DoEach, Duplicate, Script, Statement, TooLong
 
 T = TypeVar("T")
@@ -65,8 +66,8 @@ class SQLAlchemyDriver(Awaiting):
     async def open(self) -> None:
         if isinstance(self.dialect, MySQL):
             async with self.connection() as connection:
-                version = (await self.send(connection, Ask("SELECT VERSION()")))[0][0]
-            self.dialect = MySQL("utf8mb4_nopad_bin" if "mariadb" in version.lower() else "utf8mb4_0900_bin")
+                [told] = await self.send(connection, Ask("SELECT VERSION(), @@max_allowed_packet"))
+            self.dialect = MySQL.of(*told)
 
     async def close(self) -> None:
         await self.settle()
@@ -178,11 +179,20 @@ class SQLAlchemyDriver(Awaiting):
             await (connection.commit() if keep else connection.rollback())
 
     async def send(self, connection: AsyncConnection, statement: Statement) -> Any:
+        if isinstance(statement, DoEach):
+            for row in statement.rows:
+                await self.send(connection, Do(statement.sql, row))
+            return None
+        most = self.dialect.most_bytes
+        # Each character may take four bytes, or two and a backslash.
+        if most is not None and sum([len(v) for v in statement.values if isinstance(v, str)]) * 4 >= most:
+            return await run(
+                in_parts(statement, most), lambda part: self._send(connection, cast("Ask", part))
+            )
+        return await self._send(connection, statement)
+
+    async def _send(self, connection: AsyncConnection, statement: Ask) -> Any:
         with _translated():
-            if isinstance(statement, DoEach):
-                for row in statement.rows:
-                    await connection.exec_driver_sql(statement.sql, tuple(row))
-                return None
             result = await connection.exec_driver_sql(statement.sql, tuple(statement.values) or None)
             return result.rowcount if isinstance(statement, Do) else result.fetchall()
 
