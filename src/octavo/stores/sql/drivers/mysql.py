@@ -120,7 +120,7 @@ class MySQLDriver(Awaiting):
         seconds = BUILD_SECONDS if isinstance(statement, Build) else self._timeout
         most = self.dialect.most_bytes or 0
         # A value of this length is not spelled for nothing: two of them, with all quotes doubled, may be too long together.
-        long = any([type(value) is str and len(value) > most // 8 for value in statement.values])
+        long = any(type(value) is str and len(value) > most // 8 for value in statement.values)
         sql = "" if long else _filled(connection, statement.sql, statement.values)
         if long or (len(sql) * 4 >= most and len(sql.encode()) >= most):  # with the byte that says what it is
             return await run(in_parts(statement, most), lambda part: self.send(connection, part))
