@@ -5,13 +5,14 @@ was opened is used by one loop, until that has ended, and the next one opens it 
 """
 
 import asyncio
+import copy
 import os
 import threading
 import weakref
 from collections.abc import AsyncGenerator
 from typing import ClassVar, Self
 
-from octavo.errors import StoreClosed, StoreError
+from octavo.errors import StoreClosed, StoreError, StoreUnavailable
 
 
 class Opening:
@@ -27,6 +28,7 @@ class Opening:
         self._forked = False
         self._gate: asyncio.Lock | None = None
         self._stay: AsyncGenerator[None, None] | None = None
+        self._refusal: StoreUnavailable | None = None  # what the last attempt to open it came to
 
     async def close(self) -> None:
         """Finish what was begun and let go of the backend; a second call does nothing."""
@@ -60,10 +62,18 @@ class Opening:
                 f"this {type(self).__name__} was opened before the process was forked, and its connections are the parent's; "
                 f"open another in the child with {self.opener}"
             )
+        refusal = self._refusal
         async with self._settle(loop):
             if self._open_on is not loop:
-                await self._open()
-                self._opened = True
+                if self._refusal is not None and self._refusal is not refusal:
+                    # Whoever came while it was tried has had a try: one after the other, the last would wait for all.
+                    raise copy.copy(self._refusal) from self._refusal.__cause__
+                try:
+                    await self._open()
+                except StoreUnavailable as error:
+                    self._refusal = error
+                    raise
+                self._opened, self._refusal = True, None
                 if self._closed:  # closed while it was opening: nobody else would let go of what was opened
                     await self._close()
                     raise StoreClosed(f"this {type(self).__name__} was closed while it was opened")

@@ -189,11 +189,11 @@ def test_a_copy_goes_on_without_a_place_for_its_state(octavo, url, monkeypatch):
 
 
 def test_doctor_tells_and_leaves_nothing(octavo, url):
-    told = octavo("doctor", url)
+    told = octavo("doctor", url, "--probe")
     assert told.exit_code == 0
     assert "100 records" in told.stdout
     assert "one record    write " in told.stdout
-    document = json.loads(octavo("doctor", url, "--json", "--no-probe").stdout)
+    document = json.loads(octavo("doctor", url, "--json").stdout)
     assert document["latency"] is None
     assert document["collections"] == {"messages": 100}
     assert {"name": "tenants", "value": "2", "warning": ""} in document["findings"]
@@ -219,7 +219,7 @@ def test_doctor_fails_a_store_that_alters_what_it_keeps(octavo, monkeypatch):
             return [Finding("store", "forgetful of sesame")]
 
     monkeypatch.setattr("octavo.cli.commands.open_store", lambda url: Forgetful())
-    told = octavo("doctor", "memory://me:sesame@here")
+    told = octavo("doctor", "memory://me:sesame@here", "--probe")
     assert told.exit_code == 1
     assert "forgetful of …" in told.stdout
     assert "did not come back as it was written; do not use this store" in told.stdout

@@ -10,7 +10,8 @@ import subprocess
 import sys
 import time
 from abc import ABC, abstractmethod
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import ClassVar
 
@@ -114,6 +115,22 @@ class Server(ABC):
         """Stop and start again, on the same port with the same data."""
         self.stop()
         self.start()
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Have the server, with the processes it has started, stand still: it takes connections and says nothing."""
+        # The one that starts others comes first going in and last going out.
+        processes = [self.pid]
+        os.kill(self.pid, signal.SIGSTOP)
+        try:
+            for one in Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split():
+                os.kill(int(one), signal.SIGSTOP)
+                processes.append(int(one))
+            yield
+        finally:
+            for one in reversed(processes):
+                with suppress(ProcessLookupError):
+                    os.kill(one, signal.SIGCONT)
 
     def close(self) -> None:
         """End the server and remove its folder."""

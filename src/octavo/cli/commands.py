@@ -207,7 +207,7 @@ def import_command(
 
 @octavo.command("doctor")
 @click.argument("url", required=False)
-@click.option("--probe/--no-probe", default=True, help="Whether to write, read and remove a few records.")
+@click.option("--probe/--no-probe", help="Whether to write, read and remove a few records. [default: not]")
 @click.option("--strict", is_flag=True, help="Fail (status 1) when there is a warning.")
 @configured
 @voice
@@ -223,8 +223,8 @@ def doctor_command(
 ) -> None:
     """Say what a store is and what is dangerous about it.
 
-    The probe works under a tenant of its own and leaves no record behind. URL may be left out when OCTAVO_URL or the
-    settings name a store.
+    It only looks, and makes no table, file or key. The probe works under a tenant of its own and leaves no record behind.
+    URL may be left out when OCTAVO_URL or the settings name a store.
 
     \b
     Example: octavo doctor redis://localhost/0

@@ -20,11 +20,13 @@ from octavo.errors import ConfigError, OctavoError, StoreUnavailable
 from octavo.ids import now
 from octavo.keys import Keys
 from octavo.layers import LayeredMemory
+from octavo.model import Query
 from octavo.server import create_app
 from octavo.server.logs import write_logs
 from octavo.server.problems import Secrets
 from octavo.server.sample import add_sample
 
+SERVED = ("observations", "turns", "profile", "episodes", "log")  # what requests read and write
 _READY_SECONDS = 60.0
 _CLOSE = (b"connection", b"close")
 
@@ -71,13 +73,17 @@ def checked(settings: Settings) -> None:
 
 
 async def prepare(settings: Settings, *, sample: bool) -> Prepared:
-    """Open the store once before the workers do: its tables, the sample, and how many keys there are."""
+    """Open the store once before the workers do: whether its tables are ours, the sample, and how many keys there are."""
     try:
         async with assemble(settings) as assembled:
             if sample:
                 layers = LayeredMemory.from_assembled(assembled).of(settings.service.tenant)
                 await add_sample(layers)
             keys = await Keys(assembled.store).list() if settings.server.needs_key else []
+            for (
+                collection
+            ) in SERVED:  # another program's table of the same name is refused now, not request by request
+                await assembled.store.find(Query(collection=collection, limit=1))
     except StoreUnavailable as error:  # it is queued for, and may be back before anybody asks
         return Prepared(reachable=False, keys=0, trouble=Secrets(settings).hidden(str(error)))
     return Prepared(reachable=True, keys=sum(key.valid_at(now()) for key in keys))

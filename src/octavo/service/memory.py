@@ -82,7 +82,7 @@ class Memory:
             self._opening = asyncio.create_task(self._open())
 
     async def initialize(self) -> bool:
-        """Open the store and make its tables now rather than on first use; False when it is down, and later will do."""
+        """Open the store and look at its tables now rather than on first use; False when it is down, and later will do."""
         await self.start()
         try:
             await self._bounded(self._probe(EVENTS, TURNS, *DOCUMENTS))
@@ -284,7 +284,7 @@ class Memory:
             await asyncio.wait([closing], timeout=self._timeout_seconds)
 
     async def _probe(self, *collections: str) -> None:
-        """Ask something of each; a store makes what is missing of it first."""
+        """Ask something of each; another program's table of the same name is refused."""
         for collection in collections:
             await self.assembled.store.find(
                 Query(collection=collection, scope=Scope(tenant=self._tenant), limit=1, newest_first=True)

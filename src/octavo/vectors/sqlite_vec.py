@@ -14,7 +14,7 @@ import sqlite_vec  # type: ignore[import-untyped]
 from octavo.errors import ConfigError, StoreClosed
 from octavo.model import Scope
 from octavo.ports import Entry, EntryKey, Near, Space, Vector
-from octavo.stores.sql.drivers.sqlite import connect
+from octavo.stores.sql.drivers.sqlite import connect, go_over_to_wal
 from octavo.stores.sql.drivers.sqlite_thread import Worker, transact, transact_reading
 from octavo.stores.sql.urls import parse_sqlite
 from octavo.vectors.base import BaseIndex, checked_prefix, cosine, mismatch
@@ -110,6 +110,7 @@ class SqliteVecIndex(BaseIndex):
 
     def _connect(self) -> apsw.Connection:
         connection = connect(self._path, self._durability, self._timeout)
+        go_over_to_wal(connection, self._timeout)
         try:
             connection.enable_load_extension(True)
             connection.load_extension(sqlite_vec.loadable_path())

@@ -71,6 +71,8 @@ class Book:
         self._presence = Lock(own / "open")
         self._unsynced: set[str] = set()  # families of this ledger that were promised to survive a power cut
         self._known = False
+        self._own = own
+        self._looked_at = False  # read as it is, without having been opened
         self.records = Records(f".{layout.format}", per_session=layout.per_session)
 
     def enter(self) -> bool:
@@ -94,8 +96,17 @@ class Book:
             # An empty ledger holds nothing that could undo a person's edits after the next power cut.
             self._turned_over()
 
+    def look(self) -> bool:
+        """Read a directory that nobody has ever opened as it is, without making anything in it, if it is one."""
+        if self.root.is_dir() and not self._own.exists():
+            self.records.load(self._loaded(mend=False))
+            self._looked_at = True
+        return self._looked_at
+
     def follow(self) -> bool:
         """Take in what others have written; False when that cannot be followed and `catch_up` must be called."""
+        if self._looked_at:
+            return not self._own.exists()
         if self._known:
             try:
                 for frame in self._ledger.follow():
@@ -106,7 +117,10 @@ class Book:
 
     def catch_up(self) -> None:
         """Take in what others have written and finish what somebody died over."""
-        if self.follow():
+        if self._looked_at:
+            self._looked_at = False
+            self.open()
+        elif self.follow():
             try:
                 if (frame := self._ledger.pending()) is not None:
                     self._redo([frame])
@@ -145,14 +159,14 @@ class Book:
         self.records.load(self._loaded())
         self._known = True
 
-    def _loaded(self) -> Iterator[tuple[str, int, Rows]]:
+    def _loaded(self, *, mend: bool = True) -> Iterator[tuple[str, int, Rows]]:
         """Every family as it is on disk, mended where it was damaged."""
         for path, files in self._folder.families().items():
             rows = self._folder.rows(path, files, whole=True)
-            if rows.bad:
+            if rows.bad and mend:
                 _log.warning("%d damaged lines of %s were set aside", len(rows.bad), self._folder.path(path))
                 self._folder.set_aside(path, rows.bad)
-            if rows.bad or rows.ragged or (rows.total and not rows.kept):
+            if mend and (rows.bad or rows.ragged or (rows.total and not rows.kept)):
                 self._folder.rewrite(path, files, rows.lines())
                 rows.total = len(rows.kept)
             yield path, self._folder.size(path), rows

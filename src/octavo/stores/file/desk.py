@@ -82,6 +82,8 @@ class Desk:
     def _open(self) -> None:
         until = time.monotonic() + _LOCK_SECONDS
         try:
+            if self._book.look():
+                return
             while not self._book.enter():
                 if time.monotonic() > until:
                     raise self._locked()

@@ -19,22 +19,22 @@ _THEIRS = "socket_timeout, socket_connect_timeout, max_connections, client_name,
 def open_redis(url: str) -> "RedisStore":
     """Open `redis://[[user]:password@]host[:port][/db][?prefix=octavo&ttl=seconds&…]`, `rediss://…` or `unix://path`.
 
-    Any other option is one of redis-py's connection, such as `socket_timeout=10` or `ssl_ca_certs=/path`.
+    Any other option is one of redis-py's connection, such as `ssl_ca_certs=/path`.
     """
     store = _store()
     import redis.asyncio
 
-    bare, prefix, ttl = _options(url)
+    bare, prefix, ttl, timeout = _options(url)
     defaults = {
-        "socket_connect_timeout": _CONNECT_SECONDS,
-        "socket_timeout": _ANSWER_SECONDS,
+        "socket_connect_timeout": min(_CONNECT_SECONDS, timeout),
+        "socket_timeout": timeout,
         "protocol": 2,  # what every server speaks
     }
     try:
         pool = redis.asyncio.ConnectionPool.from_url(bare, **defaults)
         pool.make_connection()  # type: ignore[no-untyped-call] # connects to nothing yet, but refuses an option it does not know
     except (TypeError, ValueError, redis.RedisError) as error:
-        raise refused(error, "prefix, ttl") from error
+        raise refused(error, "prefix, ttl, timeout") from error
     return store(pool, prefix=prefix, ttl=ttl, owned=True)
 
 
@@ -46,11 +46,11 @@ def refused(error: Exception, ours: str = "") -> ConfigError:
     return ConfigError(f"not the URL of a Redis server, as in redis://localhost:6379/0: {error}")
 
 
-def _options(url: str) -> tuple[str, str, int | None]:
+def _options(url: str) -> tuple[str, str, int | None, float]:
     """The URL as redis-py takes it, and what of it is ours."""
     parts = urlsplit(url)
     scheme = parts.scheme.partition("+")[0]
-    ours = {"prefix": "octavo", "ttl": ""}
+    ours = {"prefix": "octavo", "ttl": "", "timeout": str(_ANSWER_SECONDS)}
     theirs = []
     for name, value in parse_qsl(parts.query, keep_blank_values=True):
         if name in ours:
@@ -59,13 +59,19 @@ def _options(url: str) -> tuple[str, str, int | None]:
             theirs.append((name, value))
     if ours["ttl"] and not (ours["ttl"].isascii() and ours["ttl"].isdigit() and int(ours["ttl"])):
         raise ConfigError(f"ttl={ours['ttl']} in a Redis URL: a number of seconds from 1 on is needed")
+    try:
+        timeout = float(ours["timeout"])
+    except ValueError:
+        raise ConfigError(
+            f"timeout={ours['timeout']} in a Redis URL: a number of seconds is needed"
+        ) from None
     database = parts.path.strip("/")
     if scheme != "unix" and database and not (database.isascii() and database.isdigit()):
         raise ConfigError(f"a Redis database is a number, as in redis://localhost/0; got {database!r}")
     bare = urlunsplit((scheme, parts.netloc, parts.path, urlencode(theirs), ""))
     if scheme == "unix" and not bare.startswith("unix://"):  # what urlunsplit makes of an empty host
         bare = "unix://" + bare.removeprefix("unix:")
-    return bare, ours["prefix"], int(ours["ttl"]) if ours["ttl"] else None
+    return bare, ours["prefix"], int(ours["ttl"]) if ours["ttl"] else None, timeout
 
 
 def _store() -> type["RedisStore"]:

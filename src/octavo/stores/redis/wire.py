@@ -49,7 +49,9 @@ class Wire:
 
     def __init__(self, client: Any) -> None:
         self.client = client
-        self._turns = _turns_at(getattr(client, "connection_pool", client))
+        pool = getattr(client, "connection_pool", client)
+        self._turns = _turns_at(pool)
+        self._seconds = getattr(pool, "connection_kwargs", {}).get("socket_timeout")
         self._bare = False  # whether its Lua lacks what Redis adds to it
 
     async def run(self, script: Script, keys: Sequence[bytes], *args: bytes) -> Any:
@@ -70,11 +72,15 @@ class Wire:
 
     async def ask(self, *words: str | bytes) -> Any:
         """A command's answer, parsed by the client."""
-        async with self._turns:
+        await self._turn()
+        try:
             return await _told(self.client.execute_command(*words))
+        finally:
+            self._turns.release()
 
     async def _evaluated(self, script: Script, keys: Sequence[bytes], *args: bytes) -> Any:
-        async with self._turns:
+        await self._turn()
+        try:
             say = self.client.execute_command
             given = (len(keys), *keys, *args)
             if not self._bare:
@@ -91,6 +97,21 @@ class Wire:
                         raise
                     self._bare = True
             return await say("EVAL", LIBRARIES + script.text, *given, NEVER_DECODE=True)
+        finally:
+            self._turns.release()
+
+    async def _turn(self) -> None:
+        """Wait for one's turn, and no longer than for an answer: whoever came last would wait for all that are stuck."""
+        if not self._turns.locked():
+            await self._turns.acquire()
+            return
+        try:
+            async with asyncio.timeout(self._seconds):
+                await self._turns.acquire()
+        except TimeoutError as error:
+            raise StoreUnavailable(
+                f"Redis is unavailable: none of the calls before this one was answered within {self._seconds:g} s"
+            ) from error
 
 
 async def _told(answering: Awaitable[Any]) -> Any:

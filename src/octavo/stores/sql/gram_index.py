@@ -55,7 +55,9 @@ class Grams(Engine):
 
     def tables(self) -> Migrating:
         """What there is of it, with a version of its own."""
-        return Migrating(self.table.dialect, self.prefix, self.plain_name, [self.create], self.drop)
+        return Migrating(
+            self.table.dialect, self.prefix, self.plain_name, [self.create], self.drop, self.parts()
+        )
 
     def lag(self, most: int) -> Script[int]:
         return int((yield Ask(f"SELECT COUNT(*) FROM ({self._late('1', most + 1)}) AS late"))[0][0])

@@ -24,7 +24,7 @@ def engine_of(table: Table, prefix: str) -> Engine:
 def migrating(engine: Engine, prefix: str) -> Migrating:
     """The tables of an index, with a version of their own: they are made by the first search."""
     steps = [lambda step=step: getattr(engine, step.__name__)() for step in MIGRATIONS]
-    return Migrating(engine.table.dialect, prefix, engine.plain_name, steps, engine.drop)
+    return Migrating(engine.table.dialect, prefix, engine.plain_name, steps, engine.drop, engine.parts())
 
 
 def index(engine: Engine, most: int) -> Script[int]:

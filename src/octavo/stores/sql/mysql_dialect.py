@@ -13,7 +13,10 @@ _encode = msgspec.json.Encoder().encode
 
 
 class MySQL(Dialect):
-    """MySQL 8 and MariaDB 10.5 or later; `binary` is the server's collation that compares byte for byte."""
+    """MySQL 8 and MariaDB 10.5 or later; `binary` is the server's collation that compares byte for byte.
+
+    `most_bytes` is the server's max_allowed_packet.
+    """
 
     name = "mysql"
     # As bytes: UTF-8 holds a text where its bytes are, and comparing characters takes twice as long.
@@ -29,7 +32,8 @@ class MySQL(Dialect):
         "place",
     )  # without all of them it sorts every match of a LIMIT query
 
-    def __init__(self, binary: str = "utf8mb4_nopad_bin") -> None:
+    def __init__(self, binary: str = "utf8mb4_nopad_bin", most_bytes: int = 16 << 20) -> None:
+        self.most_bytes: int = most_bytes
         exact = f"CHARACTER SET utf8mb4 COLLATE {binary}"
         self.types = {  # type: ignore[misc] # depends on the server's flavour
             "name": f"VARCHAR(255) {exact}", "tenant": f"VARCHAR(64) {exact}",
@@ -37,6 +41,13 @@ class MySQL(Dialect):
             "json": f"LONGTEXT {exact}", "time": "DATETIME(6)", "int": "BIGINT", "flag": "BOOLEAN",
             "rowno": "BIGINT AUTO_INCREMENT PRIMARY KEY",
         }  # fmt: skip
+
+    @classmethod
+    def of(cls, version: str, most_bytes: int) -> "MySQL":
+        """As a server of this version, with this max_allowed_packet, wants to be asked."""
+        return cls(
+            "utf8mb4_nopad_bin" if "mariadb" in version.lower() else "utf8mb4_0900_bin", int(most_bytes)
+        )
 
     def quote(self, name: str) -> str:
         return f"`{name}`"
@@ -54,11 +65,15 @@ class MySQL(Dialect):
         return stored.replace(tzinfo=UTC)
 
     def lock_schema(self, name: str) -> Script[None]:
+        # What was looked at before is forgotten: a snapshot from before the lock would not show what its last holder made,
+        # and a row that a serializable transaction has read could not be written by whoever holds the lock.
+        yield from self.save()
         rows = yield Ask("SELECT GET_LOCK(CONCAT(LEFT(DATABASE(), 30), %s), 60)", (f":{name}",))
         if rows[0][0] != 1:
             raise Contended("another process is changing the schema")
 
     def unlock_schema(self, name: str) -> Script[None]:
+        yield from self.save()  # or the next one would find a version that is not there yet, and drop the table
         yield Ask("SELECT RELEASE_LOCK(CONCAT(LEFT(DATABASE(), 30), %s))", (f":{name}",))
 
     def save(self) -> Script[None]:
@@ -88,7 +103,7 @@ class MySQL(Dialect):
     ) -> Script[list[bool]]:
         del types
         went_in: list[bool] = []
-        for chunk in chunks(rows, most_rows=500, most_characters=2_000_000):
+        for chunk in chunks(rows, most_rows=500, most_characters=self.most_bytes // 8):
             went_in += yield from self._insert_chunk(table, columns, chunk)
         return went_in
 

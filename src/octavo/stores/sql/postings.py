@@ -86,7 +86,8 @@ class InMySQL(Engine):
         if old:
             yield from self._unpost(old)
             yield Do(f"DELETE FROM {self.terms} WHERE number IN ({listed([one.number for one in old])})")
-        for chunk in chunks(list(new), most_rows=500, most_characters=2_000_000):
+        most = (self.table.dialect.most_bytes or 0) // 8
+        for chunk in chunks(list(new), most_rows=500, most_characters=most):
             yield Do(
                 f"INSERT INTO {self.terms} (number, length, bag, more, tags) VALUES "
                 f"{', '.join(['(%s, %s, %s, %s, %s)'] * len(chunk))}",

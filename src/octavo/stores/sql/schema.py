@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from octavo.codec import Sealed
-from octavo.errors import ConfigError, StoreError
+from octavo.errors import ConfigError, InvalidRecord, StoreError
 from octavo.model import Scope
 from octavo.shapes import Shape
 from octavo.stores.sql.dialects import Dialect
-from octavo.stores.sql.statements import Ask, Do, Script
+from octavo.stores.sql.statements import Ask, Build, Do, Script
 
 #: The fields of a row in the order they are written; (id, place) is the key and comes first.
 FIELDS = (
@@ -83,7 +83,22 @@ class Table:
             created, created if sealed.updated_at is sealed.created_at else time(sealed.updated_at),
             None if sealed.expires_at is None else time(sealed.expires_at), sealed.seq,
         )  # fmt: skip
+        # Folding makes a character into 18 at most, of up to four bytes: hardly any record is looked at.
+        most = self.dialect.most_bytes
+        size = len(sealed.text) + len(sealed.data_json) + len(sealed.metadata_json)
+        if most is not None and size * 72 > most:
+            self._check_sizes(row, most)
         return (*row, *self._extras(sealed)) if self.shape.extras else row
+
+    def _check_sizes(self, row: tuple[Any, ...], most: int) -> None:
+        """Refuse what the server cannot take, however it is sent."""
+        for (field, _), value in zip(FIELDS, row, strict=True):
+            if isinstance(value, str) and (size := len(value.encode())) > most:
+                raise InvalidRecord(
+                    f"record {row[0]!r} of {self.shape.collection!r}: {size} bytes for its column "
+                    f"{self.column(field)} are more than this MySQL server takes; raise its max_allowed_packet of "
+                    f"{most} bytes (SET GLOBAL max_allowed_packet = {64 << 20}, and in its configuration)"
+                )
 
     def _extras(self, sealed: Sealed) -> list[Any]:
         values = []
@@ -156,12 +171,18 @@ MIGRATIONS: tuple[Callable[[Table, str], list[str]], ...] = (_create, _index_exp
 
 def ensure(table: Table, prefix: str) -> Script[bool]:
     """Bring the table to the current version, whoever else is trying the same; answer whether anything was to do."""
+    return (yield from _migrating(table, prefix).ensure())
+
+
+def missing(table: Table, prefix: str) -> Script[bool]:
+    """Whether nothing was ever written to the table; a stranger's of the same name is refused."""
+    return (yield from _migrating(table, prefix).missing())
+
+
+def _migrating(table: Table, prefix: str) -> "Migrating":
     migrations = [functools.partial(migration, table, prefix) for migration in MIGRATIONS]
-    return (
-        yield from Migrating(
-            table.dialect, prefix, table.plain_name, migrations, lambda: _drop(table, prefix)
-        ).ensure()
-    )
+    marks = (prefix + table.shape.marks_table,) if table.marks else ()
+    return Migrating(table.dialect, prefix, table.plain_name, migrations, lambda: _drop(table, prefix), marks)
 
 
 class Migrating:
@@ -174,12 +195,14 @@ class Migrating:
         name: str,
         migrations: Sequence[Callable[[], list[str]]],
         drop: Callable[[], Script[None]],
+        more: Sequence[str] = (),
     ) -> None:
         self._dialect = dialect
         self._prefix = prefix
         self._name = name
         self._migrations = migrations
         self._drop = drop
+        self._names = (name, *more)  # of all tables that it consists of
         self._versions = dialect.quote(f"{prefix}octavo_tables")
 
     def ensure(self) -> Script[bool]:
@@ -202,6 +225,19 @@ class Migrating:
         there = yield from self._dialect.exists(f"{self._prefix}octavo_tables")
         return there and (yield from self._version()) == len(self._migrations)
 
+    def missing(self) -> Script[bool]:
+        """Whether nothing of it was ever made; a table that somebody else has under its name is refused."""
+        there = yield from self._dialect.exists(f"{self._prefix}octavo_tables")
+        if there and (yield from self._version()) is not None:
+            return False
+        for name in self._names:
+            if (yield from self._dialect.exists(name)):
+                raise StoreError(
+                    f"a table {name!r} that is not Octavo's is in the way, and was left as it is; name another database "
+                    "or schema, or give Octavo's tables other names with ?prefix=octavo_ in the URL"
+                )
+        return True
+
     def _version(self) -> Script[int | None]:
         hole = self._dialect.hole(1)
         rows = yield Ask(f"SELECT version FROM {self._versions} WHERE name = {hole}", (self._name,))
@@ -218,6 +254,7 @@ class Migrating:
     def _migrate(self) -> Script[None]:
         dialect, types, prefix = self._dialect, self._dialect.types, self._prefix
         counts = dialect.quote(f"{prefix}octavo_counts")
+        new = yield from self.missing()  # before anything is made: a stranger's database is left as it is
         if not (yield from dialect.exists(f"{prefix}octavo_tables")):
             yield Do(
                 f"CREATE TABLE {self._versions} (name {types['name']} PRIMARY KEY, version INTEGER NOT NULL)"
@@ -233,24 +270,19 @@ class Migrating:
                 f"CREATE TABLE {dialect.quote(f'{prefix}octavo_indexed')} (name {types['name']} PRIMARY KEY, "
                 "upto BIGINT NOT NULL, until BIGINT NOT NULL)"
             )
-        version = yield from self._version()
-        if version is None:
-            if (yield from dialect.exists(self._name)):
-                raise StoreError(
-                    f"a table {self._name!r} that is not Octavo's is in the way; "
-                    "give Octavo's tables another name with ?prefix=octavo_ in the URL"
-                )
+        version = (yield from self._version()) or 0
+        if new:
             # Noted before it is made: where DDL commits by itself, a crash half-way must not look like a stranger's table.
             yield Do(
                 f"INSERT INTO {self._versions} (name, version) VALUES ({dialect.hole(1)}, 0)", (self._name,)
             )
-            version = 0
             yield from dialect.save()
         elif version == 0:  # somebody died while making it; it has never been used
             yield from self._drop()
         for number, migration in enumerate(self._migrations[version:], version + 1):
             for sql in migration():
-                yield Do(sql)
+                # What a new column or index takes is a matter of how much there is, not of a server that is stuck.
+                yield (Build if sql.startswith("ALTER TABLE") else Do)(sql)
             yield Do(
                 f"UPDATE {self._versions} SET version = {dialect.hole(1)} WHERE name = {dialect.hole(2)}",
                 (number, self._name),

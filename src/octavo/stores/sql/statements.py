@@ -36,7 +36,7 @@ class Do(Ask):
 
 
 class Build(Do):
-    """Send a statement that may take as long as it takes, outside of any transaction."""
+    """Send a statement that may take as long as it takes."""
 
     __slots__ = ()
 

@@ -16,7 +16,7 @@ from octavo.stores.base import Progress, SearchingStore
 from octavo.stores.sql import counting, grams, pg_trgm, reading, substrings, writing
 from octavo.stores.sql.counting import Tables
 from octavo.stores.sql.drivers.port import ApplyAll, Driver
-from octavo.stores.sql.schema import Table, ensure, searched_among
+from octavo.stores.sql.schema import Table, ensure, missing, searched_among
 from octavo.stores.sql.statements import Ask, Script, TooLong
 
 if TYPE_CHECKING:
@@ -132,7 +132,9 @@ class SQLStore(SearchingStore):
     async def _find(self, query: Query) -> list[Record]:
         table = self._tables.by_collection.get(query.collection)
         if table is None or self._unsure:
-            table = await self._table(query.collection)
+            table = await self._table_to_read(query.collection)
+        if table is None:
+            return []
         if query.text and (find := _FIND.get(table.dialect.name)):
             found, late = await self._driver.read(lambda: find(table, self._prefix, query))
             if late and not self._driver.joins:
@@ -152,7 +154,9 @@ class SQLStore(SearchingStore):
         return await self._driver.read(lambda: reading.heads(table, query))
 
     async def _tally(self, query: Query) -> Tally:
-        tables = await self._having({query.collection})
+        if await self._table_to_read(query.collection) is None:
+            return Tally()
+        tables = self._tables
         if query.text and (tally := _TALLY.get(tables.dialect.name)):
             counted, late = await self._driver.read(lambda: tally(tables, self._prefix, query))
             if late and not self._driver.joins:
@@ -164,12 +168,18 @@ class SQLStore(SearchingStore):
         return answer
 
     async def _search(self, query: Query, terms: tuple[str, ...]) -> Matches:
+        if await self._table_to_read(query.collection) is None:
+            return Matches(held=(0,) * len(terms))
         return await self._indexes().search(query, terms)
 
     async def _reindex(self, collection: str, progress: Progress) -> int:
+        if await self._table_to_read(collection) is None:
+            return 0
         return await self._indexes().reindex(collection, progress)
 
     async def _verify(self, collection: str, progress: Progress) -> Lexicon:
+        if await self._table_to_read(collection) is None:
+            return Lexicon(collection=collection, records=0)
         return await self._indexes().verify(collection, progress)
 
     def _indexes(self) -> "Upkeep":
@@ -182,12 +192,25 @@ class SQLStore(SearchingStore):
     async def _table(self, collection: str) -> Table:
         return (await self._having({collection}))[collection]
 
+    async def _table_to_read(self, collection: str) -> Table | None:
+        """The table, or None where nothing was ever written: looking makes nothing."""
+        known = self._tables.by_collection.get(collection)
+        if known is not None and not self._unsure:
+            return known
+        # A caller's transaction in MySQL cannot come to a table that is made after it has begun to read.
+        if not self._driver.joins:
+            table = Table(SHAPES[collection], self._driver.dialect, self._prefix)
+            if await self._driver.read(lambda: missing(table, self._prefix)):
+                return None
+        return await self._table(collection)
+
     async def tenants(self) -> list[str]:
         """Every tenant that has records here."""
         await self._ready()
-        tables = await self._having(set(SHAPES))
         found: set[str] = set()
-        for table in tables.by_collection.values():
+        for table in [await self._table_to_read(collection) for collection in SHAPES]:
+            if table is None:
+                continue
             found.update(await self._driver.read(lambda table=table: _tenants(table)))  # type: ignore[misc]
         return sorted(found)
 

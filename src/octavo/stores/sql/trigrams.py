@@ -44,7 +44,9 @@ class Substrings(InOrder):
 
     def tables(self) -> Migrating:
         """What there is of it, with a version of its own."""
-        return Migrating(self.table.dialect, self.prefix, self.plain_name, [self.create], self.drop)
+        return Migrating(
+            self.table.dialect, self.prefix, self.plain_name, [self.create], self.drop, self.parts()
+        )
 
     def claim(self, most: int) -> Script[Claim]:
         claim = yield from super().claim((yield from self._bearable(most)))

@@ -59,6 +59,7 @@ class Address(msgspec.Struct):
 def parse(url: str) -> Address:
     """Take a URL apart, or say what is wrong with it without showing its password."""
     try:
+        url.encode()  # what is half a surrogate pair, no driver can send
         parts = urlsplit(url)
         port = parts.port
     except ValueError as error:

@@ -2,19 +2,32 @@
 
 import asyncio
 import contextlib
+import math
 from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Any
 
 import asyncmy
 from asyncmy import errors as mysql
 
-from octavo.errors import ConfigError, StoreClosed, StoreError, StoreUnavailable
+from octavo.codec import MAX_RECORD_BYTES
+from octavo.errors import ConfigError, OctavoError, StoreClosed, StoreUnavailable
 from octavo.ports import Finding
 from octavo.stores.sql.dialects import Dialect, MySQL
 from octavo.stores.sql.drivers.mysql_errors import judged
-from octavo.stores.sql.drivers.port import Awaiting, ConnectionLost
-from octavo.stores.sql.statements import Ask, Do, DoEach, Statement
+from octavo.stores.sql.drivers.mysql_packets import in_parts
+from octavo.stores.sql.drivers.port import (
+    BUILD_SECONDS,
+    CONNECT_SECONDS,
+    Awaiting,
+    ConnectionLost,
+    NoAnswer,
+    run,
+)
+from octavo.stores.sql.statements import Ask, Build, Do, DoEach, Statement
 from octavo.stores.sql.urls import Address
+
+_AMPLE_BYTES = 4 * MAX_RECORD_BYTES
+_LOCK_SECONDS = 50  # how long MySQL waits for a lock unless told otherwise
 
 
 class MySQLDriver(Awaiting):
@@ -32,28 +45,38 @@ class MySQLDriver(Awaiting):
             raise ConfigError("the mysql URL names no database: mysql://user:password@host/DATABASE")
         self._login = {
             "host": address.host or "localhost", "port": address.port or 3306, "user": address.user or "root",
-            "password": address.password, "database": address.path.strip("/"), "charset": "utf8mb4",
-            "autocommit": True, "connect_timeout": 10, "unix_socket": socket,
+            "password": address.password.encode(),  # asyncmy would take text for Latin-1
+            "database": address.path.strip("/"), "charset": "utf8mb4",
+            "autocommit": True, "unix_socket": socket,
         }  # fmt: skip
 
     async def open(self) -> None:
+        # asyncmy's own limit ends when the port is open: a server that stands still would be waited for, for ever.
         with _translated():
-            probe = await asyncmy.connect(**self._login)
-            try:
-                version = probe.get_server_info().lower()
-            finally:
-                await probe.ensure_closed()
-            self.dialect = MySQL("utf8mb4_nopad_bin" if "mariadb" in version else "utf8mb4_0900_bin")
-            # Quoting rules we know, no silent truncation, and no gap locks, on which conflict-ignoring inserts dead-lock.
-            isolation = "tx_isolation" if "mariadb" in version else "transaction_isolation"
-            settings = f"sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', SESSION {isolation} = 'READ-COMMITTED'"
-            self._pool = await asyncmy.create_pool(
-                minsize=1,
-                maxsize=self._pool_size,
-                pool_recycle=3600,
-                init_command=f"SET SESSION {settings}",
-                **self._login,
-            )
+            async with asyncio.timeout(min(CONNECT_SECONDS, self._timeout)):
+                probe = await asyncmy.connect(**self._login)
+                try:
+                    version = probe.get_server_info().lower()
+                    async with probe.cursor() as cursor:
+                        await cursor.execute("SELECT @@max_allowed_packet")
+                        self.dialect = MySQL.of(version, (await cursor.fetchone())[0])
+                finally:
+                    await probe.ensure_closed()
+                # Quoting rules we know, no silent truncation, and no gap locks, on which conflict-ignoring inserts dead-lock.
+                isolation = "tx_isolation" if "mariadb" in version else "transaction_isolation"
+                # What nobody waits for any more must not go on holding its other locks until the server gives it up by itself.
+                lock = min(_LOCK_SECONDS, math.ceil(self._timeout) + 1)
+                settings = (
+                    "sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', "
+                    f"SESSION {isolation} = 'READ-COMMITTED', SESSION innodb_lock_wait_timeout = {lock}"
+                )
+                self._pool = await asyncmy.create_pool(
+                    minsize=1,
+                    maxsize=self._pool_size,
+                    pool_recycle=3600,
+                    init_command=f"SET SESSION {settings}",
+                    **self._login,
+                )
 
     async def close(self) -> None:
         await self.settle()
@@ -61,7 +84,7 @@ class MySQLDriver(Awaiting):
         if pool is not None:
             pool.close()
             try:
-                await asyncio.wait_for(pool.wait_closed(), 10)
+                await asyncio.wait_for(pool.wait_closed(), min(CONNECT_SECONDS, self._timeout))
             except TimeoutError:
                 pool.terminate()
 
@@ -77,21 +100,32 @@ class MySQLDriver(Awaiting):
             yield connection
         except BaseException as error:
             # A cancelled or broken exchange leaves bytes on the wire that the next user would take for an answer.
-            if isinstance(error, StoreUnavailable) or not isinstance(error, StoreError):
-                connection.close()
+            if isinstance(error, StoreUnavailable) or not isinstance(error, OctavoError):
+                _cut(connection)
             raise
         finally:
-            await pool.release(connection)
+            # Not awaited: it would wait for whoever is connecting now.
+            pool.release(connection)
 
     async def send(self, connection: Any, statement: Statement) -> Any:
+        if isinstance(statement, DoEach):
+            for row in statement.rows:
+                await self.send(connection, Do(statement.sql, row))
+            return None
+        seconds = BUILD_SECONDS if isinstance(statement, Build) else self._timeout
+        most = self.dialect.most_bytes or 0
+        # A value of this length is not spelled for nothing: two of them, with all quotes doubled, may be too long together.
+        long = any(type(value) is str and len(value) > most // 8 for value in statement.values)
+        sql = "" if long else _filled(connection, statement.sql, statement.values)
+        if long or (len(sql) * 4 >= most and len(sql.encode()) >= most):  # with the byte that says what it is
+            return await run(in_parts(statement, most), lambda part: self.send(connection, part))
         with _translated():
-            async with connection.cursor() as cursor:
-                if isinstance(statement, DoEach):
-                    for row in statement.rows:
-                        await cursor.execute(_filled(connection, statement.sql, row))
-                    return None
-                await cursor.execute(_filled(connection, statement.sql, statement.values))
-                return cursor.rowcount if isinstance(statement, Do) else await cursor.fetchall()
+            try:
+                async with asyncio.timeout(seconds), connection.cursor() as cursor:
+                    await cursor.execute(sql)
+                    return cursor.rowcount if isinstance(statement, Do) else await cursor.fetchall()
+            except TimeoutError as error:
+                raise NoAnswer(f"MySQL did not answer within {seconds:g} s") from error
 
     async def describe(self) -> list[Finding]:
         names = (
@@ -121,7 +155,7 @@ class MySQLDriver(Awaiting):
             Finding(
                 "max_allowed_packet",
                 str(packet),
-                "" if packet >= 64 << 20 else "records over about 4 MiB may be refused; set it to 64M",
+                _packet_warning(packet),
             ),
             Finding(
                 "collation",
@@ -134,16 +168,36 @@ class MySQLDriver(Awaiting):
         ]
 
 
+def _packet_warning(packet: int) -> str:
+    if packet >= _AMPLE_BYTES:
+        return ""
+    most = (
+        f"records of more than {packet} bytes are refused"
+        if packet < MAX_RECORD_BYTES
+        else "a record of nearly 16 MiB is refused if it grows when it is folded for searching"
+    )
+    return f"{most}; SET GLOBAL max_allowed_packet = {_AMPLE_BYTES}, and in the server's configuration"
+
+
+def _cut(connection: Any) -> None:
+    """Close a connection without a word: what is still to be sent would be waited for."""
+    transport = connection._proto.transport if connection._proto is not None else None  # noqa: SLF001 - asyncmy cannot
+    connection.close()
+    if transport is not None:
+        transport.abort()
+
+
 def _filled(connection: Any, sql: str, values: Sequence[Any]) -> str:
     """The statement with its values as literals: what asyncmy would send too, in a third of the time."""
     if not values:
         return sql
     literal = connection.literal
+    # Doubling the quote says the same under every sql_mode; a backslash does not, and asyncmy knows which it is.
+    backslash = connection.escape_string("\\")
     return sql % tuple(
-        # Doubling the quote says the same under every sql_mode; a backslash does not, and asyncmy knows which it is.
         [
-            "'" + value.replace("'", "''") + "'"
-            if type(value) is str and "\\" not in value
+            "'" + value.replace("\\", backslash).replace("'", "''") + "'"
+            if type(value) is str
             else literal(value)
             for value in values
         ]

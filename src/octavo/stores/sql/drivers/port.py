@@ -21,6 +21,8 @@ T = TypeVar("T")
 Batch = list[Prepared]
 ApplyAll = Callable[[Sequence[Batch]], Script[list[list[int]]]]
 _LATELY_SECONDS = 0.1  # no server goes and comes back in less
+CONNECT_SECONDS = 10.0  # for a new connection, and to close all of them, unless `timeout` is less
+BUILD_SECONDS = 24 * 3600.0  # for an index of a large table
 PATIENCE_SECONDS = 30  # how long a whole transaction is tried when others hold its locks
 
 
@@ -70,6 +72,10 @@ class Driver(Protocol):
 
 class ConnectionLost(StoreUnavailable):
     """A pooled connection turned out to be dead; nothing of the script has been committed."""
+
+
+class NoAnswer(StoreUnavailable):
+    """A statement was not answered in time: its connection is of no more use, and takes no ROLLBACK either."""
 
 
 class Awaiting:
@@ -174,7 +180,7 @@ class Awaiting:
         await self.begin(connection)
         try:
             result = await run(running, lambda statement: self.send(connection, statement), first)
-        except ConnectionLost:
+        except (ConnectionLost, NoAnswer):
             raise  # there is nobody to say ROLLBACK to
         except BaseException:
             with contextlib.suppress(StoreError):

@@ -11,7 +11,7 @@ import asyncpg
 from octavo.errors import StoreClosed, StoreError, StoreUnavailable
 from octavo.ports import Finding
 from octavo.stores.sql.dialects import Dialect, PostgreSQL
-from octavo.stores.sql.drivers.port import Awaiting, ConnectionLost
+from octavo.stores.sql.drivers.port import BUILD_SECONDS, CONNECT_SECONDS, Awaiting, ConnectionLost, NoAnswer
 from octavo.stores.sql.statements import (
     Ask,
     Build,
@@ -32,6 +32,7 @@ _PASSED_ON = (
     "ssl_min_protocol_version", "ssl_max_protocol_version", "krbsrvname", "gsslib",
     "application_name", "search_path", "statement_timeout", "lock_timeout", "options",
 )  # fmt: skip
+_CANCEL_SECONDS = 1.0  # for the server to break off what was not answered in time
 
 
 class PostgresDriver(Awaiting):
@@ -62,7 +63,7 @@ class PostgresDriver(Awaiting):
                 self._dsn,
                 min_size=1,
                 max_size=self._pool_size,
-                timeout=10,
+                timeout=min(CONNECT_SECONDS, self._timeout),
                 command_timeout=self._timeout,
                 reset=_as_it_is,
             )
@@ -72,7 +73,7 @@ class PostgresDriver(Awaiting):
         pool, self._pool = self._pool, None
         if pool is not None:
             try:
-                await asyncio.wait_for(pool.close(), 10)
+                await asyncio.wait_for(pool.close(), min(CONNECT_SECONDS, self._timeout))
             except TimeoutError:
                 pool.terminate()
 
@@ -88,6 +89,14 @@ class PostgresDriver(Awaiting):
         except ConnectionLost:
             await pool.expire_connections()  # where one has died, the others have too
             raise
+        except NoAnswer:
+            # asyncpg has asked for an end of it. Given up at once, it would go on and keep its locks; waited for, it may take
+            # as long again.
+            try:
+                await connection.reset(timeout=_CANCEL_SECONDS)
+            except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError):  # TimeoutError is one
+                connection.terminate()
+            raise
         finally:
             with contextlib.suppress(asyncpg.PostgresError, asyncpg.InterfaceError, OSError):
                 try:
@@ -100,10 +109,22 @@ class PostgresDriver(Awaiting):
                     self._lasting.discard(id(connection))
                     await pool.release(connection)
 
+    async def begin(self, connection: Any) -> None:
+        # Whatever the server's default: others would not see what was made while they waited for its lock.
+        await self.send(connection, Do("BEGIN ISOLATION LEVEL READ COMMITTED"))
+
     async def send(self, connection: Any, statement: Statement) -> Any:
+        try:
+            return await self._send(connection, statement)
+        except StoreUnavailable as error:
+            if isinstance(error.__cause__, TimeoutError):
+                raise NoAnswer(f"PostgreSQL did not answer within {self._timeout:g} s") from error.__cause__
+            raise
+
+    async def _send(self, connection: Any, statement: Statement) -> Any:
         with _translated():
             if isinstance(statement, Build):
-                return await connection.execute(statement.sql, timeout=_BUILD_SECONDS)
+                return await connection.execute(statement.sql, timeout=BUILD_SECONDS)
             if isinstance(statement, Do):
                 status: str = await connection.execute(statement.sql, *statement.values)
                 word = status.rpartition(" ")[2]

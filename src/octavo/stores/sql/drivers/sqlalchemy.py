@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from sqlalchemy import Engine, exc
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, AsyncSession
@@ -14,7 +14,8 @@ from octavo.errors import ConfigError, StoreError, StoreUnavailable
 from octavo.ports import Finding
 from octavo.stores.sql.dialects import Dialect, MySQL, PostgreSQL, SQLite
 from octavo.stores.sql.drivers.mysql_errors import judged
-from octavo.stores.sql.drivers.port import Awaiting, ConnectionLost
+from octavo.stores.sql.drivers.mysql_packets import in_parts
+from octavo.stores.sql.drivers.port import Awaiting, ConnectionLost, run
 from octavo.stores.sql.drivers.sqlalchemy_turns import shared_by, turns_of
 from octavo.stores.sql.statements import Ask, Contended, Do, DoEach, Duplicate, Script, Statement, TooLong
 
@@ -67,8 +68,8 @@ class SQLAlchemyDriver(Awaiting):
     async def open(self) -> None:
         if isinstance(self.dialect, MySQL):
             async with self.connection() as connection:
-                version = (await self.send(connection, Ask("SELECT VERSION()")))[0][0]
-            self.dialect = MySQL("utf8mb4_nopad_bin" if "mariadb" in version.lower() else "utf8mb4_0900_bin")
+                [told] = await self.send(connection, Ask("SELECT VERSION(), @@max_allowed_packet"))
+            self.dialect = MySQL.of(*told)
 
     def abandon(self) -> None:
         super().abandon()
@@ -90,6 +91,10 @@ class SQLAlchemyDriver(Awaiting):
             assert self._engine is not None  # noqa: S101
             with _translated():
                 connection = await self._engine.connect()
+                if isinstance(self.dialect, PostgreSQL):
+                    # Whatever the engine's own level: others would not see what was made while they waited for its lock, and
+                    # AUTOCOMMIT would make each statement a transaction. MySQL takes four more round trips for this.
+                    await connection.execution_options(isolation_level="READ COMMITTED")
             try:
                 yield connection
             finally:
@@ -181,6 +186,10 @@ class SQLAlchemyDriver(Awaiting):
             # commit; and a transaction that reads first fails at once when another writer is there.
             if not raw.driver_connection.in_transaction:  # type: ignore[union-attr]
                 await self.send(connection, Do("BEGIN IMMEDIATE"))
+        elif self._engine is not None and isinstance(self.dialect, MySQL):
+            raw = await connection.get_raw_connection()
+            if raw.driver_connection.get_autocommit():  # type: ignore[union-attr] # each statement would be a transaction
+                await self.send(connection, Do("BEGIN"))
         if self._session is not None:
             self._number += 1
             await self.send(connection, Do(f"SAVEPOINT octavo_{self._number}"))
@@ -194,11 +203,20 @@ class SQLAlchemyDriver(Awaiting):
             await (connection.commit() if keep else connection.rollback())
 
     async def send(self, connection: AsyncConnection, statement: Statement) -> Any:
+        if isinstance(statement, DoEach):
+            for row in statement.rows:
+                await self.send(connection, Do(statement.sql, row))
+            return None
+        most = self.dialect.most_bytes
+        # Each character may take four bytes, or two and a backslash.
+        if most is not None and sum([len(v) for v in statement.values if isinstance(v, str)]) * 4 >= most:
+            return await run(
+                in_parts(statement, most), lambda part: self._send(connection, cast("Ask", part))
+            )
+        return await self._send(connection, statement)
+
+    async def _send(self, connection: AsyncConnection, statement: Ask) -> Any:
         with _translated():
-            if isinstance(statement, DoEach):
-                for row in statement.rows:
-                    await connection.exec_driver_sql(statement.sql, tuple(row))
-                return None
             result = await connection.exec_driver_sql(statement.sql, tuple(statement.values) or None)
             return result.rowcount if isinstance(statement, Do) else result.fetchall()
 

@@ -20,6 +20,7 @@ from octavo.stores.sql.statements import Script
 
 T = TypeVar("T")
 _STEPS = 10_000  # of SQLite's machine, after which a reader asks whether anybody still waits: a millisecond or less
+_USED = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name LIKE '%octavo_tables'"  # with any prefix
 _SYNCHRONOUS = {"full": "FULL", "fast": "NORMAL"}
 _PAGES = 10_000  # of the write-ahead log, 40 MiB, after which it is written back; hot pages then go to disk once for many writes
 _MOST_PAGES = 4  # times as many: then writers wait, or the log would outgrow a slow disk
@@ -70,6 +71,8 @@ class SQLiteDriver:
 
     async def make(self, name: str, script: Callable[[], Script[bool]]) -> bool:
         del name  # a store makes each once
+        # Here and not when it is opened: going over to WAL writes to the file, and looking at one leaves it as it is.
+        await self._worker().run(lambda connection: go_over_to_wal(connection, self.timeout))
         await self.write(script)
         return False
 
@@ -101,6 +104,7 @@ class SQLiteDriver:
             lambda c: [_pragma(c, name) for name in ("journal_mode", "synchronous")]
         )
         keeps = self.path != ":memory:"
+        used = await self._worker().run(lambda c: c.execute(_USED).fetchall())
         level = {0: "OFF", 1: "NORMAL", 2: "FULL", 3: "EXTRA"}[mode[1]]
         loss = (
             ""
@@ -114,7 +118,7 @@ class SQLiteDriver:
             Finding(
                 "journal",
                 str(mode[0]),
-                "" if mode[0] == "wal" or not keeps else "not WAL: readers block the writer",
+                "" if mode[0] == "wal" or not keeps or not used else "not WAL: readers block the writer",
             ),
             Finding("durability", f"{self.durability} (synchronous={level})", loss),
             *([Finding("access", *access(Path(self.path)))] if keeps else []),
@@ -186,7 +190,7 @@ def write_back(connection: apsw.Connection) -> None:
 
 
 def connect(path: str, durability: str, timeout: float) -> apsw.Connection:
-    """A connection to a file that others may use too, in WAL mode; the file and its folder are made if missing."""
+    """A connection to a file that others may use too; the file and its folder are made if missing."""
     if path != ":memory:":
         make_folder(Path(path).absolute().parent)
         if not Path(
@@ -195,18 +199,23 @@ def connect(path: str, durability: str, timeout: float) -> apsw.Connection:
             os.close(open_file(path, os.O_RDWR))
     connection = apsw.Connection(path)
     connection.set_busy_timeout(int(timeout * 1000))
+    connection.execute("PRAGMA schema_version").fetchall()  # what is no database is refused now, not later
+    connection.execute(f"PRAGMA synchronous = {_SYNCHRONOUS[durability]}")
+    connection.execute("PRAGMA temp_store = MEMORY")
+    return connection
+
+
+def go_over_to_wal(connection: apsw.Connection, timeout: float) -> None:
+    """Have the file in WAL mode, where readers and the writer do not wait for each other; it stays so."""
     deadline = time.monotonic() + timeout
     while True:
-        try:  # going over to WAL does not wait for others by itself, so parallel first use would fail
+        try:  # it does not wait for others by itself, so parallel first use would fail
             connection.execute("PRAGMA journal_mode = WAL").fetchall()
             break
         except apsw.BusyError:
             if time.monotonic() > deadline:
                 raise
             time.sleep(0.005)
-    connection.execute(f"PRAGMA synchronous = {_SYNCHRONOUS[durability]}")
-    connection.execute("PRAGMA temp_store = MEMORY")
-    return connection
 
 
 def _pragma(connection: apsw.Connection, name: str) -> Any:

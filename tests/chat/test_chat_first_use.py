@@ -1,0 +1,127 @@
+"""An empty database that many memories use for the first time at the same moment, through callers' engines."""
+
+import asyncio
+import sys
+
+import pytest
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import create_async_engine
+
+from octavo import Add, Change, InvalidRecord, Query, Record, Scope
+from octavo.chat import AsyncSQLAlchemyMemory, Msg
+from octavo.stores.sql import SQLAlchemyStore
+
+LEVELS = ("READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE", "AUTOCOMMIT")
+ON = [
+    ("mysql+aiomysql", "REPEATABLE READ"),
+    *(("mysql+asyncmy", level) for level in ("READ UNCOMMITTED", *LEVELS)),
+    *(("postgresql+asyncpg", level) for level in LEVELS),
+]
+
+CHILD = """
+import asyncio, sys
+from sqlalchemy.ext.asyncio import create_async_engine
+from octavo.chat import AsyncSQLAlchemyMemory, Msg
+
+async def main(url, level, name):
+    print("ready", flush=True)
+    while await asyncio.to_thread(sys.stdin.readline):
+        engine = create_async_engine(url, isolation_level=level)
+        memory = AsyncSQLAlchemyMemory(engine)
+        await memory.add(Msg(name, name, "user"))
+        await memory.close()
+        await engine.dispose()
+        print("kept", flush=True)
+
+asyncio.run(main(*sys.argv[1:]))
+"""
+
+
+@pytest.fixture(params=ON, ids="-".join)
+def emptied(request, fresh_url):
+    """The address of a database for SQLAlchemy, an isolation level, and what makes the database empty again."""
+    driver, level = request.param
+    kind = "mysql" if driver.startswith("mysql") else "postgres"
+    url = f"{driver}://{fresh_url(kind).partition('://')[2]}"
+    quote = "`" if kind == "mysql" else '"'
+    schema = "DATABASE()" if kind == "mysql" else "'public'"
+
+    async def empty():
+        engine = create_async_engine(url)
+        async with engine.begin() as connection:
+            sql = f"SELECT table_name FROM information_schema.tables WHERE table_schema = {schema}"
+            for (name,) in (await connection.execute(text(sql))).all():
+                await connection.execute(text(f"DROP TABLE {quote}{name}{quote}"))
+        await engine.dispose()
+
+    return url, level, empty
+
+
+async def test_eight_memories_make_the_tables_once(emptied, size):
+    """Eight memories on one empty database all keep their first message, at every isolation level, in every round."""
+    url, level, empty = emptied
+    for _ in range(size(3, 50)):
+        await empty()
+        engine = create_async_engine(url, isolation_level=level, pool_size=8)
+        memories = [AsyncSQLAlchemyMemory(engine) for _ in range(8)]
+        try:
+            calls = [memory.add(Msg(str(n), str(n), "user")) for n, memory in enumerate(memories)]
+            failed = [each for each in await asyncio.gather(*calls, return_exceptions=True) if each]
+            assert not failed
+            assert await memories[0].size() == 8
+        finally:
+            for memory in memories:
+                await memory.close()
+            await engine.dispose()
+
+
+async def test_four_processes_make_the_tables_once(emptied, size):
+    """Four processes that use one empty database at the same moment all keep their first message, in every round."""
+    url, level, empty = emptied
+    pipe = asyncio.subprocess.PIPE
+    children = [
+        await asyncio.create_subprocess_exec(
+            sys.executable, "-c", CHILD, url, level, f"p{n}", stdin=pipe, stdout=pipe, stderr=pipe
+        )
+        for n in range(4)
+    ]
+    try:
+        for child in children:
+            assert await child.stdout.readline() == b"ready\n"
+        for _ in range(size(2, 50)):
+            await empty()
+            for child in children:
+                child.stdin.write(b"go\n")
+            for child in children:
+                assert await child.stdout.readline() == b"kept\n", (await child.stderr.read()).decode()[
+                    -2000:
+                ]
+            engine = create_async_engine(url)
+            memory = AsyncSQLAlchemyMemory(engine)
+            assert await memory.size() == 4
+            await memory.close()
+            await engine.dispose()
+    finally:
+        await asyncio.gather(*(child.communicate(b"") for child in children))
+
+
+async def test_one_apply_is_one_transaction(emptied):
+    """Whatever the engine's isolation level, AUTOCOMMIT included: what fails half-way has not happened."""
+    url, level, _ = emptied
+    engine = create_async_engine(url, isolation_level=level)
+    store = SQLAlchemyStore(engine)
+    here = Scope(tenant="t")
+    half = "x" * (9 << 20)
+    first = Query(collection="messages", scope=here, ids=("a",))
+    try:
+        with pytest.raises(InvalidRecord):
+            await store.apply(
+                [
+                    Add([Record(collection="messages", id="a", scope=here, text="a", data={"half": half})]),
+                    Change(query=first, merge={"more": half}),
+                ]
+            )
+        assert await store.find(first) == []
+    finally:
+        await store.close()
+        await engine.dispose()
