@@ -17,7 +17,9 @@ from octavo.model import Add, Op, Query, Record, Scope, Tally
 from octavo.ports import Finding, Store, Written
 from octavo.wraps.attempts import Attempts, late, verdict
 from octavo.wraps.delivering import Delivery, said
+from octavo.wraps.footprints import footprint
 from octavo.wraps.queueing import Queue
+from octavo.wraps.repeating import bind, certain, repeatable, summed
 from octavo.wraps.replaying import Clock, Replay, State
 from octavo.wraps.spool import DeadLetter, Spool, Waiting
 from octavo.wraps.wrap import Wrap
@@ -26,6 +28,10 @@ T = TypeVar("T")
 _log = logging.getLogger("octavo.journal")
 _DISK_SECONDS = 1.0  # of a call's time, kept back for the journal's own disk
 _STOP_SECONDS = 1.0  # for the replay to end after what it is at
+_UNKNOWN = (
+    "the store is away, and this write cannot be queued, since what it picks may be another record then; name the records by "
+    "ids, or write again when the store is back"
+)
 
 
 class JournalStatus(msgspec.Struct, frozen=True, kw_only=True):
@@ -99,15 +105,23 @@ class Journal(Wrap):
 
     # --- writing
 
-    async def write(self, ops: Sequence[Op]) -> Written:
-        """Store the ops, all or none, or queue them; `queued` ones are on disk when this returns."""
+    async def write(self, ops: Sequence[Op], *, queue: bool = True) -> Written:
+        """Store the ops, all or none, or queue them; `queued` ones are on disk when this returns.
+
+        Without `queue` they are stored now or not at all. So are those that would mean something else later.
+        """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._timeout
         ops = list(ops)
         await self._ready(deadline)
         self._busy += 1
         try:
-            return await self._write(ops, deadline - min(_DISK_SECONDS, self._timeout / 2), deadline)
+            until = deadline - min(_DISK_SECONDS, self._timeout / 2)
+            if not queue or certain(ops) or repeatable(ops := _plain(ops)):
+                return await self._write(ops, until, deadline, queue=queue)
+            bound, sizes = await self._bound(ops, until)
+            written = await self._write(bound, until, deadline, queue=repeatable(bound))
+            return Written(written.status, summed(written.counts, sizes))
         finally:
             self._busy -= 1
             if not self._busy:
@@ -117,7 +131,22 @@ class Journal(Wrap):
         """Store or queue all of the ops in order, or none; answer how many records each added, changed or removed."""
         return (await self.write(ops)).counts
 
-    async def _write(self, ops: list[Op], until: float, deadline: float) -> Written:
+    async def _bound(self, ops: list[Op], until: float) -> tuple[list[Op], list[int]]:
+        """The ops as they can be done twice, as far as that is possible: found out now, and not when they are done."""
+        loop = asyncio.get_running_loop()
+        try:
+            if not self._replay.behind and not self._delivery.store_open:
+                await self._open_store(until - loop.time())
+            for scope in footprint(ops):
+                await self._replay.caught_up(scope, until)
+            return await self._attempts.read(bind(self.inner, ops), until - loop.time())
+        except StoreUnavailable as error:
+            self._refused += 1
+            if (query := next((op.query for op in ops if not isinstance(op, Add)), None)) is not None:
+                self._replay.doubt(query)
+            raise StoreUnavailable(f"{_UNKNOWN}; it was not done: {said(error)}") from error
+
+    async def _write(self, ops: list[Op], until: float, deadline: float, *, queue: bool) -> Written:
         loop = asyncio.get_running_loop()
         replay, delivery = self._replay, self._delivery
         await replay.door(until - loop.time())
@@ -138,7 +167,13 @@ class Journal(Wrap):
             if not isinstance(error, StoreUnavailable):
                 raise error
             replay.failed(error, ops)
-        return await self._enqueue(ops, under_way, deadline)
+        if queue:
+            return await self._enqueue(ops, under_way, deadline)
+        self._refused += 1
+        done = "was not done" if under_way is None else "may have been done all the same"
+        raise StoreUnavailable(
+            f"{_UNKNOWN}; it {done}: {replay.last_error or 'the store is being caught up with'}"
+        )
 
     async def _enqueue(
         self, ops: list[Op], under_way: asyncio.Task[list[int]] | None, deadline: float

@@ -13,6 +13,7 @@ from octavo.errors import OctavoError, StoreClosed, StoreUnavailable
 from octavo.model import Op, Query, Scope
 from octavo.wraps.delivering import Delivery, delay, said
 from octavo.wraps.queueing import Queue
+from octavo.wraps.repeating import Repeatable
 from octavo.wraps.spool import Waiting
 
 State: TypeAlias = Literal["up", "down", "recovering"]
@@ -238,10 +239,11 @@ class Replay:
         most, skip = self._delivery.most, self._delivery.skip
         head = await self._queue.run(lambda: self._queue.spool.head(most, skip))
         weight = 0
+        together = Repeatable()  # should their answer be lost, all of them are brought again
         for at, entry in enumerate(head):
             weight += len(encode_ops(entry.ops))
-            if weight > _MOST_BYTES and at:
-                return head[:at]
+            if not together.takes(entry.ops) or weight > _MOST_BYTES:
+                return head[: max(at, 1)]
         return head
 
     async def _bury_old(self) -> None:
