@@ -8,7 +8,6 @@ import pytest
 from cut_wire import Wire
 from hypothesis import given, settings
 from outages import Unsteady, add, event, ids, journal_of, remove, settled, those, unsteady
-from virtual_time import virtually
 
 from octavo import START, Add, Change, Query, Remove, Scope, open_store
 from octavo.codec import encode_ops
@@ -20,6 +19,7 @@ from octavo.testing.strategies import COLLECTIONS, Write, programs
 from octavo.wraps import Journal, Wrap
 from octavo.wraps.repeating import repeatable
 from octavo.wraps.spool import inspect
+from virtual_time import virtually
 
 KINDS = ("memory", "file", "sqlite", "postgres", "mysql", "redis")
 BACKOFF = (0.01, 0.1)
