@@ -10,12 +10,25 @@ from collections.abc import Iterable, Sequence
 import msgspec
 from msgspec import UNSET
 
+from octavo.codec import Kept, prepare
 from octavo.model import Add, Change, Op, Query, Remove, Scope
 from octavo.ports import Store
 from octavo.wraps.footprints import overlap
 from octavo.wraps.marking import exact, pages
 
+#: Why a write is not queued that would mean something else later.
+UNKNOWN = (
+    "the store is away, and this write cannot be queued, since what it picks may be another record then; name the records by "
+    "ids, or write again when the store is back"
+)
 _MOST_IDS = 500  # in one op, so that no backend is given too long a list
+
+
+def checked(ops: Sequence[Op]) -> list[Op]:
+    """The ops checked as every store checks them, and as they are stored: they share nothing with the caller's objects."""
+    return [
+        Add([sealed.record for sealed in op.records]) if isinstance(op, Kept) else op for op in prepare(ops)
+    ]
 
 
 def certain(ops: Sequence[Op]) -> bool:
