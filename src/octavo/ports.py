@@ -117,14 +117,19 @@ class Written(msgspec.Struct, frozen=True):
 
 @runtime_checkable
 class Queues(Protocol):
-    """A store that keeps what cannot be stored now until it can, and says which of the two became of a write."""
+    """A store that keeps what cannot be stored now until it can, and says which of the two became of a write.
 
-    async def write(self, ops: Sequence[Op]) -> Written: ...
+    Without `queue`, the ops are stored now or not at all.
+    """
+
+    async def write(self, ops: Sequence[Op], *, queue: bool = True) -> Written: ...
 
 
-async def written(store: Store, ops: Sequence[Op]) -> Written:
-    """Apply the ops, or have them wait where the store can do that."""
-    return await store.write(ops) if isinstance(store, Queues) else Written("stored", await store.apply(ops))
+async def written(store: Store, ops: Sequence[Op], *, queue: bool = True) -> Written:
+    """Apply the ops, or have them wait where the store can do that, unless they must not wait."""
+    if isinstance(store, Queues):
+        return await store.write(ops, queue=queue)
+    return Written("stored", await store.apply(ops))
 
 
 @runtime_checkable

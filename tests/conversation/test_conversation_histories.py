@@ -69,6 +69,38 @@ def test_states_live_with_the_messages(histories):
     assert (history.get_state("summary"), history.get_state("entities")) == (None, None)
 
 
+def test_what_stands_before_what_was_read_goes(histories):
+    """However many others have added or dropped meanwhile: what was read stays, and so does what came later."""
+    history, other = histories.open(), histories.open()
+    history.add_messages([HumanMessage(str(at)) for at in range(6)])
+    kept = history.latest(3)
+    other.add_messages([HumanMessage("late"), HumanMessage("later")])
+    assert history.trim_before(kept) == 3
+    assert said(histories.open().messages) == ["3", "4", "5", "late", "later"]
+    assert history.trim_before(kept) == 0
+    assert history.trim_before([]) == 0
+    other.trim(1)
+    assert history.trim_before(kept) == 0
+    assert said(histories.open().messages) == ["later"]
+
+
+def test_only_what_was_read_is_folded(histories):
+    """Of two who read the same, the one that comes second changes nothing, and is told so."""
+    history, other = histories.open(), histories.open()
+    history.add_messages([HumanMessage(str(at)) for at in range(4)])
+    read = history.messages[:2]
+    assert history.fold_messages(read, "summary", {"summary": "0 1"}, {})
+    other.add_message(HumanMessage("4"))
+    assert not other.fold_messages(read, "summary", {"summary": "late"}, {})
+    assert said(histories.open().messages) == ["2", "3", "4"]
+    assert other.get_state("summary") == {"summary": "0 1"}
+    assert other.fold_messages(other.messages, "summary", {"summary": "all"}, {"summary": "0 1"})
+    assert histories.open().messages == []
+    assert other.fold_messages([], "summary", {"summary": "more"}, {"summary": "all"})
+    assert not history.fold_messages([], "summary", {"summary": "less"}, {"summary": "all"})
+    assert histories.open().get_state("summary") == {"summary": "more"}
+
+
 def test_fold_puts_a_state_in_place_of_the_oldest(histories):
     history = histories.open()
     history.add_messages(TALK)

@@ -9,7 +9,7 @@ import pytest
 from octavo import Add, InvalidRecord, NotFound, Query, Record, Scope, StoreUnavailable, open_store
 from octavo.codec import MAX_NAME_BYTES, MAX_TENANT_BYTES
 from octavo.keys import ACCESS, Keys
-from octavo.wraps import Wrap
+from octavo.wraps import Journal, Wrap
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
@@ -36,6 +36,11 @@ class Counted(Wrap):
         self.gate = asyncio.Event()
         self.gate.set()
         self.down = False
+
+    async def apply(self, ops):
+        if self.down:
+            raise StoreUnavailable("connection refused")
+        return await self.inner.apply(ops)
 
     async def find(self, query):
         self.reads += 1
@@ -227,6 +232,32 @@ async def test_a_store_that_is_down_is_not_an_unknown_key(keys, counted):
         await keys.check(made.key)
     counted.down = False
     assert await keys.check(made.key) == made.info
+
+
+async def test_a_revocation_that_was_seen_is_final(store_url, tmp_path, clock):
+    """On every store, however long ago it was seen, and though the store is away: also one that waits in a queue for it."""
+    async with (
+        Counted(open_store(store_url)) as store,
+        Journal(store, tmp_path / "queue", owned=False) as queued,
+    ):
+        keys = Keys(queued, clock=clock.now, timer=clock.timer)
+        seen, made_here = await keys.create("seen"), await keys.create("made here")
+        for made in (seen, made_here):
+            assert await keys.check(made.key) == made.info
+        await another(keys, clock).revoke(seen.info.id)
+        clock.seconds = 6.0
+        assert await keys.check(seen.key) is None
+        store.down = True
+        with pytest.raises(StoreUnavailable):
+            await keys.revoke(made_here.info.id)  # it waits: nobody can say whether there is such a key
+        clock.seconds = 9000.0
+        for made in (seen, made_here):
+            assert await keys.check(made.key) is None
+            assert keys.revoked(made.info.id)
+        store.down = False
+        await queued.replay_now()
+        fresh = another(keys, clock)
+        assert [await fresh.check(made.key) for made in (seen, made_here)] == [None, None]
 
 
 async def test_made_up_keys_fill_no_memory_and_push_nobody_out(counted, clock):

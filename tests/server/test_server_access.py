@@ -193,32 +193,44 @@ class Away(Wrap):
 
 
 async def test_keys_while_the_store_is_away(settings_of, monkeypatch):
-    """One that was good is let in for a while; one that is known to be revoked is not, nor one nobody has seen."""
+    """One that was good is let in for a while, to write and nothing else; one that is known to be revoked never."""
     monkeypatch.setattr("octavo.assemble.open_store", lambda url: Away(open_store(url)))
     memories = Memories(settings_of("memory://", auth="on", queue={"enabled": False}))
     seconds = 0.0
     memories.keys = Keys(memories.assembled.store, timer=lambda: seconds)
     door = Door(memories.settings, memories, timer=lambda: seconds)
 
-    async def enters(made):
-        return isinstance(await door.caller("GET", "/stats", [(b"x-api-key", made.key.encode())]), Caller)
+    async def enters(made, method="POST", path="/memory/user/lin"):
+        return isinstance(await door.caller(method, path, [(b"x-api-key", made.key.encode())]), Caller)
 
-    good, revoked, unseen = [await memories.keys.create(name) for name in ("good", "revoked", "unseen")]
-    assert await enters(good)
-    assert await enters(revoked)
+    names = ("good", "revoked", "revoked here", "unseen")
+    good, revoked, here, unseen = [await memories.keys.create(name, access="admin") for name in names]
+    for key in (good, revoked, here):
+        assert await enters(key)
     await Keys(memories.assembled.store).revoke(revoked.info.id)  # by another process
     seconds = 5.0
     assert not await enters(revoked)
     assert await enters(good)
+    assert await enters(good, "GET", "/stats")
+    await memories.keys.revoke(here.info.id)
     seconds = 20.0
     store = memories.assembled.store
     while not isinstance(store, Away):
         store = store.inner
     store.away = True
     assert await enters(good)
-    for other in (revoked, unseen):
+    for read in (
+        ("GET", "/stats"),
+        ("POST", "/memory/query"),
+        ("GET", "/memory/user/lin/profile"),
+        ("GET", "/queue"),
+    ):
         with pytest.raises(StoreUnavailable):
-            await enters(other)
+            await enters(good, *read)
+    assert not await enters(revoked)
+    assert not await enters(here)
+    with pytest.raises(StoreUnavailable):
+        await enters(unseen)
     seconds = 5.0 + 901.0
     with pytest.raises(StoreUnavailable):
         await enters(good)

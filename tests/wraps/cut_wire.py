@@ -15,6 +15,9 @@ class Wire:
         self._writers = set()
         self._flows = asyncio.Event()
         self._flows.set()
+        self._answers = asyncio.Event()
+        self._answers.set()
+        self._last_words = ()
 
     @property
     def url(self):
@@ -24,6 +27,8 @@ class Wire:
 
     async def mend(self):
         self._flows.set()
+        self._answers.set()
+        self._last_words = ()
         if self._server is None:
             self._server = await asyncio.start_server(self._serve, "127.0.0.1", self._port)
             self._port = self._server.sockets[0].getsockname()[1]
@@ -41,12 +46,17 @@ class Wire:
         """Connections stay, and are made, and nothing comes through."""
         self._flows.clear()
 
+    def lose_answers(self, *words):
+        """Once the server was told one of these words, whatever it answers is lost, until the wire is cut and mended."""
+        self._last_words = words
+
     async def __aenter__(self):
         await self.mend()
         return self
 
     async def __aexit__(self, *exc):
         self._flows.set()
+        self._answers.set()
         await self.cut()
         await asyncio.sleep(0)
 
@@ -56,16 +66,22 @@ class Wire:
         ends = {writer, there_writer}
         self._writers |= ends
         try:
-            await asyncio.gather(self._carry(reader, there_writer), self._carry(there_reader, writer))
+            await asyncio.gather(
+                self._carry(reader, there_writer, asks=True), self._carry(there_reader, writer, asks=False)
+            )
         finally:
             self._writers -= ends
             for end in ends:
                 end.transport.abort()
 
-    async def _carry(self, reader, writer):
+    async def _carry(self, reader, writer, *, asks):
         with contextlib.suppress(ConnectionError):
             while data := await reader.read(65536):
                 await self._flows.wait()
+                if asks and any(word in data for word in self._last_words):
+                    self._answers.clear()
+                if not asks:
+                    await self._answers.wait()
                 writer.write(data)
                 await writer.drain()
         writer.transport.abort()

@@ -19,6 +19,7 @@ from octavo.conversation.messages import (
     get_buffer_string,
 )
 from octavo.conversation.waiting import portal
+from octavo.errors import StoreUnavailable
 from octavo.lexis.tokens import estimate_tokens
 
 log = logging.getLogger("octavo.conversation")
@@ -148,6 +149,13 @@ class BaseChatMemory(BaseMemory):
         await self.chat_memory.aadd_messages(turn)
         self._message_count += len(turn)
         self._total_tokens += estimate_tokens(self._as_text(turn))
+
+    async def _tidy(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do what comes after a turn that is kept; while the store is away it is left to the next turn."""
+        try:
+            await work
+        except StoreUnavailable as error:
+            log.info("the conversation is tidied up with a later turn: %s", error)
 
     async def aclear(self) -> None:
         """Forget the conversation, and what was made of it."""

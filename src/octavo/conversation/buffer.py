@@ -79,7 +79,7 @@ class ConversationBufferWindowMemory(MessageView):
         """Add the turn to the history, and let the oldest go."""
         await super().asave_context(inputs, outputs)
         self._window_stats["total_messages_processed"] += 2
-        await self._aprune_messages()
+        await self._tidy(self._aprune_messages())
 
     def _prune_messages(self) -> None:
         """Remove from the history what has left the window."""
@@ -150,7 +150,7 @@ class ConversationTokenBufferMemory(MessageView):
         """Add the turn to the history, and let the oldest go that no longer fit."""
         await super().asave_context(inputs, outputs)
         self._token_stats["total_messages_processed"] += 2
-        await self._aprune_messages_to_token_limit()
+        await self._tidy(self._aprune_messages_to_token_limit())
 
     def _get_current_token_count(self) -> int:
         """What the messages shown cost."""
@@ -165,8 +165,7 @@ class ConversationTokenBufferMemory(MessageView):
 
     async def _aprune_messages_to_token_limit(self) -> None:
         if self.keep == "prune":
-            shown = len(await self._aview())
-            self._token_stats["messages_pruned"] += await self.chat_memory.atrim(shown)
+            self._token_stats["messages_pruned"] += await self.chat_memory.atrim_before(await self._aview())
 
     def get_token_info(self) -> dict[str, Any]:
         """How much of the budget is used, and how much has been dropped for it."""

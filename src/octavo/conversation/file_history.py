@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from octavo.attributes import Fixed
-from octavo.conversation.histories import BaseChatMessageHistory, counted
+from octavo.conversation.histories import BaseChatMessageHistory, counted, position
 from octavo.conversation.messages import BaseMessage, messages_from_dict
 from octavo.conversation.spelling import plain, plain_state, spelled
 from octavo.errors import StoreError
@@ -81,6 +81,15 @@ class FileChatMessageHistory(BaseChatMessageHistory):
         self._change(cut)
         return dropped
 
+    def trim_before(self, kept: Sequence[BaseMessage]) -> int:
+        """Drop what stands before these messages, which were read here; answer how many went."""
+        with self._turn():
+            told = self._load_messages()
+            start = position(messages_from_dict(told), kept)
+            if start:
+                self._save_messages(told[start:])
+            return start
+
     def get_state(self, name: str) -> dict[str, Any] | None:
         """The state of this name, or None."""
         with self._translated():
@@ -100,6 +109,21 @@ class FileChatMessageHistory(BaseChatMessageHistory):
             self._write_state(name, kept)
             if oldest:
                 self._save_messages(self._load_messages()[oldest:])
+
+    def fold_messages(
+        self, messages: Sequence[BaseMessage], name: str, state: dict[str, Any], before: dict[str, Any]
+    ) -> bool:
+        """Put a state in place of the oldest messages and of the state before, unless others changed any of them."""
+        kept = plain_state(name, state)
+        with self._turn():
+            told = self._load_messages()
+            oldest = messages_from_dict(told[: len(messages)])
+            if (self._states_told().get(name) or {}) != before or oldest != list(messages):
+                return False
+            self._write_state(name, kept)
+            if messages:
+                self._save_messages(told[len(messages) :])
+            return True
 
     def clear(self) -> None:
         """Forget all, and remove the files."""

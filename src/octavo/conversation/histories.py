@@ -87,6 +87,16 @@ class BaseChatMessageHistory(Closing, ABC):
             self.replace(held[surplus:])
         return surplus
 
+    def trim_before(self, kept: Sequence[BaseMessage]) -> int:
+        """Drop what stands before these messages, which were read here; answer how many went.
+
+        Whatever others have added since then stays, however many that is.
+        """
+        start = position(self.messages, kept)
+        if start:
+            self.replace(self.messages[start:])
+        return start
+
     def get_state(self, name: str) -> dict[str, Any] | None:
         """The state of this name, or None."""
         return copy.deepcopy(self._states.get(name))
@@ -100,6 +110,18 @@ class BaseChatMessageHistory(Closing, ABC):
         self.set_state(name, state)
         if counted("oldest", oldest):
             self.replace(self.messages[oldest:])
+
+    def fold_messages(
+        self, messages: Sequence[BaseMessage], name: str, state: dict[str, Any], before: dict[str, Any]
+    ) -> bool:
+        """Put a state in place of the oldest messages and of the state before, all of which were read here.
+
+        Where somebody else has changed any of them since then, nothing is done, and False is the answer.
+        """
+        if (self.get_state(name) or {}) != before or self.messages[: len(messages)] != list(messages):
+            return False
+        self.fold(len(messages), name, state)
+        return True
 
     def close(self) -> None:
         """Let go of what was opened."""
@@ -147,6 +169,10 @@ class BaseChatMessageHistory(Closing, ABC):
         """`trim`, awaited."""
         return await self._away(self.trim, keep_last)
 
+    async def atrim_before(self, kept: Sequence[BaseMessage]) -> int:
+        """`trim_before`, awaited."""
+        return await self._away(self.trim_before, kept)
+
     async def aget_state(self, name: str) -> dict[str, Any] | None:
         """`get_state`, awaited."""
         return await self._away(self.get_state, name)
@@ -158,6 +184,12 @@ class BaseChatMessageHistory(Closing, ABC):
     async def afold(self, oldest: int, name: str, state: dict[str, Any]) -> None:
         """`fold`, awaited."""
         await self._away(self.fold, oldest, name, state)
+
+    async def afold_messages(
+        self, messages: Sequence[BaseMessage], name: str, state: dict[str, Any], before: dict[str, Any]
+    ) -> bool:
+        """`fold_messages`, awaited."""
+        return await self._away(self.fold_messages, messages, name, state, before)
 
     async def aclose(self) -> None:
         """`close`, awaited."""
@@ -189,6 +221,17 @@ class ChatMessageHistory(BaseChatMessageHistory):
         surplus = max(0, len(self.messages) - counted("keep_last", keep_last))
         del self.messages[:surplus]
         return surplus
+
+
+def position(held: Sequence[BaseMessage], kept: Sequence[BaseMessage]) -> int:
+    """Where these messages stand among those held; 0 when they do not, so that nothing is dropped for them.
+
+    Where several stretches are alike it is the first one: dropped too little is dropped with the next turn.
+    """
+    most = len(held) - len(kept)
+    wanted = list(kept)
+    stretches = (at for at in range(most + 1) if list(held[at : at + len(wanted)]) == wanted)
+    return next(stretches, 0) if wanted else 0
 
 
 def counted(name: str, number: int) -> int:

@@ -4,6 +4,8 @@ import copy
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, TypeAlias
 
+from octavo.model import Cursor
+
 Content: TypeAlias = str | list[Any]
 
 
@@ -13,6 +15,8 @@ class BaseMessage:
     type: ClassVar[str] = "base"
     #: The fields that a kind of message has beside those of all.
     own: ClassVar[tuple[str, ...]] = ()
+    #: Where the store that it was read from keeps it; no part of what it says.
+    kept_at: Cursor | None = None
 
     def __init__(
         self,

@@ -2,11 +2,11 @@
 
 import contextlib
 import json
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from octavo.attributes import Checked, Fixed
-from octavo.conversation.histories import BaseChatMessageHistory, counted
+from octavo.conversation.histories import BaseChatMessageHistory, counted, position
 from octavo.conversation.messages import BaseMessage, messages_from_dict
 from octavo.conversation.spelling import plain, plain_state, spelled
 from octavo.errors import ConfigError, StoreError, StoreUnavailable
@@ -14,6 +14,7 @@ from octavo.errors import ConfigError, StoreError, StoreUnavailable
 if TYPE_CHECKING:
     from redis import Redis
 
+T = TypeVar("T")
 _SECONDS_A_DAY = 86400
 _TIMEOUTS = {"socket_connect_timeout": 5, "socket_timeout": 30}
 
@@ -85,6 +86,15 @@ class RedisChatMessageHistory(BaseChatMessageHistory):
         held = int(self._at_once(("LLEN", self.key), cut)[0])
         return max(0, held - keep_last)
 
+    def trim_before(self, kept: Sequence[BaseMessage]) -> int:
+        """Drop what stands before these messages, which were read here; answer how many went."""
+
+        def cut(batch: Any) -> tuple[int, list[tuple[Any, ...]]]:
+            start = position(self._read_messages(batch, 0, -1), kept)
+            return start, [("LTRIM", self.key, start, -1)] if start else []
+
+        return self._unless_changed(cut)
+
     def get_state(self, name: str) -> dict[str, Any] | None:
         """The state of this name, or None."""
         with _translated():
@@ -105,6 +115,24 @@ class RedisChatMessageHistory(BaseChatMessageHistory):
             ("LTRIM", self.key, counted("oldest", oldest), -1),
         )
 
+    def fold_messages(
+        self, messages: Sequence[BaseMessage], name: str, state: dict[str, Any], before: dict[str, Any]
+    ) -> bool:
+        """Put a state in place of the oldest messages and of the state before, unless others changed any of them."""
+        told = spelled(plain_state(name, state))
+
+        def fold(batch: Any) -> tuple[bool, list[tuple[Any, ...]]]:
+            stated = batch.execute_command("HGET", self.state_key, name)
+            oldest = self._read_messages(batch, 0, len(messages) - 1) if messages else []
+            if ({} if stated is None else _read(stated, self.state_key)) != before or oldest != list(
+                messages
+            ):
+                return False, []
+            cut = ("LTRIM", self.key, len(messages), -1)
+            return True, [("HSET", self.state_key, name, told), *([cut] if messages else [])]
+
+        return self._unless_changed(fold)
+
     def clear(self) -> None:
         """Forget all messages and all states."""
         with _translated():
@@ -116,7 +144,10 @@ class RedisChatMessageHistory(BaseChatMessageHistory):
 
     def _range(self, start: int) -> list[BaseMessage]:
         with _translated():
-            told = self.redis_client.execute_command("LRANGE", self.key, start, -1)
+            return self._read_messages(self.redis_client, start, -1)
+
+    def _read_messages(self, client: Any, start: int, last: int) -> list[BaseMessage]:
+        told = client.execute_command("LRANGE", self.key, start, last)
         try:
             return messages_from_dict([_read(one, self.key) for one in told])
         except ValueError as error:
@@ -125,14 +156,34 @@ class RedisChatMessageHistory(BaseChatMessageHistory):
     def _at_once(self, *commands: tuple[Any, ...]) -> list[Any]:
         """Send these as one transaction, and have both keys live on."""
         with _translated(), self.redis_client.pipeline(transaction=True) as batch:
-            for command in commands:
-                batch.execute_command(*command)
-            if self.ttl is not None:
-                batch.execute_command("EXPIRE", self.key, self.ttl)
-                # Or a summary would be forgotten before the messages that follow it.
-                batch.execute_command("EXPIRE", self.state_key, self.ttl)
-            answers: list[Any] = batch.execute()
+            return self._sent(batch, commands)
+
+    def _sent(self, batch: Any, commands: Sequence[tuple[Any, ...]]) -> list[Any]:
+        for command in commands:
+            batch.execute_command(*command)
+        if self.ttl is not None:
+            batch.execute_command("EXPIRE", self.key, self.ttl)
+            # Or a summary would be forgotten before the messages that follow it.
+            batch.execute_command("EXPIRE", self.state_key, self.ttl)
+        answers: list[Any] = batch.execute()
         return answers
+
+    def _unless_changed(self, decide: Callable[[Any], tuple[T, list[tuple[Any, ...]]]]) -> T:
+        """Send what is decided on what is there as one transaction; decide again when others have written meanwhile."""
+        import redis
+
+        with _translated(), self.redis_client.pipeline(transaction=True) as batch:
+            while True:
+                batch.watch(self.key, self.state_key)
+                answer, commands = decide(batch)
+                if not commands:
+                    return answer
+                batch.multi()
+                try:
+                    self._sent(batch, commands)
+                except redis.WatchError:
+                    continue
+                return answer
 
 
 def _client(url: str) -> "Redis":

@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import msgspec
+
 from octavo.attributes import Fixed
 from octavo.conversation.histories import BaseChatMessageHistory, counted
 from octavo.conversation.messages import (
@@ -18,9 +20,9 @@ from octavo.conversation.messages import (
 from octavo.conversation.spelling import plain, plain_state
 from octavo.conversation.waiting import Housed
 from octavo.errors import StoreUnavailable
-from octavo.ids import next_seq
+from octavo.ids import new_id, next_seq
 from octavo.model import START, Add, Change, Op, Query, Record, Remove, Scope
-from octavo.ports import Renews, Store
+from octavo.ports import Renews, Store, written
 
 MESSAGES, SUMMARIES, ENTITIES = "messages", "summaries", "entities"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -84,6 +86,10 @@ class StoreChatMessageHistory(BaseChatMessageHistory):
         """Drop all but the newest messages; answer how many went."""
         return self._place.block(self._trim(keep_last))
 
+    def trim_before(self, kept: Sequence[BaseMessage]) -> int:
+        """Drop what stands before these messages, which were read here; answer how many went."""
+        return self._place.block(self._trim_before(kept))
+
     def get_state(self, name: str) -> dict[str, Any] | None:
         """The state of this name, or None."""
         return self._place.block(self._state(name))
@@ -95,6 +101,15 @@ class StoreChatMessageHistory(BaseChatMessageHistory):
     def fold(self, oldest: int, name: str, state: dict[str, Any]) -> None:
         """Put a state in place of the oldest messages, in one write."""
         self._place.block(self._fold(oldest, name, state))
+
+    def fold_messages(
+        self, messages: Sequence[BaseMessage], name: str, state: dict[str, Any], before: dict[str, Any]
+    ) -> bool:
+        """Put a state in place of the oldest messages and of the state before, unless others changed that.
+
+        The state is written first: should the process end then, both are there.
+        """
+        return self._place.block(self._fold_messages(messages, name, state, before))
 
     def close(self) -> None:
         """Close the store, unless it was handed in."""
@@ -132,6 +147,10 @@ class StoreChatMessageHistory(BaseChatMessageHistory):
         """`trim`, awaited."""
         return await self._place.run(self._trim(keep_last))
 
+    async def atrim_before(self, kept: Sequence[BaseMessage]) -> int:
+        """`trim_before`, awaited."""
+        return await self._place.run(self._trim_before(kept))
+
     async def aget_state(self, name: str) -> dict[str, Any] | None:
         """`get_state`, awaited."""
         return await self._place.run(self._state(name))
@@ -143,6 +162,12 @@ class StoreChatMessageHistory(BaseChatMessageHistory):
     async def afold(self, oldest: int, name: str, state: dict[str, Any]) -> None:
         """`fold`, awaited."""
         await self._place.run(self._fold(oldest, name, state))
+
+    async def afold_messages(
+        self, messages: Sequence[BaseMessage], name: str, state: dict[str, Any], before: dict[str, Any]
+    ) -> bool:
+        """`fold_messages`, awaited."""
+        return await self._place.run(self._fold_messages(messages, name, state, before))
 
     async def aclose(self) -> None:
         """`close`, awaited."""
@@ -166,43 +191,64 @@ class StoreChatMessageHistory(BaseChatMessageHistory):
         return (await self.store.tally(self._query())).total
 
     async def _trim(self, keep_last: int) -> int:
-        counted("keep_last", keep_last)
-        dropped = 0
-        surplus = await self._count() - keep_last
-        while surplus > 0:
-            oldest = await self.store.find(self._query(after=START, limit=min(surplus, _PAGE)))
-            if not oldest:  # somebody else has trimmed meanwhile
-                break
-            [gone] = await self._apply([Remove(self._query(ids=_ids(oldest)))])
-            dropped += gone
-            surplus -= len(oldest)
-        return dropped
+        return await self._prune(self._query(offset=counted("keep_last", keep_last)))
+
+    async def _trim_before(self, kept: Sequence[BaseMessage]) -> int:
+        first = kept[0].kept_at if kept else None
+        return await self._prune(self._query(after=first, newest_first=True)) if first else 0
+
+    async def _prune(self, query: Query) -> int:
+        """Remove what is picked in the store itself, by one write. Queued, it would pick others by the time it is done."""
+        [gone] = await self._apply([Remove(query)], queue=False)
+        return gone
 
     async def _state(self, name: str) -> dict[str, Any] | None:
         found = await self.store.find(self._state_query(name))
         return found[0].data if found else None
 
     async def _fold(self, oldest: int, name: str, state: dict[str, Any]) -> None:
-        kept = plain_state(name, state)
-        query = self._state_query(name)
-        summary = kept.get("summary")
-        text = summary if isinstance(summary, str) else ""
-        record = Record(collection=query.collection, id=name, scope=self._scope, text=text, data=kept)
-        ops: list[Op] = [Add([record]), Change(query=query, text=text, data=kept)]
+        record = self._state_record(name, state)
+        ops: list[Op] = [Add([record]), _put(record, self._state_query(name))]
         if counted("oldest", oldest):
-            gone = await self.store.find(self._query(after=START, limit=oldest))
-            ids = _ids(gone)
-            ops += [
-                Remove(self._query(ids=ids[start : start + _PAGE])) for start in range(0, len(ids), _PAGE)
-            ]
-        await self._apply(ops)
+            ops.append(Remove(self._query(after=START, limit=oldest)))
+        await self._apply(ops, queue=not oldest)
+
+    async def _fold_messages(
+        self, messages: Sequence[BaseMessage], name: str, state: dict[str, Any], before: dict[str, Any]
+    ) -> bool:
+        record, query = self._state_record(name, state), self._state_query(name)
+        found = await self.store.find(query)
+        if (found[0].data if found else {}) != before:
+            return False
+        op: Op = Add([record])
+        if found:  # the version is another one with every write: whoever came meanwhile is noticed
+            op = _put(record, msgspec.structs.replace(query, where=found[0].metadata))
+        if await self._apply([op], queue=False) == [0]:
+            return False
+        ids = tuple(message.kept_at.id for message in messages if message.kept_at is not None)
+        gone = [Remove(self._query(ids=ids[start : start + _PAGE])) for start in range(0, len(ids), _PAGE)]
+        if gone:
+            await self._apply(gone, queue=False)
+        return True
+
+    def _state_record(self, name: str, state: dict[str, Any]) -> Record:
+        kept = plain_state(name, state)
+        summary = kept.get("summary")
+        return Record(
+            collection=self._state_query(name).collection,
+            id=name,
+            scope=self._scope,
+            text=summary if isinstance(summary, str) else "",
+            data=kept,
+            metadata={"version": new_id()},
+        )
 
     async def _clear(self) -> None:
         states = [Remove(Query(collection=name, scope=self._scope)) for name in (SUMMARIES, ENTITIES)]
         await self._apply([Remove(self._query()), *states])
 
-    async def _apply(self, ops: Sequence[Op]) -> list[int]:
-        counts = await self.store.apply(ops)
+    async def _apply(self, ops: Sequence[Op], *, queue: bool = True) -> list[int]:
+        counts = (await written(self.store, ops, queue=queue)).counts
         if isinstance(self.store, Renews):
             # Where records expire: or a summary would be forgotten before the messages that follow it. The write itself
             # is done; if this fails, the next one makes up for it.
@@ -242,6 +288,12 @@ def _record(message: BaseMessage, scope: Scope) -> Record:
 
 
 def _message(record: Record) -> BaseMessage:
+    message = _spoken(record)
+    message.kept_at = record.cursor
+    return message
+
+
+def _spoken(record: Record) -> BaseMessage:
     told = record.data.get("message")
     if told is None:  # written by another face
         kind = {"user": HumanMessage, "system": SystemMessage}.get(record.kind, AIMessage)
@@ -249,5 +301,6 @@ def _message(record: Record) -> BaseMessage:
     return message_from_dict({"type": told["type"], "data": {"content": record.text, **told["data"]}})
 
 
-def _ids(records: Sequence[Record]) -> tuple[str, ...]:
-    return tuple(record.id for record in records)
+def _put(record: Record, query: Query) -> Change:
+    """Put what a record says in the place of what the query finds."""
+    return Change(query=query, text=record.text, data=record.data, metadata=record.metadata)

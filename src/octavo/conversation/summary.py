@@ -31,6 +31,9 @@ STATE = "summary"  # under this name the history keeps the summary
 class _Past(NamedTuple):
     """A summary, what is not in it yet, how many messages of the history are, and the state that tells so."""
 
+    summarised_messages: list[
+        BaseMessage
+    ]  # those that are in it, and in the history still, where it is pruned
     summary: str
     messages: list[BaseMessage]
     summarised: int
@@ -136,7 +139,7 @@ class SummarisingMemory(BaseChatMemory):
     async def asave_context(self, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> None:
         """Keep the turn, then bring the summary up to date."""
         await super().asave_context(inputs, outputs)
-        await self._abring_up_to_date()
+        await self._tidy(self._abring_up_to_date())
 
     async def aclear(self) -> None:
         """Forget the conversation and its summary."""
@@ -153,13 +156,14 @@ class SummarisingMemory(BaseChatMemory):
             messages = await history.aget_messages()
             state = await history.aget_state(STATE) or {}
             summarised = int(state.get("summarised", 0))
-            messages = messages[summarised:]
+            told, messages = messages[:summarised], messages[summarised:]
         else:
+            told = []
             state = await history.aget_state(STATE) or {}
             summarised = int(state.get("summarised", 0))
             messages = await history.alatest(max(0, await history.acount() - summarised))
         summary = state.get("summary", self._first_buffer)
-        return _Past(summary, messages, summarised, {**_stats(), **state.get("stats", {})}, state)
+        return _Past(told, summary, messages, summarised, {**_stats(), **state.get("stats", {})}, state)
 
     @abstractmethod
     def _oldest(self, past: _Past) -> int:
@@ -178,7 +182,7 @@ class SummarisingMemory(BaseChatMemory):
 
     async def _asummarise(self, past: _Past, oldest: int) -> None:
         """Put the summary of the oldest messages in their place; when the model fails, leave them."""
-        summary, messages, gone, stats, state = past
+        told, summary, messages, gone, stats, state = past
         for piece in self._pieces(messages[:oldest]):
             started = time.perf_counter()
             try:
@@ -188,16 +192,18 @@ class SummarisingMemory(BaseChatMemory):
                 self.last_error = str(error)
                 log.warning("the conversation is kept as it was said, until a summary succeeds: %s", error)
                 return
-            # A model takes its time. Should another process have summarised meanwhile, the messages that are the oldest
-            # now are not the ones that were read, and dropping them would lose them.
-            if (await self.chat_memory.aget_state(STATE) or {}) != state:
-                log.info("another summary of this conversation came first, and stands")
-                return
             stats = self._counted(stats, piece, summary, time.perf_counter() - started)
             gone += len(piece)
             pruned = self.keep == "prune"
-            state = {"summary": summary, "summarised": 0 if pruned else gone, "stats": stats}
-            await self.chat_memory.afold(gone if pruned else 0, STATE, state)
+            new = {"summary": summary, "summarised": 0 if pruned else gone, "stats": stats}
+            # A model takes its time. Should another process have summarised meanwhile, the messages that are the oldest
+            # now are not the ones that were read, and dropping them would lose them.
+            if not await self.chat_memory.afold_messages(
+                [*told, *piece] if pruned else [], STATE, new, state
+            ):
+                log.info("another summary of this conversation came first, and stands")
+                return
+            state, told = new, []
             gone = 0 if pruned else gone
 
     def _pieces(self, messages: Sequence[BaseMessage]) -> Iterator[list[BaseMessage]]:

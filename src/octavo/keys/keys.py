@@ -6,6 +6,7 @@ A key reads `oct_<id>_<secret>`. All keys are records of the empty tenant, which
 import asyncio
 import hashlib
 import hmac
+import math
 import re
 import secrets
 import time
@@ -84,6 +85,8 @@ class Keys:
         self._known: _Fresh[_Kept] = _Fresh(fresh_seconds, most_cached, timer)
         # Apart from the known ones: whoever tries made-up keys must not push those out.
         self._unknown: _Fresh[None] = _Fresh(fresh_seconds, most_cached, timer)
+        # For ever: a key that was revoked is never good again, whether the store can be asked or not.
+        self._revoked: _Fresh[None] = _Fresh(math.inf, most_cached, timer)
         self._asking: dict[str, asyncio.Task[_Kept | None]] = {}
 
     async def create(
@@ -113,12 +116,16 @@ class Keys:
     async def check(self, text: str) -> KeyInfo | None:
         """Whose key this is; None when it is nobody's, expired or revoked. A text that is no key costs no read."""
         match = _SPELLING.fullmatch(text)
-        if match is None:
+        if match is None or self.revoked(match[1]):
             return None
         kept = await self._look(match[1])
         if kept is None or not hmac.compare_digest(kept.hash, _hash(match[2])):
             return None
         return kept.info if kept.info.valid_at(self._clock()) else None
+
+    def revoked(self, key_id: str) -> bool:
+        """Whether this process has seen that the key was revoked; it asks nobody."""
+        return self._revoked.holds(key_id)
 
     async def list(self, tenant: str | None = None) -> list[KeyInfo]:
         """Every key there is or was, or those of one tenant, oldest first."""
@@ -134,6 +141,7 @@ class Keys:
         unrevoked = msgspec.structs.replace(_KEYS, ids=(key_id,), without=(_REVOKED,))
         merge = {"revoked_at": at.isoformat()}
         await self._store.apply([Change(query=unrevoked, merge=merge, mark=(_REVOKED,), updated_at=at)])
+        self._revoked.put(key_id, None, 0)
         self._known.drop(key_id)
         self._asking.pop(key_id, None)  # a read begun before this one must not be believed after it
         found = await self._store.find(msgspec.structs.replace(_KEYS, ids=(key_id,)))
@@ -166,6 +174,8 @@ class Keys:
         me = asyncio.current_task()
         found = await self._store.find(msgspec.structs.replace(_KEYS, ids=(key_id,)))
         kept = _kept(found[0]) if found else None
+        if kept is not None and kept.info.revoked_at is not None:
+            self._revoked.put(key_id, None, 0)
         if self._asking.get(key_id) is me:
             if kept is None:
                 self._unknown.put(key_id, None, since)

@@ -32,7 +32,7 @@ _FORWARDED = (
     b"x-real-ip",
 )
 _HOST = re.compile(r"(\[[0-9a-f:]+\]|[0-9a-z.-]+)(?::\d*)?", re.IGNORECASE)
-_STALE_SECONDS = 900.0  # for which a key that was good is believed while the store cannot be asked
+_STALE_SECONDS = 900.0  # for which a key that was good may write while the store cannot be asked
 _MOST_KEYS = 10_000
 
 
@@ -88,26 +88,28 @@ class Door:
             return _unknown("this request shows more than one API key; send one")
         if not shown:
             return _unknown("this server needs an API key: send `Authorization: Bearer oct_…` or `X-API-Key: oct_…`; octavo keys create makes one")  # fmt: skip
-        key = await self._checked(shown.pop())
+        access = needed_access(method, path)
+        key = await self._checked(shown.pop(), access)
         if key is None:
             return _unknown("this API key is unknown, expired or revoked")
         if wait := self._rate.wait(key.id):
             seconds = max(1, round(wait + 0.5))
             return problem(429, f"this key may make {self._rate.per_minute} requests a minute; come back in {seconds} s", {"Retry-After": str(seconds)})  # fmt: skip
-        access = needed_access(method, path)
         if not key.allows(access):
             return problem(403, f"this needs a key with {access} access; this one has {key.access}")
         return Caller(key.tenant, key.id)
 
-    async def _checked(self, text: str) -> KeyInfo | None:
+    async def _checked(self, text: str, access: Access) -> KeyInfo | None:
         name = hashlib.sha256(text.encode("utf-8", "replace")).digest()
-        if self._memories.down() and (key := self._remembered(name)) is not None:
+        # While the store is down, writes can still be queued for it, if their callers are let in. Whoever reads waits: nobody
+        # can say whether the key was revoked since.
+        queues = access == "write"
+        if queues and self._memories.down() and (key := self._remembered(name)) is not None:
             return key
         try:
             key = await self._memories.keys.check(text)
         except StoreUnavailable:
-            # While the store is down, writes can still be queued for it, if their callers are let in.
-            key = self._remembered(name)
+            key = self._remembered(name) if queues else None
             if key is None:
                 raise
             return key
@@ -123,6 +125,8 @@ class Door:
     def _remembered(self, name: bytes) -> KeyInfo | None:
         at, key = self._good.get(name, (0.0, None))
         if key is None or self._timer() - at > _STALE_SECONDS or not key.valid_at(now()):
+            return None
+        if self._memories.keys.revoked(key.id):
             return None
         return key
 

@@ -130,13 +130,14 @@ class SessionList(msgspec.Struct, frozen=True, kw_only=True):
     next: str | UnsetType = UNSET  # what `after` is given for more; left out when there is no more
 
 
-class HealthReport(msgspec.Struct, frozen=True, kw_only=True):
-    """How the server is. `degraded`: the store is away; reads fail, and writes wait on disk."""
+class HealthReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How the server is. `degraded`: the store is away; reads fail, and writes wait on disk. `down`: no write is accepted."""
 
     status: Literal["ok", "degraded", "down"]
     store: Literal["up", "down", "recovering", "closed"]
     waiting: int  # writes that this process has queued
     version: str
+    warning: str = ""  # what is not as it should be, though writes are accepted
 
 
 class Configuration(msgspec.Struct, frozen=True, kw_only=True):

@@ -13,3 +13,4 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
     queue: dict[str, Any] | None = None  # what waits and what died, when there is a failure queue
     vault: dict[str, Any] | None = None  # the documents, when there is a vault
     error: str = ""  # why it is not up
+    accepts_writes: bool = True  # a write would be stored or queued now

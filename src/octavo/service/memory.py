@@ -207,13 +207,27 @@ class Memory:
                 await self._bounded(self._probe(EVENTS))
             except OctavoError as error:
                 state, trouble = "down", self._hidden(error)
+        accepts_writes = state == "up"
+        if self.assembled.journal is not None and self._closing is None:
+            refusal = await self._refusal(self.assembled.journal)
+            status, accepts_writes = self.assembled.journal.status(), not refusal
+            trouble = "; ".join(filter(None, (trouble, self._hidden(refusal))))
         return Health(
             state=state,
             backend=shown(self.assembled.settings.database.dsn),
             queue=None if status is None else msgspec.to_builtins(status),
             vault=await self._vault_health(),
             error=trouble,
+            accepts_writes=accepts_writes,
         )
+
+    async def _refusal(self, journal: "Journal") -> str:
+        """Why a write would be neither stored nor queued; empty when it would be."""
+        events = Query(collection=EVENTS, scope=Scope(tenant=self._tenant))
+        try:
+            return await self._bounded(journal.refusal(events)) or ""
+        except OctavoError as error:
+            return str(error)
 
     async def _vault_health(self) -> dict[str, Any] | None:
         if self.vault is None:

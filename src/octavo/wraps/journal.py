@@ -10,14 +10,16 @@ from typing import Any, Self, TypeVar
 
 import msgspec
 
-from octavo.codec import Kept, asked, prepare
+from octavo.codec import asked
 from octavo.errors import ConfigError, OctavoError, StoreClosed, StoreError, StoreUnavailable
 from octavo.ids import now
-from octavo.model import Add, Op, Query, Record, Scope, Tally
+from octavo.model import Add, Op, Query, Record, Remove, Scope, Tally
 from octavo.ports import Finding, Store, Written
 from octavo.wraps.attempts import Attempts, late, verdict
 from octavo.wraps.delivering import Delivery, said
+from octavo.wraps.footprints import footprint
 from octavo.wraps.queueing import Queue
+from octavo.wraps.repeating import UNKNOWN, bind, certain, checked, repeatable, summed
 from octavo.wraps.replaying import Clock, Replay, State
 from octavo.wraps.spool import DeadLetter, Spool, Waiting
 from octavo.wraps.wrap import Wrap
@@ -43,6 +45,7 @@ class JournalStatus(msgspec.Struct, frozen=True, kw_only=True):
     refused: int  # neither stored nor queued, as their callers were told
     oldest_at: datetime | None = None  # when the oldest of those that wait was queued
     last_error: str | None = None
+    queue_error: str | None = None  # why nothing can be queued, if that is so
     next_try_at: datetime | None = None
 
 
@@ -99,15 +102,23 @@ class Journal(Wrap):
 
     # --- writing
 
-    async def write(self, ops: Sequence[Op]) -> Written:
-        """Store the ops, all or none, or queue them; `queued` ones are on disk when this returns."""
+    async def write(self, ops: Sequence[Op], *, queue: bool = True) -> Written:
+        """Store the ops, all or none, or queue them; `queued` ones are on disk when this returns.
+
+        Without `queue` they are stored now or not at all. So are those that would mean something else later.
+        """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._timeout
         ops = list(ops)
         await self._ready(deadline)
         self._busy += 1
         try:
-            return await self._write(ops, deadline - min(_DISK_SECONDS, self._timeout / 2), deadline)
+            until = deadline - min(_DISK_SECONDS, self._timeout / 2)
+            if not queue or certain(ops) or repeatable(ops := checked(ops)):
+                return await self._write(ops, until, deadline, queue=queue)
+            bound, sizes = await self._bound(ops, until)
+            written = await self._write(bound, until, deadline, queue=repeatable(bound))
+            return Written(written.status, summed(written.counts, sizes))
         finally:
             self._busy -= 1
             if not self._busy:
@@ -117,7 +128,22 @@ class Journal(Wrap):
         """Store or queue all of the ops in order, or none; answer how many records each added, changed or removed."""
         return (await self.write(ops)).counts
 
-    async def _write(self, ops: list[Op], until: float, deadline: float) -> Written:
+    async def _bound(self, ops: list[Op], until: float) -> tuple[list[Op], list[int]]:
+        """The ops as they can be done twice, as far as that is possible: found out now, and not when they are done."""
+        loop = asyncio.get_running_loop()
+        try:
+            if not self._replay.behind and not self._delivery.store_open:
+                await self._open_store(until - loop.time())
+            for scope in footprint(ops):
+                await self._replay.caught_up(scope, until)
+            return await self._attempts.read(bind(self.inner, ops), until - loop.time())
+        except StoreUnavailable as error:
+            self._refused += 1
+            if (query := next((op.query for op in ops if not isinstance(op, Add)), None)) is not None:
+                self._replay.doubt(query)
+            raise StoreUnavailable(f"{UNKNOWN}; it was not done: {said(error)}") from error
+
+    async def _write(self, ops: list[Op], until: float, deadline: float, *, queue: bool) -> Written:
         loop = asyncio.get_running_loop()
         replay, delivery = self._replay, self._delivery
         await replay.door(until - loop.time())
@@ -138,12 +164,18 @@ class Journal(Wrap):
             if not isinstance(error, StoreUnavailable):
                 raise error
             replay.failed(error, ops)
-        return await self._enqueue(ops, under_way, deadline)
+        if queue:
+            return await self._enqueue(ops, under_way, deadline)
+        self._refused += 1
+        done = "was not done" if under_way is None else "may have been done all the same"
+        raise StoreUnavailable(
+            f"{UNKNOWN}; it {done}: {replay.last_error or 'the store is being caught up with'}"
+        )
 
     async def _enqueue(
         self, ops: list[Op], under_way: asyncio.Task[list[int]] | None, deadline: float
     ) -> Written:
-        entry = Waiting(queued_at=self._clock(), ops=_plain(ops))
+        entry = Waiting(queued_at=self._clock(), ops=checked(ops))
         if not ops:  # nothing to keep, and nothing to wait for
             return Written("stored", [])
         if under_way is not None:
@@ -153,10 +185,11 @@ class Journal(Wrap):
             # Nothing is awaited between looking at the queue and this: or it might be called empty in between.
             async with asyncio.timeout_at(max(deadline, loop.time() + min(_DISK_SECONDS, self._timeout / 2))):
                 await self._queue.put(entry)
-        except (TimeoutError, StoreUnavailable) as error:
+        except (TimeoutError, StoreUnavailable, ConfigError) as error:
             self._refused += 1
             why = self._replay.last_error or "it is being caught up with"
             disk = said(error) if str(error) else "the disk did not answer in time"
+            self._queue.failed(disk)
             raise StoreUnavailable(
                 f"the write could be neither stored ({why}) nor queued in {self._queue.spool.directory} ({disk})"
             ) from error
@@ -197,6 +230,9 @@ class Journal(Wrap):
         await self.__aenter__()
         found: list[Finding] = await self._attempts.read(self.inner.describe(), self._timeout)  # type: ignore[attr-defined]
         status = self.status()
+        if status.queue_error is not None:
+            lost = f"what the store does not take is refused: {status.queue_error}"
+            return [*found, Finding("queue", "it cannot be written to", lost)]
         cure = "octavo queue list shows what was given up and why" if status.dead else ""
         return [
             *found,
@@ -231,8 +267,22 @@ class Journal(Wrap):
             state=replay.state, directory=str(queue.spool.directory), waiting=queue.waiting, dead=queue.dead,
             bad_lines=queue.bad_lines, stored=self._stored, queued=self._queued, replayed=delivery.replayed,
             buried=delivery.buried, refused=self._refused, oldest_at=queue.oldest_at if queue.waiting else None,
-            last_error=replay.last_error, next_try_at=replay.next_try_at,
+            last_error=replay.last_error, queue_error=queue.error, next_try_at=replay.next_try_at,
         )  # fmt: skip
+
+    async def refusal(self, query: Query) -> str | None:
+        """Why a write to such records would be neither stored nor queued now; None when it would be one of the two."""
+        await self._ready()
+        if self._replay.state != "up" or self._queue.error is not None:
+            try:
+                async with asyncio.timeout(self._timeout):
+                    await self._queue.check()
+            except TimeoutError:
+                self._queue.failed("the disk did not answer in time")
+        if self._queue.error is None or self._replay.state != "up":
+            return self._queue.error
+        error = await self._delivery.refusal([Remove(query)])
+        return None if error is None else f"{said(error)}; {self._queue.error}"
 
     async def replay_now(self) -> int:
         """Try at once to bring what waits to the store, whatever the backoff says; answer how many writes got there."""
@@ -360,10 +410,3 @@ class Journal(Wrap):
             if not isinstance(error, OctavoError):
                 raise error
             _log.warning("the store could not be closed: %s", said(error))
-
-
-def _plain(ops: list[Op]) -> list[Op]:
-    """The ops checked as every store checks them, and as they are stored: they share nothing with the caller's objects."""
-    return [
-        Add([sealed.record for sealed in op.records]) if isinstance(op, Kept) else op for op in prepare(ops)
-    ]

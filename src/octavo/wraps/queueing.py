@@ -1,15 +1,18 @@
 """The failure queue as the event loop sees it: on a thread of its own, so that nobody waits for a disk but who has to."""
 
 import asyncio
+import logging
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from typing import TypeVar
 
+from octavo.errors import OctavoError
 from octavo.stores.gather import Gathering
 from octavo.wraps.spool import Spool, Waiting
 
 T = TypeVar("T")
+_log = logging.getLogger("octavo.journal")
 _MOST_OPS = 2000  # written together
 
 
@@ -21,6 +24,7 @@ class Queue:
         self._thread: ThreadPoolExecutor | None = None
         self._puts: Gathering[Waiting, None] = Gathering(self._put_all, _MOST_OPS, _weight)
         self._opened = False
+        self.error: str | None = None  # why nothing could be put when that was last tried
         self.dead = 0  # how many dead letters and bad lines there were when somebody last looked
         self.bad_lines = 0
         self.oldest_at: datetime | None = None
@@ -35,15 +39,36 @@ class Queue:
         return self._puts.idle
 
     async def open(self) -> None:
-        """Read what is there."""
+        """Read what is there. A folder that cannot be used is told of and tried again later: the store may be well."""
         self._thread = self._thread or ThreadPoolExecutor(1, thread_name_prefix="octavo-journal")
-        await self.run(self.spool.open)
         self._opened = True
+        try:
+            await self.run(self.spool.open)
+        except OctavoError as error:
+            self.failed(str(error))
         await self.look()
+
+    async def check(self) -> None:
+        """Find out whether something can be put, without keeping anything."""
+        try:
+            await self.run(self.spool.check)
+        except OctavoError as error:
+            self.failed(str(error))
+        else:
+            self.error = None
+
+    def failed(self, error: str) -> None:
+        """Nothing can be put, for this reason."""
+        if self.error is None:
+            _log.warning(
+                "the failure queue cannot be written to; what the store does not take is refused: %s", error
+            )
+        self.error = error
 
     async def put(self, entry: Waiting) -> None:
         """Have it written behind all that were put before; durable when this returns."""
         await self._puts.submit(entry)
+        self.error = None
         if self.oldest_at is None:
             self.oldest_at = entry.queued_at
 

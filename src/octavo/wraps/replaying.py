@@ -13,6 +13,7 @@ from octavo.errors import OctavoError, StoreClosed, StoreUnavailable
 from octavo.model import Op, Query, Scope
 from octavo.wraps.delivering import Delivery, delay, said
 from octavo.wraps.queueing import Queue
+from octavo.wraps.repeating import Repeatable
 from octavo.wraps.spool import Waiting
 
 State: TypeAlias = Literal["up", "down", "recovering"]
@@ -58,6 +59,7 @@ class Replay:
         self.last_error: str | None = None
         self.next_try_at: datetime | None = None
         self._doubt = False  # a question was not answered
+        self._readable = True  # the last question was answered, as far as anybody knows
         self._all_held = False  # whatever waits failed by itself, or stays behind such a one
         self._fails = 0
         self._readers: list[Reader] = []
@@ -92,9 +94,10 @@ class Replay:
 
     def doubt(self, query: Query) -> None:
         """A question was not answered: find out whether the store is down."""
+        self._readable = False
+        scope = Scope(tenant=query.scope.tenant)
+        self._delivery.question = Query(collection=query.collection, scope=scope, limit=1)
         if self.state == "up":
-            scope = Scope(tenant=query.scope.tenant)
-            self._delivery.question = Query(collection=query.collection, scope=scope, limit=1)
             self._doubt = True
             self._wake.set()
             self.start()
@@ -111,8 +114,8 @@ class Replay:
 
     async def caught_up(self, scope: Scope | None, deadline: float) -> None:
         """Return when what was queued before and may touch this scope is in the store, or raise StoreUnavailable."""
-        if not self.behind:
-            return
+        if not self.behind or (self._readable and not self._queue.waiting and self._queue.idle):
+            return  # a store that takes no write, and lacks none, is read all the same
         loop = asyncio.get_running_loop()
         reader = Reader(None if scope is None else frozenset([scope]), deadline, loop.create_future())
         if self._all_held and self._passes(reader):
@@ -182,7 +185,7 @@ class Replay:
         try:
             if asked or loop.time() >= self._look_at:
                 self._look_at = loop.time() + _LOOK_SECONDS
-                if await self._queue.run(self._queue.spool.adopt):
+                if await self._adopted() or (self._queue.waiting and not self.behind):
                     self._fall_behind()
             if self.behind or self._doubt:
                 await self._empty(at_once=bool(asked))
@@ -192,6 +195,18 @@ class Replay:
         finally:
             self._door.set()
             _answer(asked)
+
+    async def _adopted(self) -> int:
+        """How many writes of others were taken over; a queue that cannot be used has none to give."""
+        if self._queue.error is not None:
+            await self._queue.check()
+        try:
+            return await self._queue.run(self._queue.spool.adopt)
+        except (OSError, OctavoError) as error:
+            if self._queue.waiting:
+                raise
+            self._queue.failed(str(error))
+            return 0
 
     async def _empty(self, *, at_once: bool) -> None:
         """Bring what waits to the store, until nothing does, or the store is down, or the rest has to wait."""
@@ -222,6 +237,8 @@ class Replay:
         doubt, self._doubt = self._doubt, False
         if self.state == "down" or not self._delivery.store_open:
             down = await self._delivery.refusal()
+            if down is not None and not self._readable and not self._queue.waiting:
+                self._readable = await self._delivery.silence() is None
         elif doubt:
             down = await self._delivery.silence()
         else:
@@ -233,20 +250,21 @@ class Replay:
 
     async def _next(self) -> list[Waiting]:
         """The oldest that can be brought now, as many as one call should bring."""
-        if self._delivery.full:
+        if self._delivery.full or not self._queue.waiting:
             return []
         most, skip = self._delivery.most, self._delivery.skip
         head = await self._queue.run(lambda: self._queue.spool.head(most, skip))
         weight = 0
+        together = Repeatable()  # should their answer be lost, all of them are brought again
         for at, entry in enumerate(head):
             weight += len(encode_ops(entry.ops))
-            if weight > _MOST_BYTES and at:
-                return head[:at]
+            if not together.takes(entry.ops) or weight > _MOST_BYTES:
+                return head[: max(at, 1)]
         return head
 
     async def _bury_old(self) -> None:
         """What has waited too long for a store that is down becomes a dead letter, so that a person hears of it."""
-        if self._max_age is None:
+        if self._max_age is None or not self._queue.waiting:
             return
         error = f"waited longer than {self._max_age} for the store: {self.last_error}"
         if await self._delivery.bury_old(self._clock() - self._max_age, error):
@@ -265,10 +283,8 @@ class Replay:
     def _down(self, error: BaseException) -> None:
         self.last_error = said(error)
         if self.state != "down":
-            directory = self._queue.spool.directory
-            _log.warning(
-                "the store cannot be written to; writes are queued in %s: %s", directory, self.last_error
-            )
+            what = f"queued in {self._queue.spool.directory}" if self._queue.error is None else "refused"
+            _log.warning("the store cannot be written to; writes are %s: %s", what, self.last_error)
         self.behind = True
         self._all_held = False
         self.state = "down"
@@ -285,6 +301,7 @@ class Replay:
             _log.info("the store answers, and nothing is queued any more")
         self.behind = self._all_held = False
         self.state = "up"
+        self._readable = True
         self._fails = 0
         self._try_at = _NEVER
         self.next_try_at = None
@@ -311,9 +328,9 @@ class Replay:
 
     def _unreadable(self) -> StoreUnavailable:
         why = self.last_error or "they are being brought there"
-        return StoreUnavailable(
-            f"the store lacks {self._queue.waiting} queued writes and cannot be read: {why}"
-        )
+        waiting = self._queue.waiting
+        lacks = f"lacks {waiting} queued write{'s' * (waiting != 1)} and " if waiting else ""
+        return StoreUnavailable(f"the store {lacks}cannot be read: {why}")
 
 
 def _ended(task: "asyncio.Task[None]") -> None:

@@ -17,6 +17,10 @@ from octavo.service.records import EVENTS, TURNS
 from octavo.wraps.journal import Journal, JournalStatus
 
 router = quick.router()
+# Without the reason, which names a folder: anybody may ask.
+_NO_QUEUE = (
+    "the failure queue cannot be written to: what the store does not take is refused; the log says why"
+)
 
 
 @router.get(
@@ -28,18 +32,20 @@ router = quick.router()
     responses=answers(HealthReport, examples.HEALTH, keyless=True),
 )
 async def get_health(request: Request) -> Response:
-    """`ok`, or `degraded` while the store is away and writes wait on disk; 503 when they cannot wait either."""
+    """`ok`, or `degraded` while the store is away and writes wait on disk; 503 when a write would not be accepted."""
     memories = memories_of(request)
     health = await memories.health()
     journal = memories.assembled.journal
-    status: Literal["ok", "degraded", "down"] = "ok"
-    if health.state != "up":
-        status = "down" if journal is None or health.state == "closed" else "degraded"
+    status: Literal["ok", "degraded", "down"] = "ok" if health.state == "up" else "degraded"
+    if not health.accepts_writes:
+        status = "down"
+    queue = None if journal is None else journal.status()
     report = HealthReport(
         status=status,
         store=health.state,
-        waiting=0 if journal is None else journal.status().waiting,
+        waiting=0 if queue is None else queue.waiting,
         version=__version__,
+        warning="" if queue is None or queue.queue_error is None else _NO_QUEUE,
     )
     told = answer(report)
     told.status_code = 503 if status == "down" else 200

@@ -101,6 +101,11 @@ class Lane:
                 self._hold(n, entry, place)
         self._look()
 
+    def check(self) -> None:
+        """OSError when nothing could be put."""
+        if self._layout.durability != "memory":
+            self._log.check()
+
     def done(self, numbers: Collection[int]) -> None:
         """These need not wait any more."""
         on_disk = [n for n in numbers if n not in self._unwritten]

@@ -30,6 +30,7 @@ from octavo.wraps.spool.segment import Segment
 from octavo.wraps.spool.shared import Guard, SharedFile
 
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+_CHECKED_BYTES = 16 * 2**10  # more than the block of a file may still have room for on a full disk
 _log = logging.getLogger("octavo.spool")
 
 
@@ -203,6 +204,13 @@ class Log:
             at += len(line)
             places.append(Place(segment, at))
         return places
+
+    def check(self) -> None:
+        """Write as much as a small write takes, and take it back: OSError when there is no room for it."""
+        line = lines.sealed(Done(n=[]))  # which says nothing, should the process end before it is taken back
+        segment, at = self._append(line * (_CHECKED_BYTES // len(line)))
+        os.ftruncate(self._fd, at)
+        segment.size = at
 
     def tried(self, n: int, attempts: int, error: str) -> None:
         """Note a failed attempt."""

@@ -85,6 +85,11 @@ class Spool:
             if entries:
                 self._lanes[0].put(entries)
 
+    def check(self) -> None:
+        """Raise what `put` would raise now: a few bytes are written, and taken back."""
+        with self._ready():
+            self._lanes[0].check()
+
     def head(self, most: int, skip: Collection[str] = ()) -> list[Waiting]:
         """The oldest that wait, in order, without those whose ids are to be skipped."""
         with self._ready():

@@ -1,0 +1,250 @@
+"""A commit whose answer was lost is applied again: what is done a second time leaves what the first time left."""
+
+import asyncio
+from datetime import UTC, datetime
+
+import msgspec
+import pytest
+from cut_wire import Wire
+from hypothesis import given, settings
+from outages import Unsteady, add, event, ids, journal_of, remove, settled, those, unsteady
+
+from octavo import START, Add, Change, Query, Remove, Scope, open_store
+from octavo.codec import encode_ops
+from octavo.errors import StoreUnavailable
+from octavo.stores.memory import MemoryStore
+from octavo.stores.redis.scripts import SWAP
+from octavo.testing.agreement import spelling
+from octavo.testing.strategies import COLLECTIONS, Write, programs
+from octavo.wraps import Journal, Wrap
+from octavo.wraps.repeating import repeatable
+from octavo.wraps.spool import inspect
+from virtual_time import virtually
+
+KINDS = ("memory", "file", "sqlite", "postgres", "mysql", "redis")
+BACKOFF = (0.01, 0.1)
+EVERY = those()
+LATER = event("f", kind="new", created_at=datetime(2100, 1, 1, tzinfo=UTC))
+#: Writes that would mean something else the second time, and what is left when they are done once.
+ONCE = {
+    "the newest goes": ([Remove(those(limit=1))], "abcd", "queued"),
+    "the oldest goes": ([Remove(those(after=START, limit=1))], "bcde", "queued"),
+    "all but the newest three go": ([Remove(those(offset=3))], "cde", "queued"),
+    "two of the middle go": ([Remove(those(offset=1, limit=2))], "abe", "queued"),
+    "one that nobody has is taken": (
+        [Change(query=those(without=("taken",), limit=1), mark=("taken",))],
+        "abcde",
+        "queued",
+    ),
+    "one comes and one goes": ([Add([LATER]), Remove(those(offset=5))], "bcdef", "refused"),
+    "the old ones go and all grow old": (
+        [Remove(those(kinds=("old",))), Change(query=EVERY, kind="old")],
+        "abcde",
+        "refused",
+    ),
+    "all are old but the new one": (
+        [Change(query=EVERY, kind="old"), Add([LATER])],
+        "abcdef",
+        "refused",
+    ),
+}
+
+
+class Telling(Wrap):
+    """Has the answer to its next commit lost, while it is `armed`."""
+
+    def __init__(self, store, wire, words):
+        super().__init__(store)
+        self.armed = False
+        self._wire = wire
+        self._words = words
+
+    async def apply(self, ops):
+        if self.armed:
+            self._wire.lose_answers(*self._words)
+        return await self.inner.apply(ops)
+
+
+class Forgetful(Unsteady):
+    """While `forgetful`, the answer to each write is lost once."""
+
+    forgetful = False
+
+    def __init__(self, store):
+        super().__init__(store)
+        self.lost = []
+
+    async def apply(self, ops):
+        counts = await super().apply(ops)
+        told = encode_ops(list(ops))
+        if self.forgetful and b"probe_" not in told and told not in self.lost:
+            self.lost.append(told)
+            raise StoreUnavailable("the connection was lost while committing")
+        return counts
+
+
+async def _kept(store):
+    return [(record.id, record.kind, record.marks) for record in await store.find(EVERY)]
+
+
+async def _settled(journal):
+    while journal.status().state != "up" or journal.status().waiting:
+        await asyncio.sleep(0.01)
+
+
+@pytest.mark.parametrize("name", ONCE)
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_lost_answer_does_a_write_once(place, tmp_path, kind, name):
+    """Whether it is queued or refused, the records are those that it leaves when it is done once."""
+    ops, left, expected_status = ONCE[name]
+    async with MemoryStore() as model:
+        await model.apply([add(*"abcde")])
+        await model.apply(ops)
+        expected = await _kept(model)
+    assert "".join(id_ for id_, _, _ in expected) == left
+    store = Unsteady(open_store(place(kind)))
+    async with Journal(store, tmp_path / "queue", backoff=BACKOFF) as journal:
+        await journal.write([add(*"abcde")])
+        store.turn("after")
+        try:
+            status = (await journal.write(ops)).status
+        except StoreUnavailable as error:
+            assert "cannot be queued" in str(error)
+            assert "may have been done" in str(error)
+            status = "refused"
+        store.turn("up")
+        await _settled(journal)
+        assert status == expected_status
+        assert await _kept(journal) == expected
+        assert journal.status().dead == 0
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_writes_that_were_queued_apart_are_not_mixed_up(place, tmp_path, kind):
+    """Of two queued writes, of which the second makes the first mean something else, the first is not done after the second."""
+    store = Forgetful(open_store(place(kind)))
+    async with Journal(store, tmp_path / "queue", backoff=BACKOFF) as journal:
+        await journal.write([add(*"abc")])
+        store.turn("down")
+        for ops in ([Remove(those(marks=("stale",)))], [Change(query=EVERY, mark=("stale",))], [add("d")]):
+            assert (await journal.write(ops)).status == "queued"
+        store.forgetful = True  # what is brought is committed, and its answer is lost; a probe is answered
+        store.turn("up")
+        await _settled(journal)
+        stale = ("stale",)
+        assert await _kept(journal) == [("a", "", stale), ("b", "", stale), ("c", "", stale), ("d", "", ())]
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [("postgres", (b"COMMIT",)), ("mysql", (b"COMMIT",)), ("redis", (SWAP.sha,))],
+)
+async def test_a_wire_that_is_cut_behind_the_commit(fresh_url, tmp_path, kind, words):
+    """The server has done it, nobody was told, and the newest record goes once."""
+    url = fresh_url(kind)
+    async with (
+        open_store(url) as there,
+        Wire(url) as wire,
+        Journal(
+            Telling(open_store(wire.url), wire, words), tmp_path, timeout=2.0, backoff=BACKOFF
+        ) as journal,
+    ):
+        await journal.write([add(*"abcdef")])
+        await journal.write([remove("f")])  # so that the words of a removal are known to the server
+        journal.inner.armed = True
+        assert (await journal.write([Remove(those(limit=1))])).status == "queued"
+        journal.inner.armed = False
+        assert await ids(there) == list("abcd")  # or nothing would be shown
+        await wire.cut()
+        await wire.mend()
+        await _settled(journal)
+        assert await ids(there) == list("abcd")
+
+
+@virtually
+async def test_what_cannot_be_known_is_not_queued(tmp_path):
+    """While the store is away, nobody can say which record the newest one is: refused, with the cure, and nothing waits."""
+    store = unsteady()
+    async with journal_of(store, tmp_path) as journal:
+        await journal.write([add("a", "b")])
+        store.turn("down")
+        assert (await journal.write([add("c")])).status == "queued"
+        for ops in (
+            [Remove(those(limit=1))],
+            [Change(query=those(offset=1), mark=("m",))],
+            ONCE["all are old but the new one"][0],
+        ):
+            with pytest.raises(StoreUnavailable, match=r"cannot be queued.*ids"):
+                await journal.write(ops)
+        assert inspect(tmp_path / "queue").waiting == 1
+        assert (
+            await journal.write([Remove(those(limit=0))])
+        ).status == "queued"  # which is nothing, now and later
+        store.turn("up")
+        await settled(journal)
+        assert await ids(journal) == ["a", "b", "c"]
+        assert (await journal.write([Remove(those(limit=1))])).counts == [1]
+        assert await ids(journal) == ["a", "b"]
+
+
+@virtually
+async def test_ids_of_several_scopes_are_told_apart(tmp_path):
+    """The newest record of a tenant goes, and not the one of the same id in another session; counts are as without a queue."""
+    async with journal_of(unsteady(), tmp_path) as journal:
+        await journal.write([add("a", session="s1"), add("a", session="s2")])
+        every = Query(collection=EVERY.collection)
+        assert (await journal.write([Remove(every), Remove(those(limit=1))])).counts == [2, 0]
+        await journal.write([add("a", session="s1"), add("a", session="s2")])
+        newest = Query(collection=EVERY.collection, limit=1)
+        assert (await journal.write([Remove(newest)])).counts == [1]
+        assert [await ids(journal, "s1"), await ids(journal, "s2")] == [["a"], []]
+        await journal.write([add("a", "b", session="s2")])
+        three = Query(collection=EVERY.collection, limit=3)
+        assert (await journal.write([add("z", session="s3"), Change(query=EVERY, kind="k")])).counts == [1, 1]
+        assert (await journal.write([Remove(three)])).counts == [3]
+        assert await ids(journal, "s1") == ["a"]
+
+
+@settings(max_examples=200)
+@given(programs())
+def test_what_is_called_repeatable_is(program):
+    """Done a second time, it changes nothing: no record more or less, and none that says something else."""
+
+    async def done_twice():
+        async with MemoryStore() as store:
+            for step in program.steps:
+                if isinstance(step, Write):
+                    ops = list(step.ops)
+                    named_anew = await _named_anew(store, ops)
+                    await store.apply(ops)
+                    if repeatable(ops) and not named_anew:
+                        before = await _everything(store)
+                        await store.apply(ops)
+                        assert await _everything(store) == before
+
+    asyncio.run(done_twice())
+
+
+async def _named_anew(store, ops):
+    """Whether an id is given to another record than the one it names: such an add is passed over, and counts for nothing."""
+    added = [record for op in ops if isinstance(op, Add) for record in op.records]
+    kept = await _all(store)
+    return len({(one.collection, one.key, *spelling([one])) for one in (*added, *kept)}) > len(
+        {(one.collection, one.key) for one in (*added, *kept)}
+    )
+
+
+async def _everything(store):
+    # The order of marks is not looked at: one that is taken away and given again in one change goes to the end.
+    return spelling(
+        [msgspec.structs.replace(record, marks=tuple(sorted(record.marks))) for record in await _all(store)]
+    )
+
+
+async def _all(store):
+    return [
+        record
+        for tenant in await store.tenants()
+        for collection in COLLECTIONS
+        for record in await store.find(Query(collection=collection, scope=Scope(tenant=tenant)))
+    ]
