@@ -132,6 +132,13 @@ def test_extraction_and_questions(client, user):
     assert found[0].memory in client.profile(user_id=user)
 
 
+def test_a_search_belongs_to_somebody(client, user):
+    client.remember(f"{user} drinks green tea", user_id=user, category="preference", layer="profile")
+    with pytest.raises(InvalidQuery, match="give user_id or agent_id"):
+        client.query(f"{user} tea")
+    assert user in {found.memory.entity_id for found in client.query(f"{user} tea", everyone=True)}
+
+
 def test_observations(client, user):
     at = datetime(2026, 3, 1, 12, tzinfo=UTC)
     event = client.append_event(

@@ -124,9 +124,22 @@ def test_query(client):
     assert [memory["id"] for memory in found["memories"]] == [career["id"]]
     assert found["count"] == 1
     assert found["memories"][0]["score"] > 0
-    assert client.post("/memory/query", json={"query": "北京大学"}).json()["count"] == 2
-    only = client.post("/memory/query", json={"query": "北京大学", "layer": "event", "top_k": 5}).json()
+    everyone = {"query": "北京大学", "everyone": True}
+    assert client.post("/memory/query", json=everyone).json()["count"] == 2
+    only = client.post("/memory/query", json={**everyone, "layer": "event", "top_k": 5}).json()
     assert [memory["entity_id"] for memory in only["memories"]] == ["other"]
+
+
+def test_a_search_belongs_to_somebody(client):
+    """A question that names nobody is 422 with a sentence, and shows nothing of anybody."""
+    posted(client, content=CAREER, memory_layer="profile")
+    for nobody in ({}, {"user_id": None}, {"everyone": False}, {"layer": "profile"}):
+        refused = client.post("/memory/query", json={"query": "北京大学", **nobody})
+        assert refused.status_code == 422
+        assert 'give user_id or agent_id, or "everyone": true' in refused.json()["detail"]
+        assert CAREER not in refused.text
+    both = client.post("/memory/query", json={"query": "x", "user_id": "user123", "everyone": True})
+    assert (both.status_code, "not both" in both.json()["detail"]) == (422, True)
 
 
 def test_events_sessions_and_turns(client):

@@ -147,7 +147,7 @@ class Revision(Body):
 
 
 class Question(Body):
-    """What to look for, and in whose memories; without an owner, in all of them."""
+    """What to look for, and in whose memories; `everyone` needs a key with admin access, where keys are needed."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -163,11 +163,16 @@ class Question(Body):
     agent_id: Name | None = None
     layer: Layer | None = None
     top_k: Annotated[StrictInt, Field(ge=1, le=100)] = 10
+    everyone: StrictBool = False
 
     @model_validator(mode="after")
     def _one_owner(self) -> "Question":
         if self.user_id is not None and self.agent_id is not None:
             raise ValueError("give user_id or agent_id, not both")
+        named = self.user_id is not None or self.agent_id is not None
+        if named is self.everyone:
+            both = ", not both" if named else ""
+            raise ValueError(f'whose memories? give user_id or agent_id, or "everyone": true{both}')
         return self
 
 

@@ -5,6 +5,7 @@ from typing import Annotated, Any
 import msgspec
 from fastapi import Query, Request, Response
 from msgspec import UNSET
+from starlette.exceptions import HTTPException
 
 from octavo.layers.values import Memory
 from octavo.server.answers import (
@@ -27,6 +28,7 @@ from octavo.server.bodies import (
     Revision,
     When,
 )
+from octavo.server.gate import caller_of
 from octavo.server.openapi import answers
 from octavo.server.routes import examples, quick
 from octavo.server.routes.common import Limit, PathName, layers_of, owner
@@ -46,9 +48,18 @@ router = quick.router(tags=["memories"])
     ),
 )
 async def query_memories(body: Question, request: Request) -> Response:
-    """Look through both layers, or one of them, of a user, an agent or everybody of the tenant; best first."""
+    """Look through both layers, or one of them, of a user or an agent; best first. Everyone of the tenant needs admin access."""
+    if body.everyone and not caller_of(request.scope).admin:
+        raise HTTPException(
+            403, "to ask about everyone needs a key with admin access; or give user_id or agent_id"
+        )
     found = await layers_of(request).recall(
-        body.query, user_id=body.user_id, agent_id=body.agent_id, layer=body.layer, top_k=body.top_k
+        body.query,
+        user_id=body.user_id,
+        agent_id=body.agent_id,
+        layer=body.layer,
+        top_k=body.top_k,
+        everyone=body.everyone,
     )
     memories = [FoundMemory(**_fields(each.memory), score=each.score) for each in found]
     return answer(Answers(query=body.query, count=len(memories), memories=memories))
