@@ -184,8 +184,8 @@ def test_mistakes_are_the_same_errors_as_without_a_server(client, user):
         client.query("", user_id=user)
     with pytest.raises(NotFound):
         client.revise("nothing", user_id=user, layer="event", content="a")
-    with pytest.raises(InvalidRecord, match="65536"):
-        client.remember("a" * 100_000, user_id=user)
+    with pytest.raises(InvalidRecord, match="1,048,576"):
+        client.remember("a" * 1_048_577, user_id=user)
 
 
 def test_a_server_without_its_store(tmp_path):

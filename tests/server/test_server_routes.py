@@ -174,7 +174,7 @@ def test_numbers_and_settings(client):
     assert (queue["state"], queue["waiting"]) == ("up", 0)
     assert client.post("/queue/replay").json() == {"replayed": 0, "waiting": 0}
     shown = client.get("/config").json()["sections"]
-    assert shown["server"]["max_body_bytes"] == 1_048_576
+    assert shown["server"]["max_body_bytes"] == 7_340_032
     assert ":octavo@" not in shown["database"]["dsn"]
 
 
@@ -195,8 +195,8 @@ def test_an_id_may_be_any_text(sqlite_server, name):
         ({}, "content"),
         ({"content": ""}, "content"),
         ({"content": " \n"}, "content"),
-        ({"content": "x" * 65_537}, "content"),
-        ({"content": "好" * 30_000}, "65,536 bytes"),
+        ({"content": "x" * 1_048_577}, "content"),
+        ({"content": "好" * 350_000}, "1,048,576 bytes"),
         ({"content": "a\0b"}, "NUL"),
         ({"content": "x", "memory_layer": "events"}, "memory_layer"),
         ({"content": "x", "memory_layer": "event", "category": "career"}, "category"),

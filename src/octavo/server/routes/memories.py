@@ -31,7 +31,7 @@ from octavo.server.bodies import (
 from octavo.server.gate import caller_of
 from octavo.server.openapi import answers
 from octavo.server.routes import examples, quick
-from octavo.server.routes.common import Limit, PathName, layers_of, owner
+from octavo.server.routes.common import Limit, PathName, check_content, layers_of, owner
 
 router = quick.router(tags=["memories"])
 
@@ -94,6 +94,7 @@ async def remember(
     A memory that is kept while the store is down answers `queued`: it is on disk, and is stored when the store is back.
     """
     layers, whose = layers_of(request), owner(memory_type, entity_id)
+    check_content(request, body.content)
     if body.auto_extract:
         made = await layers.extract(body.content, metadata=body.metadata, **whose)
         return answer(
@@ -193,6 +194,7 @@ async def revise_memory(
     request: Request,
 ) -> Response:
     """Change what is given and keep the rest; the change is logged with its reason."""
+    check_content(request, body.content)
     changes: dict[str, Any] = {
         name: getattr(body, name) if name in body.model_fields_set else UNSET
         for name in ("content", "metadata", "category", "is_permanent", "expiry_date")
