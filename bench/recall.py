@@ -245,10 +245,10 @@ async def _appends(plain: Store, searched: Store, job: str, size: Size) -> tuple
         for at in (0, 1) if turn % 2 else (1, 0):
             store = (plain, searched)[at]
             if at:  # nothing of an earlier round is left to do, so that each round pays for its own
-                await recall.recall("hello", collections=("messages",))
+                await recall.recall("hello", collections=("messages",), everyone=True)
             rates[at].append(await _rate(store, job, size.seconds, numbers, texts))
             if at:
-                await recall.recall("hello", collections=("messages",))
+                await recall.recall("hello", collections=("messages",), everyone=True)
     return rates
 
 

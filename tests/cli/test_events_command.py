@@ -122,12 +122,12 @@ def test_a_terminal_is_not_steered(octavo):
 
 def test_search(events):
     """Newest first; status 1 when there is nothing, as grep has it."""
-    assert ids(events("search", "计算", "--json", "-n", 2).stdout) == ["evt_4", "evt_3"]
-    assert ids(events("search", "NUMBER 1", "--json").stdout) == ["evt_1"]
-    nothing = events("search", "100%", "--json")
+    assert ids(events("search", "计算", "--everyone", "--json", "-n", 2).stdout) == ["evt_4", "evt_3"]
+    assert ids(events("search", "NUMBER 1", "--everyone", "--json").stdout) == ["evt_1"]
+    nothing = events("search", "100%", "--everyone", "--json")
     assert (nothing.exit_code, nothing.stdout) == (1, "")
-    assert events("search", "umber", "--words").exit_code == 1
-    assert ids(events("search", "Number 3", "--words", "--json").stdout) == ["evt_3"]
+    assert events("search", "umber", "--words", "--everyone").exit_code == 1
+    assert ids(events("search", "Number 3", "--everyone", "--words", "--json").stdout) == ["evt_3"]
     assert events("search", "number", "--session", "s1").stdout.count("\n") == 2
 
 
@@ -217,7 +217,7 @@ def test_a_store_of_your_own(events, octavo, own, name):
     where = f"{own}:{name}"
     assert events("migrate", URL, where).stdout == "moved 5 events\n"
     assert events("migrate", URL, where).stdout == "moved 5 events (5 already there)\n"
-    for command in (["list"], ["tail"], ["search", "number"]):
+    for command in (["list"], ["tail"], ["search", "number", "--everyone"]):
         assert len(ids(octavo("events", *command, "--store", where, "--json").stdout)) == 5
     assert octavo("events", "stats", "--store", where).stdout == "5 events\n"
     assert events("migrate", where, "sqlite:///back.db").stdout == "moved 5 events\n"
@@ -233,7 +233,12 @@ def test_a_store_of_your_own(events, octavo, own, name):
         (["list", "--store", "nosuch:Thing"], "there is no module 'nosuch'"),
         (["list", "--store", "own_memory:Nothing"], "has no 'Nothing'"),
         (["list", "--store", "own_memory:nothing"], "is a int, not a BaseMemoryStore"),
-        (["search", "x", "--words", "--store", "own_memory:Lines"], "--words needs a built-in store"),
+        (
+            ["search", "x", "--session", "s", "--words", "--store", "own_memory:Lines"],
+            "--words needs a built-in store",
+        ),
+        (["search", "x", "--store", "own_memory:Lines"], "--agent or --session, or everyone by --everyone"),
+        (["search", "x", "--store", "memory://"], "--agent or --session, or everyone by --everyone"),
         (["list", "--store", "nonsense"], "not a store URL"),
         (["list", "--store", "memory://", "--since", "soon"], "--since 'soon' is no time"),
         (["prune", "--store", "memory://", "--older-than", "7"], "not a length of time: '7'"),

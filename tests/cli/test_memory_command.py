@@ -257,16 +257,28 @@ def test_limit_and_order(told):
 def test_search(memory, told):
     told("add", "林喜欢喝咖啡", "--user", "lin", "--category", "preference")
     told("add", "Bo drinks coffee, 咖啡", "--agent", "bo", "--category", "action")
-    assert told("search", "咖啡")["count"] == 2
+    assert told("search", "咖啡", "--everyone")["count"] == 2
     found = told("search", "咖啡", "--user", "lin")
     assert [(each["content"], isinstance(each["score"], float)) for each in found["memories"]] == [
         ("林喜欢喝咖啡", True)
     ]
-    assert [each["entity_id"] for each in told("search", "咖啡", "--layer", "event")["memories"]] == ["bo"]
+    assert [
+        each["entity_id"] for each in told("search", "咖啡", "--everyone", "--layer", "event")["memories"]
+    ] == ["bo"]
     assert memory("search", "咖啡", "--user", "lin").stdout.endswith("  林喜欢喝咖啡\n")
-    nothing = memory("search", "zebra")
+    nothing = memory("search", "zebra", "--user", "lin")
     assert (nothing.exit_code, nothing.stdout, nothing.stderr) == (1, "", "octavo: nothing was found\n")
-    assert json.loads(memory("search", "zebra", "--json").stdout)["ok"] is False
+    assert json.loads(memory("search", "zebra", "--user", "lin", "--json").stdout)["ok"] is False
+
+
+def test_a_search_belongs_to_somebody(memory, told):
+    told("add", "林喜欢喝咖啡", "--user", "lin", "--category", "preference")
+    refused = memory("search", "咖啡")
+    assert (refused.exit_code, refused.stdout) == (2, "")
+    assert "--user or --agent, or everyone by --everyone" in refused.stderr
+    for owner in ("--user", "--agent"):
+        both = memory("search", "咖啡", owner, "lin", "--everyone")
+        assert (both.exit_code, "not both" in both.stderr) == (2, True)
 
 
 def test_log(memory, told, nurse):
@@ -378,7 +390,7 @@ def test_the_store_by_the_environment_or_the_settings(octavo, monkeypatch, nurse
 
 
 def test_a_store_that_is_not_there(memory):
-    for words in (("list", "--user", "u"), ("search", "x"), ("log",), ("sweep",), ("undo", "x"), ("forget", "x", "--user", "u", "-y")):  # fmt: skip
+    for words in (("list", "--user", "u"), ("search", "x", "--everyone"), ("log",), ("sweep",), ("undo", "x"), ("forget", "x", "--user", "u", "-y")):  # fmt: skip
         done = memory(*words)
         assert (done.exit_code, "there is no store at octavo.db" in done.stderr) == (2, True)
     assert not Path("octavo.db").exists()
@@ -397,7 +409,7 @@ def test_a_store_that_is_down(octavo):
 
 def test_quiet(memory, nurse):
     assert memory("list", "--user", "lin", "--quiet").output == ""
-    assert memory("search", "zebra", "-q").output == ""
+    assert memory("search", "zebra", "--user", "lin", "-q").output == ""
     assert memory("sweep", "-q").output == ""
 
 

@@ -132,6 +132,13 @@ def test_extraction_and_questions(client, user):
     assert found[0].memory in client.profile(user_id=user)
 
 
+def test_a_search_belongs_to_somebody(client, user):
+    client.remember(f"{user} drinks green tea", user_id=user, category="preference", layer="profile")
+    with pytest.raises(InvalidQuery, match="give user_id or agent_id"):
+        client.query(f"{user} tea")
+    assert user in {found.memory.entity_id for found in client.query(f"{user} tea", everyone=True)}
+
+
 def test_observations(client, user):
     at = datetime(2026, 3, 1, 12, tzinfo=UTC)
     event = client.append_event(
@@ -177,8 +184,8 @@ def test_mistakes_are_the_same_errors_as_without_a_server(client, user):
         client.query("", user_id=user)
     with pytest.raises(NotFound):
         client.revise("nothing", user_id=user, layer="event", content="a")
-    with pytest.raises(InvalidRecord, match="65536"):
-        client.remember("a" * 100_000, user_id=user)
+    with pytest.raises(InvalidRecord, match="1,048,576"):
+        client.remember("a" * 1_048_577, user_id=user)
 
 
 def test_a_server_without_its_store(tmp_path):

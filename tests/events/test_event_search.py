@@ -79,7 +79,7 @@ async def _found(url, held, needle, limit):
         await store.store_many(said)
         query = Query(collection="events", text=needle, newest_first=True)
         truth = [to_event(record) for record in await store.kernel.find(query)]
-        found = await store.search(needle, limit=limit)
+        found = await store.search(needle, limit=limit, everyone=True)
         await store.kernel.close()
         return found, truth
 
@@ -162,12 +162,14 @@ async def test_the_index_answers(kind, named):
             ("计算机", 0),
             ("is number7 for sure", 0),
         ):
-            assert len(await watched.search(needle)) == count, needle
+            assert len(await watched.search(needle, everyone=True)) == count, needle
         assert counting.scans == []
-        assert [e.event_id for e in await watched.search("算器")] == [f"e{n:04}" for n in range(11, 1, -1)]
+        assert [e.event_id for e in await watched.search("算器", everyone=True)] == [
+            f"e{n:04}" for n in range(11, 1, -1)
+        ]
         assert counting.scans == []
         assert (
-            len(await watched.search("number7", limit=500)) == 111
+            len(await watched.search("number7", limit=500, everyone=True)) == 111
         )  # inside of longer words: only looking can tell
         assert len(counting.scans) == 1
 
@@ -180,5 +182,7 @@ async def test_more_candidates_than_the_index_gives(named):
             AgentEvent(f"e{n}", timestamp=NOON + timedelta(seconds=n + 1), data={"m": "算器 计算"})
             for n in range(searching.MOST + 1100)
         ])  # fmt: skip
-        assert [event.event_id for event in await store.search("计算器")] == ["oldest"]
-        assert [event.event_id for event in await store.search("计算器", whole_words=True)] == ["oldest"]
+        assert [event.event_id for event in await store.search("计算器", everyone=True)] == ["oldest"]
+        assert [
+            event.event_id for event in await store.search("计算器", whole_words=True, everyone=True)
+        ] == ["oldest"]

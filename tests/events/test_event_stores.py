@@ -224,14 +224,14 @@ async def test_search(store, crowd):
         [event(100 + n, event_id=f"x{n}", data={"m": "filler", "n": None}) for n in range(crowd)]
     )
     for needle, expected in NEEDLES.items():
-        assert ids(await store.search(needle)) == expected, needle
-    assert len(await store.search("l", limit=3)) == 3
-    assert await store.search("calculator", limit=0) == []
+        assert ids(await store.search(needle, everyone=True)) == expected, needle
+    assert len(await store.search("l", limit=3, everyone=True)) == 3
+    assert await store.search("calculator", limit=0, everyone=True) == []
     assert await store.search("calculator", agent_name="other") == []
     assert ids(await store.search("calculator", agent_name="assistant", session_id="s1", limit=1)) == (
         ["inside"] if not crowd else ["calculator"]
     )
-    assert ids(await store.search("calculator", limit=None)) == ["inside", "calculator"]
+    assert ids(await store.search("calculator", limit=None, everyone=True)) == ["inside", "calculator"]
 
 
 async def test_a_search_is_of_its_scope(store):
@@ -239,8 +239,21 @@ async def test_a_search_is_of_its_scope(store):
     await store.store(event(0, event_id="old", session_id="other", data={"m": "needle 大海捞针"}))
     await store.store_many([event(n, data={"m": "hay 草"}) for n in range(1, 1200)])
     for needle in ("needle", "捞针", "eedl"):
-        assert ids(await store.search(needle)) == ["old"]
+        assert ids(await store.search(needle, everyone=True)) == ["old"]
         assert await store.search(needle, session_id="s1") == []
+
+
+async def test_a_search_belongs_to_somebody(store):
+    """An agent or a session is named, or that everyone is meant; the agents of others are not searched by an oversight."""
+    await store.store_many(
+        [event(1, data={"m": "needle"}), event(2, agent_name="other", data={"m": "needle"})]
+    )
+    for nobody in ({}, {"agent_name": None, "session_id": None}, {"everyone": False}, {"whole_words": True}):
+        with pytest.raises(InvalidQuery, match="give agent_name or session_id, or everyone=True"):
+            await store.search("needle", **nobody)
+    assert len(await store.search("needle", agent_name="other")) == 1
+    assert len(await store.search("needle", session_id="s1")) == 2
+    assert len(await store.search("needle", everyone=True)) == 2
 
 
 @pytest.mark.parametrize(
@@ -271,6 +284,12 @@ async def test_closed_is_closed(store):
     await store.store(event(1))
     await store.close()
     await store.close()
-    for use in (store.retrieve(), store.store(event(2)), store.search("x"), store.clear(), store.get_stats()):
+    for use in (
+        store.retrieve(),
+        store.store(event(2)),
+        store.search("x", everyone=True),
+        store.clear(),
+        store.get_stats(),
+    ):
         with pytest.raises(StoreClosed):
             await use

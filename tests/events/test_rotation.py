@@ -71,11 +71,11 @@ async def test_nothing_is_lost(tmp_path, per_session, format_, count):
         assert len(await store.retrieve(session_id="s1", agent_name="p", limit=None)) == len(
             range(1, count, 3)
         )
-        assert {e.event_id for e in await store.search("number0 ")} == {
+        assert {e.event_id for e in await store.search("number0 ", everyone=True)} == {
             "p-00000",
             "q-00000",
         }  # the oldest of all
-        assert len(await store.search("计算器", limit=100)) == 100
+        assert len(await store.search("计算器", limit=100, everyone=True)) == 100
         assert await store.clear(agent_name="q") == count
         assert len(await store.retrieve(event_type=EventType.USER_MESSAGE, limit=None)) == count // 2
         assert await store.search("number0 ", agent_name="q") == []

@@ -83,7 +83,7 @@ async def test_refused_changes_and_questions(memory):
     with pytest.raises(InvalidQuery, match="known: insert, update"):
         await memory.logs(action="change")
     with pytest.raises(InvalidQuery, match="unknown layer 'x'"):
-        await memory.recall("x", layer="x")
+        await memory.recall("x", **LIN, layer="x")
     for bad in (-1, True, "5"):
         with pytest.raises(InvalidQuery, match="limit must be"):
             await memory.events(**LIN, limit=bad)

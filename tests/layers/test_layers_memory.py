@@ -9,6 +9,7 @@ from layers_kit import LIN, START, Scripted, agree, fact, happened, kept
 import octavo
 from octavo import (
     Conflict,
+    InvalidQuery,
     NotFound,
     Query,
     Scope,
@@ -276,14 +277,14 @@ async def test_nobody_elses(memory):
     with pytest.raises(NotFound):
         await stranger.undo(f"log_{made.id}_1")
     assert await stranger.profile(**LIN) == await stranger.events(**LIN) == await stranger.logs() == []
-    assert await stranger.recall("nurse") == []
+    assert await stranger.recall("nurse", everyone=True) == []
     assert await memory.recall("nurse", user_id="ann") == []
     assert await memory.get(made.id) == made
     assert len(await memory.logs()) == 1
 
 
 async def test_recall(memory):
-    """Both layers are searched, or one; within an owner or the whole tenant."""
+    """Both layers are searched, or one; within an owner, or the whole tenant for who says that everyone is meant."""
     job, met = await kept(memory), await happened(memory, "She met a nurse.")
     bot = await memory.remember("The nurse called.", agent_id="bot", category="other")
     found = await memory.recall("nurse", **LIN)
@@ -292,8 +293,18 @@ async def test_recall(memory):
     assert [one.memory for one in await memory.recall("nurse", **LIN, layer="profile")] == [job]
     assert [one.memory for one in await memory.recall("nurse", **LIN, layer="event")] == [met]
     assert [one.memory for one in await memory.recall("nurse", agent_id="bot")] == [bot]
-    assert len(await memory.recall("nurse")) == 3
-    assert len(await memory.recall("nurse", top_k=1)) == 1
+    assert len(await memory.recall("nurse", everyone=True)) == 3
+    assert len(await memory.recall("nurse", everyone=True, top_k=1)) == 1
+
+
+async def test_a_search_belongs_to_somebody(memory):
+    """Whoever names nobody is refused rather than shown everybody's memories; nor can one owner be everyone."""
+    await kept(memory)
+    for nobody in ({}, {"everyone": False}, {"layer": "profile"}):
+        with pytest.raises(InvalidQuery, match="give user_id or agent_id, or everyone=True"):
+            await memory.recall("nurse", **nobody)
+    with pytest.raises(InvalidQuery, match="not both"):
+        await memory.recall("nurse", **LIN, everyone=True)
 
 
 async def test_closing(tmp_path):

@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import msgspec
 
+import octavo
 from octavo import Add, Record, Scope
 from octavo.lexis.matching import digest
 from octavo.ports import EntryKey, Near
@@ -58,6 +59,13 @@ def naming(store, *named: Near) -> list[str]:
 
     store.resembling = resembling
     return asked
+
+
+class Recall(octavo.Recall):
+    """Recall over all that a test keeps: each test has a tenant of its own, in which everyone is meant."""
+
+    async def _weigh(self, text, scope, limit, filters):
+        return await super()._weigh(text, scope, limit, {"everyone": True, **filters})
 
 
 class Clock:

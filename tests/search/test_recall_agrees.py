@@ -3,8 +3,8 @@
 import pytest
 from generated import memory, questions
 
-from memories import ids, keep
-from octavo import Recall, Scope, open_store
+from memories import Recall, ids, keep
+from octavo import Scope, open_store
 from octavo.ports import Searches
 
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memories import NOON, ids, inside, keep, note
-from octavo import Hit, Recall, Record, Scope
+from memories import NOON, Recall, ids, inside, keep, note
+from octavo import Hit, Record, Scope
 from octavo.lexis.tokens import estimate_tokens
 from octavo.search.context import Context, Source, fenced
 

@@ -6,8 +6,8 @@ import msgspec
 import pytest
 from generated import memory, questions
 
-from memories import NOON, Clock, ids, inside, keep, naming, near, note, talk
-from octavo import NotFound, Recall, Scope, new_id
+from memories import NOON, Clock, Recall, ids, inside, keep, naming, near, note, talk
+from octavo import NotFound, Scope, new_id
 from octavo.ids import now
 from octavo.lexis.matches import MOST
 

@@ -4,8 +4,9 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from memories import NOON, ids, inside, keep, note
-from octavo import InvalidQuery, Recall, Scope, new_id
+import octavo
+from memories import NOON, Recall, ids, inside, keep, note
+from octavo import InvalidQuery, Scope, new_id
 
 CHAFF = 40  # better matches that a filter must take away before the limit counts
 
@@ -203,3 +204,19 @@ async def test_a_bad_budget(in_memory, home):
         with pytest.raises(InvalidQuery) as refused:
             await Recall(in_memory).context("fox", home, budget)
         assert repr(budget) in str(refused.value)
+
+
+@pytest.mark.parametrize("ask", ["recall", "sessions", "context", "why_not"])
+async def test_a_search_belongs_to_somebody(store, home, ask):
+    """Every verb refuses a scope that names no user, agent or session, unless everyone is meant."""
+    await keep(store, note(inside(home, user="lin", session="s"), "a", "red fox"))
+    verb = getattr(octavo.Recall(store), ask)
+    words = ("a", "fox") if ask == "why_not" else ("fox",)
+    for nobody in ((), (home,), (Scope(tenant="x"),)):
+        with pytest.raises(InvalidQuery, match="a search belongs to somebody"):
+            await verb(*words, *nobody)
+    for somebody in ({"user": "lin"}, {"session": "s"}, {"agent": ""}):
+        assert await verb(*words, inside(home, **somebody))
+    assert await verb(*words, home, everyone=True)
+    with pytest.raises(InvalidQuery, match="everyone must be True or False"):
+        await verb(*words, home, everyone="yes")

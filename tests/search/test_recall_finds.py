@@ -4,8 +4,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from memories import NOON, Clock, ids, inside, keep, note, talk
-from octavo import Recall, Scope
+from memories import NOON, Clock, Recall, ids, inside, keep, note, talk
+from octavo import Scope
 
 LIFE = {
     "painting": "I painted the kitchen yellow and hung new curtains",

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from memories import ids, keep, naming, near, note
-from octavo import Query, Recall, Scope
+from memories import Recall, ids, keep, naming, near, note
+from octavo import Query, Scope
 
 QUESTIONS = {
     "empty": "",

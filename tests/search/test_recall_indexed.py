@@ -4,8 +4,8 @@ from array import array
 
 import pytest
 
-from memories import KINDS, ids, inside, keep, note
-from octavo import Add, Change, Indexed, ModelError, Query, Recall, Remove, open_store
+from memories import KINDS, Recall, ids, inside, keep, note
+from octavo import Add, Change, Indexed, ModelError, Query, Remove, open_store
 from octavo.testing.embedding import HashEmbedder
 from octavo.vectors import ExactIndex
 

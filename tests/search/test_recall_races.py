@@ -2,8 +2,8 @@
 
 import asyncio
 
-from memories import ids, inside, keep, note
-from octavo import Query, Recall, Remove
+from memories import Recall, ids, inside, keep, note
+from octavo import Query, Remove
 
 WRITERS, EACH = 20, 8
 

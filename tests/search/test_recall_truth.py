@@ -4,8 +4,8 @@ from datetime import timedelta
 
 import pytest
 
-from memories import Clock, ids, inside, keep, naming, near, note
-from octavo import Add, Change, Query, Recall, Record, Remove, Scope, new_id
+from memories import Clock, Recall, ids, inside, keep, naming, near, note
+from octavo import Add, Change, Query, Record, Remove, Scope, new_id
 from octavo.ids import now
 from octavo.ports import EntryKey, Near
 

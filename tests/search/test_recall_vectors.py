@@ -5,8 +5,8 @@ import random
 
 import pytest
 
-from memories import ids, inside, keep, naming, near, note
-from octavo import ModelError, Recall, Scope, StoreUnavailable
+from memories import Recall, ids, inside, keep, naming, near, note
+from octavo import ModelError, Scope, StoreUnavailable
 from octavo.errors import StoreError
 from octavo.search.candidates import NEAREST
 

@@ -50,7 +50,7 @@ MATRIX = {
 }
 BODIES = {
     ("POST", "/events"): {"session_key": "s", "payload": {"text": "hello"}, "obs_id": "o"},
-    ("POST", "/memory/query"): {"query": "tea"},
+    ("POST", "/memory/query"): {"query": "tea", "user_id": "lin"},
     ("POST", "/memory/{memory_type}/{entity_id}"): {"content": "likes tea", "category": "other"},
     ("PUT", "/memory/{memory_type}/{entity_id}/{layer}/{memory_id}"): {"content": "likes coffee"},
 }
@@ -115,13 +115,32 @@ def test_a_tenant_sees_nothing_of_another(keyed):
         hidden, none = theirs.get(f"/memory/{made}"), theirs.get("/memory/nobody")
         assert (hidden.status_code, none.status_code) == (404, 404)
         assert hidden.text.replace(made, "nobody") == none.text  # nor that there is one
-        assert theirs.post("/memory/query", json={"query": "tea"}).json()["count"] == 0
+        asked = {"query": "tea", "everyone": True}
+        assert theirs.post("/memory/query", json=asked).json()["count"] == 0
         assert theirs.get("/events").json()["count"] == 0
         assert theirs.get("/sessions").json()["count"] == 0
         assert theirs.get("/sessions/s/events").json()["count"] == 0
         assert theirs.get("/events?session=s").json()["count"] == 0
         assert theirs.get("/stats").json()["logs"]["total"] == 0
         assert ours.get("/stats").json()["logs"]["total"] == 2
+
+
+def test_only_an_admin_may_ask_about_everyone(keyed):
+    """And then about everyone of the tenant, of nobody else's."""
+    server, keys = keyed
+    with server.client(keys["writer"]) as ours:
+        ours.post("/memory/user/lin", json={"content": "drinks tea", "category": "other"})
+    everyone = {"query": "tea", "everyone": True}
+    got = {}
+    for caller in CALLERS:
+        with server.client(keys[caller]) as client:
+            answered = client.post("/memory/query", json=everyone)
+            got[caller] = (answered.status_code, answered.json().get("count"))
+            if answered.status_code == 403:
+                assert "admin access" in answered.json()["detail"]
+    assert got == dict(
+        zip(CALLERS, [(401, None), (401, None), (200, 0), (403, None), (403, None), (200, 1)], strict=True)
+    )
 
 
 def test_how_a_key_is_shown(keyed):
@@ -174,7 +193,9 @@ async def test_inside_another_application(store_url, settings_of):
         assert (await client.get("/stats")).status_code == 401
         client.headers["X-API-Key"] = reader
         assert (await client.get("/stats")).status_code == 200
-        assert (await client.post("/memory/query", json={"query": "tea"})).status_code == 200
+        assert (
+            await client.post("/memory/query", json={"query": "tea", "user_id": "lin"})
+        ).status_code == 200
         assert (await client.get("/config")).status_code == 403
         assert (await client.post("/queue/replay")).status_code == 403
         assert (await client.get("/memory/user/a%2Fb/profile")).json()["user_id"] == "a/b"

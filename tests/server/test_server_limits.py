@@ -11,6 +11,7 @@ import pytest
 
 from octavo.assemble import assemble
 from octavo.server.gate import Gate
+from octavo.server.shares import Shares
 from octavo.wraps import Wrap
 
 USER = "/memory/user/lin"
@@ -94,7 +95,7 @@ def test_a_body_without_a_length(sqlite_server):
 )
 def test_a_refusal_reaches_a_caller_who_is_still_sending(sqlite_server, headers, status, closing):
     """A connection that is closed with something unread is reset, and the answer is lost with it."""
-    at = urlsplit(sqlite_server().url)
+    at = urlsplit(sqlite_server(max_body_bytes=2**20).url)
     connection = http.client.HTTPConnection(at.hostname, at.port, timeout=30)
     more = {"Connection": "close"} if closing else {}
     chunked = "Transfer-Encoding" in headers
@@ -135,7 +136,8 @@ def test_a_body_that_never_comes(sqlite_server):
 
 
 def test_too_many_at_once(held):
-    server, store = held(max_concurrent=2)
+    """A caller may have as many under way as are left: of four places two, and the others are for others."""
+    server, store = held(max_concurrent=4)
     with server.client() as client:
         asking = [threading.Thread(target=client.get, args=("/events",)) for _ in range(2)]
         for thread in asking:
@@ -153,7 +155,7 @@ def test_too_many_at_once(held):
 
 def test_callers_who_wait_for_their_key_are_counted_and_timed(held):
     """A store that hangs must not gather callers without end, let in or not."""
-    server, store = held(max_concurrent=2, request_seconds=1.0, auth="on")
+    server, store = held(max_concurrent=4, request_seconds=1.0, auth="on")
     keys = ["oct_" + digit * 16 + "_" + "0" * 64 for digit in "123"]
     statuses = []
     with server.client() as client:
@@ -199,6 +201,24 @@ def test_too_often(store_url, settings_of, serving, new_key):
         assert "3 requests a minute" in refused.json()["detail"]
         assert ask(keys[1]).status_code == 200
         assert client.get("/health").status_code == 200
+
+
+def test_shares_leave_some_for_the_next_one():
+    """However many callers take all they can get; and what is given back can be taken again."""
+    shares = Shares(64)
+    got = {}
+    for caller in "abcde":
+        while shares.take(caller):
+            got[caller] = got.get(caller, 0) + 1
+    assert got == {"a": 32, "b": 16, "c": 8, "d": 4, "e": 2}
+    for _ in range(32):
+        shares.give_back("a")
+    assert shares.take("b", 9)
+    assert not shares.take("b", 9)
+    for caller, amount in (("b", 25), ("c", 8), ("d", 4), ("e", 2)):
+        shares.give_back(caller, amount)
+    assert shares.take("z", 32)
+    assert shares._by_caller == {"z": 32}  # nobody who left is remembered
 
 
 async def test_a_connection_that_is_no_request_passes():

@@ -132,5 +132,5 @@ def test_the_settings_behind_a_proxy(tmp_path):
     assert settings.server.needs_key
     assert settings.server.workers == 4
     assert settings.server.request_seconds < 75
-    assert settings.server.max_body_bytes <= 2**20
+    assert settings.server.max_body_bytes <= 7 * 2**20
     assert settings.server.stop_seconds < 30

@@ -127,9 +127,22 @@ def test_query(client):
     assert [memory["id"] for memory in found["memories"]] == [career["id"]]
     assert found["count"] == 1
     assert found["memories"][0]["score"] > 0
-    assert client.post("/memory/query", json={"query": "北京大学"}).json()["count"] == 2
-    only = client.post("/memory/query", json={"query": "北京大学", "layer": "event", "top_k": 5}).json()
+    everyone = {"query": "北京大学", "everyone": True}
+    assert client.post("/memory/query", json=everyone).json()["count"] == 2
+    only = client.post("/memory/query", json={**everyone, "layer": "event", "top_k": 5}).json()
     assert [memory["entity_id"] for memory in only["memories"]] == ["other"]
+
+
+def test_a_search_belongs_to_somebody(client):
+    """A question that names nobody is 422 with a sentence, and shows nothing of anybody."""
+    posted(client, content=CAREER, memory_layer="profile")
+    for nobody in ({}, {"user_id": None}, {"everyone": False}, {"layer": "profile"}):
+        refused = client.post("/memory/query", json={"query": "北京大学", **nobody})
+        assert refused.status_code == 422
+        assert 'give user_id or agent_id, or "everyone": true' in refused.json()["detail"]
+        assert CAREER not in refused.text
+    both = client.post("/memory/query", json={"query": "x", "user_id": "user123", "everyone": True})
+    assert (both.status_code, "not both" in both.json()["detail"]) == (422, True)
 
 
 def test_events_sessions_and_turns(client):
@@ -187,7 +200,7 @@ def test_numbers_and_settings(client):
     assert (queue["state"], queue["waiting"]) == ("up", 0)
     assert client.post("/queue/replay").json() == {"replayed": 0, "waiting": 0}
     shown = client.get("/config").json()["sections"]
-    assert shown["server"]["max_body_bytes"] == 1_048_576
+    assert shown["server"]["max_body_bytes"] == 7_340_032
     assert ":octavo@" not in shown["database"]["dsn"]
 
 
@@ -208,8 +221,8 @@ def test_an_id_may_be_any_text(sqlite_server, name):
         ({}, "content"),
         ({"content": ""}, "content"),
         ({"content": " \n"}, "content"),
-        ({"content": "x" * 65_537}, "content"),
-        ({"content": "好" * 30_000}, "65,536 bytes"),
+        ({"content": "x" * 1_048_577}, "content"),
+        ({"content": "好" * 350_000}, "1,048,576 bytes"),
         ({"content": "a\0b"}, "NUL"),
         ({"content": "x", "memory_layer": "events"}, "memory_layer"),
         ({"content": "x", "memory_layer": "event", "category": "career"}, "category"),

@@ -348,8 +348,26 @@ def test_what_was_said_and_written_is_found_again(store_url, serve):
     memory.append_event(said("I bought a violin in Lyon", "dm:alice"), "dm:alice")
     memory.append_event(said("我对花生过敏", "dm:bob"), "dm:bob")
     memory.upsert_config("facts/strings", "Gut strings sound warmer on a violin.\n")
-    assert {hit.collection for hit in memory.recall("violin")} == {"observations", "knowledge"}
+    everywhere = memory.recall("violin", everyone=True)
+    assert {hit.collection for hit in everywhere} == {"observations", "knowledge"}
+    assert "Gut strings" in memory.context("violin", everyone=True).text
     [hit] = memory.recall("花生", "dm:bob")
     assert hit.record.data["payload"]["text"] == "我对花生过敏"
     assert memory.recall("花生", "dm:alice") == []
     assert "violin in Lyon" in memory.context("violin", "dm:alice", max_tokens=200).text
+
+
+async def test_a_search_belongs_to_somebody(store_url, serve):
+    """Without a session it is refused, blocking and awaited: what Bob said is no answer to Alice."""
+    memory = serve(store_url)
+    await memory.aappend_event(said("I am allergic to peanuts", "dm:bob"), "dm:bob")
+    for search in (memory.arecall, memory.acontext):
+        for nobody in ({}, {"session_key": None}, {"everyone": False}):
+            with pytest.raises(ValueError, match="give a session_key, or everyone=True"):
+                await search("peanuts", **nobody)
+        with pytest.raises(ValueError, match="not both"):
+            await search("peanuts", "dm:bob", everyone=True)
+    with pytest.raises(ValueError, match="session_key"):
+        await asyncio.to_thread(memory.recall, "peanuts")
+    assert await memory.arecall("peanuts", "dm:alice") == []
+    assert len(await memory.arecall("peanuts", everyone=True)) == 1

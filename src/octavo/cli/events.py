@@ -150,11 +150,13 @@ def tail_command(
 @which
 @count(10)
 @click.option("--words", is_flag=True, help="Only as whole words: quick, however many events there are.")
+@click.option("--everyone", is_flag=True, help="The events of everyone, in place of --agent or --session.")
 @voice
 def search_command(
     query: str,
     limit: int,
     words: bool,
+    everyone: bool,
     as_json: bool,
     quiet: bool,
     debug: bool,
@@ -165,12 +167,17 @@ def search_command(
     Case and width of letters do not matter; % and _ are characters like others. Exit status 1 says that nothing was found.
 
     \b
-    Example: octavo events search 计算器 --store sqlite:///agent_memory.db
+    Example: octavo events search 计算器 --agent assistant --store sqlite:///agent_memory.db
     """
     teller = Teller(json=as_json, quiet=quiet, debug=debug)
 
     async def look(store: BaseMemoryStore) -> int:
         named = _given(agent_name=asked["agent"], session_id=asked["session"])
+        if bool(named) is everyone:
+            both = ", not both" if named else ""
+            raise ConfigError(f"whose events? name --agent or --session, or everyone by --everyone{both}")
+        if everyone and isinstance(store, EventStore):  # a store of your own takes the documented names only
+            named["everyone"] = True
         if words:
             if not isinstance(store, EventStore):
                 raise ConfigError(

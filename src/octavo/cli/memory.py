@@ -145,12 +145,14 @@ def list_command(
 @owner
 @layer("Only this layer. [default: both]")
 @count(10)
+@click.option("--everyone", is_flag=True, help="The memories of everyone, in place of --user or --agent.")
 @where
 @voice
 def search_command(
-    query: str, layer: Layer | None, limit: int, as_json: bool, quiet: bool, debug: bool, **given: Any
-) -> None:
-    """Show the memories that answer QUERY best, the best first. Without --user and --agent, of everybody.
+    query: str, layer: Layer | None, limit: int, everyone: bool,
+    as_json: bool, quiet: bool, debug: bool, **given: Any,
+) -> None:  # fmt: skip
+    """Show the memories of somebody that answer QUERY best, the best first.
 
     Exit status 1 says that nothing was found.
 
@@ -161,7 +163,7 @@ def search_command(
 
     def work() -> int:
         asked = Asked(teller, given)
-        whose = asked.perhaps_owner()
+        whose = asked.owner_or_everyone(everyone=everyone)
 
         async def look(memory: LayeredMemory) -> int:
             found = await memory.recall(query, **whose, layer=layer, top_k=limit)

@@ -75,6 +75,16 @@ class Asked:
             raise ConfigError("give --user or --agent, not both: a memory has one owner")
         return {"user_id": self._user, "agent_id": self._agent}
 
+    def owner_or_everyone(self, *, everyone: bool) -> dict[str, Any]:
+        """The one who must be named, unless everyone is meant."""
+        named = self._user is not None or self._agent is not None
+        if named is everyone:
+            both = ", not both" if named else ""
+            raise ConfigError(
+                f"whose memories? name one by --user or --agent, or everyone by --everyone{both}"
+            )
+        return {**self.perhaps_owner(), "everyone": everyone}
+
     @property
     def named(self) -> str:
         return f"the user {self._user}" if self._agent is None else f"the agent {self._agent}"

@@ -169,9 +169,12 @@ class Calls:
         agent_id: str | None = None,
         layer: Layer | None = None,
         top_k: int = 10,
+        everyone: bool = False,
     ) -> Asked[list[Found]]:
-        """The memories that answer a question, best first; without an owner, among everybody's."""
+        """The memories of an owner that answer a question, best first; `everyone` needs a key with admin access."""
         body = _given(query=query, user_id=user_id, agent_id=agent_id, layer=layer, top_k=top_k)
+        if everyone:
+            body["everyone"] = True
         return Asked(method="POST", path="/memory/query", body=body, answer=_found, reads=True)
 
     def append_event(

@@ -2,6 +2,7 @@
 
 from typing import Annotated, ClassVar, Literal
 
+import msgspec
 from msgspec import Meta
 
 from octavo.config.section import MOST, SECRET, SHOWN_URL, Section
@@ -55,6 +56,11 @@ class Extraction(Section, frozen=True):
     ] = 50
 
 
+def _body_bytes(content_bytes: int) -> int:
+    """What a request takes that holds such a content: JSON may spell each byte as six, and there is more than the content."""
+    return 6 * content_bytes + 1_048_576
+
+
 class Server(Section, frozen=True):
     """The server of `octavo serve`."""
 
@@ -74,9 +80,17 @@ class Server(Section, frozen=True):
     requests_per_minute: Annotated[
         int, Meta(ge=0, le=MOST, description="How many each key may make, in each worker; 0 is no limit.")
     ] = 6000
-    max_body_bytes: Annotated[
-        int, Meta(ge=1024, le=MOST, description="The largest request that is read.")
+    max_content_bytes: Annotated[
+        int, Meta(ge=1024, le=4_194_304, description="The longest content of a memory, in UTF-8.")
     ] = 1_048_576
+    max_body_bytes: Annotated[
+        int,
+        Meta(
+            ge=1024,
+            le=MOST,
+            description="The largest request that is read; left alone, it rises with max_content_bytes.",
+        ),
+    ] = _body_bytes(1_048_576)
     max_page_bytes: Annotated[
         int,
         Meta(
@@ -85,12 +99,26 @@ class Server(Section, frozen=True):
             description="The most that a listing answers at once, unless one record is larger; `next` goes on.",
         ),
     ] = 4_194_304
+    max_connections: Annotated[
+        int,
+        Meta(
+            ge=1,
+            le=MOST,
+            description="Connections at once in each worker; for one more, the oldest that asks nothing is closed.",
+        ),
+    ] = 1000
+    header_seconds: Annotated[
+        float, Meta(gt=0, le=3600, description="The longest the headers of a request may take to arrive.")
+    ] = 10.0
+    idle_seconds: Annotated[
+        float, Meta(gt=0, le=3600, description="How long a connection stays open that asks nothing more.")
+    ] = 30.0
     max_concurrent: Annotated[
         int,
         Meta(
             ge=1,
             le=MOST,
-            description="Requests under way at once in each worker; more are told to come back.",
+            description="Requests under way at once in each worker; each key may have as many as are left.",
         ),
     ] = 512
     request_seconds: Annotated[float, Meta(gt=0, le=3600, description="The longest a request may take.")] = (
@@ -112,6 +140,8 @@ class Server(Section, frozen=True):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.max_body_bytes == _body_bytes(1_048_576) < _body_bytes(self.max_content_bytes):
+            msgspec.structs.force_setattr(self, "max_body_bytes", _body_bytes(self.max_content_bytes))
         if self.auth == "off" and not self.loopback:
             raise ConfigError(
                 f"server.auth is off, but server.host is {self.host!r}, where others can call; "

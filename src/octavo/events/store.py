@@ -166,12 +166,17 @@ class EventStore(BaseMemoryStore):
         limit: int | None = 10,
         *,
         whole_words: bool = False,
+        everyone: bool = False,
     ) -> list[AgentEvent]:
         """The newest `limit` events that hold the query anywhere in the values of their data, newest first.
 
-        Upper and lower case, full and half width are alike; `%` and `_` are ordinary characters. With `whole_words`, a
+        They are of an agent or of a session; with `everyone`, of all of them. Upper and lower case, full and half width are alike; `%` and `_` are ordinary characters. With `whole_words`, a
         word inside of a longer one does not count, and the index alone answers, however many events there are.
         """
+        named = agent_name is not None or session_id is not None
+        if named is bool(everyone):
+            both = ", not both" if named else ""
+            raise InvalidQuery(f"whose events? give agent_name or session_id, or everyone=True{both}")
         self.keep_house()
         asked = Query(
             collection=COLLECTION,

@@ -16,7 +16,7 @@ from octavo.layers.values import ACTIONS, LAYERS, Action
 from octavo.model import Record, utc
 
 #: A log row holds a memory twice, before and after a change, and no store keeps more than 16 MiB in a record.
-MAX_MEMORY_BYTES = 4 * 1024 * 1024
+MAX_MEMORY_BYTES = 7 * 1024 * 1024
 MAX_METADATA_DEPTH = 60
 
 Wrong = type[InvalidRecord] | type[InvalidQuery]

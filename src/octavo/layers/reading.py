@@ -169,14 +169,18 @@ class Reading:
         agent_id: str | None = None,
         layer: Layer | None = None,
         top_k: int = 10,
+        everyone: bool = False,
     ) -> list[Found]:
-        """The memories that answer a question best, of both layers or of one; without an owner, of the whole tenant."""
+        """The memories of an owner that answer a question best, of both layers or of one; `everyone` is the whole tenant."""
         parts = self._begin()
         owner = checking.perhaps_owner(user_id, agent_id)
+        if (owner is not None) is bool(everyone):
+            both = "" if owner is None else ", not both"
+            raise InvalidQuery(f"whose memories? give user_id or agent_id, or everyone=True{both}")
         one = checking.perhaps_layer(layer)
         scope = Scope(tenant=self.tenant) if owner is None else owner.scope(self.tenant)
         names = tuple(COLLECTIONS.values()) if one is None else (COLLECTIONS[one],)
-        hits = await parts.recall.recall(query, scope, top_k, collections=names)
+        hits = await parts.recall.recall(query, scope, top_k, collections=names, everyone=everyone)
         best = max((hit.score for hit in hits), default=0.0)
         # Recall's own scores only rank. Here the best one is how likely it is that memory holds an answer at all.
         return [

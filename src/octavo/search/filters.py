@@ -24,6 +24,7 @@ class Filters(TypedDict, total=False):
     where: Mapping[str, Any]  # metadata equals these scalars
     since: datetime | None
     until: datetime | None
+    everyone: bool  # look in a scope that names nobody
 
 
 def queries(scope: Scope, at: datetime, filters: Filters) -> list[Query]:
@@ -33,6 +34,14 @@ def queries(scope: Scope, at: datetime, filters: Filters) -> list[Query]:
             raise InvalidQuery(f"unknown filter {name!r}; known: {', '.join(Filters.__annotations__)}")
     if not isinstance(scope, Scope):
         raise InvalidQuery(f"scope must be a Scope, such as Scope(user='lin'); got {scope!r}")
+    everyone = filters.get("everyone", False)
+    if not isinstance(everyone, bool):
+        raise InvalidQuery(f"everyone must be True or False; got {everyone!r}")
+    if not everyone and scope.user is None and scope.agent is None and scope.session is None:
+        # A name that was left out by an oversight would show one person what another said.
+        raise InvalidQuery(
+            "a search belongs to somebody: name a user, an agent or a session in its scope, or say everyone=True"
+        )
     where = filters.get("where", {})
     if not isinstance(where, Mapping):
         raise InvalidQuery(f"where must be a mapping of metadata names to values; got {where!r}")

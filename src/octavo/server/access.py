@@ -41,6 +41,13 @@ class Caller(msgspec.Struct, frozen=True):
 
     tenant: str
     key_id: str | None = None
+    # Where no keys are needed, only this machine's own programs can call: they could open the store themselves.
+    access: Access = "admin"
+
+    @property
+    def admin(self) -> bool:
+        """Whether they may see what is not theirs."""
+        return self.access == "admin"
 
 
 def needed_access(method: str, path: str) -> Access:
@@ -97,7 +104,7 @@ class Door:
             return problem(429, f"this key may make {self._rate.per_minute} requests a minute; come back in {seconds} s", {"Retry-After": str(seconds)})  # fmt: skip
         if not key.allows(access):
             return problem(403, f"this needs a key with {access} access; this one has {key.access}")
-        return Caller(key.tenant, key.id)
+        return Caller(key.tenant, key.id, key.access)
 
     async def _checked(self, text: str, access: Access) -> KeyInfo | None:
         name = hashlib.sha256(text.encode("utf-8", "replace")).digest()

@@ -15,7 +15,7 @@ from octavo.config import Settings
 from octavo.errors import OctavoError
 from octavo.server.access import Door
 from octavo.server.docs_page import docs_route
-from octavo.server.gate import REQUEST_ID, Gate
+from octavo.server.gate import CALLER, REQUEST_ID, Gate
 from octavo.server.memories import Memories
 from octavo.server.openapi import document
 from octavo.server.problems import Secrets, problem, refusal, sentence
@@ -95,8 +95,11 @@ def _answer_errors(app: FastAPI, secrets: Secrets) -> None:
             detail = f"this path takes {headers['Allow']}"
         return problem(error.status_code, detail, headers)
 
-    async def known(_: Request, error: Exception) -> Response:
-        told = refusal(error, secrets) if isinstance(error, OctavoError) else None
+    async def known(request: Request, error: Exception) -> Response:
+        assert isinstance(error, OctavoError)  # noqa: S101 - what it is registered for
+        caller = request.scope.get(CALLER)
+        admin = caller is not None and caller.admin
+        told = refusal(error, secrets, request.scope.get(REQUEST_ID, ""), admin=admin)
         if told is None:
             raise error
         return told

@@ -18,10 +18,11 @@ from pydantic import (
 
 from octavo.codec import EARLIEST, MAX_NAME_BYTES
 
-MAX_CONTENT_BYTES = 64 * 1024
+MAX_QUESTION_BYTES = 64 * 1024
 MAX_LIMIT = 1000
 MAX_PROFILE = 10_000
 _CENTURY_SECONDS = 100 * 365 * 86_400
+_MOST_UNKNOWN = 20  # fields that are refused one by one
 
 Layer: TypeAlias = Literal["profile", "event"]
 OwnerType: TypeAlias = Literal["user", "agent"]
@@ -39,9 +40,17 @@ def _name(text: str) -> str:
     return text
 
 
+def _question(text: str) -> str:
+    if len(text.encode()) > MAX_QUESTION_BYTES:
+        raise ValueError(f"must be at most {MAX_QUESTION_BYTES:,} bytes in UTF-8")
+    return _content(text)
+
+
 def _content(text: str) -> str:
-    if len(text.encode()) > MAX_CONTENT_BYTES:
-        raise ValueError(f"must be at most {MAX_CONTENT_BYTES:,} bytes in UTF-8")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise ValueError("must not hold half a character") from None
     if "\0" in text:
         raise ValueError("must not hold a NUL")
     if not text.strip():
@@ -71,7 +80,8 @@ Name = Annotated[
     Field(min_length=1, max_length=MAX_NAME_BYTES, json_schema_extra={"pattern": "^[^\\u0000]+$"}),
     AfterValidator(_name),
 ]
-Content = Annotated[str, Field(min_length=1, max_length=MAX_CONTENT_BYTES), AfterValidator(_content)]
+# How long it may be is a setting, which the routes look at.
+Content = Annotated[str, Field(min_length=1), AfterValidator(_content)]
 Reason = Annotated[str, Field(min_length=1, max_length=4096), AfterValidator(_content)]
 When = Annotated[
     datetime, BeforeValidator(_moment), WithJsonSchema({"type": "string", "format": "date-time"})
@@ -81,6 +91,17 @@ Metadata = dict[str, Any]
 
 class Body(BaseModel):
     model_config = ConfigDict(extra="forbid")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _few_unknown(cls, given: Any) -> Any:
+        """Refuse at once what has many unknown fields: an error for each would be larger than the request."""
+        known = cls.model_fields
+        if isinstance(given, dict) and len(given) > len(known) + _MOST_UNKNOWN:
+            unknown = [name for name in given if name not in known]
+            named = ", ".join(repr(name[:40]) for name in unknown[:3])
+            raise ValueError(f"{len(unknown):,} fields are not known here, such as {named}; leave them out")
+        return given
 
 
 class NewMemory(Body):
@@ -147,7 +168,7 @@ class Revision(Body):
 
 
 class Question(Body):
-    """What to look for, and in whose memories; without an owner, in all of them."""
+    """What to look for, and in whose memories; `everyone` needs a key with admin access, where keys are needed."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -158,16 +179,21 @@ class Question(Body):
         }
     )
 
-    query: Content
+    query: Annotated[str, Field(min_length=1, max_length=MAX_QUESTION_BYTES), AfterValidator(_question)]
     user_id: Name | None = None
     agent_id: Name | None = None
     layer: Layer | None = None
     top_k: Annotated[StrictInt, Field(ge=1, le=100)] = 10
+    everyone: StrictBool = False
 
     @model_validator(mode="after")
     def _one_owner(self) -> "Question":
         if self.user_id is not None and self.agent_id is not None:
             raise ValueError("give user_id or agent_id, not both")
+        named = self.user_id is not None or self.agent_id is not None
+        if named is self.everyone:
+            both = ", not both" if named else ""
+            raise ValueError(f'whose memories? give user_id or agent_id, or "everyone": true{both}')
         return self
 
 

@@ -18,6 +18,7 @@ from octavo.errors import OctavoError
 from octavo.server.access import OPEN, Caller, Door
 from octavo.server.logs import access_log
 from octavo.server.problems import Secrets, masked, problem, refusal
+from octavo.server.shares import Shares, Turn
 
 CALLER = "octavo.caller"
 REQUEST_ID = "octavo.request_id"
@@ -31,6 +32,8 @@ _ALWAYS = [(b"cache-control", b"no-store"), (b"x-content-type-options", b"nosnif
 # sending is reset, and takes the answer with it.
 _DRAINED_BYTES = 16 * 2**20
 _DRAINED_SECONDS = 5.0
+_MOST_DRAINED = 64  # at once
+_BODIES_BYTES = 128 * 2**20  # of bodies that are held at once
 
 
 class Gate:
@@ -42,9 +45,11 @@ class Gate:
         self._secrets = secrets
         server = settings.server
         self._most_bytes = server.max_body_bytes
-        self._most_at_once = server.max_concurrent
         self._seconds = server.request_seconds
-        self._under_way = 0
+        # Fewer than the connections: the others make room for a caller who has none yet.
+        self._places = Shares(min(server.max_concurrent, max(1, server.max_connections * 3 // 4)))
+        self._room = Shares(max(_BODIES_BYTES, 4 * server.max_body_bytes))
+        self._drained = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -59,7 +64,8 @@ class Gate:
         if _ENCODED_SLASH.search(scope.get("raw_path") or b""):
             # A copy: the path that the server itself holds must stay one that can be written down.
             scope = {**scope, "path": _unquoted(scope["raw_path"])}
-        body = _Body(receive, headers, self._most_bytes)
+        turn = Turn(self._places, self._room)
+        body = _Body(receive, headers, self._most_bytes, turn)
         status = 0
 
         async def answer(message: Message) -> None:
@@ -77,33 +83,35 @@ class Gate:
             await send(message)
 
         try:
-            refused = self._barred(scope, headers)
+            refused = self._barred(scope, headers, turn)
             if refused is not None:
                 await refused(scope, receive, answer)
             else:
-                self._under_way += 1
-                try:
-                    await self._within_time(scope, headers, body.read, answer)
-                finally:
-                    self._under_way -= 1
+                await self._within_time(scope, headers, body.read, answer, turn)
         finally:
+            turn.end()
             if access_log.isEnabledFor(logging.INFO):
                 _tell(scope, status or 500, time.perf_counter() - began)
             if body.answered:
-                await body.drained()
+                if self._drained < _MOST_DRAINED:  # or callers without a key could hold every connection
+                    self._drained += 1
+                    try:
+                        await body.drained()
+                    finally:
+                        self._drained -= 1
                 await send({"type": "http.response.body"})
 
-    def _barred(self, scope: Scope, headers: Mapping[bytes, bytes]) -> Response | None:
+    def _barred(self, scope: Scope, headers: Mapping[bytes, bytes], turn: Turn) -> Response | None:
         """Why this request is not even looked at; None when it is."""
         if not self._door.needs_key and (stranger := self._door.stranger(headers)) is not None:
             return stranger
-        if self._under_way >= self._most_at_once and _path(scope) not in OPEN:
-            return problem(
-                503, f"{self._under_way} requests are under way; come back in 1 s", {"Retry-After": "1"}
-            )
+        # Until the key is known, callers are told apart by where they call from.
+        client = scope.get("client")
+        if _path(scope) not in OPEN and not turn.begin(f"address {client[0] if client else ''}"):
+            return _busy()
         return None
 
-    async def _refused(self, scope: Scope, headers: Mapping[bytes, bytes]) -> Response | None:
+    async def _refused(self, scope: Scope, headers: Mapping[bytes, bytes], turn: Turn) -> Response | None:
         """Why this request goes no further; None when it does."""
         method, path = scope["method"], _path(scope)
         if path in OPEN:
@@ -111,12 +119,15 @@ class Gate:
         try:
             caller = await self._door.caller(method, path, scope["headers"])
         except OctavoError as error:
-            if (told := refusal(error, self._secrets)) is None:
+            # Who calls is not known, so they are told nothing that is for an admin.
+            if (told := refusal(error, self._secrets, scope[REQUEST_ID], admin=False)) is None:
                 raise
             return told
         if isinstance(caller, Response):
             return caller
         scope[CALLER] = caller
+        if caller.key_id is not None and not turn.begin(f"key {caller.key_id}"):
+            return _busy()
         return self._unreadable(method, headers)
 
     def _unreadable(self, method: str, headers: Mapping[bytes, bytes]) -> Response | None:
@@ -131,7 +142,7 @@ class Gate:
         return None
 
     async def _within_time(
-        self, scope: Scope, headers: Mapping[bytes, bytes], receive: Receive, answer: Send
+        self, scope: Scope, headers: Mapping[bytes, bytes], receive: Receive, answer: Send, turn: Turn
     ) -> None:
         started = False
 
@@ -144,7 +155,7 @@ class Gate:
         try:
             async with limit:
                 # The key is asked for within the time, too: a store that hangs must not gather callers without end.
-                app = await self._refused(scope, headers) or self._app
+                app = await self._refused(scope, headers, turn) or self._app
                 await app(scope, receive, noting)
         except TimeoutError:
             if started or not limit.expired():
@@ -158,13 +169,19 @@ class Gate:
 
 
 _CLOSE = {"Connection": "close"}
+_BUSY = "too many requests of this caller are under way, or too large ones; come back in 1 s"
+
+
+def _busy() -> Response:
+    return problem(503, _BUSY, {"Retry-After": "1"})
 
 
 class _Body:
     """What a caller sends: read up to the limit, and after the answer drained of what was not read."""
 
-    def __init__(self, receive: Receive, headers: Mapping[bytes, bytes], most_bytes: int) -> None:
+    def __init__(self, receive: Receive, headers: Mapping[bytes, bytes], most_bytes: int, turn: Turn) -> None:
         self._receive = receive
+        self._turn = turn
         self._most_bytes = most_bytes
         self._seen = 0
         self.answered = False  # before all of it was read
@@ -176,6 +193,8 @@ class _Body:
         message = await self._next()
         if self._seen > self._most_bytes:
             raise HTTPException(413, _limit(self._most_bytes), _CLOSE)
+        if not self._turn.read(len(message.get("body", b""))):
+            raise HTTPException(503, _BUSY, {"Retry-After": "1", **_CLOSE})
         return message
 
     async def drained(self) -> None:

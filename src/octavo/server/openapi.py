@@ -79,6 +79,9 @@ def document(app: FastAPI, settings: Settings) -> dict[str, Any]:
         schemas[name] = _closed(schema)
     for unused in ("HTTPValidationError", "ValidationError"):
         schemas.pop(unused, None)
+    for name in ("NewMemory", "Revision"):
+        content = schemas[name]["properties"]["content"]
+        next(iter(content.get("anyOf", [content])))["maxLength"] = settings.server.max_content_bytes
     keyed = settings.server.needs_key
     if keyed:
         components["securitySchemes"] = {

@@ -1,8 +1,9 @@
 """What went wrong, as an answer: the one place where errors become status codes."""
 
+import logging
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 
 import msgspec
 from starlette.responses import Response
@@ -21,6 +22,7 @@ from octavo.errors import (
 from octavo.secrets import hidden
 
 RETRY_SECONDS = 5  # after which a caller may ask a store again that was down
+_log = logging.getLogger("octavo.server")
 _KEY = re.compile(r"(oct_[0-9A-Za-z]{1,16})_[0-9A-Za-z_-]+")
 
 _STATUS: tuple[tuple[type[OctavoError], int], ...] = (
@@ -76,27 +78,46 @@ def problem(status: int, detail: str, headers: Mapping[str, str] | None = None) 
     )
 
 
-def refusal(error: OctavoError, secrets: Secrets) -> Response | None:
-    """The answer to an error that a caller can understand; None when it is nobody's fault but the server's."""
+def refusal(error: OctavoError, secrets: Secrets, request_id: str, *, admin: bool) -> Response | None:
+    """The answer to an error that a caller can understand; None when it is nobody's fault but the server's.
+
+    Why something that the server needs is away names hosts, ports and paths: that is for an admin, and for the log.
+    """
     for kind, status in _STATUS:
         if isinstance(error, kind):
-            headers = {"Retry-After": str(RETRY_SECONDS)} if status == 503 else None
-            return problem(status, secrets.hidden(str(error)), headers)
+            told = secrets.hidden(str(error))
+            if status != 503:
+                return problem(status, told)
+            if not admin:
+                _log.warning("503 at request_id %s: %s: %s", request_id, type(error).__name__, told)
+                what = "a model" if kind is ModelError else "the store"
+                told = f"{what} cannot be reached now; the server's log says why at request_id {request_id}"
+            return problem(status, told, {"Retry-After": str(RETRY_SECONDS)})
     return None
 
 
-def sentence(errors: Iterable[Mapping[str, object]]) -> str:
+_MOST_ERRORS = 10
+
+
+def sentence(errors: Sequence[Mapping[str, object]]) -> str:
     """What pydantic has to say about a request, in one sentence; of the values only those that cannot be personal."""
     said = []
-    for error in errors:
+    for error in errors[:_MOST_ERRORS]:
         place = error.get("loc")
         parts = [str(part) for part in place] if isinstance(place, tuple) else []
-        where = ".".join(parts[1:] or parts)
-        what = str(error.get("msg", "")).removeprefix("Value error, ")
+        where = _cut(".".join(parts[1:] or parts), 80)
+        what = _cut(str(error.get("msg", "")).removeprefix("Value error, "), 200)
         if error.get("type") == "extra_forbidden":
             what = "is not known here; leave it out"
-        said.append(f"{where}: {what}{_got(error)}")
+        said.append(f"{where}: {what}{_cut(_got(error), 80)}")
+    if len(errors) > _MOST_ERRORS:
+        said.append(f"and {len(errors) - _MOST_ERRORS:,} more")
     return masked("; ".join(dict.fromkeys(said)))
+
+
+def _cut(text: str, most: int) -> str:
+    """The text, or its beginning: a caller's own words may stand in it, and have no end."""
+    return text if len(text) <= most else f"{text[:most]}…"
 
 
 _CHOSEN = {

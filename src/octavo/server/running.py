@@ -11,7 +11,6 @@ import msgspec
 import uvicorn
 from fastapi import FastAPI
 from uvicorn.config import STARTUP_FAILURE
-from uvicorn.protocols.http.auto import AutoHTTPProtocol
 from uvicorn.supervisors.multiprocess import Multiprocess
 
 from octavo.assemble import assemble
@@ -22,13 +21,13 @@ from octavo.keys import Keys
 from octavo.layers import LayeredMemory
 from octavo.model import Query
 from octavo.server import create_app
+from octavo.server.connections import Config, most_connections
 from octavo.server.logs import write_logs
 from octavo.server.problems import Secrets
 from octavo.server.sample import add_sample
 
 SERVED = ("observations", "turns", "profile", "episodes", "log")  # what requests read and write
 _READY_SECONDS = 60.0
-_CLOSE = (b"connection", b"close")
 
 
 class Prepared(msgspec.Struct, frozen=True, kw_only=True):
@@ -112,8 +111,12 @@ def serve(
     settings: Settings, sock: socket.socket, ready: Callable[[], None], *, sample: bool, requests: bool
 ) -> int:
     """Serve until told to stop by SIGTERM or SIGINT; then finish what is under way. The status to exit with."""
-    server = settings.server
-    config = uvicorn.Config(
+    write_logs(Secrets(settings), requests=requests)
+    most = most_connections(settings.server.max_connections)
+    server = msgspec.structs.replace(settings.server, max_connections=most)
+    settings = msgspec.structs.replace(settings, server=server)
+    config = Config(
+        server,
         WorkerApp(settings, sample, requests),
         factory=True,
         host=server.host,
@@ -127,9 +130,7 @@ def serve(
         proxy_headers=False,
         timeout_graceful_shutdown=math.ceil(server.stop_seconds),
         ws="none",
-        http=_Leaving,
     )
-    write_logs(Secrets(settings), requests=requests)
     if server.workers > 1:
         crew = _Crew(config, [sock], ready)
         crew.run()
@@ -147,19 +148,6 @@ def serve(
     except SystemExit:  # uvicorn's word for an application that could not start; the log says why
         return 1
     return 0
-
-
-class _Leaving(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
-    """A connection that, told to end, has all others of its server end with their next answer.
-
-    uvicorn tells those it knows; one that was accepted in that moment would be served on and on, until the time to stop is over.
-    """
-
-    def shutdown(self) -> None:
-        state = self.server_state
-        if _CLOSE not in state.default_headers:
-            state.default_headers = [*state.default_headers, _CLOSE]
-        super().shutdown()
 
 
 class _One(uvicorn.Server):

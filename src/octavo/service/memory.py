@@ -22,6 +22,7 @@ from octavo.ids import now
 from octavo.model import Add, Cursor, Head, Op, Query, Record, Scope
 from octavo.ports import fitting, read_page
 from octavo.search.context import Context
+from octavo.search.filters import Filters
 from octavo.search.hits import Recalled
 from octavo.secrets import hidden, shown
 from octavo.service.health import Health
@@ -176,22 +177,30 @@ class Memory:
         """Set a document's text, with `meta` as its front matter; the text it replaces is kept as a version."""
         return await self._bounded(self._documents().put(key, text, meta))
 
-    async def recall(self, text: str, session_key: str | None = None, limit: int = 10) -> Recalled:
-        """What answers a question best, best first: events and documents, or only the events of one session."""
-        scope, collections = self._where_to_look(session_key)
-        recall = self.assembled.recall
-        return await self._bounded(recall.recall(text, scope, limit, collections=collections))
+    async def recall(
+        self, text: str, session_key: str | None = None, limit: int = 10, *, everyone: bool = False
+    ) -> Recalled:
+        """What answers a question best, best first: the events of a session, or of `everyone` the events and documents."""
+        scope, filters = self._where_to_look(session_key, everyone)
+        return await self._bounded(self.assembled.recall.recall(text, scope, limit, **filters))
 
-    async def context(self, text: str, session_key: str | None = None, max_tokens: int = 1000) -> Context:
+    async def context(
+        self, text: str, session_key: str | None = None, max_tokens: int = 1000, *, everyone: bool = False
+    ) -> Context:
         """The same as one fenced block within a token budget, with its sources, for a prompt."""
-        scope, collections = self._where_to_look(session_key)
-        recall = self.assembled.recall
-        return await self._bounded(recall.context(text, scope, max_tokens, collections=collections))
+        scope, filters = self._where_to_look(session_key, everyone)
+        return await self._bounded(self.assembled.recall.context(text, scope, max_tokens, **filters))
 
-    def _where_to_look(self, session_key: str | None) -> tuple[Scope, tuple[str, ...]]:
-        if session_key is None:
-            return Scope(tenant=self._tenant), (EVENTS, "configs", "knowledge")
-        return self._scope(session_key), (EVENTS,)
+    def _where_to_look(self, session_key: str | None, everyone: bool) -> tuple[Scope, Filters]:
+        if (session_key is not None) is bool(everyone):
+            both = "" if session_key is None else ", not both"
+            raise InvalidQuery(f"whose events? give a session_key, or everyone=True{both}")
+        if session_key is not None:
+            return self._scope(session_key), {"collections": (EVENTS,)}
+        return Scope(tenant=self._tenant), {
+            "collections": (EVENTS, "configs", "knowledge"),
+            "everyone": True,
+        }
 
     async def health(self) -> Health:
         """How the memory is; it never raises, and takes no longer than the time-out."""

@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 import msgspec
 from fastapi import Path, Query, Request
+from fastapi.exceptions import RequestValidationError
 from msgspec import UNSET, UnsetType
 from pydantic import BeforeValidator, WithJsonSchema
 from starlette.convertors import Convertor, register_url_convertor
@@ -98,6 +99,14 @@ def layers_of(request: Request) -> LayeredMemory:
 def service_of(request: Request) -> Memory:
     """The events that the caller may see."""
     return memories_of(request).service(caller_of(request.scope).tenant)
+
+
+def check_content(request: Request, content: str | None) -> None:
+    """Refuse content that is longer than this server takes."""
+    most = memories_of(request).settings.server.max_content_bytes
+    if content is not None and len(content.encode()) > most:
+        wrong = f"must be at most {most:,} bytes in UTF-8 (server.max_content_bytes)"
+        raise RequestValidationError([{"type": "too_long", "loc": ("body", "content"), "msg": wrong}])
 
 
 def owner(memory_type: OwnerType, entity_id: str) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from typing import Annotated, Any
 import msgspec
 from fastapi import Query, Request, Response
 from msgspec import UNSET
+from starlette.exceptions import HTTPException
 
 from octavo.layers.values import Memory
 from octavo.ports import fitting
@@ -29,9 +30,19 @@ from octavo.server.bodies import (
     Revision,
     When,
 )
+from octavo.server.gate import caller_of
 from octavo.server.openapi import answers
 from octavo.server.routes import examples, quick
-from octavo.server.routes.common import After, Limit, PathName, layers_of, owner, page_bytes, token
+from octavo.server.routes.common import (
+    After,
+    Limit,
+    PathName,
+    check_content,
+    layers_of,
+    owner,
+    page_bytes,
+    token,
+)
 
 router = quick.router(tags=["memories"])
 
@@ -48,9 +59,18 @@ router = quick.router(tags=["memories"])
     ),
 )
 async def query_memories(body: Question, request: Request) -> Response:
-    """Look through both layers, or one of them, of a user, an agent or everybody of the tenant; best first."""
+    """Look through both layers, or one of them, of a user or an agent; best first. Everyone of the tenant needs admin access."""
+    if body.everyone and not caller_of(request.scope).admin:
+        raise HTTPException(
+            403, "to ask about everyone needs a key with admin access; or give user_id or agent_id"
+        )
     found = await layers_of(request).recall(
-        body.query, user_id=body.user_id, agent_id=body.agent_id, layer=body.layer, top_k=body.top_k
+        body.query,
+        user_id=body.user_id,
+        agent_id=body.agent_id,
+        layer=body.layer,
+        top_k=body.top_k,
+        everyone=body.everyone,
     )
     sizes = (len(each.memory.content.encode()) for each in found)
     kept = found[: fitting(sizes, page_bytes(request))]
@@ -91,6 +111,7 @@ async def remember(
     A memory that is kept while the store is down answers `queued`: it is on disk, and is stored when the store is back.
     """
     layers, whose = layers_of(request), owner(memory_type, entity_id)
+    check_content(request, body.content)
     if body.auto_extract:
         made = await layers.extract(body.content, metadata=body.metadata, **whose)
         return answer(
@@ -203,6 +224,7 @@ async def revise_memory(
     request: Request,
 ) -> Response:
     """Change what is given and keep the rest; the change is logged with its reason."""
+    check_content(request, body.content)
     changes: dict[str, Any] = {
         name: getattr(body, name) if name in body.model_fields_set else UNSET
         for name in ("content", "metadata", "category", "is_permanent", "expiry_date")
