@@ -10,7 +10,7 @@ import msgspec
 from msgspec import UNSET
 
 from octavo.errors import InvalidQuery, InvalidRecord
-from octavo.model import Add, Change, Op, Query, Rank, Record, Remove, Scope, utc
+from octavo.model import NAMES_HELD, Add, Change, Op, Query, Rank, Record, Remove, Scope, utc
 from octavo.shapes import SHAPES
 from octavo.text import haystack, spell
 
@@ -213,7 +213,7 @@ def answerable(query: Query) -> bool:
     return not query.text or _sayable(query.text)
 
 
-@functools.lru_cache(maxsize=4096)
+@functools.lru_cache(maxsize=NAMES_HELD)
 def _names_sayable(scope: Scope) -> bool:
     names = (scope.tenant, scope.user, scope.agent, scope.session)
     return _sayable("".join(name for name in names if name))
@@ -266,7 +266,7 @@ def _checked_scope(scope: Scope) -> tuple[Scope, str]:
         tenant=scope.tenant, user=scope.user or None, agent=scope.agent or None, session=scope.session or None
     )
     known = (taken, taken.place)
-    if len(_scopes) > 65536:  # a service with millions of sessions must not keep them all
+    if len(_scopes) > NAMES_HELD:  # a service with millions of sessions must not keep them all
         _scopes.clear()
     _scopes[scope] = known
     return known

@@ -68,7 +68,7 @@ def _in_chunks(word: str) -> list[str]:
     return found
 
 
-@lru_cache(maxsize=65536)
+@lru_cache(maxsize=16_384)
 def _remembered(word: str) -> tuple[str, ...]:
     return tuple(_in_chunks(word))
 
@@ -77,7 +77,7 @@ def _expanded(chunk: str) -> tuple[str, ...]:
     return tuple([term[:LONGEST_TERM] for term in _whole(chunk) if term])
 
 
-_expand = lru_cache(maxsize=65536)(_expanded)
+_expand = lru_cache(maxsize=16_384)(_expanded)
 
 
 def _whole(chunk: str) -> tuple[str, ...]:
