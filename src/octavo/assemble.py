@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Self, TypeVar
 from urllib.parse import parse_qsl, urlsplit
 
+from octavo.cache import set_budget
 from octavo.config import Settings
 from octavo.errors import ConfigError
 from octavo.ports import Embedder, Store, VectorIndex
@@ -49,6 +50,7 @@ def assemble(settings: Settings) -> Assembled:
 
     So it works when the database is down. A setting that can never work is a ConfigError at once.
     """
+    set_budget(settings.cache.max_bytes)
     database, service = settings.database, settings.service
     secrets = (database.dsn, settings.vector.url)
     dsn = pooled(database.dsn, database.pool_size + database.max_overflow)
