@@ -13,7 +13,6 @@ from pathlib import Path
 import hypothesis
 import hypothesis.strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, rule
-from virtual_time import VirtualLoop
 
 from octavo import Query, Recall, StoreUnavailable, open_store
 from octavo.assemble import Assembled
@@ -24,6 +23,7 @@ from octavo.wraps.deduped import Deduped
 from octavo.wraps.journal import Journal
 from octavo.wraps.spool import Spool, peek
 from serving import Faulty, said
+from virtual_time import VirtualLoop
 
 TIMEOUT = 5.0
 SESSIONS = ("a", "b", "c")

@@ -2,11 +2,10 @@
 
 import asyncio
 
-from virtual_time import clock
-
 from octavo import Add, Query, Record, Remove, Scope, open_store
 from octavo.errors import StoreError, StoreUnavailable
 from octavo.wraps import Journal, Wrap
+from virtual_time import clock
 
 COLLECTION = "observations"
 

@@ -5,7 +5,6 @@ from datetime import timedelta
 
 import pytest
 from outages import add, ids, journal_of, settled, those, unsteady
-from virtual_time import clock, virtually
 
 from octavo import (
     Add,
@@ -22,6 +21,7 @@ from octavo.ports import Searches
 from octavo.stores.base import BaseStore
 from octavo.wraps import Journal
 from octavo.wraps.spool import Spool, inspect, peek
+from virtual_time import clock, virtually
 
 # --- writes that fail by themselves
 
