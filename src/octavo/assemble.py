@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Self, TypeVar
 from urllib.parse import parse_qsl, urlsplit
 
+from octavo.cache import set_budget
 from octavo.config import Settings
 from octavo.errors import ConfigError
 from octavo.file_modes import share_with_group
@@ -52,6 +53,7 @@ def assemble(settings: Settings) -> Assembled:
     """
     if settings.files.group_access:
         share_with_group()
+    set_budget(settings.cache.max_bytes)
     database, service = settings.database, settings.service
     secrets = (database.dsn, settings.vector.url)
     dsn = pooled(database.dsn, database.pool_size + database.max_overflow)

@@ -4,13 +4,13 @@ import functools
 import math
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import msgspec
 from msgspec import UNSET
 
 from octavo.errors import InvalidQuery, InvalidRecord
-from octavo.model import Add, Change, Head, Op, Query, Rank, Record, Remove, Scope, utc
+from octavo.model import NAMES_HELD, Add, Change, Head, Op, Query, Rank, Record, Remove, Scope, utc
 from octavo.shapes import SHAPES
 from octavo.text import haystack, spell
 
@@ -20,10 +20,10 @@ MAX_DEPTH = 64
 MAX_RECORD_BYTES = 16 * 1024 * 1024
 EARLIEST = datetime(1000, 1, 1, tzinfo=UTC)  # where MySQL's DATETIME begins
 MAX_SEQ = 2**53
-_LONG, _DIGITS = b"0" * 19, bytes.maketrans(b"123456789", b"0" * 9)  # 19 digits in a row may be past 64 bits
 
 # A Decimal is written as a string: as a number it could be NaN or 1.10, which would not come back, or not as spelled.
 _encode = msgspec.json.Encoder().encode
+_LISTS = (list, tuple, set, frozenset)  # what is written as a list
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
 
 
@@ -222,7 +222,7 @@ def answerable(query: Query) -> bool:
     return not query.text or _sayable(query.text)
 
 
-@functools.lru_cache(maxsize=4096)
+@functools.lru_cache(maxsize=NAMES_HELD)
 def _names_sayable(scope: Scope) -> bool:
     names = (scope.tenant, scope.user, scope.agent, scope.session)
     return _sayable("".join(name for name in names if name))
@@ -275,7 +275,7 @@ def _checked_scope(scope: Scope) -> tuple[Scope, str]:
         tenant=scope.tenant, user=scope.user or None, agent=scope.agent or None, session=scope.session or None
     )
     known = (taken, taken.place)
-    if len(_scopes) > 65536:  # a service with millions of sessions must not keep them all
+    if len(_scopes) > NAMES_HELD:  # a service with millions of sessions must not keep them all
         _scopes.clear()
     _scopes[scope] = known
     return known
@@ -316,24 +316,17 @@ def _moment(what: str, at: datetime) -> datetime:
 
 def _spelled(what: str, value: Any) -> tuple[str, bool]:
     """JSON text of a body, refused when some backend would refuse or alter it, and whether the body is flat."""
+    # Before it is written out: a few lists that stand in each other many times may be more than any memory holds.
+    if not (flat := _flat(value)):
+        _weigh(what, value, 1, {})
     try:
         spelled = _encode(value)
     except UnicodeEncodeError:
         raise InvalidRecord(f"{what} holds half a surrogate pair") from None
-    except RecursionError:
-        raise InvalidRecord(f"{what} is nested deeper than {MAX_DEPTH} levels") from None
-    except (OverflowError, TypeError, ValueError) as error:
+    except (OverflowError, RecursionError, TypeError, ValueError) as error:
         raise InvalidRecord(f"{what} cannot be written as JSON: {error}") from None
-    # Each test below is a cheap sign that something may be wrong; only then is the body walked.
-    flat = _flat(value)
-    if not flat and (
-        b"null" in spelled
-        or b"\\u0000" in spelled
-        or spelled.count(b"[") + spelled.count(b"{") > MAX_DEPTH
-        or spelled[:1] != b"{"
-        or _LONG in spelled.translate(_DIGITS)
-    ):
-        _walk(what, value, 0)
+    if spelled[:1] != b"{":
+        raise InvalidRecord(f"{what} must be a dict; got {type(value).__name__}")
     return spelled.decode(), flat
 
 
@@ -341,11 +334,13 @@ def _flat(value: Any) -> bool:
     """Whether this is a dict of plain strings and whole numbers, in which nothing can be wrong; most bodies are."""
     if type(value) is not dict:
         return False
+    size = 0
     for name, inner in value.items():
         kind = type(inner)
         if kind is str:
             if "\0" in inner:
                 return False
+            size += len(inner)
         elif kind is int:
             if inner.bit_length() > 63:
                 return False
@@ -353,25 +348,60 @@ def _flat(value: Any) -> bool:
             return False
         if type(name) is not str or "\0" in name:
             return False
-    return True
+    return size < MAX_RECORD_BYTES
 
 
-def _walk(what: str, value: Any, depth: int) -> None:
-    if depth == 0 and not isinstance(value, dict):
-        raise InvalidRecord(f"{what} must be a dict; got {type(value).__name__}")
-    if isinstance(value, float) and not math.isfinite(
-        value
-    ):  # JSON has no word for it: it would come back as null
-        raise InvalidRecord(f"{what} holds {value}, which JSON cannot say")
-    if isinstance(value, str) and "\0" in value:
-        raise InvalidRecord(f"{what} holds a NUL character")
-    if isinstance(value, int) and not -(2**63) <= value < 2**64:
-        raise InvalidRecord(f"{what} holds {value}, which does not fit 64 bits")
-    if isinstance(value, dict | list | tuple | set | frozenset):
-        if depth >= MAX_DEPTH:
+def _weigh(what: str, value: Any, depth: int, seen: dict[int, tuple[int, int]]) -> tuple[int, int]:
+    """How many bytes of JSON a list, a dict or an object is at least, and how many levels it has; or its refusal.
+
+    What stands in many places is looked at once.
+    """
+    if (known := seen.get(id(value))) is not None:
+        if depth + known[1] > MAX_DEPTH + 1:
             raise InvalidRecord(f"{what} is nested deeper than {MAX_DEPTH} levels")
-        for inner in (*value, *value.values()) if isinstance(value, dict) else value:
-            _walk(what, inner, depth + 1)
+        return known
+    if depth > MAX_DEPTH:
+        raise InvalidRecord(f"{what} is nested deeper than {MAX_DEPTH} levels")
+    size, levels = 2, 1
+    for one in _inside(value):
+        kind = type(one)
+        if kind is str:
+            if "\0" in one:
+                raise InvalidRecord(f"{what} holds a NUL character")
+            size += len(one) + 3
+        elif kind is int:
+            if one.bit_length() > 63 and not -(2**63) <= one < 2**64:
+                # A number of thousands of digits is one that Python itself refuses to write.
+                said = one if one.bit_length() < 1000 else f"a number of {one.bit_length()} bits"
+                raise InvalidRecord(f"{what} holds {said}, which does not fit 64 bits")
+            size += 2
+        elif kind is float:
+            if one - one:  # only of NaN and infinity is that anything; JSON would make null of them
+                raise InvalidRecord(f"{what} holds {one}, which JSON cannot say")
+            size += 2
+        elif kind is bool or one is None:
+            size += 5
+        else:
+            weight = _weigh(what, one, depth + 1, seen)
+            size += weight[0]
+            levels = max(levels, weight[1] + 1)
+    if size > MAX_RECORD_BYTES + 1:  # there is no comma after the last one
+        raise InvalidRecord(f"{what} would be more than the {MAX_RECORD_BYTES} a record may have")
+    seen[id(value)] = size, levels
+    return size, levels
+
+
+def _inside(value: Any) -> Iterable[Any]:
+    """The values that are written out with this one; none for a time or whatever else is written as one text."""
+    kind = type(value)
+    if kind is dict or issubclass(kind, dict):
+        return [*value, *value.values()]
+    if kind is list or issubclass(kind, _LISTS):
+        return cast("Iterable[Any]", value)
+    fields = getattr(value, "__struct_fields__", None) or getattr(value, "__dataclass_fields__", None)
+    if fields is None:
+        fields = [field.name for field in getattr(type(value), "__attrs_attrs__", ())]
+    return [getattr(value, name, None) for name in fields]
 
 
 def fact(name: str, spelled: str) -> str:

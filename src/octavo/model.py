@@ -21,6 +21,10 @@ Rank: TypeAlias = tuple[datetime, int, str, str]
 _MOST = 2**53  # no store holds more records, and no driver takes a larger number everywhere
 
 
+#: Names that a cache by names holds: four of 255 bytes at most, so that none of them takes more than a few MiB.
+NAMES_HELD = 4096
+
+
 class Scope(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """Whose a record is. In a query, None means any and "" means none; tenant is always compared exactly."""
 
@@ -49,7 +53,7 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fa
         )
 
 
-@functools.lru_cache(maxsize=65536)
+@functools.lru_cache(maxsize=NAMES_HELD)
 def _place(scope: Scope) -> str:
     parts = (scope.tenant, scope.user or "", scope.agent or "", scope.session or "")
     # Lengths in front keep ("ab", "c") and ("a", "bc") apart, whatever characters the names hold.

@@ -1,6 +1,7 @@
 """What is kept of the data of an event: everything, as text where JSON has no word for it."""
 
 import asyncio
+import dataclasses
 import json
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -17,6 +18,12 @@ from octavo.agent.keepable import keepable
 class Colour:
     def __repr__(self):
         raise RuntimeError("no colour")
+
+
+@dataclasses.dataclass
+class Pair:
+    one: object
+    other: object
 
 
 LOOP: list = []
@@ -59,6 +66,47 @@ async def test_odd_data_is_kept():
     shared["list"].append(2)
     [found] = await made.get_memory(EventType.CUSTOM)
     assert found.data["shared"] == {"list": [1]}
+    assert made.recorder.lost == 0
+
+
+async def test_shared_values_are_looked_at_once():
+    """A few lists that stand in many places cost no more than they are; too large written out, they are kept cut."""
+    looked = []
+
+    class Looked(list):
+        def __iter__(self):
+            looked.append(self)
+            return super().__iter__()
+
+    body = Looked([0])
+    for _ in range(20):
+        body = Looked([body, body])
+    kept = keepable(body)
+    assert len(looked) <= 2 * 21
+    for _ in range(20):
+        assert len(kept) == 2
+        kept = kept[1]
+    assert kept == [0]
+    pair = None
+    for _ in range(40):
+        pair, body = Pair(pair, pair), [body, body]
+    made = agent()
+    await made.record_event(EventType.CUSTOM, {"lists": body, "pairs": pair, "beside": "kept"})
+    [found] = await made.get_memory(EventType.CUSTOM)
+    assert found.data["beside"] == "kept"
+    assert made.recorder.lost == 0
+
+
+async def test_an_event_that_is_too_large_is_kept_cut():
+    """Whatever makes an event too large, many values or long texts, what fits of it is kept, and what was cut is told."""
+    made = agent()
+    many = ["\1" * 90_000 for _ in range(400)]
+    await made.record_event(
+        EventType.CUSTOM, {"many": many, "numbers": dict.fromkeys(range(2_000_000), 1.25)}, {"m": many}
+    )
+    [found] = await made.get_memory(EventType.CUSTOM)
+    assert found.data["many"][0] == many[0]
+    assert found.data["many"][-1] == f"… ({400 - len(found.data['many']) + 1} more)"
     assert made.recorder.lost == 0
 
 

@@ -1,5 +1,6 @@
 """The edge: what is let through, in which form, and the JSON of writes."""
 
+import dataclasses
 from datetime import UTC, datetime, timedelta, timezone
 from decimal import Decimal
 
@@ -112,6 +113,66 @@ def test_refused(fields, words):
     assert words in str(refusal.value)
     assert len(str(refusal.value)) < 700
     str(refusal.value).encode()
+
+
+def shared(levels, end=None):
+    """A dict that written out has 2**(levels - 1) ends, and holds one."""
+    body = [end]
+    for _ in range(levels - 2):
+        body = [body, body]
+    return {"a": body}
+
+
+@dataclasses.dataclass
+class Pair:
+    one: object
+    other: object
+
+
+def pairs(levels):
+    body = None
+    for _ in range(levels):
+        body = Pair(body, body)
+    return body
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        shared(40),
+        shared(40, 0),
+        {"a": pairs(40)},
+        {"a": [["x" * 1_000_000] * 10_000] * 10_000},
+        dict.fromkeys(map(str, range(10_000)), "x" * 1_000_000),
+    ],
+    ids=["null", "zero", "objects", "texts", "flat"],
+)
+def test_a_body_that_would_be_too_large_is_never_written_out(data):
+    """A few values that stand in many places are refused for what they would be, in no time."""
+    with pytest.raises(InvalidRecord, match="more than the 16777216 a record may have"):
+        seal(record(data=data))
+    with pytest.raises(InvalidRecord, match="more than the 16777216 a record may have"):
+        prepare([Change(query=Query(collection="messages"), merge=data)])
+
+
+def test_shared_values_are_kept_in_each_of_their_places():
+    """What stands in many places and is not too large is kept in all of them; its depth is that of the deepest."""
+    kept = seal(record(data=shared(18))).data["a"]
+    for _ in range(16):
+        assert kept[0] == kept[1]
+        kept = kept[0]
+    assert kept == [None]
+    deep = nested(40)
+    assert seal(record(data={"a": deep, "b": [[deep]]})).data == {"a": deep, "b": [[deep]]}
+    lower = deep
+    for _ in range(24):
+        lower = [lower]
+    with pytest.raises(InvalidRecord, match="nested deeper than 64 levels"):
+        seal(record(data={"a": deep, "b": lower}))
+    circle = []
+    circle += [circle, circle]
+    with pytest.raises(InvalidRecord, match="nested deeper than 64 levels"):
+        seal(record(data={"a": circle}))
 
 
 def test_stored_form():

@@ -133,7 +133,7 @@ HUGE = {
 
 @pytest.mark.parametrize("text", HUGE.values(), ids=HUGE)
 def test_ten_megabytes_end(text):
-    """A long text is read as far as its first 200,000 characters, whatever stands there."""
+    """A long text is read as far as its first 65,536 characters, whatever stands there."""
     found = terms(text)
     assert found == terms(text[:MOST_CHARACTERS])
     assert all(len(term) <= LONGEST_TERM for term in found)

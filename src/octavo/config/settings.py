@@ -5,6 +5,7 @@ from typing import Annotated, Any, ClassVar, Literal
 import msgspec
 from msgspec import Meta
 
+from octavo.cache import DEFAULT_BYTES
 from octavo.codec import MAX_TENANT_BYTES
 from octavo.config.layered import Extraction, Layers, Server
 from octavo.config.section import MOST, SECRET, SHOWN_URL, Section, shown_section
@@ -245,6 +246,21 @@ class Service(Section, frozen=True):
             raise ConfigError(f"service.tenant is longer than {MAX_TENANT_BYTES} bytes: {self.tenant!r}")
 
 
+class Cache(Section, frozen=True):
+    """What a process holds in memory only to be quicker."""
+
+    section: ClassVar[str] = "cache"
+
+    max_bytes: Annotated[
+        int,
+        Meta(
+            ge=0,
+            le=MOST,
+            description="Bytes that all caches of a process take together; what was not used for longest goes first.",
+        ),
+    ] = DEFAULT_BYTES
+
+
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """All settings, each with a default that works on one machine without a server."""
 
@@ -257,12 +273,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     extraction: Extraction = msgspec.field(default_factory=Extraction)
     server: Server = msgspec.field(default_factory=Server)
     files: Files = msgspec.field(default_factory=Files)
+    cache: Cache = msgspec.field(default_factory=Cache)
 
 
 #: The sections, by the names they have in a file.
 SECTIONS: dict[str, type[Section]] = {
     kind.section: kind
-    for kind in (Database, Vault, Vector, FailureQueue, Service, Layers, Extraction, Server, Files)
+    for kind in (Database, Vault, Vector, FailureQueue, Service, Layers, Extraction, Server, Files, Cache)
 }
 
 

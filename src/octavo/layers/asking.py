@@ -14,6 +14,7 @@ from octavo.layers.asking_prompts import (
     REASONS,
     SCHEMA,
     SHOWN_CHARACTERS,
+    TEXT_CHARACTERS,
     asked_again,
     language_of,
     question,
@@ -48,6 +49,8 @@ class ModelExtractor:
     A model only proposes: it can name no memory but those known, add no action, and say no more than 50 facts. The
     fallback and a client that is handed in stay open.
     """
+
+    most_characters = TEXT_CHARACTERS
 
     def __init__(
         self,

@@ -123,7 +123,7 @@ def shown(text: str, known: Sequence[Known], most: int) -> list[Known]:
     if len(known) <= most:
         return list(known)
     asked = set(terms(text[:TEXT_CHARACTERS]))
-    alike = [len(asked.intersection(terms(each.content))) for each in known]
+    alike = [len(asked.intersection(terms(each.content[:SHOWN_CHARACTERS]))) for each in known]
     best = sorted(range(len(known)), key=lambda at: (-alike[at], known[at].layer != "profile", at))[:most]
     return [known[at] for at in sorted(best)]
 

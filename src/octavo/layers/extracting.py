@@ -72,11 +72,20 @@ class Extraction:
                 todo = [(slot, of) for (slot, _, of, _), done in zip(steps, won, strict=True) if not done]
             if not todo:
                 told = [outcome for slot in outcomes for outcome in slot]
-                return Extracted(source_id=self._source, memories=told, status=status)
+                return Extracted(source_id=self._source, memories=told, status=status, note=self._note(text))
         lost = ", ".join(repr(decision.content[:60]) for _, decision in todo)
         raise Conflict(
             f"others changed the same memories {ROUNDS} times, so these were not kept: {lost}; "
             f"the text itself is kept as {self._source!r}"
+        )
+
+    def _note(self, text: str) -> str:
+        """What is said to whoever gave a text of which only the beginning is read."""
+        most: int | None = getattr(self._extractor, "most_characters", None)
+        if most is None or len(text) <= most:
+            return ""
+        return (
+            f"only the first {most:,} of {len(text):,} characters were read for facts; the text is kept whole"
         )
 
     async def _decisions(

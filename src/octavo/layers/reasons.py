@@ -15,10 +15,12 @@ _CATEGORIES = {
     "conversation": "对话", "meeting": "会议", "action": "行为", "decision": "决策", "event": "事件", "other": "其他",
 }  # fmt: skip
 _SHOWN = 60  # characters of a content that are quoted
+_TOLD = 1000  # characters that tell the language of a content
 
 
 def chinese(text: str) -> bool:
-    """Whether a text is Chinese rather than a Western language with a Chinese name in it."""
+    """Whether a text is Chinese rather than a Western language with a Chinese name in it, by how it begins."""
+    text = text[:_TOLD]
     return len(_HAN.findall(text)) * 3 >= max(len(_LATIN.findall(text)), 1)
 
 

@@ -83,6 +83,7 @@ class Extracted(msgspec.Struct, frozen=True, kw_only=True):
     source_id: str
     memories: list[Outcome] = []
     status: Status = "success"
+    note: str = ""  # what was left out: a text that is longer than what is read of it
 
     @property
     def total_extracted(self) -> int:

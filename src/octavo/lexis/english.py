@@ -58,9 +58,12 @@ _STEP_4 = (
 )  # fmt: skip
 
 
-@lru_cache(maxsize=65536)
 def stem(word: str) -> str:
     """What the forms of one lower-case English word share: paints, painted and painting are one."""
+    return _remembered(word) if len(word) <= _SHORT else _stem(word)
+
+
+def _stem(word: str) -> str:
     word = _IRREGULAR.get(word, word)
     if len(word) <= 2:
         return word
@@ -81,6 +84,10 @@ def stem(word: str) -> str:
     word = _ending(word, _STEP_3, first, second)
     word = _suffix(word, second)
     return _last_letter(word, first, second).lower()
+
+
+_SHORT = 24  # letters; longer words seldom repeat, and would only fill memory
+_remembered = lru_cache(maxsize=16_384)(_stem)
 
 
 def _mark_consonant_y(word: str) -> str:

@@ -15,7 +15,9 @@ from octavo.lexis.dates import days
 from octavo.lexis.english import stem
 
 _SHORT = 24  # longer words, and those of scripts without spaces, seldom repeat and would only fill memory
-MOST_CHARACTERS = 200_000  # of one text; a longer one is found by what stands at its beginning
+MOST_CHARACTERS = 65_536  # of one text; a longer one is found by what stands at its beginning
+
+_LONGEST_RUN = 8192  # characters without white space that are read as one
 
 # Scripts without spaces between words: kana, Han, Hangul, Thai, Lao, Burmese, Khmer.
 _UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff"
@@ -50,7 +52,13 @@ def terms(text: str) -> list[str]:
         text = unicodedata.normalize("NFKC", text)[:MOST_CHARACTERS]  # some single signs become whole phrases
     found: list[str] = []
     for word in text.split():  # no term holds white space, and words repeat
-        found += _remembered(word) if len(word) <= _SHORT and word < "\u0e00" else _in_chunks(word)
+        if len(word) <= _SHORT and word < "\u0e00":
+            found += _remembered(word)
+        elif len(word) <= _LONGEST_RUN:
+            found += _in_chunks(word)
+        else:  # in pieces: while a pattern runs, no other thread does
+            for at in range(0, len(word), _LONGEST_RUN):
+                found += _in_chunks(word[at : at + _LONGEST_RUN])
     if _MAY_HOLD_DATE.search(text):
         found += [f"{y}{m:02}{d:02}" for y, m, d in days(text) if y and m and d]
     return found
@@ -68,7 +76,7 @@ def _in_chunks(word: str) -> list[str]:
     return found
 
 
-@lru_cache(maxsize=65536)
+@lru_cache(maxsize=16_384)
 def _remembered(word: str) -> tuple[str, ...]:
     return tuple(_in_chunks(word))
 
@@ -77,7 +85,7 @@ def _expanded(chunk: str) -> tuple[str, ...]:
     return tuple([term[:LONGEST_TERM] for term in _whole(chunk) if term])
 
 
-_expand = lru_cache(maxsize=65536)(_expanded)
+_expand = lru_cache(maxsize=16_384)(_expanded)
 
 
 def _whole(chunk: str) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from octavo.lexis.terms import terms
 from octavo.search.times import Span, relative_spans, spans
 
 MOST_TERMS = 600  # of one question; what comes after a thousand characters seldom changes what is meant
-MOST_CHARACTERS = 10_000
+MOST_CHARACTERS = 4000
 _ENDS = re.compile(r"[。！？!?；;\n]+|\.(?=\s|$)|另外|还有，|此外|\balso,", re.IGNORECASE)
 # Words that shape a question rather than name what it is about.
 _ASKING = (

@@ -2,49 +2,63 @@
 
 from collections import OrderedDict
 
+from octavo.cache import Cache, size_of
 from octavo.codec import Sealed, seal
 from octavo.model import Change, Record
 
+_MOST_BYTES = 4 * 2**20  # of one session: one that says much must not push out all others
+
+
+class _Session:
+    """The newest records of one session, the oldest first, and the bytes they take."""
+
+    def __init__(self) -> None:
+        self.records: OrderedDict[str, Sealed] = OrderedDict()
+        self.size_bytes = 0
+
+    def hold(self, sealed: Sealed) -> None:
+        if (old := self.records.get(sealed.id)) is not None:
+            self.size_bytes -= _size(old)
+        self.records[sealed.id] = sealed
+        self.size_bytes += _size(sealed)
+
+    def drop_oldest(self) -> str:
+        id_, sealed = self.records.popitem(last=False)
+        self.size_bytes -= _size(sealed)
+        return id_
+
 
 class Recent:
-    """A ring of records per collection and session. It forgets the least used session first, and keeps JSON, not objects."""
+    """The newest records of each collection and session. It forgets the least used session first, and keeps JSON, not objects."""
 
-    def __init__(self, per_session: int = 200, *, sessions: int = 1000, most_bytes: int = 64 * 2**20) -> None:
+    def __init__(self, per_session: int = 200, *, sessions: int = 1000) -> None:
         self._per_session = per_session
-        self._sessions = sessions
-        self._most_bytes = most_bytes
-        self._rings: OrderedDict[tuple[str, str], OrderedDict[str, Sealed]] = OrderedDict()
         self._session_of: dict[tuple[str, str], str] = {}
-        self._bytes = 0
+        self._sessions: Cache[tuple[str, str], _Session] = Cache(sessions, self._forget)
 
     def put(self, record: Record) -> None:
         """Remember a record that was acknowledged; one already held stays as it is."""
         if self._per_session <= 0:
             return
         place = (record.collection, record.scope.session or "")
-        ring = self._rings.setdefault(place, OrderedDict())
-        self._rings.move_to_end(place)
-        if record.id in ring:
+        session = self._sessions.get(place) or _Session()
+        if record.id in session.records:
             return
-        self._hold(ring, seal(record))
+        session.hold(seal(record))
         self._session_of[record.collection, record.id] = place[1]
-        while len(ring) > self._per_session:
-            self._drop(ring, place[0])
-        while len(self._rings) > self._sessions or (self._bytes > self._most_bytes and len(self._rings) > 1):
-            oldest, dropped = self._rings.popitem(last=False)
-            while dropped:
-                self._drop(dropped, oldest[0])
-        while self._bytes > self._most_bytes and len(ring) > 1:
-            self._drop(ring, place[0])
+        while len(session.records) > self._per_session or (
+            session.size_bytes > _MOST_BYTES and len(session.records) > 1
+        ):
+            self._session_of.pop((record.collection, session.drop_oldest()), None)
+        self._sessions.put(place, session, session.size_bytes)
 
     def change(self, collection: str, id_: str, change: Change) -> None:
         """Apply a change that was acknowledged to a record that is held."""
-        if (session := self._session_of.get((collection, id_))) is None:
-            return
-        ring = self._rings[collection, session]
-        held = ring[id_]
-        self._bytes -= _size(held)
-        self._hold(ring, seal(change.applied_to(held.record)))
+        place = (collection, self._session_of.get((collection, id_), ""))
+        session = self._sessions.get(place)
+        if session is not None and (held := session.records.get(id_)) is not None:
+            session.hold(seal(change.applied_to(held.record)))
+            self._sessions.put(place, session, session.size_bytes)
 
     def session_of(self, collection: str, id_: str) -> str | None:
         """The session of a record that is held."""
@@ -52,27 +66,25 @@ class Recent:
 
     def get(self, collection: str, id_: str) -> Record | None:
         """A copy of the record, if it is held."""
-        session = self._session_of.get((collection, id_))
-        return None if session is None else self._rings[collection, session][id_].record
+        session = self._sessions.get((collection, self._session_of.get((collection, id_), "")))
+        held = None if session is None else session.records.get(id_)
+        return None if held is None else held.record
 
     def of(self, collection: str, session: str, limit: int | None = None) -> list[Record]:
         """Copies of a session's newest, newest first."""
-        ring = self._rings.get((collection, session))
-        newest = sorted(ring.values() if ring else (), key=_rank, reverse=True)
-        return [held.record for held in newest[:limit]]
+        held = self._sessions.get((collection, session))
+        newest = sorted(held.records.values() if held else (), key=_rank, reverse=True)
+        return [sealed.record for sealed in newest[:limit]]
 
-    def _hold(self, ring: OrderedDict[str, Sealed], held: Sealed) -> None:
-        ring[held.id] = held
-        self._bytes += _size(held)
-
-    def _drop(self, ring: OrderedDict[str, Sealed], collection: str) -> None:
-        id_, held = ring.popitem(last=False)
-        self._bytes -= _size(held)
-        self._session_of.pop((collection, id_), None)
+    def _forget(self, place: tuple[str, str], session: _Session) -> None:
+        for id_ in list(session.records):
+            self._session_of.pop((place[0], id_), None)
 
 
 def _size(held: Sealed) -> int:
-    return len(held.data_json) + len(held.metadata_json) + len(held.text) + 500
+    return (
+        size_of(held.data_json, held.metadata_json, held.text) + 1000
+    )  # ids, times, and the dicts they are found by
 
 
 def _rank(held: Sealed) -> tuple[object, ...]:

@@ -21,6 +21,15 @@ def _deep(levels: int) -> dict[str, Any]:
     return body
 
 
+def _shared(levels: int) -> dict[str, Any]:
+    """A few lists, each of which stands twice in the next: written out they are 2**levels."""
+    body: list[Any] = [None]
+    for _ in range(levels - 2):
+        body = [body, body]
+    return {"a": body}
+
+
+_LARGE = "more than the 16777216 a record may have"
 #: Fields of a record, and what its refusal must say.
 RECORDS: tuple[tuple[dict[str, Any], str], ...] = (
     ({"id": ""}, "id is empty"),
@@ -33,9 +42,13 @@ RECORDS: tuple[tuple[dict[str, Any], str], ...] = (
     ({"kind": "x" * 256}, "kind is 256 bytes long"),
     ({"text": "a\0"}, f"text {_NUL}"),
     ({"text": HALF}, f"text {_SURROGATE}"),
-    ({"text": "x" * (MAX_RECORD_BYTES + 1)}, "more than the 16777216 a record may have"),
-    ({"text": "计" * (MAX_RECORD_BYTES // 3)}, "more than the 16777216 a record may have"),
-    ({"data": {"a": "x" * MAX_RECORD_BYTES}}, "more than the 16777216 a record may have"),
+    ({"text": "x" * (MAX_RECORD_BYTES + 1)}, _LARGE),
+    ({"text": "计" * (MAX_RECORD_BYTES // 3)}, _LARGE),
+    ({"data": {"a": "x" * MAX_RECORD_BYTES}}, _LARGE),
+    ({"data": _shared(40)}, _LARGE),
+    ({"data": dict.fromkeys(map(str, range(10_000)), "x" * 1_000_000)}, _LARGE),
+    ({"data": {"a": [["x" * 1_000_000] * 10_000] * 10_000}}, _LARGE),
+    ({"metadata": _shared(40)}, _LARGE),
     ({"data": {"a": {"b": ["\0"]}}}, f"data {_NUL}"),
     ({"data": {"a\0": 1}}, f"data {_NUL}"),
     ({"data": {"a": HALF}}, f"data {_SURROGATE}"),
@@ -86,6 +99,7 @@ CHANGES: tuple[tuple[dict[str, Any], str], ...] = (
     ({"merge": {"a\0": 1}}, f"merge {_NUL}"),
     ({"merge": {"a": 2**64}}, "does not fit 64 bits"),
     ({"merge": _deep(65)}, "merge is nested deeper than 64 levels"),
+    ({"merge": _shared(40)}, _LARGE),
     ({"metadata": {"a": HALF}}, f"metadata {_SURROGATE}"),
     ({"mark": ("\0",)}, f"mark {_NUL}"),
     ({"mark": ("x" * 256,)}, "mark is 256 bytes long"),
@@ -200,7 +214,7 @@ class Hostile(Subject):
             said = await refused(InvalidRecord, store.apply(batch))
             assert said == await refused(InvalidRecord, right.apply(batch))
             assert "record 'a' of 'messages'" in said
-            assert "more than the 16777216 a record may have" in said
+            assert _LARGE in said
         assert [(one.id, list(one.data)) for one in await store.find(query)] == [("a", ["a"])]
 
     @on_a_store

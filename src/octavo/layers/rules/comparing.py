@@ -1,22 +1,25 @@
 """Whether a fact is known already, changes something known, or is new."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache
 from typing import Literal, NamedTuple
 
+from octavo.cache import Cache, size_of
 from octavo.layers.deciding import Known, OwnerType
 from octavo.layers.rules.facts import Fact, alike, words
-from octavo.layers.rules.reading import read
+from octavo.layers.rules.reading import reading
 from octavo.layers.rules.times import without_times
 
 Likeness = Literal["new", "same", "vaguer", "changed", "denied", "finer"]
 
-_PARSED = 16_384  # how many contents stay parsed; one owner has at most a few hundred
+MOST_CHARACTERS = 2000  # of one memory there is; it is compared by what it says first
+MOST_COMPARED = 100_000  # characters of all of them together; the nearest come first
 _ANY_TIME = datetime(
     2000, 1, 1, tzinfo=UTC
 )  # known contents bring their own time; this one is never looked at
+#: What contents were found to say: each is asked for again whenever its owner says something.
+_read: Cache[tuple[str, OwnerType], tuple[Fact, ...]] = Cache()
 _NEGATED = re.compile(r"不(?!错|过)|没|别|\b(?:not|never|no longer)\b|n't", re.IGNORECASE)
 #: Of these a longer value says more of the same thing, and a shorter one less.
 _GRADED = ("occupation", "employer", "residence", "workplace", "study", "student", "major", "home town")
@@ -72,35 +75,40 @@ class Memories:
                 yield entry
 
 
-@lru_cache(maxsize=_PARSED)
 def _about(key: str) -> str:
     """Things of which a longer name says more are found together, and what is with what is not."""
     return key.partition(":")[0] if key.startswith(_GRADED_MANY) else key.removeprefix("not ")
 
 
-def memories_of(known: Sequence[Known], owner_type: OwnerType) -> Memories:
-    """The memories there are with what they say."""
+def memories_of(known: Sequence[Known], owner_type: OwnerType) -> Generator[None, None, Memories]:
+    """The memories there are with what they say, in steps."""
     found = Memories()
+    room = MOST_COMPARED
     for one in known:
-        found.add(one, facts_of(one.content, owner_type))
+        content = one.content[:MOST_CHARACTERS]
+        room -= len(content)
+        if room < 0:
+            break
+        found.add(one, (yield from facts_of(content, owner_type)))
     return found
 
 
-@lru_cache(maxsize=_PARSED)
-def facts_of(content: str, owner_type: OwnerType) -> tuple[Fact, ...]:
-    """What a memory says; read once, then remembered."""
-    found = tuple(read(content, owner_type, _ANY_TIME))
-    # What no rule understands is still compared by its words.
-    return found or (
-        Fact(
-            "event",
-            "other",
-            content,
-            {},
-            words(without_times(content, _ANY_TIME)),
-            _NEGATED.search(content) is not None,
-        ),
-    )
+def facts_of(content: str, owner_type: OwnerType) -> Generator[None, None, tuple[Fact, ...]]:
+    """What a memory says, in steps; read once, then remembered."""
+    known = _read.get((content, owner_type))
+    if known is not None:
+        return known
+    found = tuple((yield from reading(content, owner_type, _ANY_TIME)))
+    if not found:  # what no rule understands is still compared by its words
+        told = words(without_times(content, _ANY_TIME))
+        found = (Fact("event", "other", content, {}, told, _NEGATED.search(content) is not None),)
+    _read.put((content, owner_type), found, size_of(content) + sum(map(_size, found)))
+    return found
+
+
+def _size(fact: Fact) -> int:
+    """The bytes a fact takes, about; its words are mostly the same few objects."""
+    return 600 + size_of(fact.content, *fact.slots) + 64 * len(fact.words)
 
 
 def compare(fact: Fact, memories: Memories, at: datetime) -> Match:
@@ -113,7 +121,8 @@ def compare(fact: Fact, memories: Memories, at: datetime) -> Match:
         )
         if likeness in ("same", "vaguer"):
             return Match(likeness, known, other, facts)
-        if likeness != "new" and changed is None:
+        # Of a memory that was not read to its end, what was not read would be lost with the change.
+        if likeness != "new" and changed is None and len(known.content) <= MOST_CHARACTERS:
             changed = Match(likeness, known, other, facts)
     return changed or Match("new")
 

@@ -1,19 +1,20 @@
 """Facts found by rules and compared with what is known: no model, no network, the same answer every time."""
 
-import asyncio
 import re
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from datetime import datetime
 
 from octavo.layers.deciding import Decision, Known, Layer, OwnerType
 from octavo.layers.rules import lexicon_en as en
 from octavo.layers.rules import lexicon_zh as zh
-from octavo.layers.rules.comparing import Match, Memories, compare, facts_of, memories_of
+from octavo.layers.rules.comparing import Match, Memories, compare, memories_of
 from octavo.layers.rules.facts import Fact, has_han
 from octavo.layers.rules.facts_en import profile_facts as profile_en
 from octavo.layers.rules.facts_zh import profile_facts as profile_zh
-from octavo.layers.rules.reading import read
+from octavo.layers.rules.reading import read, reading
 from octavo.layers.rules.reasons import reason
+from octavo.layers.rules.splitting import LONGEST_CLAUSE, MOST_CHARACTERS
+from octavo.turns import at_once, in_turns
 
 _ACTIONS = {"new": "insert", "same": "ignore", "vaguer": "ignore", "changed": "update", "denied": "update", "finer": "update"}  # fmt: skip
 _BARE: tuple[tuple["re.Pattern[str]", str], ...] = (
@@ -26,23 +27,20 @@ _BARE: tuple[tuple["re.Pattern[str]", str], ...] = (
     (re.compile(rf"\b{en.TRAITS}\b", re.IGNORECASE), "personality"),
     (re.compile(rf"\b{en.LANGUAGES}\b", re.IGNORECASE), "ability"),
 )
-_AT_ONCE = 25  # memories read before others get their turn
+_CATEGORISED = 1000  # characters; what kind of thing a text tells is told by its beginning
 _ANY_TIME = datetime(2000, 1, 1)  # noqa: DTZ001 - a category does not depend on the time
 
 
 class RuleExtractor:
     """Decides by rules, in Chinese and English; it holds nothing open."""
 
+    most_characters = MOST_CHARACTERS
+
     async def decide(
         self, text: str, known: Sequence[Known], *, owner_type: OwnerType, at: datetime
     ) -> list[Decision]:
         """What to do with each fact of the text, in its order."""
-        for begin in range(0, len(known), _AT_ONCE):
-            # The first reading of hundreds of memories takes long enough for others to wait on it.
-            for one in known[begin : begin + _AT_ONCE]:
-                facts_of(one.content, owner_type)
-            await asyncio.sleep(0)
-        return decide(text, known, owner_type=owner_type, at=at)
+        return await in_turns(_deciding(text, known, owner_type, at))
 
     async def close(self) -> None:
         """Nothing to close."""
@@ -50,9 +48,18 @@ class RuleExtractor:
 
 def decide(text: str, known: Sequence[Known], *, owner_type: OwnerType, at: datetime) -> list[Decision]:
     """What `RuleExtractor.decide` answers, without waiting."""
-    memories = memories_of(known, owner_type)
-    facts = _once(read(text, owner_type, at), at)
-    matches = [compare(fact, memories, at) for fact in facts]
+    return at_once(_deciding(text, known, owner_type, at))
+
+
+def _deciding(
+    text: str, known: Sequence[Known], owner_type: OwnerType, at: datetime
+) -> Generator[None, None, list[Decision]]:
+    memories = yield from memories_of(known, owner_type)
+    facts = yield from _once((yield from reading(text, owner_type, at)), at)
+    matches: list[Match] = []
+    for fact in facts:
+        matches.append(compare(fact, memories, at))
+        yield
     # By which facts of a memory it is changed: what is no longer so must not be kept beside it.
     changed = [match.fact for match in matches if _ACTIONS[match.likeness] == "update"]
     found: list[Decision] = []
@@ -70,7 +77,7 @@ def decide(text: str, known: Sequence[Known], *, owner_type: OwnerType, at: date
     return found
 
 
-def _once(facts: list[Fact], at: datetime) -> list[Fact]:
+def _once(facts: list[Fact], at: datetime) -> Generator[None, None, list[Fact]]:
     """The facts of a text, each once; of two that contradict each other the later one."""
     kept: dict[str, Fact] = {}
     said = Memories()
@@ -79,6 +86,7 @@ def _once(facts: list[Fact], at: datetime) -> list[Fact]:
         if fact.slots and all(key.startswith("not ") and key[4:] in told for key in fact.slots):
             continue  # 我不是老师，是医生: what is so says it all
         match = compare(fact, said, at)
+        yield
         if match.likeness in ("same", "vaguer"):
             continue
         if match.known is not None:
@@ -123,12 +131,14 @@ def _implied(fact: Fact, memories: Memories, at: datetime, superseded: set[str])
 
 def categorise(text: str, layer: Layer) -> str | None:
     """The category of a text that is to be kept in a layer, or None when no rule knows it."""
+    text = text[:_CATEGORISED]
     for fact in read(text, "user", _ANY_TIME):
         if fact.layer == layer:
             return fact.category
     if layer == "event":
         return None
+    text = text[:LONGEST_CLAUSE]
     said = profile_zh(text) if has_han(text) else profile_en(text)
     if said is not None:
         return said.category
-    return next((category for pattern, category in _BARE if pattern.search(text[:300])), None)
+    return next((category for pattern, category in _BARE if pattern.search(text)), None)

@@ -1,6 +1,7 @@
 """The facts of a text about its owner, in Chinese or English, sentence by sentence."""
 
 import re
+from collections.abc import Generator
 from datetime import datetime
 
 from octavo.layers.deciding import OwnerType
@@ -10,8 +11,11 @@ from octavo.layers.rules.reading_en import read_en
 from octavo.layers.rules.reading_zh import read_zh
 from octavo.layers.rules.splitting import MOST_CHARACTERS, Sentence, sentences
 from octavo.layers.rules.telling import Telling
+from octavo.turns import at_once
 
 MOST_FACTS = 200  # of one text; a text with more is a list of something else
+MOST_SENTENCES = 2000  # of one text; in 20,000 characters there are more only if nobody wrote them
+_EMPTY_LINES = re.compile(r"\n\s*\n")
 _FORMER = re.compile(
     r"以前|曾经|曾(?=是|在|做|当|任)|从前|过去是|原来是|\b(?:used to|formerly|previously|was an?|were an?)\b",
     re.IGNORECASE,
@@ -24,13 +28,21 @@ _FORMERLY = ("occupation", "employer", "residence", "workplace", "work", "leads"
 
 def read(text: str, owner_type: OwnerType, at: datetime) -> list[Fact]:
     """What the text says of its owner that is worth keeping, in the order of the text."""
-    text = own_words(text[:MOST_CHARACTERS], owner_type)
+    return at_once(reading(text, owner_type, at))
+
+
+def reading(text: str, owner_type: OwnerType, at: datetime) -> Generator[None, None, list[Fact]]:
+    """`read` in steps: about a sentence each."""
+    text = own_words(_EMPTY_LINES.sub("\n\n", text[:MOST_CHARACTERS]), owner_type)
+    yield
     telling = Telling.of(text, owner_type, at)
     found: list[Fact] = []
-    for sentence in (part for whole in sentences(text) for part in _by_language(whole)):
-        found += read_zh(sentence, telling) if has_han(sentence.text) else read_en(sentence, telling)
-        if len(found) >= MOST_FACTS:
+    for number, whole in enumerate(sentences(text)):
+        yield
+        if number >= MOST_SENTENCES or len(found) >= MOST_FACTS:
             break
+        for sentence in _by_language(whole):
+            found += read_zh(sentence, telling) if has_han(sentence.text) else read_en(sentence, telling)
     return [_formerly(fact) for fact in found[:MOST_FACTS] if fact.content]
 
 

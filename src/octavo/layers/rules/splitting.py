@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 MOST_CHARACTERS = 20_000  # of one text; facts in what follows are not looked for
-LONGEST_SENTENCE = 800  # characters; what has no end by then is cut there
+LONGEST_SENTENCE = 400  # characters; what has no end by then is cut there
 LONGEST_CLAUSE = 300  # characters; a longer one is no statement that anybody made
 
 _SENTENCE = re.compile(r"[^。！？!?；;\n…]+[。！？!?；;…]*")
@@ -62,23 +62,24 @@ class Sentence(NamedTuple):
     asks: bool
 
 
-def sentences(text: str) -> list[Sentence]:
+def sentences(text: str) -> Iterator[Sentence]:
     """The sentences of a text, in order."""
-    text = text.replace("’", "'").replace("`", "'")
-    found = []
+    for said in _said(text.replace("’", "'").replace("`", "'")):
+        if clean := _clean(said):
+            yield Sentence(clean, _QUESTION.search(said[-8:]) is not None)
+
+
+def _said(text: str) -> Iterator[str]:
     for piece in _pieces(text):
         held = ""
         for part in _STOP.split(piece):
             held = f"{held} {part}".strip() if held else part
             if len(held) < 200 and _ABBREVIATED.search(held):
                 continue  # "Dr. Lee" is no end of a sentence
-            found.append(held)
+            yield held
             held = ""
         if held:
-            found.append(held)
-    return [
-        Sentence(clean, _QUESTION.search(said[-8:]) is not None) for said in found if (clean := _clean(said))
-    ]
+            yield held
 
 
 def _pieces(text: str) -> Iterator[str]:

@@ -92,7 +92,7 @@ class When(NamedTuple):
     at: datetime | None
 
 
-@lru_cache(maxsize=256)  # a clause is looked at several times while it is read
+@lru_cache(maxsize=16)  # a clause is looked at several times while it is read
 def times(text: str, at: datetime) -> tuple[When, ...]:
     """The times a text names, in order; what they count from is `at`."""
     found: list[When] = []

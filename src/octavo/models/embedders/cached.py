@@ -3,12 +3,13 @@
 import asyncio
 import copy
 import hashlib
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
+from octavo.cache import Cache
 from octavo.errors import ConfigError, ModelError, OctavoError
 from octavo.models.embedders.answers import RefusedText, asked
 from octavo.ports import Embedder, Vector
@@ -37,7 +38,7 @@ class Cached:
             raise ConfigError(f"entries must be 0 or more; got {entries}")
         self._embedder = embedder
         self._entries = entries
-        self._kept: OrderedDict[bytes, Vector] = OrderedDict()
+        self._kept: Cache[bytes, Vector] = Cache(entries)
         self._coming: dict[bytes, asyncio.Future[Vector]] = {}
         # Questions have a lane of their own: somebody waits for them, while records may come in thousands.
         self._lanes = {asking: _Lane(embedder, asking=asking) for asking in (True, False)}
@@ -62,7 +63,6 @@ class Cached:
         lane = self._lanes[asking]
         for key, text in zip(keys, given, strict=True):
             if (vector := self._kept.get(key)) is not None:
-                self._kept.move_to_end(key)
                 known[key] = vector
             elif key not in awaited:
                 if _gone(self._coming.get(key)):
@@ -88,9 +88,8 @@ class Cached:
             del self._coming[key]
         if answer.cancelled() or answer.exception() is not None:
             return
-        self._kept[key] = answer.result()
-        while len(self._kept) > self._entries:
-            self._kept.popitem(last=False)
+        vector = answer.result()
+        self._kept.put(key, vector, vector.itemsize * len(vector) + 100)
 
     async def close(self) -> None:
         """Close the embedder inside; who still waits gets a ModelError."""

@@ -125,6 +125,7 @@ async def remember(
                 profile_count=made.profile_count,
                 event_count=made.event_count,
                 memories=made.memories,
+                note=made.note,
             )
         )
     memory = await layers.remember(

@@ -19,6 +19,7 @@ _BOM = "\ufeff"
 _NOTHING = "---\n---\n"  # a head that says nothing, before a body that would be taken for one
 _MOST_HEAD_CHARACTERS = 64 * 1024
 _MOST_VALUES = 10_000  # a few aliases in YAML can stand for billions
+_DEEPEST = MAX_DEPTH - 4  # a body of a record has other levels around this one
 
 
 class Content(msgspec.Struct, frozen=True):
@@ -93,6 +94,7 @@ def _meaning(spelled: str) -> dict[str, Any] | None:
     yaml = _yaml()
     wrong = (ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError)
     try:
+        _check_shape(spelled)
         front = _plain(yaml.load(spelled, Loader=_loader()), [0])
     except (
         yaml.YAMLError,
@@ -102,10 +104,20 @@ def _meaning(spelled: str) -> dict[str, Any] | None:
     return {} if front is None else front if isinstance(front, dict) else None
 
 
+def _check_shape(spelled: str) -> None:
+    """Refuse what is too deep or too much before it is made: ten thousand open brackets take YAML minutes."""
+    yaml = _yaml()
+    depth = 0
+    for number, event in enumerate(yaml.parse(spelled, Loader=_loader())):
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if number > 2 * _MOST_VALUES or depth > _DEEPEST + 1:
+            raise ValueError("too many values, or nested too deep")
+
+
 def _plain(value: Any, seen: list[int], depth: int = 0) -> Any:
     """The value as JSON has it; ValueError when there is no such thing."""
     seen[0] += 1
-    if seen[0] > _MOST_VALUES or depth > MAX_DEPTH - 4:
+    if seen[0] > _MOST_VALUES or depth > _DEEPEST:
         raise ValueError("too many values, or nested too deep")
     if isinstance(value, dict):
         return {
@@ -140,15 +152,18 @@ def _yaml() -> Any:
 
 @functools.cache
 def _loader() -> Any:
-    """YAML's safe loader, less clever: a date and a `no` stay the texts that were typed."""
+    """YAML's safe loader, less clever: a date and a `no` stay the texts that were typed, and `<<` is a key."""
     yaml = _yaml()
     tag = "tag:yaml.org,2002:"
     resolvers = {
         first: [
             (name, _TRUTH if name == f"{tag}bool" else pattern)
             for name, pattern in rules
-            if name != f"{tag}timestamp"  # JSON has no dates
+            if name not in (f"{tag}timestamp", f"{tag}merge", f"{tag}value")  # JSON has no dates
         ]
         for first, rules in yaml.SafeLoader.yaml_implicit_resolvers.items()
     }
-    return type("PlainLoader", (yaml.SafeLoader,), {"yaml_implicit_resolvers": resolvers})
+    base = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the same in C, where there is one
+    # A dict that takes others in twice, forty times over, would be made with 2**40 entries.
+    own = {"yaml_implicit_resolvers": resolvers, "flatten_mapping": lambda _self, _node: None}
+    return type("PlainLoader", (base,), own)

@@ -12,6 +12,7 @@ import msgspec
 
 from octavo.codec import MAX_NAME_BYTES
 from octavo.errors import InvalidRecord
+from octavo.model import NAMES_HELD
 
 SUFFIX = ".md"
 TOPS = ("md", "knowledge")
@@ -65,7 +66,7 @@ def place(key: str) -> Place:
     return Place(key, collection, kind, (*names, *_spelled(parts[-1], folder=False)))
 
 
-@functools.lru_cache(maxsize=65536)  # asked for every file at every look
+@functools.lru_cache(maxsize=NAMES_HELD)  # asked for every file at every look
 def key_of(where: str) -> str | None:
     """The key of the document at this path below the root; None when it can have none."""
     path = where.split("/")

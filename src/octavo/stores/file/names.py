@@ -10,6 +10,7 @@ import re
 from datetime import UTC, datetime
 from urllib.parse import quote
 
+from octavo.model import NAMES_HELD
 from octavo.shapes import SHAPES
 
 ROOT = "events"  # the collection whose files stand at the root of the directory
@@ -17,7 +18,7 @@ _LONGEST = 120  # leaves room for an archive's stamp below the 255 bytes a file 
 _NAME = re.compile(r"(?P<stem>.+?)(?:\.\d{8}T\d{6}Z-(?P<stamp>[0-9a-f]{16}))?(?P<suffix>\.jsonl?)", re.DOTALL)
 
 
-@functools.lru_cache(maxsize=65536)
+@functools.lru_cache(maxsize=NAMES_HELD)
 def family_of(collection: str, session: str | None, suffix: str) -> str:
     """The path, below the store's directory, of the file that takes a session's records of a collection."""
     stem = collection if session is None else f"session_{_safe(session)}"

@@ -5,7 +5,7 @@ from functools import lru_cache
 from typing import Any
 
 from octavo.codec import Sealed
-from octavo.model import Scope
+from octavo.model import NAMES_HELD, Scope
 from octavo.shapes import SHAPES
 from octavo.stores.sql.compile import PARTS
 from octavo.stores.sql.dialect import Counters, Dialect
@@ -90,7 +90,7 @@ def shelf_of(collection: str, axis: tuple[str, ...], scope: Scope, place: str) -
     )
 
 
-@lru_cache(maxsize=65536)
+@lru_cache(maxsize=NAMES_HELD)
 def shelves_of(collection: str, scope: Scope, place: str) -> tuple[str, ...]:
     """The counters that a record of this scope moves: one for each counted axis."""
     return tuple(shelf_of(collection, axis, scope, place) for axis in SHAPES[collection].counted)
@@ -101,7 +101,7 @@ def counted_of(collection: str) -> str:
     return _shelf("", collection, "counted", "")
 
 
-@lru_cache(maxsize=65536)
+@lru_cache(maxsize=NAMES_HELD)
 def _shelf(tenant: str, collection: str, axis: str, value: str) -> str:
     return Scope(tenant=tenant, user=collection, agent=axis, session=value).place
 

@@ -11,7 +11,7 @@ from octavo.lexis.terms import MOST_CHARACTERS
 from octavo.model import Query
 from octavo.stores.sql.compile import PARTS
 from octavo.stores.sql.schema import Table
-from octavo.stores.sql.statements import Ask, Do, Script, listed
+from octavo.stores.sql.statements import PAUSE_CHARACTERS, Ask, Do, Pause, Script, listed
 from octavo.stores.sql.words import Asked, Entry, entry
 
 Row = Sequence[Any]
@@ -91,7 +91,7 @@ class Engine:
 
     def enter(self, claim: Claim) -> Script[None]:
         """Have entries of what was claimed as it is now."""
-        yield from self.put(claim.numbers, [entry_of(row) for row in claim.rows])
+        yield from self.put(claim.numbers, (yield from entries_of(claim.rows)))
 
     def settle(self, claim: Claim) -> Script[None]:
         """Note that a claim has been indexed."""
@@ -195,6 +195,18 @@ def entry_of(row: Row) -> Entry:
     """The entry of a record, of which an engine's `content` was read."""
     number, tenant, user, agent, session, text, data = row[:7]
     return entry(number, (tenant, user, agent, session), text, data)
+
+
+def entries_of(rows: Sequence[Row]) -> Script[list[Entry]]:
+    """The entries of records, of which an engine's `content` was read."""
+    made = []
+    work = 0
+    for row in rows:
+        made.append(entry_of(row))
+        if (work := work + len(row[5]) + len(row[6])) > PAUSE_CHARACTERS:
+            work = 0
+            yield Pause()
+    return made
 
 
 def changed(entries: Sequence[Entry], old: Sequence[Entry]) -> tuple[list[Entry], list[Entry]]:

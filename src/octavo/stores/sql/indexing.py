@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from octavo.stores.sql.dialects import Dialect
-from octavo.stores.sql.engines import Engine, entry_of
+from octavo.stores.sql.engines import Engine, entries_of, entry_of
 from octavo.stores.sql.fts5 import InSQLite
 from octavo.stores.sql.postings import InMySQL
 from octavo.stores.sql.schema import Migrating, Table
@@ -42,7 +42,7 @@ def reindex(engine: Engine, after: int, most: int) -> Script[tuple[int | None, i
     rows = yield from engine.rows(after, most)
     end = rows[-1][0] if len(rows) == most else None
     numbers = yield from engine.numbers(after, end)
-    yield from engine.put(sorted({*numbers, *(row[0] for row in rows)}), [entry_of(row) for row in rows])
+    yield from engine.put(sorted({*numbers, *(row[0] for row in rows)}), (yield from entries_of(rows)))
     return end, len(rows)
 
 
@@ -51,7 +51,8 @@ def compare(engine: Engine, after: int, most: int) -> Script[tuple[int | None, i
     rows = yield from engine.rows(after, most)
     end = rows[-1][0] if len(rows) == most else None
     kept = {one.number: one for one in (yield from engine.kept(after, end))}
-    wrong = [row[0] for row in rows if kept.pop(row[0], None) != entry_of(row)]
+    made = yield from entries_of(rows)
+    wrong = [row[0] for row, entry in zip(rows, made, strict=True) if kept.pop(row[0], None) != entry]
     return end, len(rows), [*wrong, *kept]
 
 

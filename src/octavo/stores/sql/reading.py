@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from octavo.errors import StoreError
-from octavo.model import Head, Query, Record, Scope, Tally
+from octavo.model import NAMES_HELD, Head, Query, Record, Scope, Tally
 from octavo.stores.sql.compile import (
     PARTS,
     Nominated,
@@ -239,6 +239,6 @@ def _axis_asked(table: Table, scope: Scope) -> tuple[str, ...] | None:
     return axis if axis in table.shape.axes else None
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=NAMES_HELD)
 def scope_of(tenant: str, user: str, agent: str, session: str) -> Scope:
     return Scope(tenant=tenant, user=user or None, agent=agent or None, session=session or None)

@@ -15,7 +15,7 @@ from octavo.lexis.matches import MOST, Match, Matches, nominated
 from octavo.model import Query, Scope
 from octavo.stores.sql.compile import open_parts
 from octavo.stores.sql.engines import Engine, Row
-from octavo.stores.sql.statements import Ask, Script
+from octavo.stores.sql.statements import PAUSE_CHARACTERS, Ask, Pause, Script
 from octavo.stores.sql.words import Asked, asked_tags, entry, spelled
 
 _REMEMBERED_SECONDS = 60  # for so long a scope counts as wide or narrow before it is measured again
@@ -42,7 +42,7 @@ class Sifted:
         self.waiting: list[int] = []  # the numbers of those among all candidates that are not indexed
         self.indexed = 0  # how many of the candidates are
 
-    def take(self, rows: Sequence[Row]) -> None:
+    def take(self, rows: Sequence[Row]) -> Script[None]:
         """Keep the candidates that hold any of the words, in place of those there were before."""
         self.waiting = [row[3] for row in rows if row[4] < 0]
         self.indexed = len(rows) - len(self.waiting)
@@ -51,8 +51,10 @@ class Sifted:
         places, scopes, moment = self._places, self._scopes, self.engine.table.dialect.moment
         words, padded, few = frozenset(places), self._padded, len(places) <= _FEW
         late = frozenset(self.waiting)
+        if late:
+            rows = yield from self._settled(rows, late)
         # One loop without calls of our own: this is where a search spends its time.
-        for row in self._settled(rows, late) if late else rows:
+        for row in rows:
             bag = row[5]
             if few:
                 hits = [at for at, pad in padded if pad in bag]
@@ -70,11 +72,15 @@ class Sifted:
                 scope = scopes.get(row[7:]) or self._scope(row[7:])
                 found.append((moment(row[0]), row[1], row[2], scope, row[4], tuple(counts)))
 
-    def _settled(self, rows: Sequence[Row], late: frozenset[int]) -> list[Row]:
+    def _settled(self, rows: Sequence[Row], late: frozenset[int]) -> Script[list[Row]]:
         """The rows with the words of those that wait made on the spot, in place of what is indexed of them."""
         settled = {row[3]: row for row in rows if row[4] >= 0 and row[3] not in late}
+        work = 0
         for row in rows:
             if row[4] < 0:
+                if (work := work + len(row[5]) + len(row[6])) > PAUSE_CHARACTERS:
+                    work = 0
+                    yield Pause()
                 made = entry(row[3], ("", "", "", ""), row[5], row[6])
                 settled[row[3]] = (*row[:4], made.length, made.bag, made.more, *row[7:])
         return list(settled.values())
@@ -123,16 +129,16 @@ def search(engine: Engine, query: Query, terms: Sequence[str], most: int) -> Scr
     words = [spelled(term) for term in terms]
     sifted = Sifted(engine, query, words)
     if len(words) > engine.few and not (yield from _is_wide(engine, asked)):
-        sifted.take((yield _candidates(sifted, query, asked, None)))
+        yield from sifted.take((yield _candidates(sifted, query, asked, None)))
         return sifted.answer(terms)
     limit = MOST + most + 2  # more than MOST are found even if all that wait are among them
     certain = engine.counts_first and max((yield from _held(engine, query, asked, words, (), limit))) == limit
     if not certain:
-        sifted.take((yield _candidates(sifted, query, asked, words, f" LIMIT {limit}")))
+        yield from sifted.take((yield _candidates(sifted, query, asked, words, f" LIMIT {limit}")))
         if (
             sifted.indexed == limit and len(sifted.found) <= MOST
         ):  # many were written just now, or many are huge
-            sifted.take((yield _candidates(sifted, query, asked, words)))
+            yield from sifted.take((yield _candidates(sifted, query, asked, words)))
         elif sifted.indexed < limit:
             return sifted.answer(terms)
         if len(sifted.found) <= MOST:
@@ -145,14 +151,14 @@ def _overflowing(
 ) -> Script[Matches]:
     """More hold the words than are looked at: count each, and read what the rarest find."""
     engine = sifted.engine
-    sifted.take((yield _candidates(sifted, query, asked, ())))  # only what waits
+    yield from sifted.take((yield _candidates(sifted, query, asked, ())))  # only what waits
     held = yield from _held(engine, query, asked, words, sifted.waiting, MOST + 1)
     held = [min(n + late, MOST + 1) for n, late in zip(held, sifted.held, strict=True)]
     places = [terms.index(term) for term in nominated(terms, held)]
     if not places:
         return Matches([], tuple(held))
     chosen = [words[at] for at in places]
-    sifted.take((yield _newest(sifted, query, asked, chosen, MOST + len(sifted.waiting))))
+    yield from sifted.take((yield _newest(sifted, query, asked, chosen, MOST + len(sifted.waiting))))
     sifted.narrow(places)
     return Matches(sifted.matches(), tuple(held))
 

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias, TypeVar
 from octavo.errors import StoreError
 
 T = TypeVar("T")
+PAUSE_CHARACTERS = 20_000  # of text that a script works on before it lets others go
 
 
 class Ask:
@@ -50,6 +51,15 @@ class DoEach:
     def __init__(self, sql: str, rows: Sequence[Sequence[Any]]) -> None:
         self.sql = sql
         self.rows = rows
+
+
+class Pause(Ask):
+    """Let others go first where they share this thread: what is done between two statements may take long."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        super().__init__("")
 
 
 Statement: TypeAlias = Ask | Do | DoEach

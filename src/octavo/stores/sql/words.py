@@ -13,7 +13,7 @@ import msgspec
 
 from octavo.lexis.matching import content
 from octavo.lexis.terms import terms
-from octavo.model import Scope
+from octavo.model import NAMES_HELD, Scope
 
 # Upper case is left out because SQLite's tokenizer would fold it; surrogates because no driver can send them.
 _PLAIN = re.compile(r"[a-z0-9\x80-\ud7ff\ue000-\U0010ffff]{1,64}").fullmatch
@@ -47,7 +47,7 @@ def spelled(term: str) -> str:
     return term if _PLAIN(term) else f"~{_digest(term, 12)}"
 
 
-@lru_cache(maxsize=65536)
+@lru_cache(maxsize=NAMES_HELD)
 def tags(tenant: str, user: str, agent: str, session: str) -> tuple[str, str, str, str]:
     """The four tags of a record: of its tenant, user, agent and session; one it does not have is a tag as well."""
     parts = (("u", user), ("a", agent), ("s", session))
@@ -70,7 +70,7 @@ def asked_tags(scope: Scope) -> Asked:
     return Asked(of_tenant, tuple(named[::-1]) or (of_tenant,))
 
 
-@lru_cache(maxsize=65536)
+@lru_cache(maxsize=NAMES_HELD)
 def token(tag: str, word: str = "") -> int:
     """A tag, or a word of the tenant that has this tag, as a number of 64 bits."""
     raw = hashlib.blake2b(f"{tag} {word}".encode(), digest_size=8).digest()

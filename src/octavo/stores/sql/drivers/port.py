@@ -15,7 +15,7 @@ from octavo.errors import StoreError, StoreUnavailable
 from octavo.ports import Finding
 from octavo.stores.gather import Gathering
 from octavo.stores.sql.dialects import Dialect
-from octavo.stores.sql.statements import Contended, Do, Script, Statement
+from octavo.stores.sql.statements import Contended, Do, Pause, Script, Statement
 
 T = TypeVar("T")
 Batch = list[Prepared]
@@ -218,7 +218,7 @@ async def run(
         statement = first if first is not None else next(script)
         while True:
             try:
-                answer = await send(statement)
+                answer = await (asyncio.sleep(0) if isinstance(statement, Pause) else send(statement))
             except StoreError as error:
                 statement = script.throw(error)
             else:

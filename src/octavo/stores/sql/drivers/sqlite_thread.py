@@ -13,7 +13,7 @@ import apsw
 
 from octavo.errors import OctavoError, StoreError, StoreUnavailable
 from octavo.stores.sql.drivers.port import ApplyAll, Batch
-from octavo.stores.sql.statements import Do, DoEach, Script, Statement, TooLong
+from octavo.stores.sql.statements import Do, DoEach, Pause, Script, Statement, TooLong
 
 T = TypeVar("T")
 
@@ -188,6 +188,8 @@ def run(connection: apsw.Connection, script: Script[T], first: Statement | None 
             elif isinstance(statement, Do):
                 execute(statement.sql, statement.values)
                 answer = changes()
+            elif isinstance(statement, Pause):
+                answer = None  # this thread is nobody else's
             else:
                 answer = execute(statement.sql, statement.values).fetchall()
             statement = script.send(answer)

@@ -1,0 +1,54 @@
+"""One request never holds up the others: whatever a text is made of, the work on it is bounded and done in turns."""
+
+import json
+
+import pytest
+from bench.heartbeat import SHAPES, Heartbeat, asked, longest, settings_in, shaped
+
+from octavo.server import bodies, create_app
+
+#: Of the loop's own work, so that a busy machine changes nothing. It is a tenth of that: `python -m bench.heartbeat`.
+MOST_SECONDS = 0.5
+LONGEST = getattr(bodies, "MAX_CONTENT_BYTES", 2**20)
+
+
+@pytest.fixture
+async def app(tmp_path):
+    made = create_app(settings_in(tmp_path))
+    async with made.router.lifespan_context(made):
+        await longest(
+            made, "I like tea. 我是老师。", "warm"
+        )  # patterns and pages that the first request loads
+        yield made
+
+
+@pytest.mark.parametrize("piece", SHAPES.values(), ids=SHAPES)
+async def test_no_text_holds_up_others(app, piece):
+    """Inserts, extraction, questions, events and listings of the longest texts of every shape leave everybody their turn."""
+    found = await longest(app, shaped(piece, LONGEST), "lin")
+    assert {kind: status for kind, (*_, status) in found.items()} == dict.fromkeys(found, 200)
+    late = {kind: work for kind, (_, work, _) in found.items() if work > MOST_SECONDS}
+    assert late == {}
+
+
+async def test_long_memories_hold_up_nobody_who_says_something(app):
+    """Facts are compared with a bounded part of what is known, and in turns: here it was 17 s for `I like tea.`"""
+    known = json.dumps({"content": "我是" * 9990, "memory_layer": "profile"}, ensure_ascii=False).encode()
+    for _ in range(25):
+        assert (await asked(app, "POST", "/memory/user/lin", known))[0] == 200
+    body = json.dumps({"content": "I like tea.", "auto_extract": True}).encode()
+    async with Heartbeat() as heart:
+        status, said = await asked(app, "POST", "/memory/user/lin", body)
+    assert status == 200
+    assert [one["action"] for one in json.loads(said)["memories"]] == ["insert"]
+    assert heart.longest_work_seconds < MOST_SECONDS
+
+
+async def test_what_was_not_read_is_said(app):
+    """Of a long text the beginning is read for facts, the whole is kept, and the answer says so; of a short one it says nothing."""
+    text = "I am a nurse. " + "The weather is fine. " * 2000
+    told = f"only the first 20,000 of {len(text):,} characters were read for facts; the text is kept whole"
+    for content, note in ((text, told), ("I am a nurse.", "")):
+        body = json.dumps({"content": content, "auto_extract": True}).encode()
+        _, said = await asked(app, "POST", "/memory/user/lin", body)
+        assert json.loads(said)["note"] == note
