@@ -46,7 +46,7 @@ class BaseStore(Opening):
     async def heads(self, query: Query) -> list[Head]:
         """The `Head.of` each record that `find` would answer, in the same order."""
         query = asked(query)
-        if not self._opened or self._closed:
+        if self._open_on is not get_running_loop():
             await self._ready()
         return await self._heads(query) if answerable(query) else []
 

@@ -80,7 +80,7 @@ class RedisStore(SearchingStore):
         return [record for record, _ in (await line.reader.find(query)).found]
 
     async def _heads(self, query: Query) -> list[Head]:
-        line = await self._here()
+        line = self._line
         return await line.reader.heads(query)
 
     async def _tally(self, query: Query) -> Tally:

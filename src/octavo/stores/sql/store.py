@@ -150,8 +150,8 @@ class SQLStore(SearchingStore):
     async def _heads(self, query: Query) -> list[Head]:
         if query.text:  # found by an index of its own, together with the records
             return await super()._heads(query)
-        table = await self._table(query.collection)
-        return await self._driver.read(lambda: reading.heads(table, query))
+        table = await self._table_to_read(query.collection)
+        return [] if table is None else await self._driver.read(lambda: reading.heads(table, query))
 
     async def _tally(self, query: Query) -> Tally:
         if await self._table_to_read(query.collection) is None:
