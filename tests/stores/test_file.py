@@ -223,7 +223,6 @@ class TestOtherPeoplesFiles:
         async with FileStore(tmp_path) as store:
             assert await ids(store) == []
         assert sorted(path.name for path in tmp_path.iterdir()) == [
-            ".octavo",
             "README.md",
             "events-backup.jsonl",
             "notes.json",

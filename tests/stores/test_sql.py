@@ -228,7 +228,7 @@ async def test_last_of_a_session_needs_no_sort(tmp_path):
             ("events", Scope(session="s")),
             ("messages", Scope(user="u", agent="", session="s")),
         ):
-            await store.find(Query(collection=collection))
+            await store.apply([Add([Record(collection=collection)])])
             table = Table(SHAPES[collection], SQLite(), "")
             asked = next(find(table, Query(collection=collection, scope=scope, limit=50), as_text=True))
             plan = " ".join(
@@ -358,6 +358,6 @@ async def test_a_few_ids_are_looked_up_by_id(tmp_path):
             asked = select(
                 table, Query(collection="messages", scope=scope, ids=("a", "b")), table.picked(READ)
             )
-            await store.find(Query(collection="messages"))
+            await store.apply([Add([Record(collection="messages")])])
             plan = await ask(store, f"EXPLAIN QUERY PLAN {asked.sql}", asked.values)
             assert "id=?" in str(plan), plan
