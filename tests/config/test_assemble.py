@@ -225,12 +225,17 @@ def test_every_setting_of_the_queue_reaches_it(monkeypatch):
     assert (deduped["window"], deduped["seconds"]) == (12, 13)
 
 
-async def test_a_queue_without_an_age():
+def test_a_queue_without_an_age(monkeypatch):
     """null: nothing becomes a dead letter for being old."""
-    memory = assemble(
-        Settings(database=Database(dsn="memory://"), failure_queue=FailureQueue(max_age_hours=None))
-    )
-    await memory.close()
+    given = {}
+
+    def made(*args, **kwargs):
+        given.update(kwargs)
+        return Journal(*args, **kwargs)
+
+    monkeypatch.setattr("octavo.wraps.journal.Journal", made)
+    assemble(Settings(database=Database(dsn="memory://"), failure_queue=FailureQueue(max_age_hours=None)))
+    assert given["max_age"] is None
 
 
 async def test_key_and_server_go_to_an_openai_model_only(monkeypatch):
