@@ -228,7 +228,7 @@ def test_a_store_of_your_own(events, octavo, own, name):
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        (["list"], "no store was named"),
+        (["list"], "there is no store at octavo.db"),
         (["list", "--store", "sqlite:///nowhere.db"], "there is no store at nowhere.db"),
         (["list", "--store", "nosuch:Thing"], "there is no module 'nosuch'"),
         (["list", "--store", "own_memory:Nothing"], "has no 'Nothing'"),

@@ -279,6 +279,7 @@ def test_every_setting_is_overridden_by_its_variable(load, setting):
         "server.max_content_bytes": ("2000", 2000),
         "server.max_body_bytes": ("2000", 2000),
         "server.max_page_bytes": ("3000", 3000),
+        "files.group_access": ("yes", True),
     }.get(setting.key, ("20", 20 if setting.kind in (int, float) else "20"))
     embedder = {} if setting.key == "vector.embedder" else {"OCTAVO__VECTOR__EMBEDDER": "openai:x"}
     settings = load(
