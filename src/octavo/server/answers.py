@@ -131,7 +131,7 @@ class SessionList(msgspec.Struct, frozen=True, kw_only=True):
     next: str | UnsetType = UNSET  # what `after` is given for more; left out when there is no more
 
 
-class HealthReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class HealthReport(msgspec.Struct, frozen=True, kw_only=True):
     """How the server is. `degraded`: the store is away; reads fail, and writes wait on disk. `down`: no write is accepted."""
 
     status: Literal["ok", "degraded", "down"]

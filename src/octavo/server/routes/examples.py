@@ -124,6 +124,7 @@ QUEUE: dict[str, Any] = {
     "refused": 0,
     "oldest_at": None,
     "last_error": None,
+    "queue_error": None,
     "next_try_at": None,
 }
-HEALTH = {"status": "ok", "store": "up", "waiting": 0, "version": "0.1.0"}
+HEALTH = {"status": "ok", "store": "up", "waiting": 0, "version": "0.1.0", "warning": ""}
