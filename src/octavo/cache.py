@@ -95,8 +95,9 @@ class Cache(Generic[K, V]):
 
     def clear(self) -> None:
         """Let go of all."""
-        _budget.leave(self._number)
-        self._values.clear()
+        with _budget.lock:
+            _budget.leave(self._number)
+            self._values.clear()
 
     def _drop(self, key: K) -> None:
         value = self._values.pop(key, None)
