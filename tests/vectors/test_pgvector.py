@@ -91,7 +91,7 @@ async def test_both_ways_agree(fresh_pgvector):
     ]
     rare = HOME.entry("rare", direction(source), scope=HOME.scope(user="u20"), collection="events")
     # Such a small table the planner would rather sort.
-    async with PgVectorIndex(f"{fresh_pgvector}?enable_sort=off", exact_below=100) as index:
+    async with PgVectorIndex(f"{fresh_pgvector}?options=-c%20enable_sort%3Doff", exact_below=100) as index:
         await index.put(HOME.space, [*entries, rare])
         asked = direction(source)
         for done in (False, True):  # before and after its HNSW index is built

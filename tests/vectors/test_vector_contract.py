@@ -89,7 +89,7 @@ class TestPgVectorByHnsw(OnServer):
     kind = "pgvector"
 
     async def open(self):
-        return PgVectorIndex(f"{self.url}?enable_sort=off", exact_below=0)
+        return PgVectorIndex(f"{self.url}?options=-c%20enable_sort%3Doff", exact_below=0)
 
 
 class TestQdrantInFolder(VectorIndexContract):

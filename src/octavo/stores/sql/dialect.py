@@ -37,6 +37,7 @@ class Dialect:
     )
     order_tail: ClassVar[tuple[str, ...]] = ("created_at", "seq")
     listed: ClassVar[str] = ""  # a format of a query that selects texts: all of them as one JSON array
+    octets: str = "OCTET_LENGTH({})"  # a format of a text column: how many bytes it has
     most_bytes: int | None = None  # that one column of one row may have, where the server has a say in it
     counts_later: ClassVar[bool] = (
         False  # whether appends leave the counters to a later sweep over the newest rows

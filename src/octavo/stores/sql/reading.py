@@ -82,7 +82,7 @@ def _read_heads(table: Table, query: Query, order: int, more: int) -> Script[lis
     parts = open_parts(query.scope)
     fields = [table.column(field) for field in ("id", "kind", "created_at", "updated_at", "seq", *parts)]
     bodies = [table.dialect.as_text(table.column(field)) for field in ("text", "data", "metadata")]
-    size = " + ".join(f"OCTET_LENGTH({body})" for body in bodies)
+    size = " + ".join(table.dialect.octets.format(body) for body in bodies)
     rows = yield select(table, query, ", ".join([size, *fields]), order=order, more=more)
     moment = table.dialect.moment
     return [

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import sqlite3
 import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any, TypeVar, cast
@@ -63,6 +64,11 @@ class SQLAlchemyDriver(Awaiting):
             )
         self._bind = bind.sync_engine if isinstance(bind, AsyncEngine) else bind
         self.dialect: Dialect = {"sqlite": SQLite, "postgresql": PostgreSQL}.get(bind.dialect.name, MySQL)()
+        if isinstance(self.dialect, SQLite) and sqlite3.sqlite_version_info < (
+            3,
+            43,
+        ):  # the system's may be old
+            self.dialect.octets = "LENGTH(CAST({} AS BLOB))"
         self._number = 0
 
     async def open(self) -> None:
