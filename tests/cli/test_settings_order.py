@@ -26,7 +26,7 @@ READING = {
     ("vault", "reindex"): ("--store", "{}"),
     ("events", "list"): ("--store", "{}"),
     ("events", "tail"): ("--store", "{}"),
-    ("events", "search"): ("hello", "--store", "{}"),
+    ("events", "search"): ("hello", "--agent", "a", "--store", "{}"),
     ("events", "stats"): ("--store", "{}"),
     ("events", "prune"): ("--older-than", "1d", "--store", "{}"),
     ("memory", "add"): ("tea", "--user", "u", "--store", "{}"),
