@@ -366,6 +366,8 @@ class Memory:
         return found[0] if found else None
 
     async def _newest(self, collection: str, session_key: str, limit: int | None) -> list[Record]:
+        if session_key is None:  # a page of all is for the server, whose callers are known
+            raise InvalidQuery("session_key must be a name; got None")
         found, _ = await self.page(collection, session_key, limit)
         return found
 
