@@ -97,9 +97,10 @@ class Replayed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Health(msgspec.Struct, frozen=True, kw_only=True):
-    """How the server is. `degraded`: its store is away; reads fail, and new memories wait on its disk."""
+    """How the server is. `degraded`: its store is away; reads fail, and new memories wait on its disk. `down`: it takes none."""
 
     status: Literal["ok", "degraded", "down"]
     store: str
     waiting: int
     version: str
+    warning: str = ""

@@ -19,8 +19,8 @@ from octavo.errors import (
     StoreUnavailable,
 )
 from octavo.ids import now
-from octavo.model import Add, Cursor, Head, Op, Query, Record, Scope
-from octavo.ports import fitting, read_page
+from octavo.model import Add, Cursor, Head, Op, Query, Record, Remove, Scope
+from octavo.ports import fitting, read_page, written
 from octavo.search.context import Context
 from octavo.search.filters import Filters
 from octavo.search.hits import Recalled
@@ -83,10 +83,13 @@ class Memory:
             self._opening = asyncio.create_task(self._open())
 
     async def initialize(self) -> bool:
-        """Open the store and look at its tables now rather than on first use; False when it is down, and later will do."""
+        """Open the store and make its tables now rather than on first use; False when it is down, and later will do."""
         await self.start()
+        scope = Scope(tenant=self._tenant)
+        # Writes that change nothing: a store makes what is missing of a collection when it is first written to.
+        nothing = [Remove(Query(collection=name, scope=scope, limit=0)) for name in (EVENTS, TURNS, *DOCUMENTS)]
         try:
-            await self._bounded(self._probe(EVENTS, TURNS, *DOCUMENTS))
+            await self._bounded(written(self.assembled.store, nothing, queue=False))
         except StoreUnavailable as error:
             log.warning("the store cannot be reached yet: %s", self._hidden(error))
             return False
@@ -134,12 +137,12 @@ class Memory:
         # With its session the change waits for that session's writes only, should they be queued.
         scope = Scope(tenant=self._tenant, session=self._recent.session_of(TURNS, turn_id))
         change = turn_end(turn_id, scope, status, final_output_obs_id, error, self._moment())
-        written, changed = await self._write([change])
+        became, changed = await self._write([change])
         # Nothing changed: there is no such turn, or it had ended like this already.
-        if written == "stored" and not changed and await self._one(TURNS, turn_id) is None:
+        if became == "stored" and not changed and await self._one(TURNS, turn_id) is None:
             raise NotFound(f"there is no turn {turn_id!r}")
         self._recent.change(TURNS, turn_id, change)
-        return written
+        return became
 
     async def get_turn(self, turn_id: str) -> TurnRecord | None:
         """The turn of this id, or None when there is none."""
@@ -341,8 +344,8 @@ class Memory:
     async def _write(self, ops: Sequence[Op]) -> tuple[WriteStatus, int]:
         """Where the write is now, and how many records it touched if that is known."""
         if self.assembled.journal is not None:
-            written = await self.assembled.journal.write(ops)
-            return written.status, sum(written.counts)
+            done = await self.assembled.journal.write(ops)
+            return done.status, sum(done.counts)
         return "stored", sum(await self._bounded(self.assembled.store.apply(ops)))
 
     async def _first(self, record: Record) -> Record:
