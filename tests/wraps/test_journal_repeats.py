@@ -137,7 +137,7 @@ async def test_writes_that_were_queued_apart_are_not_mixed_up(place, tmp_path, k
 
 @pytest.mark.parametrize(
     ("kind", "words"),
-    [("postgres", (b"COMMIT",)), ("mysql", (b"COMMIT",)), ("redis", (SWAP.sha,))],
+    [("postgres", (b"COMMIT\0",)), ("mysql", (b"COMMIT",)), ("redis", (SWAP.sha,))],
 )
 async def test_a_wire_that_is_cut_behind_the_commit(fresh_url, tmp_path, kind, words):
     """The server has done it, nobody was told, and the newest record goes once."""
