@@ -47,7 +47,7 @@ REFUSED = {
     "reason must be a sentence": {"reason": 5},
     "sources must be a list": {"sources": "evt_1"},
     "nested deeper": {"metadata": {"n": eval("[" * 61 + "]" * 61)}},
-    "more than the": {"content": "x" * (4 * 2**20)},
+    "more than the": {"content": "x" * (7 * 2**20)},
 }
 
 

@@ -97,7 +97,7 @@ async def test_what_stays_wrong_is_a_model_error(server, embedder, step):
 async def test_a_slow_server_is_a_model_error(server):
     """After `timeout` seconds, and as many retries as asked for, the call ends."""
     server.script += [never] * 2
-    slow = OpenAIEmbedder("m", base_url=server.url, timeout=0.05, max_retries=1)
+    slow = OpenAIEmbedder("m", base_url=server.url, timeout=0.5, max_retries=1)
     with pytest.raises(ModelError, match=r"'openai:m' at http://127.0.0.1:\d+/v1 .*timed out"):
         await slow.embed(["hello"])
     assert len(server.requests) == 2
