@@ -7,7 +7,7 @@ The server is a process of its own over a new SQLite file; the client sends as f
 connections of loopback. The memory is flat if the second half adds less than a twentieth, or 8 MiB if that is more.
 
 The server has 8 MiB for its caches (`cache.max_bytes`), which are full after some 30,000 requests of ordinary texts: what
-grows from then on is no cache. The usual 64 MiB are not full within half an hour: `--cache-mib 64` shows them fill.
+grows from then on is no cache. The usual 64 MiB take far longer to fill with such texts; `--cache-mib 64` runs with them.
 """
 
 import argparse
