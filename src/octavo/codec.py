@@ -259,14 +259,11 @@ def _checked_change(change: Change) -> Change:
 
 _collections = frozenset(SHAPES)
 _kinds: set[str] = set()
-_scopes: dict[Scope, tuple[Scope, str]] = {}
 
 
+@functools.lru_cache(maxsize=NAMES_HELD)
 def _checked_scope(scope: Scope) -> tuple[Scope, str]:
     """The scope with "" taken as None, and its place; verdicts are remembered, since scopes repeat."""
-    known = _scopes.get(scope)
-    if known is not None:
-        return known
     _name("tenant", scope.tenant, MAX_TENANT_BYTES)
     for part in (scope.user, scope.agent, scope.session):
         if part is not None:
@@ -274,11 +271,7 @@ def _checked_scope(scope: Scope) -> tuple[Scope, str]:
     taken = Scope(
         tenant=scope.tenant, user=scope.user or None, agent=scope.agent or None, session=scope.session or None
     )
-    known = (taken, taken.place)
-    if len(_scopes) > NAMES_HELD:  # a service with millions of sessions must not keep them all
-        _scopes.clear()
-    _scopes[scope] = known
-    return known
+    return taken, taken.place
 
 
 def _name(what: str, value: str, most: int = MAX_NAME_BYTES) -> None:

@@ -2,6 +2,7 @@
 
 import gc
 import sys
+import tracemalloc
 
 import pytest
 
@@ -92,6 +93,23 @@ def test_recent_events_are_counted_in_bytes(text):
     assert sum(len(recent._session_of) for recent in tenants) == len(held)
     assert tenants[199 % 20].get("observations", "199").data == {"text": text}
     assert tenants[0].get("observations", "0") is None
+
+
+def test_short_events_are_counted_with_what_holds_them():
+    """Of many sessions that said a word each, what is counted is what they take."""
+    recent = Recent()
+    recent.put(event("first", "tea", session="first"))
+    tracemalloc.start()
+    try:
+        before, counted = tracemalloc.get_traced_memory()[0], used_bytes()
+        for number in range(300):
+            recent.put(event(number, "tea", session=f"session {number}"))
+        counted = used_bytes() - counted
+        taken = tracemalloc.get_traced_memory()[0] - before
+    finally:
+        tracemalloc.stop()
+    assert len(recent._session_of) == 301
+    assert 0.5 * counted < taken < 1.1 * counted
 
 
 def test_a_change_of_what_was_let_go():

@@ -16,15 +16,15 @@ Per tenant and collection, all behind one hash tag, so that a cluster keeps them
 Scores are all 0, so Redis compares members byte by byte.
 """
 
+import functools
 from datetime import UTC, datetime, timedelta
 
 import msgspec
 
 from octavo.errors import ConfigError
-from octavo.model import Query, Rank, Scope
+from octavo.model import NAMES_HELD, Query, Rank, Scope
 
 _PARTS = ("session", "user", "agent")
-_REMEMBERED = 65536
 _YEAR_ONE = datetime(1, 1, 1, tzinfo=UTC)
 _NUL = b"\0"
 
@@ -57,7 +57,7 @@ class Layout:
             raise ConfigError(f"a Redis key prefix holds neither NUL nor an empty hash tag; got {prefix!r}")
         self.prefix = prefix
         self._front = f"{prefix}:" if prefix else ""
-        self._known: dict[tuple[str, Scope], Keys] = {}
+        self.keys = functools.lru_cache(maxsize=NAMES_HELD)(self._keys)
 
     @property
     def tenants(self) -> bytes:
@@ -70,16 +70,8 @@ class Layout:
     def tenant_lane(self, collection: str, tenant: str) -> bytes:
         return self.base(collection, tenant) + b"lane:tenant"
 
-    def keys(self, collection: str, scope: Scope) -> Keys:
+    def _keys(self, collection: str, scope: Scope) -> Keys:
         """The keys of a record of this scope."""
-        known = self._known.get((collection, scope))
-        if known is None:
-            if len(self._known) >= _REMEMBERED:  # a service with millions of sessions must not keep them all
-                self._known.clear()
-            known = self._known[collection, scope] = self._named(collection, scope)
-        return known
-
-    def _named(self, collection: str, scope: Scope) -> Keys:
         base, place = self.base(collection, scope.tenant), scope.place.encode()
         names = axes(scope)
         return Keys(

@@ -7,6 +7,7 @@ MySQL a table of postings. Each engine also knows which records are not indexed 
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
+from octavo.cache import Cache
 from octavo.lexis.terms import MOST_CHARACTERS
 from octavo.model import Query
 from octavo.stores.sql.compile import PARTS
@@ -40,7 +41,7 @@ class Engine:
         self.terms = quote(self.plain_name)
         self.waiting = quote(f"{table.plain_name}_waiting")
         self.state = quote(f"{prefix}octavo_indexed")
-        self.wide: dict[tuple[str, ...], tuple[bool, float]] = {}  # scopes lately measured
+        self.wide: Cache[tuple[str, ...], tuple[bool, float]] = Cache()  # scopes lately measured
         text, data = table.column("text"), table.dialect.readable(table.column("data"), "json")
         #: The text a record is found by, as far as terms are made of it, and its data when there is no text.
         self.said = f"SUBSTR({text}, 1, {MOST_CHARACTERS}), CASE WHEN {text} = '' THEN {data} ELSE '' END"

@@ -11,6 +11,7 @@ from datetime import datetime
 from operator import itemgetter
 from typing import Any, TypeAlias
 
+from octavo.cache import size_of
 from octavo.lexis.matches import MOST, Match, Matches, nominated
 from octavo.model import Query, Scope
 from octavo.stores.sql.compile import open_parts
@@ -225,7 +226,6 @@ def _is_wide(engine: Engine, asked: Asked) -> Script[bool]:
     now = time.monotonic()
     if known is None or known[1] < now:
         [[size]] = yield engine.size(asked, engine.small + 1)
-        if len(engine.wide) > 10_000:
-            engine.wide.clear()
-        known = engine.wide[asked.tags] = (size > engine.small, now + _REMEMBERED_SECONDS)
+        known = (size > engine.small, now + _REMEMBERED_SECONDS)
+        engine.wide.put(asked.tags, known, size_of(*asked.tags))
     return known[0]
