@@ -12,7 +12,9 @@ from starlette.exceptions import HTTPException
 
 _GONE = 499  # what a log calls a request whose caller did not wait; nobody is sent it
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
-_MOST_VALUES = 100_000  # in a body: to make more of them would hold up everybody for a noticeable time
+_MOST_VALUES = (
+    20_000  # in a body: each is made, checked and written several times, while everybody else waits
+)
 _MOST_UNKNOWN = 20  # parameters that are refused one by one
 
 
