@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Self, TypeAlias
 
 from octavo.config import Database, FailureQueue, Server, Settings
-from octavo.server import create_app
+from octavo.server.running import WorkerApp
 
 GOAL_SECONDS = 0.1
 Pause: TypeAlias = tuple[float, float, int]
@@ -187,8 +187,8 @@ async def of_bodies(app: Any, size: int, times: int = 1) -> dict[str, Pause]:
 async def of_pages(app: Any, size: int, times: int = 1) -> dict[str, Pause]:
     """The pauses of listings whose pages are as large as they may be: of many small records, and of few with many values."""
     kept = {
-        "small": (1000, {"content": "So " + "我喜欢茶。" * 60}),
-        "plain": (1000, {"content": "So " + "a. " * 1400}),
+        "small": (500, {"content": "So " + "我喜欢茶。" * 60}),
+        "plain": (500, {"content": "So " + "a. " * 1400}),
         "values": (150, {"content": "So", "metadata": {"a": [[]] * 9_900}}),
     }
     found = {}
@@ -229,7 +229,7 @@ def settings_in(folder: Path, url: str = "") -> Settings:
 async def _main(size: int, url: str, only: str, times: int) -> int:
     worst = 0.0
     with tempfile.TemporaryDirectory() as folder:
-        app = create_app(settings_in(Path(folder), url))
+        app = WorkerApp(settings_in(Path(folder), url), False, False)()  # as `octavo serve` makes it
         async with app.router.lifespan_context(app):
             worst = _told("the first ones", await longest(app, "I like tea. 我是老师。", "warm"))
             for number, (name, piece) in enumerate(SHAPES.items()):

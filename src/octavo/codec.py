@@ -397,7 +397,8 @@ def _weigh(what: str, value: Any, depth: int, seen: dict[int, tuple[int, int]]) 
         else:
             weight = _weigh(what, one, depth + 1, seen)
             size += weight[0]
-            levels = max(levels, weight[1] + 1)
+            if weight[1] >= levels:
+                levels = weight[1] + 1
     if size > MAX_RECORD_BYTES + 1:  # there is no comma after the last one
         raise InvalidRecord(f"{what} would be more than the {MAX_RECORD_BYTES} a record may have")
     seen[id(value)] = size, levels

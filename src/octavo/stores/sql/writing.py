@@ -130,7 +130,7 @@ def _change(table: Table, change: Change, counting: Counting) -> Script[int]:
     if change.kind is not UNSET:  # what is not counted yet cannot be moved from one kind to another
         yield from counting.sweep(table)
     rows = yield select(table, change.query, table.picked(_WHOLE), lock=True)
-    records = records_of(table, [row[:-1] for row in rows], change.query.scope, PARTS)
+    records = yield from records_of(table, [row[:-1] for row in rows], change.query.scope, PARTS)
     updates: list[Sequence[Any]] = []
     remarked: list[tuple[Sealed, int]] = []
     reworded: list[int] = []
