@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Self, TypeAlias
 
 from octavo.config import Database, FailureQueue, Server, Settings
+from octavo.server.bodies import MAX_QUESTION_BYTES
 from octavo.server.running import WorkerApp
 
 GOAL_SECONDS = 0.1
@@ -102,6 +103,7 @@ async def asked(app: Any, method: str, path: str, body: bytes | None = None) -> 
 
 def requests(text: str, user: str) -> dict[str, tuple[str, str, bytes | None]]:
     """The kinds of request, each with this text."""
+    question = text.encode()[:MAX_QUESTION_BYTES].decode("utf-8", "ignore")
     spelled = lambda **body: json.dumps(body, ensure_ascii=False).encode()  # noqa: E731
     return {
         "event": ("POST", f"/memory/user/{user}", spelled(content=text)),
@@ -112,7 +114,7 @@ def requests(text: str, user: str) -> dict[str, tuple[str, str, bytes | None]]:
             f"/memory/user/{user}",
             spelled(content="I like tea.", auto_extract=True),
         ),
-        "query": ("POST", "/memory/query", spelled(query=text, user_id=user)),
+        "query": ("POST", "/memory/query", spelled(query=question, user_id=user)),
         "query for it": ("POST", "/memory/query", spelled(query="So what?", user_id=user)),
         "append": ("POST", "/events", spelled(session_key=user, payload={"text": text})),
         "list": ("GET", f"/memory/user/{user}/profile", None),

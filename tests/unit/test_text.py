@@ -128,7 +128,7 @@ def test_a_character_that_joins_what_is_before_it_begins_no_piece():
 
 
 def test_marks_without_end_are_folded_soon():
-    """To bring n marks into their order takes n² steps: for these, it was four minutes in which no other thread ran."""
+    """To bring n marks into their order takes n² steps: 60,000 took 3 s in which no other thread ran."""
     text = "a" + "\u0315\u0300\u0327" * 175_000
     began = time.thread_time()
     assert len(fold(text)) > 500_000
