@@ -2,7 +2,7 @@
 
 import functools
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any, TypeAlias, cast
 
@@ -12,7 +12,8 @@ from msgspec import UNSET
 from octavo.errors import InvalidQuery, InvalidRecord
 from octavo.model import NAMES_HELD, Add, Change, Head, Op, Query, Rank, Record, Remove, Scope, utc
 from octavo.shapes import SHAPES
-from octavo.text import haystack, spell
+from octavo.text import folding, searched, spell
+from octavo.turns import at_once
 
 MAX_NAME_BYTES = 255  # ids, kinds, marks, users, agents, sessions
 MAX_TENANT_BYTES = 64  # stands in front of other names in MySQL indexes, which end at 3072 bytes
@@ -20,6 +21,7 @@ MAX_DEPTH = 64
 MAX_RECORD_BYTES = 16 * 1024 * 1024
 EARLIEST = datetime(1000, 1, 1, tzinfo=UTC)  # where MySQL's DATETIME begins
 MAX_SEQ = 2**53
+_SOON_FOLDED = 8192  # characters
 
 # A Decimal is written as a string: as a number it could be NaN or 1.10, which would not come back, or not as spelled.
 _encode = msgspec.json.Encoder().encode
@@ -85,8 +87,19 @@ class Sealed(msgspec.Struct, eq=False, gc=False):
         """The folded text a substring search looks through."""
         folded = self.folded
         if folded is None:
-            folded = haystack(self.text, None if self.text else self.data)
-            self.folded = folded = self.text if folded == self.text else folded
+            folded = at_once(self.folding())
+        return folded
+
+    @property
+    def slow_to_fold(self) -> bool:
+        """Whether others would notice that `search` is made."""
+        said = self.text or self.data_json
+        return self.folded is None and len(said) > _SOON_FOLDED and not said.isascii()
+
+    def folding(self) -> Generator[None, None, str]:
+        """Make `search` in steps, where others would wait for the whole."""
+        folded = yield from folding(searched(self.text, None if self.text else self.data))
+        self.folded = folded = self.text if folded == self.text else folded
         return folded
 
     @property
@@ -377,7 +390,8 @@ def _weigh(what: str, value: Any, depth: int, seen: dict[int, tuple[int, int]]) 
         else:
             weight = _weigh(what, one, depth + 1, seen)
             size += weight[0]
-            levels = max(levels, weight[1] + 1)
+            if weight[1] >= levels:
+                levels = weight[1] + 1
     if size > MAX_RECORD_BYTES + 1:  # there is no comma after the last one
         raise InvalidRecord(f"{what} would be more than the {MAX_RECORD_BYTES} a record may have")
     seen[id(value)] = size, levels

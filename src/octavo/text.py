@@ -2,12 +2,16 @@
 
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable, Iterator
 from typing import Any
 
 import msgspec
 
 _encode = msgspec.json.Encoder().encode
+_PIECE = (
+    1024  # characters that are normalised at once: it takes the square of the marks that follow each other
+)
+_LONGEST_TAIL = 256  # characters after which a piece ends even among marks
 _DEL_AND_C1 = re.compile("[\x7f-\x9f]")
 #: All but the tab of C0, DEL and C1; what ends a line or turns its direction; halves of characters, which no stream takes.
 _CONTROLS = re.compile(
@@ -29,6 +33,47 @@ def fold(text: str) -> str:
     """Make caseless comparison a plain substring test: ＡＢＣ, ABC and abc fold alike."""
     if text.isascii():
         return text.lower()
+    return "".join(map(_folded, pieces(text)))
+
+
+def folding(text: str) -> Generator[None, None, str]:
+    """`fold` in steps, each of a few milliseconds at most."""
+    if text.isascii():
+        return text.lower()
+    found = []
+    for piece in pieces(text):
+        found.append(_folded(piece))
+        yield
+    return "".join(found)
+
+
+def pieces(text: str) -> Iterator[str]:
+    """The text in short pieces, each of which can be normalised by itself.
+
+    What is written as several characters stays in one piece, unless it is hundreds of marks, which nobody wrote. A megabyte
+    of them would take minutes in one go, and one of single signs that stand for a phrase most of a second; no other thread
+    runs meanwhile.
+    """
+    start = 0
+    while len(text) - start > _PIECE + _LONGEST_TAIL:
+        end = start + _PIECE
+        end = next((at for at in range(end, end + _LONGEST_TAIL) if _stands_alone(text[at])), end)
+        yield text[start:end]
+        start = end
+    yield text[start:]
+
+
+def _stands_alone(character: str) -> bool:
+    """Whether a character never becomes one with what is before it, as marks and the vowels of Hangul and Kirat Rai do."""
+    first = unicodedata.normalize("NFKD", character)[0]
+    return not (
+        unicodedata.category(first)[0] == "M"
+        or "\u1160" <= first <= "\u11ff"
+        or "\U00016d63" <= first <= "\U00016d6a"
+    )
+
+
+def _folded(text: str) -> str:
     # The second pass matters: casefolding can leave text that NFKC would compose differently.
     return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
 
@@ -71,4 +116,9 @@ def _gather(values: Iterable[Any], found: list[str]) -> None:
 
 def haystack(text: str, data: Any) -> str:
     """What a text search looks through: the record's text, or the values of its data when it has none."""
-    return fold(text) if text else fold("\n".join(leaves(data)))
+    return fold(searched(text, data))
+
+
+def searched(text: str, data: Any) -> str:
+    """What `haystack` folds."""
+    return text or "\n".join(leaves(data))

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 _TURN_SECONDS = 0.01
+_LONG = 2**18
 _locks: "weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock]" = weakref.WeakKeyDictionary()
 
 
@@ -19,6 +20,7 @@ async def in_turns(work: Generator[Any, None, T]) -> T:
     # One work at a time: of fifty at once, each would take a turn before anybody else is served.
     turn = _locks.setdefault(asyncio.get_running_loop(), asyncio.Lock())
     while True:
+        await asyncio.sleep(0)  # before the first one, too: what is long to work on was long to read
         async with turn:
             until = time.perf_counter() + _TURN_SECONDS
             try:
@@ -27,6 +29,11 @@ async def in_turns(work: Generator[Any, None, T]) -> T:
                     next(work)
             except StopIteration as end:
                 return end.value  # type: ignore[no-any-return]
+
+
+async def let_others(size: int) -> None:
+    """After work on that many bytes or characters, let others have their turn if it may have been long."""
+    if size > _LONG:
         await asyncio.sleep(0)
 
 

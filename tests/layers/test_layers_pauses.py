@@ -8,7 +8,7 @@ from octavo.layers import LayeredMemory
 MOST_SECONDS = 0.6  # of the loop's own work, whatever else the machine does
 
 
-@pytest.mark.parametrize("name", ["hyphens", "I am, Chinese", "dates"])
+@pytest.mark.parametrize("name", ["hyphens", "I am, Chinese", "dates", "marks"])
 async def test_a_megabyte_holds_up_nobody(store, tenant, name):
     """Remembering a megabyte, extracting from it beside others like it, and searching in them, is bounded and done in turns."""
     text = shaped(SHAPES[name], 2**20)

@@ -170,14 +170,14 @@ def test_a_body_of_too_many_values_is_not_even_parsed(sqlite_server):
     with sqlite_server().client() as client:
         for inside in (
             b"[]," * 300_000,
-            b"1," * 110_000,
-            b'"a",' * 110_000,
-            b'{"a":1},' * 60_000,
-            b'"\\"",' * 110_000,
+            b"1," * 20_000,
+            b'"a",' * 20_000,
+            b'{"a":1},' * 10_000,
+            b'"\\"",' * 20_000,
         ):
             body = b'{"content": "x", "category": "other", "metadata": {"a": [' + inside + b"1]}}"
             refused = client.post(USER, content=body, headers=as_json)
-            assert (refused.status_code, "100,000 values" in refused.json()["detail"]) == (400, True), inside[
+            assert (refused.status_code, "20,000 values" in refused.json()["detail"]) == (400, True), inside[
                 :9
             ]
         for text in (b"[1,2]," * 80_000, b'\\"a\\",' * 110_000, b"\\\\," * 110_000, b'\\\\\\",{' * 70_000):

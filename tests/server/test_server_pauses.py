@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from bench.heartbeat import SHAPES, Heartbeat, asked, longest, settings_in, shaped
+from bench.heartbeat import SHAPES, Heartbeat, asked, longest, of_bodies, settings_in, shaped
 
 from octavo.server import bodies, create_app
 
@@ -28,6 +28,14 @@ async def test_no_text_holds_up_others(app, piece):
     found = await longest(app, shaped(piece, LONGEST), "lin")
     assert {kind: status for kind, (*_, status) in found.items()} == dict.fromkeys(found, 200)
     late = {kind: work for kind, (_, work, _) in found.items() if work > MOST_SECONDS}
+    assert late == {}
+
+
+async def test_no_body_holds_up_others(app):
+    """Escapes, as many values and names as a body may have, and what is no JSON after all leave everybody their turn."""
+    found = await of_bodies(app, LONGEST // 4)
+    assert {status for *_, status in found.values()} <= {200, 400, 422}
+    late = {name: work for name, (_, work, _) in found.items() if work > MOST_SECONDS}
     assert late == {}
 
 

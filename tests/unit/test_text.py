@@ -1,10 +1,14 @@
 """Folding, spelling and what a search looks through."""
 
+import time
+import unicodedata
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from octavo.text import fold, haystack, leaves, spell, spellings
+from octavo.lexis.terms import terms
+from octavo.text import fold, folding, haystack, leaves, pieces, spell, spellings
 
 
 @pytest.mark.parametrize(
@@ -90,3 +94,57 @@ def test_haystack():
     assert haystack("", {"a": "Data", "b": ["X"]}) == "data\nx"
     assert haystack("", {}) == ""
     assert haystack("", None) == ""
+
+
+def test_a_long_text_folds_as_its_parts_do():
+    """Long texts are folded in pieces, and nothing that is written as several characters is cut by that."""
+    for one in (
+        "e\u0301",
+        "\u1112\u1161\u11ab",
+        "が",
+        "か\u3099",
+        "ｶﾞ",
+        "ß",
+        "\ufdfa",
+        "ΐ",
+        "İ",
+        "क्षि",
+        "ﾡￂ",
+        "a\u0315\u0300",
+        "\U0001f44d🏽",
+    ):
+        for shift in range(3):
+            assert fold("x" * shift + one * 3000) == "x" * shift + fold(one) * 3000, ascii(one)
+
+
+def test_a_character_that_joins_what_is_before_it_begins_no_piece():
+    """Whatever can become one character with the one before it, by the tables of Unicode themselves."""
+    for number in range(0x110000):
+        parts = unicodedata.decomposition(chr(number)).split()
+        if len(parts) == 2 and not parts[0].startswith("<"):
+            second = chr(int(parts[1], 16))
+            text = "a" * 1024 + second * 10 + "b" * 1000
+            assert [piece[0] for piece in pieces(text)] == ["a", "b"], hex(number)
+
+
+def test_marks_without_end_are_folded_soon():
+    """To bring n marks into their order takes n² steps: 60,000 took 3 s in which no other thread ran."""
+    text = "a" + "\u0315\u0300\u0327" * 175_000
+    began = time.thread_time()
+    assert len(fold(text)) > 500_000
+    assert len(terms(text)) < 100
+    assert time.thread_time() - began < 20
+    assert all(len(piece) < 2000 for piece in pieces(text))
+
+
+def test_folding_in_steps_is_folding():
+    """The same text comes out, and a long one takes many steps."""
+    text = "Straße e\u0301 \ufdfa" * 2000
+    steps = folding(text)
+    made = list(steps_of(steps))
+    assert made[-1] == fold(text)
+    assert len(made) > 10
+
+
+def steps_of(work):
+    yield (yield from work)

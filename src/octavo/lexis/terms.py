@@ -13,6 +13,7 @@ from operator import add
 from octavo.lexis import LONGEST_TERM
 from octavo.lexis.dates import days
 from octavo.lexis.english import stem
+from octavo.text import pieces
 
 _SHORT = 24  # longer words, and those of scripts without spaces, seldom repeat and would only fill memory
 MOST_CHARACTERS = 65_536  # of one text; a longer one is found by what stands at its beginning
@@ -49,7 +50,12 @@ def terms(text: str) -> list[str]:
     if len(text) > MOST_CHARACTERS:
         text = text[:MOST_CHARACTERS]
     if not text.isascii():
-        text = unicodedata.normalize("NFKC", text)[:MOST_CHARACTERS]  # some single signs become whole phrases
+        plain = ""
+        for piece in pieces(text):
+            plain += unicodedata.normalize("NFKC", piece)
+            if len(plain) >= MOST_CHARACTERS:  # some single signs become whole phrases
+                break
+        text = plain[:MOST_CHARACTERS]
     found: list[str] = []
     for word in text.split():  # no term holds white space, and words repeat
         if len(word) <= _SHORT and word < "\u0e00":
@@ -129,6 +135,7 @@ def _word(word: str) -> str:
 def _letters(word: str) -> str:
     """Without accents on Latin letters, and without what joins the parts of a name."""
     if not word.isascii():
-        plain = "".join(c for c in unicodedata.normalize("NFD", word) if not "\u0300" <= c <= "\u036f")
+        apart = "".join([unicodedata.normalize("NFD", piece) for piece in pieces(word)])
+        plain = "".join(c for c in apart if not "\u0300" <= c <= "\u036f")
         word = unicodedata.normalize("NFC", plain)
     return _JOINTS.sub("", word)

@@ -1,5 +1,6 @@
 """Running the server: a socket, one process or several, and an end that loses nothing."""
 
+import gc
 import math
 import signal
 import socket
@@ -47,7 +48,11 @@ class WorkerApp(msgspec.Struct, frozen=True):
 
     def __call__(self) -> FastAPI:
         write_logs(Secrets(self.settings), requests=self.requests)
-        return create_app(self.settings, sample=self.sample)
+        app = create_app(self.settings, sample=self.sample)
+        # What is there now stays: to look through it for garbage, again and again, would hold up everybody each time.
+        gc.collect()
+        gc.freeze()
+        return app
 
 
 def fleeting(dsn: str) -> bool:

@@ -1,6 +1,7 @@
 """Routes whose parameters are checked in one go: they are documented by FastAPI, and read many times faster than by it."""
 
 import asyncio
+import functools
 from collections.abc import Callable, Coroutine, Iterable
 from typing import Any
 
@@ -10,9 +11,13 @@ from fastapi.routing import APIRoute
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 from starlette.exceptions import HTTPException
 
+from octavo.turns import let_others
+
 _GONE = 499  # what a log calls a request whose caller did not wait; nobody is sent it
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
-_MOST_VALUES = 100_000  # in a body: to make more of them would hold up everybody for a noticeable time
+_MOST_VALUES = (
+    20_000  # in a body: each is made, checked and written several times, while everybody else waits
+)
 _MOST_UNKNOWN = 20  # parameters that are refused one by one
 
 
@@ -20,9 +25,10 @@ class QuickRoute(APIRoute):
     """A route that refuses a query parameter it does not know: a misspelled one would be lost."""
 
     def get_route_handler(self) -> Handler:
-        if self.body_field is not None:
-            return self._of_body(super().get_route_handler())
         endpoint: Callable[..., Coroutine[Any, Any, Response]] = self.endpoint
+        if self.body_field is not None:
+            self.dependant.call = _after_parsing(endpoint)
+            return self._of_body(super().get_route_handler())
         fields = [*self.dependant.path_params, *self.dependant.query_params]
         given: type[BaseModel] = create_model(  # type: ignore[call-overload]
             f"{self.name}_parameters",
@@ -55,11 +61,26 @@ class QuickRoute(APIRoute):
         async def handle(request: Request) -> Response:
             if request.scope["query_string"]:
                 raise _unknown(request.query_params or ("?",))
-            if not _few_values(await request.body()):
+            body = await request.body()
+            if not _few_values(body):
                 raise HTTPException(400, f"a body may hold at most {_MOST_VALUES:,} values")
+            await let_others(len(body))
             return await handler(request)
 
         return handle
+
+
+def _after_parsing(
+    endpoint: Callable[..., Coroutine[Any, Any, Response]],
+) -> Callable[..., Coroutine[Any, Any, Response]]:
+    """The endpoint, with a turn for others between the parsing of a long body and what is done with it."""
+
+    @functools.wraps(endpoint)
+    async def call(*, request: Request, **values: Any) -> Response:
+        await let_others(len(await request.body()))
+        return await endpoint(request=request, **values)
+
+    return call
 
 
 async def _unless_gone(work: Coroutine[Any, Any, Response], request: Request) -> Response:

@@ -1,6 +1,7 @@
 """Finding and counting, as scripts over any dialect."""
 
 import itertools
+import time
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any, TypeVar
@@ -21,13 +22,16 @@ from octavo.stores.sql.compile import (
 )
 from octavo.stores.sql.counting import Tables, counted_of, shelf_of
 from octavo.stores.sql.schema import Table
-from octavo.stores.sql.statements import Ask, Script
+from octavo.stores.sql.statements import PAUSE_CHARACTERS, Ask, Pause, Script
 
 Ranked = TypeVar("Ranked", Record, Head)
 _body = msgspec.json.Decoder(dict[str, Any]).decode
 _marks = msgspec.json.Decoder(tuple[str, ...]).decode
 _listed = msgspec.json.Decoder(list[Record]).decode
+_split = msgspec.json.Decoder(list[msgspec.Raw]).decode
+_record = msgspec.json.Decoder(Record).decode
 _spell = msgspec.json.Encoder().encode
+_TURN_SECONDS = 0.005  # of making records, after which others go first
 _FEW = 200  # rows that are read faster as one text than one by one
 _TAIL = 250  # rows a tally may count on the spot before it is worth sweeping them
 
@@ -105,7 +109,7 @@ def _read_rows(
     parts = open_parts(query.scope)
     picked = table.picked(read_with(parts))
     rows = yield select(table, query, picked, order=order, more=more, nominated=nominated)
-    return records_of(table, rows, query.scope, parts)
+    return (yield from records_of(table, rows, query.scope, parts))
 
 
 def _read_text(
@@ -125,9 +129,23 @@ def _read_text(
             table.remember(query.scope, ask.sql, one.values[:-1])
     [[text]] = yield ask
     try:
+        if text and len(text) > PAUSE_CHARACTERS:
+            return (yield from _one_by_one(text))
         return _listed(text) if text else []
     except msgspec.MsgspecError:  # somebody has changed a row; reading one by one finds out which
         return (yield from _read_rows(table, query, nominated, order, more))
+
+
+def _one_by_one(text: str) -> Script[list[Record]]:
+    """The records of a long JSON text: all at once, four megabytes of a million values hold up every thread for a second."""
+    found: list[Record] = []
+    until = time.perf_counter() + _TURN_SECONDS
+    for spelled in _split(text):
+        found.append(_record(spelled))
+        if time.perf_counter() > until:
+            yield Pause()
+            until = time.perf_counter() + _TURN_SECONDS
+    return found
 
 
 def _newest_only(query: Query) -> bool:
@@ -146,11 +164,12 @@ def _rest_of_scope(scope: Scope, parts: tuple[str, ...]) -> str:
 
 def records_of(
     table: Table, rows: Sequence[Sequence[Any]], asked: Scope, parts: tuple[str, ...]
-) -> list[Record]:
+) -> Script[list[Record]]:
     """The records of rows that have READ and the open parts of their scope."""
     collection, moment = table.shape.collection, table.dialect.moment
     scopes: dict[tuple[str, ...], Scope] = {}
     records: list[Record] = []
+    until = time.perf_counter() + _TURN_SECONDS
     # One loop without calls: this is where a read of many spends its time.
     for row in rows:
         id_, kind, text, data, metadata, marks, created, updated, expires, seq = row[:10]
@@ -179,6 +198,9 @@ def records_of(
                 "put its row right, or delete it"
             ) from error
         records.append(record)
+        if time.perf_counter() > until:
+            yield Pause()
+            until = time.perf_counter() + _TURN_SECONDS
     return records
 
 

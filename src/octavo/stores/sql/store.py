@@ -18,6 +18,7 @@ from octavo.stores.sql.counting import Tables
 from octavo.stores.sql.drivers.port import ApplyAll, Driver
 from octavo.stores.sql.schema import Table, ensure, missing, searched_among
 from octavo.stores.sql.statements import Ask, Script, TooLong
+from octavo.turns import in_turns
 
 if TYPE_CHECKING:
     from octavo.stores.sql.upkeep import Upkeep
@@ -85,6 +86,9 @@ class SQLStore(SearchingStore):
             await self._having(_touched(ops))
         if not tables.by_collection:  # only empty adds so far
             return [0] * len(ops)
+        for sealed in (sealed for op in ops if isinstance(op, Kept) for sealed in op.records):
+            if sealed.slow_to_fold:  # here, and not while a transaction keeps others from writing
+                await in_turns(sealed.folding())
         counts = await self._driver.commit(ops, self._apply_all)
         if tables.due is not None:
             self._sweep(tables, tables.due)

@@ -11,7 +11,7 @@ from octavo.stores.sql.compile import PARTS, READ, select
 from octavo.stores.sql.counting import Counting, Tables, counters_of
 from octavo.stores.sql.reading import records_of, scope_of
 from octavo.stores.sql.schema import FIELDS, Table
-from octavo.stores.sql.statements import Ask, Do, DoEach, Script
+from octavo.stores.sql.statements import Ask, Do, DoEach, Pause, Script
 
 _MUTABLE = ("kind", "text", "search", "data", "metadata", "marks", "updated_at", "expires_at")
 _MUTABLE_AT = tuple(
@@ -130,7 +130,7 @@ def _change(table: Table, change: Change, counting: Counting) -> Script[int]:
     if change.kind is not UNSET:  # what is not counted yet cannot be moved from one kind to another
         yield from counting.sweep(table)
     rows = yield select(table, change.query, table.picked(_WHOLE), lock=True)
-    records = records_of(table, [row[:-1] for row in rows], change.query.scope, PARTS)
+    records = yield from records_of(table, [row[:-1] for row in rows], change.query.scope, PARTS)
     updates: list[Sequence[Any]] = []
     remarked: list[tuple[Sealed, int]] = []
     reworded: list[int] = []
@@ -139,6 +139,9 @@ def _change(table: Table, change: Change, counting: Counting) -> Script[int]:
         if after is record:
             continue
         sealed = seal(after)
+        if sealed.slow_to_fold:
+            for _ in sealed.folding():
+                yield Pause()
         values = table.row(sealed)
         updates.append((*(values[at] for at in _MUTABLE_AT), *values[len(FIELDS) :], row[-1]))
         if sealed.kind != record.kind:
