@@ -68,6 +68,13 @@ def access(path: Path) -> tuple[str, str]:
     return f"{mode:04o}: this account{' and its group' if mode & 0o070 else ''}", ""
 
 
+def usable_folder(path: Path) -> bool:
+    """Whether files can be made in this folder, or it can be made itself; nothing is made to find out."""
+    while not os.path.lexists(path) and path != path.parent:
+        path = path.parent
+    return path.is_dir() and os.access(path, os.W_OK | os.X_OK)
+
+
 def _reached(path: Path) -> bool:
     """Whether the folders above let others in."""
     return all(folder.stat().st_mode & stat.S_IXOTH for folder in path.resolve().parents)

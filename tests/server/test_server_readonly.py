@@ -43,12 +43,15 @@ def read_only(kind, url, monkeypatch):
 
 
 def in_postgres_database(url, *, on):
-    """What a standby answers, or a primary that has become one."""
-    setting = "default_transaction_read_only"
+    """What a standby answers, or a primary that has become one; it drops its connections when it becomes the other."""
     name = url.rpartition("/")[2]
-    asyncio.run(
-        in_postgres(url.replace(f"/{name}", "/postgres"), f"ALTER DATABASE {name} SET {setting} = {on}")
+    elsewhere = url.replace(f"/{name}", "/postgres")
+    statements = (
+        f"ALTER DATABASE {name} SET default_transaction_read_only = {on}",
+        f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{name}'",
     )
+    for statement in statements:
+        asyncio.run(in_postgres(elsewhere, statement))
 
 
 def in_mysql_server(url, *, on):
