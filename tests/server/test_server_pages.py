@@ -354,3 +354,18 @@ def little_memory(pid, what, call, given):
     # A page of four megabytes is there a few times over while it is read, and once while it is sent.
     assert grown < AT_ONCE * 12 * MEGA, f"{grown / MEGA:.0f} MiB more for {what}"
     return replies
+
+
+@pytest.mark.parametrize("letter", ["x", "软", '"'])
+def test_a_text_of_a_megabyte_is_kept_and_the_answer_says_how_much_was_read(sqlite_server, letter):
+    """As much as `content` may have, whatever JSON makes of it: over HTTP and through the client."""
+    text = "I am a nurse. "
+    text += letter * ((MEGA - len(text)) // len(letter.encode()))
+    told = f"only the first 20,000 of {len(text):,} characters were read for facts; the text is kept whole"
+    with sqlite_server().client() as client, Client(str(client.base_url)) as other:
+        reply = client.post("/memory/user/lin", json={"content": text, "auto_extract": True})
+        assert (reply.status_code, reply.json()["note"]) == (200, told)
+        assert other.extract(text, user_id="ann").note == told
+        assert client.post("/memory/user/lin", json={"content": text}).status_code == 200
+        longer = {"content": text + "xxx", "auto_extract": True}
+        assert client.post("/memory/user/lin", json=longer).status_code == 422
