@@ -319,27 +319,6 @@ def test_twenty_who_read_much_at_once_share_little_memory(kind, tmp_path, reques
             assert all(status == 200 and size < 5 * MEGA for status, size in replies)
 
 
-def test_twenty_who_search_large_memories_share_little_memory(tmp_path):
-    """Thirty memories of a megabyte, found by twenty at once, and compared with what twenty say."""
-
-    def post(given):
-        path, body = given
-        with httpx.stream("POST", base + path, json=body, timeout=300, trust_env=False) as reply:
-            return reply.status_code, sum(len(part) for part in reply.iter_bytes(65536))
-
-    with octavo_process(f"sqlite:///{tmp_path}/o.db", tmp_path, env=PATIENT) as (base, pid):
-        for n in range(30):
-            layer = ("event", "profile")[n % 2]
-            body = {"content": f"I like tea {n}. " + "x" * (MEGA - 20), "memory_layer": layer}
-            assert post(("/memory/user/lin", body))[0] == 200
-        question = {"query": "I like tea", "user_id": "lin", "top_k": 30}
-        replies = little_memory(pid, "a search", post, ("/memory/query", question))
-        assert all(status == 200 and 3 * MEGA < size < 5 * MEGA for status, size in replies)
-        told = {"content": "I like tea.", "auto_extract": True}
-        replies = little_memory(pid, "what is known", post, ("/memory/user/lin", told))
-        assert all(status == 200 for status, _ in replies)
-
-
 PATIENT = {"OCTAVO__SERVICE__TIMEOUT_SECONDS": "300", "OCTAVO__SERVER__REQUEST_SECONDS": "300"}
 
 
