@@ -20,11 +20,10 @@ def share_with_group() -> None:
 
 def make_folder(path: Path) -> None:
     """Make a folder, and those above it that are missing."""
+    if not path.parent.exists():
+        make_folder(path.parent)
     try:
         path.mkdir(_FOLDER)
-    except FileNotFoundError:
-        make_folder(path.parent)
-        make_folder(path)
     except FileExistsError:
         if not path.is_dir():
             raise
@@ -66,6 +65,13 @@ def access(path: Path) -> tuple[str, str]:
             f"others can read what is kept; chmod -R o= {path}*",
         )
     return f"{mode:04o}: this account{' and its group' if mode & 0o070 else ''}", ""
+
+
+def usable_folder(path: Path) -> bool:
+    """Whether files can be made in this folder, or it can be made itself; nothing is made to find out."""
+    while not os.path.lexists(path) and path != path.parent:
+        path = path.parent
+    return path.is_dir() and os.access(path, os.W_OK | os.X_OK)
 
 
 def _reached(path: Path) -> bool:

@@ -242,14 +242,23 @@ class Resembles(Protocol):
         ...
 
 
-async def walk(store: Store, query: Query, size: int = 1000) -> AsyncIterator[list[Record]]:
-    """All answers to a query in pages of `size`, oldest first, at the same cost per page however long it gets."""
-    cursor = query.after or START
-    while page := await store.find(
-        msgspec.structs.replace(query, after=cursor, limit=size, newest_first=False)
-    ):
-        yield page
-        cursor = page[-1].cursor
+async def walk(
+    store: Store, query: Query, size: int = 1000, max_bytes: int | None = None
+) -> AsyncIterator[list[Record]]:
+    """All answers to a query in pages of `size`, oldest first, at the same cost per page however long it gets.
+
+    With `max_bytes` a page ends where its texts and bodies would take more, after one record at the earliest.
+    """
+    cursor: Cursor | None = query.after or START
+    while cursor is not None:
+        asked = msgspec.structs.replace(query, after=cursor, limit=size, newest_first=False)
+        if max_bytes is None:
+            page = await store.find(asked)
+            cursor = page[-1].cursor if page else None
+        else:
+            page, cursor = await read_page(store, asked, max_bytes)
+        if page:
+            yield page
 
 
 async def heads(store: Store, query: Query) -> list[Head]:

@@ -112,3 +112,18 @@ def test_reading_makes_no_table(fresh_postgres):
 
     asyncio.run(read())
     assert asyncio.run(names_in(fresh_postgres)) == []
+
+
+def test_a_queue_folder_that_cannot_be_used_is_a_warning(octavo, tmp_path):
+    """It names the folder and the cure; nothing is made or mended by looking."""
+    (tmp_path / "occupied").write_text("")
+    for folder in (tmp_path / "occupied", tmp_path / "occupied" / "queue"):
+        env = {"OCTAVO__FAILURE_QUEUE__DIRECTORY": str(folder)}
+        told = octavo("doctor", "memory://", "--json", env=env)
+        assert told.exit_code == 0, told.output
+        [queue] = [one for one in json.loads(told.stdout)["findings"] if one["name"] == "queue"]
+        assert queue["value"] == f"{folder}, which cannot be used"
+        assert "failure_queue.directory" in queue["warning"]
+        off = octavo("doctor", "memory://", "--json", env={**env, "OCTAVO__FAILURE_QUEUE__ENABLED": "false"})
+        assert "queue" not in [one["name"] for one in json.loads(off.stdout)["findings"]]
+    assert list(tmp_path.iterdir()) == [tmp_path / "occupied"]

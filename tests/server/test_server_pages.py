@@ -313,15 +313,38 @@ def test_twenty_who_read_much_at_once_share_little_memory(kind, tmp_path, reques
         with httpx.stream("GET", base + path, timeout=300, trust_env=False) as reply:
             return reply.status_code, sum(len(part) for part in reply.iter_bytes(65536))
 
-    patient = {"OCTAVO__SERVICE__TIMEOUT_SECONDS": "300", "OCTAVO__SERVER__REQUEST_SECONDS": "300"}
-    with octavo_process(url, tmp_path, env=patient) as (base, pid):
+    with octavo_process(url, tmp_path, env=PATIENT) as (base, pid):
         for path in ("/events?limit=1000", "/sessions?limit=1"):
-            read(path)
-            Path(f"/proc/{pid}/clear_refs").write_text("5")  # forget the peak so far
-            before = resident(pid, "VmRSS")
-            with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as callers:
-                replies = list(callers.map(read, [path] * AT_ONCE))
-            grown = resident(pid, "VmHWM") - before
-            # A page of four megabytes is there a few times over while it is read, and once while it is sent.
-            assert grown < AT_ONCE * 12 * MEGA, f"{grown / MEGA:.0f} MiB more for {path}"
+            replies = little_memory(pid, path, read, path)
             assert all(status == 200 and size < 5 * MEGA for status, size in replies)
+
+
+PATIENT = {"OCTAVO__SERVICE__TIMEOUT_SECONDS": "300", "OCTAVO__SERVER__REQUEST_SECONDS": "300"}
+
+
+def little_memory(pid, what, call, given):
+    """What twenty at once are answered; the server must not grow by more than a few pages of each."""
+    call(given)
+    Path(f"/proc/{pid}/clear_refs").write_text("5")  # forget the peak so far
+    before = resident(pid, "VmRSS")
+    with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as callers:
+        replies = list(callers.map(call, [given] * AT_ONCE))
+    grown = resident(pid, "VmHWM") - before
+    # A page of four megabytes is there a few times over while it is read, and once while it is sent.
+    assert grown < AT_ONCE * 12 * MEGA, f"{grown / MEGA:.0f} MiB more for {what}"
+    return replies
+
+
+@pytest.mark.parametrize("letter", ["x", "软", '"'])
+def test_a_text_of_a_megabyte_is_kept_and_the_answer_says_how_much_was_read(sqlite_server, letter):
+    """As much as `content` may have, whatever JSON makes of it: over HTTP and through the client."""
+    text = "I am a nurse. "
+    text += letter * ((MEGA - len(text)) // len(letter.encode()))
+    told = f"only the first 20,000 of {len(text):,} characters were read for facts; the text is kept whole"
+    with sqlite_server().client() as client, Client(str(client.base_url)) as other:
+        reply = client.post("/memory/user/lin", json={"content": text, "auto_extract": True})
+        assert (reply.status_code, reply.json()["note"]) == (200, told)
+        assert other.extract(text, user_id="ann").note == told
+        assert client.post("/memory/user/lin", json={"content": text}).status_code == 200
+        longer = {"content": text + "xxx", "auto_extract": True}
+        assert client.post("/memory/user/lin", json=longer).status_code == 422

@@ -26,7 +26,7 @@ from octavo.cli.teller import Styled, Teller, several
 from octavo.cli.vault import vault
 from octavo.doctor import Report, examine
 from octavo.errors import ConfigError
-from octavo.file_modes import access
+from octavo.file_modes import access, usable_folder
 from octavo.ports import Finding
 from octavo.secrets import shown
 from octavo.stores import open_store
@@ -240,10 +240,14 @@ def doctor_command(
         store = settings.database.dsn
         running.existing(store)
         report = asyncio.run(look(store))
-        folders = {"queue": settings.failure_queue.directory, "vault": settings.vault.root_path}
+        queue = settings.failure_queue
+        folders = {"queue": queue.directory, "vault": settings.vault.root_path}
         report.findings.extend(
             _access(name, Path(folder)) for name, folder in folders.items() if Path(folder).is_dir()
         )
+        if queue.enabled and not usable_folder(Path(queue.directory)):
+            lost = "what the store does not take is refused; set failure_queue.directory to a folder that can be written to"
+            report.findings.append(Finding("queue", f"{queue.directory}, which cannot be used", lost))
         said = [
             Finding(each.name, teller.hidden(each.value), teller.hidden(each.warning))
             for each in report.findings

@@ -13,9 +13,13 @@ from octavo.layers.ledger import Ledger, Step, alteration, insertion, remark
 from octavo.layers.records import COLLECTIONS, LAYER_OF, Owner, made, mark_of, memory_id, version_of
 from octavo.layers.values import Extracted, Outcome, State, Status
 from octavo.model import Query, Record
+from octavo.ports import fitting, heads
 from octavo.search.recall import MOST_HITS, Recall
 
 PROFILE, EVENTS = 500, 200  # of each layer, the newest are looked at, and what recall finds beside them
+#: Of each layer, and of what recall finds, so many bytes are read. What is as large as this by itself is compared only if
+#: recall finds it: of a long memory the rules read the beginning, and no more than fifty such in all.
+_KNOWN_BYTES, _LARGE_BYTES = 2**22, 2**16
 SOURCES = 100  # of a memory, the newest that it names
 _ASKED = 2000  # characters of a text that recall is asked with; a book would be a question of a million terms
 ROUNDS = 8  # after a round that others came before in part, that part is decided again
@@ -107,18 +111,30 @@ class Extraction:
         at = self._ledger.clock()
         recalled, profile, events = await asyncio.gather(
             self._recall.recall(
-                text[:_ASKED], self._scope, self._recalled, collections=tuple(COLLECTIONS.values())
+                text[:_ASKED],
+                self._scope,
+                self._recalled,
+                max_bytes=_KNOWN_BYTES,
+                collections=tuple(COLLECTIONS.values()),
             ),
             self._newest("profile", PROFILE, at),
             self._newest("event", EVENTS, at),
         )
-        records = [hit.record for hit in recalled] + profile[::-1] + events[::-1]
+        records = [hit.record for hit in recalled] + profile + events
         return {record.id: record for record in records}
 
     async def _newest(self, layer: Layer, limit: int, at: datetime) -> list[Record]:
-        return await self._ledger.store.find(
-            Query(collection=COLLECTIONS[layer], scope=self._scope, alive_at=at, limit=limit)
+        """The newest of a layer that are not large, newest first, as far as they fit."""
+        store = self._ledger.store
+        query = Query(
+            collection=COLLECTIONS[layer], scope=self._scope, alive_at=at, limit=limit, newest_first=True
         )
+        there = await heads(store, query)
+        read = [head for head in there if head.size_bytes < _LARGE_BYTES]
+        read = read[: fitting((head.size_bytes for head in read), _KNOWN_BYTES)]
+        if len(read) < len(there):
+            query = msgspec.structs.replace(query, ids=tuple(head.id for head in read))
+        return await store.find(query) if read else []
 
     async def _decided(self, text: str, known: dict[str, Record]) -> list[Decision]:
         decisions = await self._extractor.decide(

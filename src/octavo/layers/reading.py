@@ -172,6 +172,33 @@ class Reading:
         everyone: bool = False,
     ) -> list[Found]:
         """The memories of an owner that answer a question best, of both layers or of one; `everyone` is the whole tenant."""
+        found, _ = await self._recall(query, user_id, agent_id, layer, top_k, everyone, None)
+        return found
+
+    async def recall_page(
+        self,
+        query: str,
+        *,
+        max_bytes: int,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+        layer: Layer | None = None,
+        top_k: int = 10,
+        everyone: bool = False,
+    ) -> tuple[list[Found], int]:
+        """As `recall`: the best that fit into so many bytes, at least one memory, and how many more there are."""
+        return await self._recall(query, user_id, agent_id, layer, top_k, everyone, max_bytes)
+
+    async def _recall(
+        self,
+        query: str,
+        user_id: str | None,
+        agent_id: str | None,
+        layer: Layer | None,
+        top_k: int,
+        everyone: bool,
+        max_bytes: int | None,
+    ) -> tuple[list[Found], int]:
         parts = self._begin()
         owner = checking.perhaps_owner(user_id, agent_id)
         if (owner is not None) is bool(everyone):
@@ -180,13 +207,16 @@ class Reading:
         one = checking.perhaps_layer(layer)
         scope = Scope(tenant=self.tenant) if owner is None else owner.scope(self.tenant)
         names = tuple(COLLECTIONS.values()) if one is None else (COLLECTIONS[one],)
-        hits = await parts.recall.recall(query, scope, top_k, collections=names, everyone=everyone)
+        hits = await parts.recall.recall(
+            query, scope, top_k, max_bytes=max_bytes, collections=names, everyone=everyone
+        )
         best = max((hit.score for hit in hits), default=0.0)
         # Recall's own scores only rank. Here the best one is how likely it is that memory holds an answer at all.
-        return [
+        found = [
             Found(memory=memory_of(hit.record), score=round(hits.presence * math.exp(hit.score - best), 4))
             for hit in hits
         ]
+        return found, hits.left_out
 
     async def history(self, memory_id: str) -> list[LogEntry]:
         """All that happened to a memory, oldest first, also when it is gone; NotFound when there never was one."""

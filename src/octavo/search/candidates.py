@@ -11,11 +11,12 @@ from octavo.errors import ModelError, StoreError
 from octavo.lexis.matches import MOST, Match, Matches
 from octavo.lexis.matching import content, digest, matching
 from octavo.lexis.terms import terms as terms_of
-from octavo.model import Query, Record
-from octavo.ports import Near, Resembles, Searches, Store
+from octavo.model import Query
+from octavo.ports import Near, Resembles, Searches, Store, walk
 from octavo.search.question import Question
 
 NEAREST = 100  # neighbours asked of a vector index
+_READ_BYTES = 2**22  # of neighbours are in memory at a time while they are looked at
 _READ = 10_000  # records read of a store that has no index of terms
 _log = logging.getLogger("octavo.search")
 
@@ -46,10 +47,7 @@ async def gather(store: Store, question: Question, queries: Sequence[Query]) -> 
     places = {(collection, match.id, match.scope.place) for collection, match in rows}
     started = time.perf_counter()
     unseen = [n for n in near if (n.key.collection, n.key.id, n.key.place) not in places]
-    rows += [
-        (record.collection, _without_terms(record, len(question.terms)))
-        for record in await _kept(store, queries, unseen)
-    ]
+    rows += await _kept(store, queries, unseen, len(question.terms))
     stages["check"] = _since(started)
     if len(queries) > 1 or unseen:
         rows.sort(key=lambda row: (row[1].created_at, row[1].seq, row[1].id, row[1].scope.place))
@@ -100,32 +98,35 @@ async def _by_vectors(
     return near
 
 
-async def _kept(store: Store, queries: Sequence[Query], near: list[Near]) -> list[Record]:
+async def _kept(
+    store: Store, queries: Sequence[Query], near: list[Near], terms: int
+) -> list[tuple[str, Match]]:
     """The neighbours that are really there: in the scope, past every filter, and with the text that was embedded."""
     digests = {(n.key.collection, n.key.id, n.key.place): n.digest for n in near}
+
+    async def among(query: Query) -> list[tuple[str, Match]]:
+        kept: list[tuple[str, Match]] = []
+        async for page in walk(store, query, max_bytes=_READ_BYTES):
+            for record in page:
+                said = content(record.text, record.data)
+                if digests.get((record.collection, record.id, record.scope.place)) == digest(said):
+                    length = len(terms_of(said))
+                    match = Match(
+                        record.id, record.scope, record.created_at, record.seq, length, (0,) * terms
+                    )
+                    kept.append((record.collection, match))
+        return kept
+
     asked = [
         msgspec.structs.replace(query.unpaged, ids=ids)
         for query in queries
         if (ids := _among(query, [n.key.id for n in near if n.key.collection == query.collection]))
     ]
-    kept: list[Record] = []
-    for records in await asyncio.gather(*(store.find(query) for query in asked)):
-        kept += [
-            record
-            for record in records
-            if digests.get((record.collection, record.id, record.scope.place))
-            == digest(content(record.text, record.data))
-        ]
-    return kept
+    return [row for rows in await asyncio.gather(*map(among, asked)) for row in rows]
 
 
 def _among(query: Query, ids: list[str]) -> tuple[str, ...]:
     return tuple(id_ for id_ in dict.fromkeys(ids) if query.ids is None or id_ in query.ids)
-
-
-def _without_terms(record: Record, terms: int) -> Match:
-    length = len(terms_of(content(record.text, record.data)))
-    return Match(record.id, record.scope, record.created_at, record.seq, length, (0,) * terms)
 
 
 def _since(started: float) -> float:

@@ -13,6 +13,7 @@ from octavo.search.question import Question
 
 #: What each signal weighs beside the record's own terms, in standard deviations of that signal.
 SESSION, TIME, VECTOR, RECENCY, IMPORTANCE = 0.8, 3.0, 0.5, 0.001, 0.3
+MOST_IMPORTANT = IMPORTANCE / 2  # what a record's importance adds at most
 NEIGHBOUR, VECTOR_NEIGHBOUR = 0.4, 0.3  # what the match before or after in a session adds
 _AGREEING = 0.3  # of the twenty best, when words and vectors share that many both are believed
 _DEPTH = 20

@@ -42,6 +42,7 @@ class Recalled(list[Hit]):
     stages: dict[str, float]  # milliseconds by stage
     notes: tuple[str, ...]  # what did not work, such as a model that could not be reached
     trust: float  # how far the vectors were believed
+    left_out: int  # hits that did not fit into `max_bytes`
 
     def __init__(
         self,
@@ -50,12 +51,14 @@ class Recalled(list[Hit]):
         stages: dict[str, float] | None = None,
         notes: tuple[str, ...] = (),
         trust: float = 0.0,
+        left_out: int = 0,
     ) -> None:
         super().__init__(hits)
         self.presence = presence
         self.stages = stages or {}
         self.notes = notes
         self.trust = trust
+        self.left_out = left_out
 
     @property
     def probably_absent(self) -> bool:

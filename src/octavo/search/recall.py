@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections.abc import Callable
 from datetime import datetime
-from typing import Unpack
+from typing import TypeAlias, Unpack
 
 import msgspec
 
@@ -15,7 +15,7 @@ from octavo.lexis.matching import content
 from octavo.lexis.terms import terms as terms_of
 from octavo.lexis.tokens import estimate_tokens
 from octavo.model import Query, Record, Scope
-from octavo.ports import Store
+from octavo.ports import Store, fitting, heads
 from octavo.search import fuse
 from octavo.search.candidates import Candidates, gather
 from octavo.search.context import Context, fenced
@@ -27,6 +27,7 @@ from octavo.search.question import Question
 MOST_HITS = 1000
 _MARGIN = 3  # times the limit are read and looked at again, with what only the whole record tells
 _NO_SCOPE = Scope()
+_Chosen: TypeAlias = tuple[int, Record, float]  # a candidate's position, the record and its score
 
 
 class _Weighed(msgspec.Struct):
@@ -53,17 +54,23 @@ class Recall:
         limit: int = 10,
         *,
         explain: bool = False,
+        max_bytes: int | None = None,
         **filters: Unpack[Filters],
     ) -> Recalled:
         """The records that answer a question best, best first.
 
         With `explain` each hit says which terms it shares and how it stands by each signal, and `stages` says where
-        the time went.
+        the time went. With `max_bytes` the hits end where their texts and bodies would take more, after the first at the
+        earliest, no more than twice as much is in memory at a time, and `left_out` counts those that did not fit.
         """
         started = time.perf_counter()
         weighed = await self._weigh(text, scope, _checked(limit), filters)
         loading = time.perf_counter()
-        chosen = await self._best(weighed, limit)
+        left_out = 0
+        if max_bytes is None:
+            chosen = await self._best(weighed, limit)
+        else:
+            chosen, left_out = await self._best_within(weighed, limit, max_bytes)
         ranks = _ranks(weighed.signals) if explain else {}
         hits = [_hit(weighed, at, record, score, ranks) for at, record, score in chosen]
         ended = time.perf_counter()
@@ -74,6 +81,7 @@ class Recall:
             stages if explain else None,
             weighed.candidates.notes,
             weighed.signals.trust,
+            left_out,
         )
 
     async def sessions(
@@ -163,25 +171,72 @@ class Recall:
         stages["gather"] = (ranking - started) * 1000
         return _Weighed(asked, candidates, signals, order, stages)
 
-    async def _best(self, weighed: _Weighed, limit: int) -> list[tuple[int, Record, float]]:
+    async def _best(self, weighed: _Weighed, limit: int) -> list[_Chosen]:
         """The best candidates as records; those that are gone meanwhile make room for the next ones."""
-        chosen: list[tuple[int, Record, float]] = []
+        chosen: list[_Chosen] = []
         step = max(limit * _MARGIN, 10)
         for start in range(0, len(weighed.order), step):
             ats = weighed.order[start : start + step]
-            loaded = await self._load(weighed, ats)
-            page = [
-                (at, loaded[at], weighed.signals.total[at] + fuse.importance(loaded[at]))
-                for at in ats
-                if at in loaded
-            ]
-            chosen += sorted(page, key=lambda row: -row[2])
+            chosen += sorted(_scored(weighed, ats, await self._load(weighed, ats)), key=lambda row: -row[2])
             if len(chosen) >= limit:
                 break
         return chosen[:limit]
 
+    async def _best_within(self, weighed: _Weighed, limit: int, max_bytes: int) -> tuple[list[_Chosen], int]:
+        """Those of `_best` that fit into so many bytes, and how many more there are; no more is read at a time than fits."""
+        best: list[_Chosen] = []
+        sizes: dict[int, int] = {}
+        cut = False
+        step = max(limit * _MARGIN, 10)
+        for start in range(0, len(weighed.order), step):
+            ats = weighed.order[start : start + step]
+            sizes |= await self._sizes(weighed, ats)
+            rest = [at for at in ats if at in sizes]
+            page: list[
+                _Chosen
+            ] = []  # of this step: they come after those of the steps before, whatever their score
+            while rest and not (cut and _is_best(page, weighed.signals.total[rest[0]])):
+                fits = fitting((sizes[at] for at in rest), max_bytes)
+                part, rest = rest[:fits], rest[fits:]
+                loaded = await self._load(weighed, part)
+                for gone in set(part).difference(loaded):
+                    del sizes[gone]
+                page = sorted(page + _scored(weighed, part, loaded), key=lambda row: -row[2])
+                fits = fitting((sizes[at] for at, _, _ in best + page), max_bytes)
+                cut = cut or min(fits + 1, limit) <= len(best + page)
+                page = page[: max(min(fits, limit) - len(best), 0)]
+            best += page
+            if len(sizes) >= limit:
+                break
+        return best, min(len(sizes), limit) - len(best)
+
     async def _load(self, weighed: _Weighed, ats: list[int]) -> dict[int, Record]:
         """Read the candidates once more, under the same filters: what is gone or filtered out by now is not shown."""
+        wanted, asked = self._reading(weighed, ats)
+        pages = await asyncio.gather(*(self.store.find(query) for query in asked))
+        return {
+            wanted[key]: record
+            for page in pages
+            for record in page
+            if (key := (record.collection, record.id, record.scope.place)) in wanted
+        }
+
+    async def _sizes(self, weighed: _Weighed, ats: list[int]) -> dict[int, int]:
+        """How many bytes each of the candidates has that `_load` would answer."""
+        wanted, asked = self._reading(weighed, ats)
+        newest_first = [msgspec.structs.replace(query, newest_first=True) for query in asked]
+        pages = await asyncio.gather(*(heads(self.store, query) for query in newest_first))
+        return {
+            wanted[key]: head.size_bytes
+            for query, page in zip(asked, pages, strict=True)
+            for head in page
+            if (key := (query.collection, head.id, head.scope.place)) in wanted
+        }
+
+    def _reading(
+        self, weighed: _Weighed, ats: list[int]
+    ) -> tuple[dict[tuple[str, str, str], int], list[Query]]:
+        """What names these candidates in a store, and what asks for them."""
         candidates = weighed.candidates
         wanted: dict[tuple[str, str, str], int] = {}
         for at in ats:
@@ -192,13 +247,7 @@ class Recall:
             for query in weighed.queries
             if (ids := tuple(dict.fromkeys(id_ for name, id_, _ in wanted if name == query.collection)))
         ]
-        pages = await asyncio.gather(*(self.store.find(query) for query in asked))
-        return {
-            wanted[key]: record
-            for page in pages
-            for record in page
-            if (key := (record.collection, record.id, record.scope.place)) in wanted
-        }
+        return wanted, asked
 
     async def _anywhere(self, id_: str, asked: list[Query]) -> tuple[Record, Query]:
         for query in asked:
@@ -214,6 +263,16 @@ def _checked(limit: int) -> int:
     if not isinstance(limit, int) or not 0 <= limit <= MOST_HITS:
         raise InvalidQuery(f"limit must be a number between 0 and {MOST_HITS}; got {limit!r}")
     return limit
+
+
+def _scored(weighed: _Weighed, ats: list[int], loaded: dict[int, Record]) -> list[_Chosen]:
+    total = weighed.signals.total
+    return [(at, loaded[at], total[at] + fuse.importance(loaded[at])) for at in ats if at in loaded]
+
+
+def _is_best(page: list[_Chosen], following: float) -> bool:
+    """Whether no record that was not read can come before one of these: how important it is adds so much and no more."""
+    return not page or page[-1][2] >= following + fuse.MOST_IMPORTANT
 
 
 def _ranks(signals: fuse.Signals) -> dict[str, dict[int, int]]:

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("octavo.service")
 T = TypeVar("T")
+_PROBES = "octavo-health"  # the tenant of what is written to see whether anything can be
 DOCUMENTS = ("configs", "knowledge", "versions")
 
 
@@ -220,9 +221,10 @@ class Memory:
             except OctavoError as error:
                 state, trouble = "down", self._hidden(error)
         accepts_writes = state == "up"
-        if self.assembled.journal is not None and self._closing is None:
-            refusal = await self._refusal(self.assembled.journal)
-            status, accepts_writes = self.assembled.journal.status(), not refusal
+        journal = self.assembled.journal
+        if self._closing is None and (journal is not None or accepts_writes):
+            refusal = await self._refusal()
+            status, accepts_writes = None if journal is None else journal.status(), not refusal
             trouble = "; ".join(filter(None, (trouble, self._hidden(refusal))))
         return Health(
             state=state,
@@ -233,13 +235,21 @@ class Memory:
             accepts_writes=accepts_writes,
         )
 
-    async def _refusal(self, journal: "Journal") -> str:
+    async def _refusal(self) -> str:
         """Why a write would be neither stored nor queued; empty when it would be."""
+        journal, store = self.assembled.journal, self.assembled.store
         events = Query(collection=EVENTS, scope=Scope(tenant=self._tenant))
         try:
-            return await self._bounded(journal.refusal(events)) or ""
+            if journal is not None:
+                return await self._bounded(journal.refusal(events)) or ""
+            # Only a write can tell: a full or a read-only store still answers questions. And only one that is there for a
+            # moment: what comes and goes in one call comes to nothing on some stores. It is in nobody's tenant.
+            probes = Scope(tenant=_PROBES)
+            await self._bounded(store.apply([Add([Record(collection=EVENTS, scope=probes)])]))
+            await self._bounded(store.apply([Remove(Query(collection=EVENTS, scope=probes))]))
         except OctavoError as error:
             return str(error)
+        return ""
 
     async def _vault_health(self) -> dict[str, Any] | None:
         if self.vault is None:

@@ -8,7 +8,6 @@ from msgspec import UNSET
 from starlette.exceptions import HTTPException
 
 from octavo.layers.values import Memory
-from octavo.ports import fitting
 from octavo.server.answers import (
     Answers,
     AutoExtracted,
@@ -64,19 +63,18 @@ async def query_memories(body: Question, request: Request) -> Response:
         raise HTTPException(
             403, "to ask about everyone needs a key with admin access; or give user_id or agent_id"
         )
-    found = await layers_of(request).recall(
+    found, left_out = await layers_of(request).recall_page(
         body.query,
+        max_bytes=page_bytes(request),
         user_id=body.user_id,
         agent_id=body.agent_id,
         layer=body.layer,
         top_k=body.top_k,
         everyone=body.everyone,
     )
-    sizes = (len(each.memory.content.encode()) for each in found)
-    kept = found[: fitting(sizes, page_bytes(request))]
-    memories = [FoundMemory(**_fields(each.memory), score=each.score) for each in kept]
-    left_out = len(found) - len(kept) or UNSET
-    return answer(Answers(query=body.query, count=len(memories), memories=memories, left_out=left_out))
+    memories = [FoundMemory(**_fields(each.memory), score=each.score) for each in found]
+    told = Answers(query=body.query, count=len(memories), memories=memories, left_out=left_out or UNSET)
+    return answer(told)
 
 
 @router.get(

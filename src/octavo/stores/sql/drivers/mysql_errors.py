@@ -16,6 +16,7 @@ UNABLE = {
     1203,
     1226,
     1290,
+    1792,
     1836,
     3024,
 }  # disk or memory full, too many, read-only

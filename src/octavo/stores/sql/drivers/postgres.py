@@ -206,7 +206,10 @@ def _translated() -> Iterator[None]:
         ConnectionError,
     ) as error:  # fmt: skip
         raise ConnectionLost(f"PostgreSQL cannot be reached: {error}") from error
-    except (asyncpg.InsufficientResourcesError, asyncpg.QueryCanceledError, TimeoutError, OSError) as error:
+    except (
+        asyncpg.InsufficientResourcesError, asyncpg.QueryCanceledError, TimeoutError, OSError,
+        asyncpg.ReadOnlySQLTransactionError,  # a standby, or a primary that has become one
+    ) as error:  # fmt: skip
         raise StoreUnavailable(f"PostgreSQL: {error or 'timed out'}") from error
     except (
         asyncpg.InternalClientError

@@ -260,6 +260,6 @@ def _judged(error: exc.DBAPIError) -> StoreError:
         return ConnectionLost(message)
     return (
         StoreUnavailable(message)
-        if state.startswith("53") or "unable to open" in message
+        if state.startswith(("53", "25006")) or "unable to open" in message or "readonly database" in message
         else StoreError(message)
     )

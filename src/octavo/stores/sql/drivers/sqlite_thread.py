@@ -206,7 +206,9 @@ class _Translated:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         if error is None:
             return
-        if isinstance(error, apsw.BusyError | apsw.LockedError | apsw.FullError | apsw.IOError):
+        if isinstance(
+            error, apsw.BusyError | apsw.LockedError | apsw.FullError | apsw.IOError | apsw.ReadOnlyError
+        ):
             raise StoreUnavailable(f"SQLite: {error}") from error
         if isinstance(error, apsw.TooBigError):
             raise TooLong(f"SQLite: {error}") from error
