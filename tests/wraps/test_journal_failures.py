@@ -8,7 +8,6 @@ from outages import add, ids, journal_of, settled, those, unsteady
 
 from octavo import (
     Add,
-    ConfigError,
     InvalidRecord,
     Query,
     Record,
@@ -279,10 +278,10 @@ def test_it_belongs_to_one_event_loop_and_one_process(tmp_path, monkeypatch):
     with asyncio.Runner() as first, asyncio.Runner() as second:
         journal = Journal(open_store("memory://"), tmp_path)
         first.run(journal.write([add("a")]))
-        with pytest.raises(ConfigError, match="event loop"):
+        with pytest.raises(StoreError, match="event loop"):
             second.run(journal.write([add("b")]))
         monkeypatch.setattr("os.getpid", lambda: -1)
-        with pytest.raises(ConfigError, match="forked"):
+        with pytest.raises(StoreClosed, match="forked"):
             first.run(journal.find(those()))
         monkeypatch.undo()
         first.run(journal.close())

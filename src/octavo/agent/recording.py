@@ -182,9 +182,11 @@ class Recorder:
                 return
         try:
             await self._queueing().write(ops)
-        except ConfigError:
-            # A folder that cannot be written to must not keep events from a store that is back.
-            self._journal, self._directory = None, None
+        except StoreUnavailable as error:
+            if isinstance(error.__cause__, ConfigError) and (journal := self._journal) is not None:
+                # A folder that cannot be used must not keep events from a store that is back.
+                self._journal, self._directory = None, None
+                await journal.close()
             raise
 
     def _queueing(self) -> "Journal":
