@@ -14,6 +14,8 @@ from typing import ClassVar, Self
 
 from octavo.errors import StoreClosed, StoreError, StoreUnavailable
 
+_NOWHERE = object()  # where something is open that was closed, or is the parent's: in no loop, nor without one
+
 
 class Opening:
     """A backend with `_open` and `_close` around its use; parallel first uses open it once."""
@@ -21,7 +23,8 @@ class Opening:
     opener: ClassVar[str]  # the call that makes another one, for an error to name
 
     def __init__(self) -> None:
-        self._open_on: asyncio.AbstractEventLoop | None = None  # None while it has to be opened, or is closed
+        #: None while it has to be opened. Without a loop a store that waits for nothing, as one in memory, works all the same.
+        self._open_on: asyncio.AbstractEventLoop | object | None = None
         self._home: asyncio.AbstractEventLoop | None = None  # whose it is, from the first use on
         self._opened = False  # whether it ever was, so that there is something to close
         self._closed = False
@@ -36,7 +39,7 @@ class Opening:
             return
         if self._home is not None:
             self._settle(asyncio.get_running_loop())
-        self._closed, self._open_on = True, None
+        self._closed, self._open_on = True, _NOWHERE
         if self._forked:  # all that is open is the parent's
             return
         if self._opened:
@@ -52,9 +55,6 @@ class Opening:
         await self.close()
 
     async def _ready(self) -> None:
-        loop = asyncio.get_running_loop()
-        if self._open_on is loop:
-            return
         if self._closed:
             raise StoreClosed(f"this {type(self).__name__} was closed; open another with {self.opener}")
         if self._forked:
@@ -62,6 +62,9 @@ class Opening:
                 f"this {type(self).__name__} was opened before the process was forked, and its connections are the parent's; "
                 f"open another in the child with {self.opener}"
             )
+        loop = asyncio.get_running_loop()
+        if self._open_on is loop:
+            return
         refusal = self._refusal
         async with self._settle(loop):
             if self._open_on is not loop:
@@ -131,7 +134,7 @@ def _after_fork() -> None:
     global _settling  # noqa: PLW0603 - another thread may have held it
     _settling = threading.Lock()
     for opened in list(_settled):
-        opened._forked, opened._open_on = True, None  # noqa: SLF001 - its own class
+        opened._forked, opened._open_on = True, _NOWHERE  # noqa: SLF001 - its own class
         _inherited.append(opened)
 
 

@@ -1,6 +1,6 @@
 """What every store does before its own work: check at the edge, open once, refuse after close."""
 
-from asyncio import get_running_loop
+from asyncio import _get_running_loop
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
@@ -25,28 +25,28 @@ class BaseStore(Opening):
     async def apply(self, ops: Sequence[Op]) -> list[int]:
         """Apply all of the ops in order, or none; answer how many records each one added, changed or removed."""
         prepared = prepare(ops)
-        if self._open_on is not get_running_loop():
+        if self._open_on is not _get_running_loop():
             await self._ready()
         return await self._apply(prepared) if prepared else []
 
     async def find(self, query: Query) -> list[Record]:
         """Answer the query as `Query.over` would from all records kept."""
         query = asked(query)
-        if self._open_on is not get_running_loop():
+        if self._open_on is not _get_running_loop():
             await self._ready()
         return await self._find(query) if answerable(query) else []
 
     async def tally(self, query: Query) -> Tally:
         """Count as `Tally.of` would from all records kept."""
         query = asked(query).unpaged
-        if self._open_on is not get_running_loop():
+        if self._open_on is not _get_running_loop():
             await self._ready()
         return await self._tally(query) if answerable(query) else Tally()
 
     async def heads(self, query: Query) -> list[Head]:
         """The `Head.of` each record that `find` would answer, in the same order."""
         query = asked(query)
-        if self._open_on is not get_running_loop():
+        if self._open_on is not _get_running_loop():
             await self._ready()
         return await self._heads(query) if answerable(query) else []
 
@@ -79,7 +79,7 @@ class SearchingStore(BaseStore):
                 f"terms must be a list, as octavo.lexis.terms.terms makes it; got {terms[:80]!r}"
             )
         query = msgspec.structs.replace(asked(query).unpaged, text=None)
-        if self._open_on is not get_running_loop():
+        if self._open_on is not _get_running_loop():
             await self._ready()
         distinct = tuple(term for term in dict.fromkeys(terms) if holdable(term))
         if not distinct or not answerable(query):
@@ -90,14 +90,14 @@ class SearchingStore(BaseStore):
     async def reindex(self, collection: str, progress: Progress | None = None) -> int:
         """Build the index of a collection anew, while searches go on; answer how many records are in it."""
         asked(Query(collection=collection))
-        if self._open_on is not get_running_loop():
+        if self._open_on is not _get_running_loop():
             await self._ready()
         return await self._reindex(collection, progress or _unheard)
 
     async def verify(self, collection: str, progress: Progress | None = None) -> Lexicon:
         """Compare the index of a collection with its records, one by one."""
         asked(Query(collection=collection))
-        if self._open_on is not get_running_loop():
+        if self._open_on is not _get_running_loop():
             await self._ready()
         return await self._verify(collection, progress or _unheard)
 

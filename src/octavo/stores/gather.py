@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Generic, TypeVar
 
 from octavo.errors import OctavoError, StoreUnavailable
+from octavo.foreign import caught
 
 _WORTH_SHARING = 16  # fewer callers than that are better off in one group
 W = TypeVar("W")
@@ -98,20 +99,21 @@ class Gathering(Generic[W, A]):
         return group
 
     async def _settle_group(self, group: list[tuple[W, asyncio.Future[A]]]) -> None:
-        try:
+        answers: list[A] = []
+        with caught() as outcome:  # a mistake of ours too: told to its caller as it is, never as an outage
             answers = await self._commit([work for work, _ in group])
-        except Exception as error:  # noqa: BLE001 - a mistake of ours too: told to its caller as it is, never as an outage
-            if len(group) == 1:
-                _tell(group[0][1], error)
-            elif isinstance(error, StoreUnavailable):
-                _fail(group, error)
-            else:
-                for one in group:
-                    await self._settle_group([one])
-        else:
+        error = outcome.error
+        if error is None:
             for (_, future), answer in zip(group, answers, strict=True):
                 if not future.done():  # else its caller was cancelled; the write stands all the same
                     future.set_result(answer)
+        elif len(group) == 1:
+            _tell(group[0][1], error)
+        elif isinstance(error, StoreUnavailable):
+            _fail(group, error)
+        else:
+            for one in group:
+                await self._settle_group([one])
 
 
 def _fail(group: list[tuple[W, asyncio.Future[A]]], error: OctavoError) -> None:
