@@ -65,7 +65,7 @@ class AutoExtracted(msgspec.Struct, frozen=True, kw_only=True):
     profile_count: int
     event_count: int
     memories: list[Outcome]
-    note: str = ""  # what was left out of a text that is longer than what is read of it
+    note: str | UnsetType = UNSET  # what was left out of a text that is longer than what is read of it
 
 
 class MemoryList(msgspec.Struct, frozen=True, kw_only=True):

@@ -123,7 +123,7 @@ async def remember(
                 profile_count=made.profile_count,
                 event_count=made.event_count,
                 memories=made.memories,
-                note=made.note,
+                note=made.note or UNSET,
             )
         )
     memory = await layers.remember(
