@@ -22,7 +22,7 @@ from octavo.stores.sql.compile import (
 )
 from octavo.stores.sql.counting import Tables, counted_of, shelf_of
 from octavo.stores.sql.schema import Table
-from octavo.stores.sql.statements import PAUSE_CHARACTERS, Ask, Pause, Script
+from octavo.stores.sql.statements import Ask, Pause, Script
 
 Ranked = TypeVar("Ranked", Record, Head)
 _body = msgspec.json.Decoder(dict[str, Any]).decode
@@ -33,6 +33,7 @@ _record = msgspec.json.Decoder(Record).decode
 _spell = msgspec.json.Encoder().encode
 _TURN_SECONDS = 0.005  # of making records, after which others go first
 _FEW = 200  # rows that are read faster as one text than one by one
+_MOST_AT_ONCE = 200_000  # characters of JSON that are decoded in one call, which no other thread can interrupt
 _TAIL = 250  # rows a tally may count on the spot before it is worth sweeping them
 
 #: By whether the user, the agent and the session are given.
@@ -129,7 +130,7 @@ def _read_text(
             table.remember(query.scope, ask.sql, one.values[:-1])
     [[text]] = yield ask
     try:
-        if text and len(text) > PAUSE_CHARACTERS:
+        if text and len(text) > _MOST_AT_ONCE:
             return (yield from _one_by_one(text))
         return _listed(text) if text else []
     except msgspec.MsgspecError:  # somebody has changed a row; reading one by one finds out which
