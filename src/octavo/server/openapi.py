@@ -127,4 +127,5 @@ _SOMETIMES = {
     "TurnList": ("next",),
     "SessionList": ("next",),
     "Answers": ("left_out",),
+    "AutoExtracted": ("note",),
 }
