@@ -14,7 +14,9 @@ from typing import ClassVar, Self
 
 from octavo.errors import StoreClosed, StoreError, StoreUnavailable
 
-_NOWHERE = object()  # where something is open that was closed, or is the parent's: in no loop, nor without one
+_NOWHERE = (
+    object()
+)  # where something is open that was closed, or is the parent's: in no loop, nor without one
 
 
 class Opening:

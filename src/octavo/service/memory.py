@@ -88,8 +88,13 @@ class Memory:
         await self.start()
         scope = Scope(tenant=self._tenant)
         # Writes that change nothing: a store makes what is missing of a collection when it is first written to.
-        nothing = [Remove(Query(collection=name, scope=scope, limit=0)) for name in (EVENTS, TURNS, *DOCUMENTS)]
+        nothing = [
+            Remove(Query(collection=name, scope=scope, limit=0)) for name in (EVENTS, TURNS, *DOCUMENTS)
+        ]
         try:
+            await self._bounded(
+                self._probe(EVENTS, TURNS, *DOCUMENTS)
+            )  # not every store is asked for nothing
             await self._bounded(written(self.assembled.store, nothing, queue=False))
         except StoreUnavailable as error:
             log.warning("the store cannot be reached yet: %s", self._hidden(error))

@@ -33,7 +33,9 @@ _record = msgspec.json.Decoder(Record).decode
 _spell = msgspec.json.Encoder().encode
 _TURN_SECONDS = 0.005  # of making records, after which others go first
 _FEW = 200  # rows that are read faster as one text than one by one
-_MOST_AT_ONCE = 200_000  # characters of JSON that are decoded in one call, which no other thread can interrupt
+_MOST_AT_ONCE = (
+    200_000  # characters of JSON that are decoded in one call, which no other thread can interrupt
+)
 _TAIL = 250  # rows a tally may count on the spot before it is worth sweeping them
 
 #: By whether the user, the agent and the session are given.
