@@ -39,7 +39,7 @@ async def test_memory_is_down_is_never_nothing_found(tmp_path):
     """And who would wait in vain is told at once."""
     store = unsteady()
     loop = asyncio.get_running_loop()
-    async with journal_of(store, tmp_path, backoff=(1000, 1000)) as journal:
+    async with journal_of(store, tmp_path, backoff=(1_000_000, 1_000_000)) as journal:
         await journal.write([add("a")])
         store.turn("down")
         with pytest.raises(StoreUnavailable, match="down"):
