@@ -36,11 +36,11 @@ def _plain(value: Any, depth: int, seen: dict[tuple[int, int], tuple[Any, Any]])
     known = seen.get((id(value), depth))  # what stands in many places is looked at once
     if known is None:
         # With the value itself: its id is its own only as long as it is there.
-        known = seen[id(value), depth] = value, _made(value, depth, seen)
+        known = seen[id(value), depth] = value, _make_plain(value, depth, seen)
     return known[1]
 
 
-def _made(value: Any, depth: int, seen: dict[tuple[int, int], tuple[Any, Any]]) -> Any:
+def _make_plain(value: Any, depth: int, seen: dict[tuple[int, int], tuple[Any, Any]]) -> Any:
     if isinstance(value, Mapping):
         return {_key(key): _plain(one, depth + 1, seen) for key, one in value.items()}
     if isinstance(value, list | tuple | set | frozenset):

@@ -77,7 +77,7 @@ class OctavoMemory(MemoryBase):  # type: ignore[misc] # its types are not there 
     def _compressed_summary(self, summary: str | None) -> None:
         self._summary, self._untold = summary, summary is not None
 
-    async def _told(self) -> chat.MemoryBase:
+    async def _tell_summary(self) -> chat.MemoryBase:
         """The memory inside, which knows of the summary now."""
         if self._untold and self._summary is not None:
             await self.octavo.update_compressed_summary(self._summary)
@@ -105,23 +105,25 @@ class OctavoMemory(MemoryBase):  # type: ignore[misc] # its types are not there 
     ) -> None:
         """Keep messages, each with these marks; one whose id is kept already is passed over."""
         given = [] if memories is None else [memories] if isinstance(memories, Msg) else memories
-        await (await self._told()).add([to_octavo(message) for message in given], marks, allow_duplicates)
+        await (await self._tell_summary()).add(
+            [to_octavo(message) for message in given], marks, allow_duplicates
+        )
 
     async def delete(self, msg_ids: list[str], **_: Any) -> int:
         """Remove messages by id; answer how many there were."""
-        return await (await self._told()).delete(msg_ids)
+        return await (await self._tell_summary()).delete(msg_ids)
 
     async def delete_by_mark(self, mark: str | list[str], *_: Any, **__: Any) -> int:
         """Remove the messages that have the mark, or any of several; answer how many there were."""
-        return await (await self._told()).delete_by_mark(mark)
+        return await (await self._tell_summary()).delete_by_mark(mark)
 
     async def size(self) -> int:
         """How many messages there are."""
-        return await (await self._told()).size()
+        return await (await self._tell_summary()).size()
 
     async def clear(self) -> None:
         """Remove all messages."""
-        await (await self._told()).clear()
+        await (await self._tell_summary()).clear()
 
     async def get_memory(
         self,
@@ -131,19 +133,19 @@ class OctavoMemory(MemoryBase):  # type: ignore[misc] # its types are not there 
         **_: Any,
     ) -> list[Msg]:
         """The messages that have `mark` and have not `exclude_mark`, behind the summary if there is one."""
-        found = await (await self._told()).get_memory(mark, exclude_mark, prepend_summary)
+        found = await (await self._tell_summary()).get_memory(mark, exclude_mark, prepend_summary)
         return [to_agentscope(message) for message in found]
 
     async def update_messages_mark(
         self, new_mark: str | None, old_mark: str | None = None, msg_ids: list[str] | None = None
     ) -> int:
         """Add, remove or replace a mark; answer how many messages that changed."""
-        return await (await self._told()).update_messages_mark(new_mark, old_mark, msg_ids)
+        return await (await self._tell_summary()).update_messages_mark(new_mark, old_mark, msg_ids)
 
     async def update_compressed_summary(self, summary: str) -> None:
         """Keep this summary with the session, in place of the one before."""
         self._compressed_summary = summary
-        await self._told()
+        await self._tell_summary()
 
     def state_dict(self) -> dict[str, Any]:
         """All of a memory that is held in this process; of another one the summary last given, as AgentScope's own do.
@@ -180,7 +182,7 @@ class OctavoMemory(MemoryBase):  # type: ignore[misc] # its types are not there 
 
     async def close(self) -> None:
         """Let go of what was opened here."""
-        await self._told()
+        await self._tell_summary()
 
     async def __aenter__(self) -> Self:
         return self
@@ -195,7 +197,7 @@ class _Own(OctavoMemory):
     async def close(self) -> None:
         """Let go of what was opened here; what was handed in stays open."""
         try:
-            await self._told()
+            await self._tell_summary()
         finally:
             await self.octavo.close()
 

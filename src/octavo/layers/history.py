@@ -93,13 +93,13 @@ async def as_of(
             if max_bytes is None
             else was[: fitting((one.size_bytes for one in was[:limit]), max_bytes)]
         )
-        found = await _told(store, owner, tenant, layer, page)
+        found = await _read_memories(store, owner, tenant, layer, page)
         if found is not None:
             following = Cursor(at=page[-1].at, id=page[-1].id) if page and len(page) < len(was) else None
             return found, following
 
 
-async def _told(
+async def _read_memories(
     store: Store, owner: Owner, tenant: str, layer: Layer, page: list[_Was]
 ) -> list[Memory] | None:
     """What these memories were, in their order; None when one of them has changed while it was looked for."""

@@ -47,7 +47,7 @@ async def gather(store: Store, question: Question, queries: Sequence[Query]) -> 
     places = {(collection, match.id, match.scope.place) for collection, match in rows}
     started = time.perf_counter()
     unseen = [n for n in near if (n.key.collection, n.key.id, n.key.place) not in places]
-    rows += await _kept(store, queries, unseen, len(question.terms))
+    rows += await _read_neighbours(store, queries, unseen, len(question.terms))
     stages["check"] = _since(started)
     if len(queries) > 1 or unseen:
         rows.sort(key=lambda row: (row[1].created_at, row[1].seq, row[1].id, row[1].scope.place))
@@ -98,7 +98,7 @@ async def _by_vectors(
     return near
 
 
-async def _kept(
+async def _read_neighbours(
     store: Store, queries: Sequence[Query], near: list[Near], terms: int
 ) -> list[tuple[str, Match]]:
     """The neighbours that are really there: in the scope, past every filter, and with the text that was embedded."""

@@ -104,14 +104,16 @@ async def bind(store: Store, ops: Sequence[Op]) -> tuple[list[Op], list[int]]:
             touched.update(record.collection for record in op.records)
         else:
             if _counts(op) and op.query.collection not in touched:
-                parts = [msgspec.structs.replace(op, query=query) for query in await _named(store, op.query)]
+                parts = [
+                    msgspec.structs.replace(op, query=query) for query in await _bind_query(store, op.query)
+                ]
             touched.add(op.query.collection)
         bound += parts
         sizes.append(len(parts))
     return bound, sizes
 
 
-async def _named(store: Store, query: Query) -> list[Query]:
+async def _bind_query(store: Store, query: Query) -> list[Query]:
     """What the query finds, by name. Its other clauses stay: what somebody else has taken meanwhile is not taken again."""
     found: dict[Scope, list[str]] = {}  # an id names one record in each scope
     async for page in pages(store, query):

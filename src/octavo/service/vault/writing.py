@@ -97,7 +97,7 @@ class Writing:
         path, staged = await asyncio.to_thread(self._staged, found, content)
         answer: Written | None = None
         try:
-            answer = await self._asked(ops)
+            answer = await self._write_ops(ops)
         except StoreUnavailable as error:
             _log.debug("the document %r waits for the next sync: %s", found.place.key, error)
         except BaseException:
@@ -107,7 +107,7 @@ class Writing:
         stamp = await asyncio.to_thread(self._folder.place, path, staged, found.stamp)
         return Found(found.place, found.entry, path, content, stamp, checked), answer
 
-    async def _asked(self, ops: list[Op]) -> Written:
+    async def _write_ops(self, ops: list[Op]) -> Written:
         """Write to the store. One without a queue, which bounds its own waiting, is not waited for without end."""
         if isinstance(self._store, Queues):
             return await self._store.write(ops)

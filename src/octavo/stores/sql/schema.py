@@ -227,13 +227,13 @@ class Migrating:
 
     def missing(self) -> Script[bool]:
         """Whether nothing of it was ever made; a table that somebody else has under its name is refused."""
-        if (yield from self._noted()):
+        if (yield from self._is_known()):
             return False
         for name in self._names:
             if (yield from self._dialect.exists(name)):
                 # Somebody may have made it since: it is noted before it is there, and a snapshot would not show that.
                 yield from self._dialect.save()
-                if (yield from self._noted()):
+                if (yield from self._is_known()):
                     return False
                 raise StoreError(
                     f"a table {name!r} that is not Octavo's is in the way, and was left as it is; name another database "
@@ -241,7 +241,7 @@ class Migrating:
                 )
         return True
 
-    def _noted(self) -> Script[bool]:
+    def _is_known(self) -> Script[bool]:
         there = yield from self._dialect.exists(f"{self._prefix}octavo_tables")
         return there and (yield from self._version()) is not None
 

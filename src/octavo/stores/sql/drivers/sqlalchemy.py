@@ -111,18 +111,18 @@ class SQLAlchemyDriver(Awaiting):
     async def _turn(self) -> AsyncIterator[None]:
         shared = shared_by(self._bind)
         if self._session is None:
-            async with turns_of(shared).taken() if shared is not None else contextlib.nullcontext():
+            async with turns_of(shared).take() if shared is not None else contextlib.nullcontext():
                 yield
             return
         # A session serves one at a time, and goes wrong rather than wait; others may have a store over it too.
-        async with turns_of(self._session.sync_session).taken():
+        async with turns_of(self._session.sync_session).take():
             if shared is None:
                 yield
             elif isinstance(shared, Pool):
-                async with turns_of(shared).taken_by(self._session, shared):
+                async with turns_of(shared).take_for(self._session, shared):
                     yield
             else:
-                async with turns_of(shared).taken():
+                async with turns_of(shared).take():
                     yield
 
     async def _with_connection(self, work: Callable[[Any], Awaitable[T]]) -> T:

@@ -28,7 +28,7 @@ class Turns:
         self._listened: weakref.WeakSet[Any] = weakref.WeakSet()
 
     @asynccontextmanager
-    async def taken(self) -> AsyncIterator[None]:
+    async def take(self) -> AsyncIterator[None]:
         """Wait for the turn, and have it for as long as the block lasts."""
         await self._acquire()
         try:
@@ -37,7 +37,7 @@ class Turns:
             self.lock.release()
 
     @asynccontextmanager
-    async def taken_by(self, session: AsyncSession, pool: Pool) -> AsyncIterator[None]:
+    async def take_for(self, session: AsyncSession, pool: Pool) -> AsyncIterator[None]:
         """The same for a session, and for as long as it leaves the pool's connection in the middle of a transaction."""
         owner = session.sync_session
         if self._holder is None or self._holder() is not owner:
