@@ -10,6 +10,7 @@ in the loop's own thread; the goal is 100 ms by the clock on a machine that does
 import argparse
 import asyncio
 import json
+import os
 import tempfile
 import time
 from pathlib import Path
@@ -36,8 +37,9 @@ SHAPES = {
 class Heartbeat:
     """The longest pause of the running event loop while this is open: by the clock, and in work of the loop's own thread.
 
-    What the loop waited for a processor that other programs had is left out of the first, where the system tells it. The
-    second one hardly grows when others use the machine, but neither does it show a thread that holds the interpreter.
+    What the loop waited for a processor that other programs, or other machines on the same hardware, had is left out of
+    the first, where the system tells it; but never what this process itself worked meanwhile. The second one hardly grows
+    when others use the machine, but neither does it show a thread that holds the interpreter.
     """
 
     longest_seconds = longest_work_seconds = 0.0
@@ -53,21 +55,30 @@ class Heartbeat:
         self._task.cancel()
 
     async def _beat(self) -> None:
-        before, worked = time.perf_counter() - _queued(), time.thread_time()
+        before = _clocks()
         while True:
             await asyncio.sleep(0.001)
-            now, work = time.perf_counter() - _queued(), time.thread_time()
-            self.longest_seconds = max(self.longest_seconds, now - before - 0.001)
-            self.longest_work_seconds = max(self.longest_work_seconds, work - worked)
-            before, worked = now, work
+            now = _clocks()
+            passed, waited, work, process_work = (new - old for new, old in zip(now, before, strict=True))
+            pause = max(passed - waited, min(passed, process_work)) - 0.001
+            self.longest_seconds = max(self.longest_seconds, pause)
+            self.longest_work_seconds = max(self.longest_work_seconds, work)
+            before = now
 
 
-def _queued() -> float:
-    """The seconds that this thread was ready and had no processor; 0 where the system does not tell."""
+def _clocks() -> tuple[float, float, float, float]:
+    """Seconds by the clock, those waited for a processor, those of work in this thread, and in the whole process."""
+    return time.perf_counter(), _waited(), time.thread_time(), time.process_time()
+
+
+def _waited() -> float:
+    """The seconds that this thread was ready, or this machine, and had no processor; 0 where the system does not tell."""
     try:
-        return int(Path("/proc/thread-self/schedstat").read_text().split()[1]) / 1e9
-    except OSError:
+        ready = int(Path("/proc/thread-self/schedstat").read_text().split()[1]) / 1e9
+        stolen = int(Path("/proc/stat").read_text().split(maxsplit=9)[8]) / os.sysconf("SC_CLK_TCK")
+    except (OSError, ValueError, IndexError):
         return 0.0
+    return ready + stolen
 
 
 def shaped(piece: str, size: int) -> str:

@@ -16,10 +16,10 @@ from bench.places import Places
 from bench.raw.terms import Fts5, Fulltext, RawTerms, SortedSets, Tsquery
 from bench.subject import CROWD
 from octavo import Add, Record, Scope, open_store
-from octavo.lexis.matching import digest
-from octavo.lexis.terms import terms
+from octavo.kernel.ports import Entry, Store, Vector
+from octavo.kernel.terms.matching import digest
+from octavo.kernel.terms.terms import terms
 from octavo.measure.metrics import percentile
-from octavo.ports import Entry, Store, Vector
 from octavo.search.recall import Recall
 from octavo.testing.embedding import HashEmbedder
 from octavo.vectors import open_vectors

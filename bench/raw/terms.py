@@ -8,7 +8,7 @@ from urllib.parse import unquote, urlsplit
 import apsw
 
 from octavo import Record
-from octavo.lexis.terms import terms
+from octavo.kernel.terms.terms import terms
 
 TOP = 10
 _SAME = "Octavo's own terms, indexed beforehand, with the user's name among them; any of the terms may match; the texts of the ten best"

@@ -15,9 +15,9 @@ from octavo.errors import (
     StoreError,
     StoreUnavailable,
 )
-from octavo.ids import new_id
-from octavo.model import START, Add, Change, Cursor, Op, Query, Record, Remove, Scope, Tally
-from octavo.ports import Store, walk
+from octavo.kernel.ids import new_id
+from octavo.kernel.model import START, Add, Change, Cursor, Op, Query, Record, Remove, Scope, Tally
+from octavo.kernel.ports import Store, walk
 from octavo.stores import open_store
 
 if TYPE_CHECKING:

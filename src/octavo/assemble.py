@@ -6,14 +6,14 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Self, TypeVar
 from urllib.parse import parse_qsl, urlsplit
 
-from octavo.cache import set_budget
 from octavo.config import Settings
 from octavo.errors import ConfigError
-from octavo.file_modes import share_with_group
-from octavo.ports import Embedder, Store, VectorIndex
+from octavo.kernel.ports import Embedder, Store, VectorIndex
 from octavo.search.recall import Recall
-from octavo.secrets import hidden
 from octavo.stores import open_store
+from octavo.util.cache import set_budget
+from octavo.util.file_modes import share_with_group
+from octavo.util.secrets import hidden
 
 if TYPE_CHECKING:
     from octavo.wraps.indexed import Indexed

@@ -17,7 +17,7 @@ import octavo as package
 from octavo import open_store
 from octavo.cli.commands import octavo as command
 from octavo.cli.teller import Teller
-from octavo.ports import Finding
+from octavo.kernel.ports import Finding
 from octavo.stores.memory import MemoryStore
 
 COMMANDS = sorted(command.commands)
@@ -365,7 +365,7 @@ def test_a_named_pipe_can_be_exported_to(octavo, url):
 
 
 async def test_the_probe_leaves_no_tenant_behind(url):
-    from octavo.doctor import examine
+    from octavo.stores.doctor import examine
 
     async with open_store(url) as store:
         await examine(store)

@@ -11,7 +11,7 @@ import pytest
 from octavo import Add, ConfigError, Query, Record, Scope
 from octavo.assemble import assemble, pooled
 from octavo.config import Database, FailureQueue, Service, Settings, Vector
-from octavo.ports import Resembles, Searches
+from octavo.kernel.ports import Resembles, Searches
 from octavo.stores.sql import SQLStore
 from octavo.wraps import Indexed
 from octavo.wraps.deduped import Deduped

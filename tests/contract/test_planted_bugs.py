@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from octavo import InvalidRecord, Query, Record, Scope
-from octavo.lexis.matches import Matches
-from octavo.lexis.matching import matching
+from octavo.kernel.terms.matches import Matches
+from octavo.kernel.terms.matching import matching
 from octavo.stores.memory import MemoryStore
 from octavo.testing import StoreContract
 

@@ -12,7 +12,7 @@ from octavo.conversation.messages import AIMessage, HumanMessage
 from octavo.conversation.recalling import Document, RecallRetriever
 from octavo.conversation.retrieving import VectorStoreRetrieverMemory
 from octavo.errors import ConfigError, InvalidRecord, StoreClosed
-from octavo.model import Query
+from octavo.kernel.model import Query
 from octavo.stores import open_store
 
 

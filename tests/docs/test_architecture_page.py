@@ -4,8 +4,8 @@ import re
 
 from pages import ROOT, reader
 
-from octavo.model import Record
-from octavo.shapes import SHAPES
+from octavo.kernel.model import Record
+from octavo.kernel.shapes import SHAPES
 
 PAGE = ROOT / "docs" / "architecture.md"
 GLOSSARY = ROOT / "docs" / "glossary.md"

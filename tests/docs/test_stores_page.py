@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from octavo import ConfigError, open_store
-from octavo.codec import MAX_DEPTH, MAX_NAME_BYTES, MAX_RECORD_BYTES, MAX_TENANT_BYTES
+from octavo.kernel.codec import MAX_DEPTH, MAX_NAME_BYTES, MAX_RECORD_BYTES, MAX_TENANT_BYTES
 from octavo.stores import SCHEMES
 
 PAGE = (Path(__file__).parents[2] / "docs" / "stores.md").read_text()

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from octavo import AgentEvent, EventStore, Query, open_store
 from octavo.events import searching, to_event
 from octavo.events.searching import certain
-from octavo.text import fold
+from octavo.kernel.text import fold
 
 NOON = datetime(2024, 1, 1, 12, tzinfo=UTC)
 PIECES = [

@@ -19,7 +19,7 @@ from octavo import (
 )
 from octavo.events import as_store, to_record
 from octavo.events.retention import age
-from octavo.ports import Searches
+from octavo.kernel.ports import Searches
 
 NOON = datetime(2024, 1, 1, 12, tzinfo=UTC)
 DAY = timedelta(days=1)

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from octavo import Add, InvalidRecord, NotFound, Query, Record, Scope, StoreUnavailable, open_store
-from octavo.codec import MAX_NAME_BYTES, MAX_TENANT_BYTES
+from octavo.kernel.codec import MAX_NAME_BYTES, MAX_TENANT_BYTES
 from octavo.keys import ACCESS, Keys
 from octavo.wraps import Journal, Wrap
 

@@ -4,8 +4,8 @@ import pytest
 from layers_kit import Scripted, fact
 
 from octavo import open_store
+from octavo.kernel.model import Head
 from octavo.layers import LayeredMemory
-from octavo.model import Head
 from octavo.wraps import Wrap
 
 LIN = {"user_id": "lin"}

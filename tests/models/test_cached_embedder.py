@@ -6,8 +6,8 @@ import gc
 import pytest
 
 from octavo import ConfigError, ModelError
+from octavo.kernel.ports import Embedder
 from octavo.models import Cached, FunctionEmbedder, RefusedText
-from octavo.ports import Embedder
 from octavo.testing.embedding import HashEmbedder
 
 

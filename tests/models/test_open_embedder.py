@@ -6,8 +6,8 @@ import sys
 import pytest
 
 from octavo import ConfigError
+from octavo.kernel.ports import Embedder
 from octavo.models import Cached, FastEmbedder, FunctionEmbedder, OpenAIEmbedder, open_embedder
-from octavo.ports import Embedder
 from octavo.testing.embedding import HashEmbedder
 
 SECRET = "sk-very-secret-0123456789"

@@ -6,8 +6,8 @@ import msgspec
 
 import octavo
 from octavo import Add, Record, Scope
-from octavo.lexis.matching import digest
-from octavo.ports import EntryKey, Near
+from octavo.kernel.ports import EntryKey, Near
+from octavo.kernel.terms.matching import digest
 
 KINDS = ("memory", "file", "sqlite", "postgres", "mysql", "redis")
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)

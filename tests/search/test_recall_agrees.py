@@ -5,7 +5,7 @@ from generated import memory, questions
 
 from memories import Recall, ids, keep
 from octavo import Scope, open_store
-from octavo.ports import Searches
+from octavo.kernel.ports import Searches
 
 
 def told(hits) -> list[tuple]:

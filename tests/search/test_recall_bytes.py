@@ -6,8 +6,8 @@ import pytest
 
 from memories import Recall, ids, keep, naming, near
 from octavo import Record
-from octavo.model import Head
-from octavo.ports import fitting
+from octavo.kernel.model import Head
+from octavo.kernel.ports import fitting
 from octavo.wraps.wrap import Wrap
 
 PAGE = 20_000

@@ -8,8 +8,8 @@ from generated import memory, questions
 
 from memories import NOON, Clock, Recall, ids, inside, keep, naming, near, note, talk
 from octavo import NotFound, Scope, new_id
-from octavo.ids import now
-from octavo.lexis.matches import MOST
+from octavo.kernel.ids import now
+from octavo.kernel.terms.matches import MOST
 
 SIGNALS = ("terms", "session", "vector", "time", "recency")
 

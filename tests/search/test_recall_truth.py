@@ -6,8 +6,8 @@ import pytest
 
 from memories import Clock, Recall, ids, inside, keep, naming, near, note
 from octavo import Add, Change, Query, Record, Remove, Scope, new_id
-from octavo.ids import now
-from octavo.ports import EntryKey, Near
+from octavo.kernel.ids import now
+from octavo.kernel.ports import EntryKey, Near
 
 
 def about(home: Scope, *names: str) -> Query:

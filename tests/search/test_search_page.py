@@ -8,8 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from octavo.lexis.matches import MOST
-from octavo.lexis.terms import MOST_CHARACTERS, terms
+from octavo.kernel.terms.matches import MOST
+from octavo.kernel.terms.terms import MOST_CHARACTERS, terms
 from octavo.search import candidates, question
 from octavo.search.filters import COLLECTIONS, LAYERS, Filters
 from octavo.search.recall import MOST_HITS, Recall

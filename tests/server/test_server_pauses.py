@@ -1,5 +1,6 @@
 """One request never holds up the others: whatever a text is made of, the work on it is bounded and done in turns."""
 
+import gc
 import json
 
 import pytest
@@ -12,13 +13,21 @@ MOST_SECONDS = 0.5
 LONGEST = getattr(bodies, "MAX_CONTENT_BYTES", 2**20)
 
 
+@pytest.fixture(autouse=True)
+def only_own_objects():
+    """As in a server of its own: the collector does not look through what other tests left in this process."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
+
+
 @pytest.fixture
 async def app(tmp_path):
     made = create_app(settings_in(tmp_path))
     async with made.router.lifespan_context(made):
-        await longest(
-            made, "I like tea. 我是老师。", "warm"
-        )  # patterns and pages that the first request loads
+        # The first request loads patterns and pages.
+        await longest(made, "I like tea. 我是老师。", "warm")
         yield made
 
 

@@ -17,7 +17,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invar
 from octavo import Query, Recall, StoreUnavailable, open_store
 from octavo.assemble import Assembled
 from octavo.config import Service, Settings, Vault
-from octavo.model import Add
+from octavo.kernel.model import Add
 from octavo.service import Memory
 from octavo.wraps.deduped import Deduped
 from octavo.wraps.journal import Journal

@@ -6,8 +6,8 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
-from octavo.codec import prepare
-from octavo.model import Query, Record, Scope
+from octavo.kernel.codec import prepare
+from octavo.kernel.model import Query, Record, Scope
 from octavo.stores.file.book import Book, Layout
 
 AT = datetime(2024, 1, 1, 12, tzinfo=UTC)
@@ -34,7 +34,7 @@ def child(code: str, *args, **options) -> subprocess.Popen:
     """A Python process with the names of this module at hand."""
     lines = [
         "import asyncio, sys",
-        "from octavo.model import *",
+        "from octavo.kernel.model import *",
         "from octavo.stores.file import FileStore",
         code,
     ]

@@ -9,7 +9,7 @@ import pytest
 from files import AT, EVENTS, child, data_files, event, ids, lines_of
 
 from octavo.errors import ConfigError, StoreError
-from octavo.model import Add, Change, Query, Record, Remove, Scope
+from octavo.kernel.model import Add, Change, Query, Record, Remove, Scope
 from octavo.stores import open_store
 from octavo.stores.file import FileStore
 from octavo.stores.file.names import family_of

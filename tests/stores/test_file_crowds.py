@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from octavo.errors import StoreClosed, StoreUnavailable
-from octavo.model import Add, Change, Query, Record, Remove, Scope
+from octavo.kernel.model import Add, Change, Query, Record, Remove, Scope
 from octavo.stores.file import FileStore, desk
 from octavo.stores.file.book import Book, Layout
 from octavo.stores.memory import MemoryStore

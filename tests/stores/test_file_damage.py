@@ -10,7 +10,7 @@ import pytest
 from files import EVENTS, Kill, Killed, child, event, forget, ids, lines_of, opened, write
 
 from octavo.errors import StoreError, StoreUnavailable
-from octavo.model import Add, Change, Query, Remove
+from octavo.kernel.model import Add, Change, Query, Remove
 from octavo.stores.file import FileStore, records
 from octavo.stores.file.book import Layout
 

@@ -22,7 +22,7 @@ from octavo.assemble import assemble
 from octavo.config import load_settings
 from octavo.conversation import FileChatMessageHistory
 
-from octavo.ports import Entry
+from octavo.kernel.ports import Entry
 from octavo.service.vault import Vault
 from octavo.wraps.spool import Spool, Waiting
 
@@ -107,7 +107,7 @@ def test_a_setting_shares_it_with_the_group(tmp_path, umask):
 
 def test_it_is_never_there_with_more_rights(tmp_path, monkeypatch):
     """Whoever opened it in that moment would keep it open."""
-    from octavo.file_modes import make_folder, open_file
+    from octavo.util.file_modes import make_folder, open_file
 
     old = os.umask(0)
     asked = []
@@ -168,7 +168,7 @@ def test_doctor_warns_of_what_others_can_read(tmp_path, monkeypatch, kind):
     assert told() == (f"{mode}: this account", "")
     place.chmod(0o644 if kind == "sqlite" else 0o755)
     assert told()[1] == ""  # the folders above keep others out
-    monkeypatch.setattr("octavo.file_modes._reached", lambda path: True)
+    monkeypatch.setattr("octavo.util.file_modes._reached", lambda path: True)
     value, warning = told()
     assert value.endswith("every account of this machine")
     assert warning == f"others can read what is kept; chmod -R o= {place}*"
@@ -185,7 +185,7 @@ def test_doctor_warns_of_a_queue_and_a_vault_that_others_can_read(tmp_path, monk
     for name, mode in (("octavo_queue", 0o755), ("octavo_vault", 0o700)):
         Path(name).mkdir()
         Path(name).chmod(mode)
-    monkeypatch.setattr("octavo.file_modes._reached", lambda path: True)
+    monkeypatch.setattr("octavo.util.file_modes._reached", lambda path: True)
     told = json.loads(CliRunner().invoke(octavo, ["doctor", "memory://", "--json"]).stdout)
     found = {each["name"]: (each["value"], each["warning"]) for each in told["findings"]}
     assert found["vault"] == ("octavo_vault, 0700: this account", "")

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from octavo import Add, Change, Query, Record, Remove, Scope
-from octavo.lexis.matching import matching
+from octavo.kernel.terms.matching import matching
 from octavo.stores.memory import MemoryStore
 
 NOON = datetime(2024, 6, 1, 12, tzinfo=UTC)

@@ -10,7 +10,7 @@ import pytest
 import redis.asyncio as aio
 
 from octavo import Add, Change, Query, Record, Remove, Scope, open_store
-from octavo.lexis.matching import matching
+from octavo.kernel.terms.matching import matching
 
 NOON = datetime(2024, 5, 1, 12, tzinfo=UTC)
 ALL = Query(collection="messages")

@@ -7,7 +7,7 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 
 from octavo import Add, Change, ConfigError, Query, Record, Remove, Scope, StoreError, open_store
-from octavo.shapes import SHAPES
+from octavo.kernel.shapes import SHAPES
 from octavo.stores.sql import SQLAlchemyStore, schema
 from octavo.stores.sql.compile import READ, select
 from octavo.stores.sql.dialects import MySQL, PostgreSQL, SQLite

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from octavo import Add, Query, Record, Scope, open_store
-from octavo.shapes import SHAPES
+from octavo.kernel.shapes import SHAPES
 from octavo.stores.sql import schema
 from octavo.stores.sql.compile import READ, count, select
 from octavo.stores.sql.schema import Table

@@ -9,8 +9,8 @@ import pytest
 from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 
 from octavo import Add, Change, Query, Record, Remove, Scope, StoreUnavailable, open_store
-from octavo.lexis.matches import MOST
-from octavo.lexis.matching import matching
+from octavo.kernel.terms.matches import MOST
+from octavo.kernel.terms.matching import matching
 from octavo.stores.sql import SQLAlchemyStore, indexing, upkeep
 from octavo.stores.sql.statements import Ask, Do
 from octavo.stores.sql.words import asked_tags, entry, spelled, tags
@@ -106,7 +106,7 @@ async def test_random_lives(url):
 
 
 def entry_terms(text):
-    from octavo.lexis.terms import terms
+    from octavo.kernel.terms.terms import terms
 
     return terms(text)
 

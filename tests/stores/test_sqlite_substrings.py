@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from sqlite_texts import EVENTS, NASTY, NOON, agrees, do, event, indexed, nominates, settled, tables
 
 from octavo import Add, Change, Cursor, Query, Remove, Scope, open_store
+from octavo.kernel.text import fold
 from octavo.stores.sql import substrings, trigrams
-from octavo.text import fold
 
 
 @pytest.fixture

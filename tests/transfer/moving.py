@@ -5,7 +5,7 @@ import itertools
 from datetime import UTC, datetime, timedelta
 
 from octavo import Record, Scope, StoreUnavailable
-from octavo.shapes import SHAPES
+from octavo.kernel.shapes import SHAPES
 from octavo.transfer import export
 
 BORN = datetime(2026, 3, 1, 12, tzinfo=UTC)

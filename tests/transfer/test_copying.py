@@ -6,7 +6,7 @@ import pytest
 from moving import BORN, KINDS, Plain, Watched, contents, sample
 
 from octavo import Add, ConfigError, Query, Record, Remove, Scope, StoreUnavailable
-from octavo.shapes import SHAPES
+from octavo.kernel.shapes import SHAPES
 from octavo.transfer import copy, reading
 
 

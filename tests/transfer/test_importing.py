@@ -6,7 +6,7 @@ import pytest
 from moving import BORN, Watched, contents
 
 from octavo import ConfigError, Query, Record, StoreUnavailable
-from octavo.codec import encode_record
+from octavo.kernel.codec import encode_record
 from octavo.transfer import BadLineError, copy, export, import_
 
 

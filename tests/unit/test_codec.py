@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from octavo import START, Add, Change, Cursor, InvalidQuery, InvalidRecord, Query, Record, Remove, Scope
-from octavo.codec import (
+from octavo.kernel.codec import (
     MAX_RECORD_BYTES,
     answerable,
     asked,
@@ -21,7 +21,7 @@ from octavo.codec import (
     prepare,
     seal,
 )
-from octavo.model import Op
+from octavo.kernel.model import Op
 from octavo.testing.strategies import Program, Write, programs
 
 NOON = datetime(2024, 6, 1, 12, tzinfo=UTC)

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from octavo.lexis.dates import Day, days
-from octavo.lexis.terms import terms
+from octavo.kernel.terms.dates import Day, days
+from octavo.kernel.terms.terms import terms
 
 TABLE = [
     # digits

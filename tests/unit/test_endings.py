@@ -4,7 +4,7 @@ import random
 from datetime import UTC, datetime, timedelta
 
 from octavo import Add, Change, Query, Record, Remove, Scope
-from octavo.codec import seal
+from octavo.kernel.codec import seal
 from octavo.stores.endings import Endings
 from octavo.stores.memory import MemoryStore
 

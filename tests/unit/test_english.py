@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from octavo.lexis.english import STOP_WORDS, stem
+from octavo.kernel.terms.english import STOP_WORDS, stem
 
 CLASSIC = """
 consign consign|consigned consign|consigning consign|consignment consign|consist consist|consisted consist

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from octavo import ModelError, NotFound, StoreUnavailable
-from octavo.foreign import Abandoned, attempted, called, caught, foreign, said
+from octavo.util.user_code import Abandoned, attempted, called, caught, foreign, said
 
 SOURCE = Path(__file__).parents[2] / "src" / "octavo"
 

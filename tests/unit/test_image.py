@@ -8,7 +8,7 @@ import pytest
 
 from documented import list_store
 from octavo import START, Add, Change, Query, Record, Remove, Scope, Tally
-from octavo.codec import seal
+from octavo.kernel.codec import seal
 from octavo.stores.image import Ranks
 from octavo.stores.memory import MemoryStore
 from octavo.testing.agreement import Agreement

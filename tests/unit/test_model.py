@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 import octavo
 from octavo import START, Add, Change, Cursor, InvalidQuery, Query, Record, Remove, Scope, Tally, new_id
-from octavo.ids import next_seq
-from octavo.model import utc
+from octavo.kernel.ids import next_seq
+from octavo.kernel.model import utc
 
 NOON = datetime(2024, 6, 1, 12, tzinfo=UTC)
 NAIVE = datetime(2024, 6, 1, 12)  # noqa: DTZ001 - local time, as callers give it

@@ -2,7 +2,7 @@
 
 import pytest
 
-from octavo.secrets import hidden, shown
+from octavo.util.secrets import hidden, shown
 
 
 @pytest.mark.parametrize(

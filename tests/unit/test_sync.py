@@ -1,4 +1,4 @@
-"""octavo.sync: one implementation, called by blocking threads and by coroutines on any event loop."""
+"""octavo.util.sync: one implementation, called by blocking threads and by coroutines on any event loop."""
 
 import asyncio
 import gc
@@ -13,7 +13,7 @@ from concurrent.futures import TimeoutError as FutureTimeout
 import pytest
 
 from octavo import StoreClosed
-from octavo.sync import Portal, awaiting, blocking
+from octavo.util.sync import Portal, awaiting, blocking
 
 PATIENCE = 30  # seconds, after which a test fails rather than hang
 
@@ -327,7 +327,7 @@ def test_a_forked_process_is_told(tmp_path):
     program = """
 import asyncio, os
 from octavo.errors import StoreClosed
-from octavo.sync import Portal
+from octavo.util.sync import Portal
 
 portal = Portal()
 portal.call(asyncio.sleep(0))
@@ -354,7 +354,9 @@ portal.close()
 
 def test_a_program_that_forgets_to_close_still_ends():
     """The thread is a daemon."""
-    program = "import asyncio; from octavo.sync import Portal; print(Portal().call(asyncio.sleep(0, 'done')))"
+    program = (
+        "import asyncio; from octavo.util.sync import Portal; print(Portal().call(asyncio.sleep(0, 'done')))"
+    )
     run = subprocess.run(
         [sys.executable, "-W", "error", "-c", program],
         capture_output=True,
@@ -370,7 +372,7 @@ def test_a_fork_in_the_middle_of_a_call_hangs_nobody():
     program = """
 import asyncio, os, threading
 from octavo.errors import StoreClosed
-from octavo.sync import Portal
+from octavo.util.sync import Portal
 
 portal, unused = Portal(), Portal()
 portal.call(asyncio.sleep(0))

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from octavo.lexis import LONGEST_TERM
-from octavo.lexis.matches import holdable
-from octavo.lexis.terms import MOST_CHARACTERS, terms
+from octavo.kernel.terms import LONGEST_TERM
+from octavo.kernel.terms.matches import holdable
+from octavo.kernel.terms.terms import MOST_CHARACTERS, terms
 
 TABLE = [
     # words

@@ -3,8 +3,8 @@
 from datetime import UTC, datetime, timedelta
 
 from octavo import Query, Record, Scope
-from octavo.lexis.matches import MOST, Match, Matches, nominated
-from octavo.lexis.matching import content, matching
+from octavo.kernel.terms.matches import MOST, Match, Matches, nominated
+from octavo.kernel.terms.matching import content, matching
 
 NOON = datetime(2024, 6, 1, 12, tzinfo=UTC)
 ALL = Query(collection="messages")

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from octavo.lexis.terms import terms
-from octavo.text import fold, folding, haystack, leaves, pieces, spell, spellings
+from octavo.kernel.terms.terms import terms
+from octavo.kernel.text import fold, folding, haystack, leaves, pieces, spell, spellings
 
 
 @pytest.mark.parametrize(

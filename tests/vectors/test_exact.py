@@ -7,7 +7,7 @@ import pytest
 
 from octavo import Add, Query, Record, Remove, Scope
 from octavo.errors import StoreClosed, StoreUnavailable
-from octavo.ports import Entry
+from octavo.kernel.ports import Entry
 from octavo.stores.memory import MemoryStore
 from octavo.testing.vector_subject import agree, direction, rightly
 from octavo.vectors import ExactIndex

@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from octavo import ConfigError
-from octavo.ports import VectorIndex
+from octavo.kernel.ports import VectorIndex
 from octavo.vectors import SCHEMES, ExactIndex, PgVectorIndex, QdrantIndex, SqliteVecIndex, open_vectors
 
 

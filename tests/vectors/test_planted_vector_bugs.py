@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from octavo.model import Scope
+from octavo.kernel.model import Scope
 from octavo.stores.memory import MemoryStore
 from octavo.testing.vectors import VectorIndexContract
 from octavo.vectors import ExactIndex

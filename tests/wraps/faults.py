@@ -2,7 +2,7 @@
 
 from octavo import Query, Record, Scope
 from octavo.errors import ModelError, StoreUnavailable
-from octavo.ports import EntryKey
+from octavo.kernel.ports import EntryKey
 from octavo.testing.embedding import HashEmbedder
 from octavo.wraps import Wrap
 

@@ -18,7 +18,7 @@ from octavo import (
     StoreUnavailable,
     open_store,
 )
-from octavo.ids import new_id, now
+from octavo.kernel.ids import new_id, now
 from octavo.testing.agreement import run_programs, same, spelling
 from octavo.testing.strategies import Write, programs
 from octavo.wraps import Deduped, Wrap

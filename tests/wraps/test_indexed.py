@@ -22,8 +22,8 @@ from octavo import (
     open_store,
     open_vectors,
 )
-from octavo.ids import now
-from octavo.lexis.matching import content, digest
+from octavo.kernel.ids import now
+from octavo.kernel.terms.matching import content, digest
 from octavo.testing.embedding import HashEmbedder
 from octavo.wraps import Indexed, Wrap
 

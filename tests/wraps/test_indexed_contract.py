@@ -8,8 +8,8 @@ from faults import SETTLED
 from wrapped import Wrapped
 
 from octavo import Indexed, open_store, open_vectors
-from octavo.ids import new_id
-from octavo.shapes import SHAPES
+from octavo.kernel.ids import new_id
+from octavo.kernel.shapes import SHAPES
 from octavo.testing.agreement import run_programs
 from octavo.testing.embedding import HashEmbedder
 from octavo.testing.strategies import Write, programs

@@ -16,7 +16,7 @@ from octavo import (
     open_store,
     open_vectors,
 )
-from octavo.lexis.matching import digest
+from octavo.kernel.terms.matching import digest
 from octavo.testing.embedding import HashEmbedder
 from octavo.wraps import Wrap
 

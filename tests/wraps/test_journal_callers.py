@@ -6,7 +6,7 @@ import pytest
 from outages import add, ids, journal_of, settled, those, unsteady
 
 from octavo.errors import StoreUnavailable
-from octavo.lexis.terms import terms
+from octavo.kernel.terms.terms import terms
 from octavo.wraps import Journal
 from octavo.wraps.spool import Spool
 from virtual_time import clock, virtually

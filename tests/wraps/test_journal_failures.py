@@ -16,7 +16,7 @@ from octavo import (
     open_store,
 )
 from octavo.errors import NotFound, StoreClosed, StoreError, StoreUnavailable
-from octavo.ports import Searches
+from octavo.kernel.ports import Searches
 from octavo.stores.base import BaseStore
 from octavo.wraps import Journal
 from octavo.wraps.spool import Spool, inspect, peek

@@ -13,7 +13,7 @@ from outages import COLLECTION, Unsteady, add, event, remove, those
 
 from octavo import Add, Change, Query, open_store
 from octavo.errors import StoreError, StoreUnavailable
-from octavo.ids import now
+from octavo.kernel.ids import now
 from octavo.testing.agreement import spelling
 from octavo.wraps import Deduped, Journal
 from octavo.wraps.spool import Spool, inspect

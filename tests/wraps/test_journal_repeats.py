@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from outages import Unsteady, add, event, ids, journal_of, remove, settled, those, unsteady
 
 from octavo import START, Add, Change, Query, Remove, Scope, open_store
-from octavo.codec import encode_ops
 from octavo.errors import StoreUnavailable
+from octavo.kernel.codec import encode_ops
 from octavo.stores.memory import MemoryStore
 from octavo.stores.redis.scripts import SWAP
 from octavo.testing.agreement import spelling

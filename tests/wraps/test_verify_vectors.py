@@ -6,8 +6,8 @@ import pytest
 from faults import HOME, SETTLED, FailingEmbedder, FailingIndex, entries, key, left, said
 
 from octavo import Add, Indexed, Query, Remove, Scope, StoreUnavailable, open_store, open_vectors
-from octavo.lexis.matching import digest
-from octavo.ports import Entry
+from octavo.kernel.ports import Entry
+from octavo.kernel.terms.matching import digest
 from octavo.stores.base import BaseStore
 from octavo.testing.embedding import HashEmbedder
 from octavo.wraps import Wrap

@@ -8,7 +8,7 @@ from faults import said
 
 from documented import list_store
 from octavo import Add, Indexed, Query, Scope, Store, StoreClosed, open_store, open_vectors
-from octavo.ports import Describes, ListsHeads, ListsTenants, Resembles, Searches
+from octavo.kernel.ports import Describes, ListsHeads, ListsTenants, Resembles, Searches
 from octavo.stores.base import BaseStore
 from octavo.testing.embedding import HashEmbedder
 from octavo.wraps import Deduped, Wrap

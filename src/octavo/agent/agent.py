@@ -15,10 +15,10 @@ from octavo.agent.places import queue_directory
 from octavo.agent.recording import Recorder
 from octavo.agent.tools import Tool, tools_by_name
 from octavo.agent.turn import Result, Turn
-from octavo.attributes import Checked, Fixed
 from octavo.errors import ConfigError, InvalidRecord
 from octavo.events import AgentEvent, BaseMemoryStore, EventType, InMemoryMemoryStore, TypeCounts
-from octavo.foreign import Attempt, attempted
+from octavo.util.attributes import Checked, Fixed
+from octavo.util.user_code import Attempt, attempted
 
 _log = logging.getLogger("octavo.agent")
 _MOST_SESSIONS = 1000  # conversations held in memory; others are read back when they go on

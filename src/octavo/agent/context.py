@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from octavo.errors import InvalidRecord
-from octavo.ids import now
+from octavo.kernel.ids import now
 
 MAX_SESSION_BYTES = 255  # what every store keeps
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from octavo.codec import MAX_DEPTH
+from octavo.kernel.codec import MAX_DEPTH
 
 _repr = reprlib.Repr()  # never raises and never ends in a circle, as repr may
 _repr.maxstring = _repr.maxother = _repr.maxlong = 1000

@@ -8,8 +8,8 @@ import msgspec
 
 from octavo.agent.keepable import keepable
 from octavo.events import BaseMemoryStore, EventStore
-from octavo.secrets import shown
 from octavo.stores.sql.urls import parse
+from octavo.util.secrets import shown
 
 _ROOT = Path(".octavo") / "queue"
 _SECRET = re.compile("pass|pwd|secret|token|key", re.IGNORECASE)

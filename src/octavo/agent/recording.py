@@ -11,9 +11,9 @@ import msgspec
 from octavo.agent.keepable import keepable, shortened
 from octavo.errors import ConfigError, InvalidRecord, StoreClosed, StoreUnavailable
 from octavo.events import AgentEvent, BaseMemoryStore, as_store, to_record
-from octavo.foreign import attempted
-from octavo.model import Add, Query, Record
-from octavo.ports import Store
+from octavo.kernel.model import Add, Query, Record
+from octavo.kernel.ports import Store
+from octavo.util.user_code import attempted
 from octavo.wraps.attempts import Attempts
 
 if TYPE_CHECKING:

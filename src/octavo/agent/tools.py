@@ -10,7 +10,7 @@ from octavo.agent.context import AgentContext
 from octavo.agent.docstrings import described
 from octavo.agent.signatures import Signature
 from octavo.errors import ConfigError
-from octavo.foreign import called
+from octavo.util.user_code import called
 
 F = TypeVar("F", bound=Callable[..., Any])
 _MOST_NAME = 64  # what OpenAI takes

@@ -13,7 +13,7 @@ from octavo.agent.signatures import InvalidArguments, parsed
 from octavo.agent.tools import Tool, told
 from octavo.errors import ModelError
 from octavo.events import EventType
-from octavo.foreign import attempted, said
+from octavo.util.user_code import attempted, said
 
 T = TypeVar("T")
 #: What `run` answers: response, tool_calls, iterations, success, and error when there was one.

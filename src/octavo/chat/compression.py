@@ -19,9 +19,9 @@ from octavo.chat.base import MemoryBase
 from octavo.chat.messages import Msg
 from octavo.chat.transcript import boundary, lines
 from octavo.errors import ConfigError, ModelError
-from octavo.foreign import called, foreign
-from octavo.lexis.lines import Line
-from octavo.lexis.tokens import estimate_tokens
+from octavo.kernel.terms.lines import Line
+from octavo.kernel.terms.tokens import estimate_tokens
+from octavo.util.user_code import called, foreign
 
 __all__ = ["COMPRESSED", "Compressed", "CompressionConfig", "compress"]
 
@@ -221,7 +221,9 @@ async def _summary(
                 raise
             error = str(failed)
             _log.warning("older messages are summarised by extraction: %s", error)
-    from octavo.lexis.extract import extract  # its patterns take time to build, and not everybody compresses
+    from octavo.kernel.terms.extract import (
+        extract,  # its patterns take time to build, and not everybody compresses
+    )
 
     # Thousands of messages take seconds to weigh: too long for the event loop.
     made = await asyncio.to_thread(extract, said, config.summary_tokens, before)

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from enum import Enum
 from typing import Any
 
-from octavo.ids import new_id
+from octavo.kernel.ids import new_id
 
 _GUARD = "\x1f"
 _OURS = _GUARD + "="

@@ -6,7 +6,6 @@ from typing import Any, Self
 
 import msgspec
 
-from octavo.attributes import Fixed
 from octavo.chat.base import MemoryBase
 from octavo.chat.marks import copy_mark, ids_of, kept, mark_of, marks_of, ours
 from octavo.chat.messages import Msg
@@ -22,9 +21,10 @@ from octavo.chat.records import (
 )
 from octavo.chat.state import read, spelled
 from octavo.errors import StoreUnavailable
-from octavo.model import Add, Change, Op, Query, Record, Remove, Scope
-from octavo.ports import Renews, Store, walk
+from octavo.kernel.model import Add, Change, Op, Query, Record, Remove, Scope
+from octavo.kernel.ports import Renews, Store, walk
 from octavo.stores import open_store
+from octavo.util.attributes import Fixed
 
 
 class ChatMemory(MemoryBase):

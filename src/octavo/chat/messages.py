@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any, Literal, Self, TypeAlias, cast
 
 from octavo.chat.blocks import BlockType, ContentBlock
-from octavo.ids import new_id, now
+from octavo.kernel.ids import new_id, now
 
 Role: TypeAlias = Literal["user", "assistant", "system"]
 _ROLES = ("user", "assistant", "system")

@@ -4,13 +4,13 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
 
-from octavo.attributes import Fixed
 from octavo.chat.memory import ChatMemory
 from octavo.chat.records import MESSAGES, SUMMARIES
 from octavo.chat.state import Done, State, at_once
 from octavo.errors import ConfigError
-from octavo.ports import Store
+from octavo.kernel.ports import Store
 from octavo.stores import open_store
+from octavo.util.attributes import Fixed
 
 if TYPE_CHECKING:
     from redis.asyncio import ConnectionPool, Redis

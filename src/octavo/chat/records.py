@@ -5,8 +5,8 @@ from typing import Any, cast
 
 from octavo.chat.marks import copy_id, copy_mark, kept, ours, told
 from octavo.chat.messages import Msg, stamp
-from octavo.ids import next_seq
-from octavo.model import Record, Scope
+from octavo.kernel.ids import next_seq
+from octavo.kernel.model import Record, Scope
 
 MESSAGES, SUMMARIES = "messages", "summaries"
 SUMMARY_ID = "compressed_summary"

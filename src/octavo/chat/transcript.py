@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
 from octavo.chat.messages import Msg
-from octavo.lexis.lines import Line
+from octavo.kernel.terms.lines import Line
 
 _MEDIA = frozenset(("image", "audio", "video"))
 

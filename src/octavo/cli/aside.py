@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from octavo.cli.teller import Teller
-from octavo.file_modes import open_file
 from octavo.transfer import BadLine
+from octavo.util.file_modes import open_file
 
 MOST_TOLD = 10  # on stderr; all of them are set aside
 

@@ -24,13 +24,13 @@ from octavo.cli.serve import serve_command
 from octavo.cli.settings import configured, resolved, store_url
 from octavo.cli.teller import Styled, Teller, several
 from octavo.cli.vault import vault
-from octavo.doctor import Report, examine
 from octavo.errors import ConfigError
-from octavo.file_modes import access, usable_folder
-from octavo.ports import Finding
-from octavo.secrets import shown
+from octavo.kernel.ports import Finding
 from octavo.stores import open_store
+from octavo.stores.doctor import Report, examine
 from octavo.transfer import Moved, Progress, copy, export, import_
+from octavo.util.file_modes import access, usable_folder
+from octavo.util.secrets import shown
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})

@@ -8,7 +8,7 @@ import click
 
 from octavo.cli.teller import Styled, Teller
 from octavo.events import AgentEvent
-from octavo.text import printable, printable_json, spell
+from octavo.kernel.text import printable, printable_json, spell
 
 _COLOURS = {"error": "red", "success": "green", "message": "cyan", "response": "blue"}
 _WIDEST = 24

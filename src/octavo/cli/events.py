@@ -23,9 +23,9 @@ from octavo.errors import ConfigError, StoreUnavailable
 from octavo.events import BaseMemoryStore, EventStore, EventType, Migrated, as_store, migrate, to_event
 from octavo.events.records import COLLECTION
 from octavo.events.retention import age, before
-from octavo.ids import now
-from octavo.model import Query, Record, Scope
-from octavo.secrets import shown
+from octavo.kernel.ids import now
+from octavo.kernel.model import Query, Record, Scope
+from octavo.util.secrets import shown
 
 F = TypeVar("F", bound=Callable[..., Any])
 _LATE = timedelta(

@@ -16,8 +16,8 @@ from octavo.cli.teller import Teller
 from octavo.cli.times import told
 from octavo.errors import ConfigError
 from octavo.events.retention import age
-from octavo.ids import now
-from octavo.model import utc
+from octavo.kernel.ids import now
+from octavo.kernel.model import utc
 
 if TYPE_CHECKING:
     from octavo.config import Settings

@@ -11,12 +11,12 @@ import msgspec
 
 from octavo.cli.teller import Teller, several
 from octavo.errors import ConfigError, OctavoError
-from octavo.file_modes import open_file
+from octavo.kernel.ports import Embedder, Store
 from octavo.measure import Asked, Data, Run, Summary, Trial, compared, load, new_tenant, summary
 from octavo.models import Cached, open_embedder
-from octavo.ports import Embedder, Store
-from octavo.secrets import shown
 from octavo.stores import open_store
+from octavo.util.file_modes import open_file
+from octavo.util.secrets import shown
 from octavo.vectors import open_vectors
 from octavo.wraps import Indexed
 

@@ -15,7 +15,7 @@ from octavo.cli.times import moment
 from octavo.config import Settings
 from octavo.errors import ConfigError, InvalidQuery, InvalidRecord
 from octavo.events.retention import age
-from octavo.ids import now
+from octavo.kernel.ids import now
 from octavo.layers import CATEGORIES, Layer, LayeredMemory
 from octavo.layers.values import LAYERS
 

@@ -5,8 +5,8 @@ from datetime import datetime
 
 from octavo.cli.teller import Styled, Teller, several
 from octavo.cli.times import told
+from octavo.kernel.text import printable
 from octavo.layers import Extracted, LogEntry, Memory
-from octavo.text import printable
 
 _COLOURS = {"insert": "green", "update": "cyan", "ignore": None, "delete": "red", "expire": "yellow"}
 _MOST_QUOTED = 60  # characters of a content inside of a sentence

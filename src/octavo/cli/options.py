@@ -6,8 +6,8 @@ from typing import Any, TypeVar
 
 import click
 
-from octavo.model import Scope
-from octavo.shapes import SHAPES
+from octavo.kernel.model import Scope
+from octavo.kernel.shapes import SHAPES
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -15,7 +15,7 @@ from octavo.cli.settings import CONFIG, STORE_DEFAULT, configured, resolved
 from octavo.cli.teller import Styled, Teller, indented, several
 from octavo.cli.times import told
 from octavo.errors import ConfigError, NotFound
-from octavo.model import Add, Op
+from octavo.kernel.model import Add, Op
 from octavo.transfer import Progress
 from octavo.wraps.spool import DeadLetter, Spool, Waiting, inspect, peek
 

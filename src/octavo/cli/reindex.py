@@ -15,10 +15,10 @@ from octavo.cli.options import voice
 from octavo.cli.settings import configured, store_url
 from octavo.cli.teller import Teller, several
 from octavo.errors import ConfigError
-from octavo.ports import EntryKey, Lexicon, ListsTenants, Searches, Store, VectorIndex
-from octavo.secrets import shown
-from octavo.shapes import SHAPES
+from octavo.kernel.ports import EntryKey, Lexicon, ListsTenants, Searches, Store, VectorIndex
+from octavo.kernel.shapes import SHAPES
 from octavo.stores import open_store
+from octavo.util.secrets import shown
 from octavo.wraps import Indexed
 from octavo.wraps.comparing import Differences
 

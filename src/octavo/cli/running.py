@@ -14,9 +14,9 @@ from octavo.cli.options import scope
 from octavo.cli.state import state_file
 from octavo.cli.teller import Teller, several
 from octavo.errors import ConfigError, OctavoError
-from octavo.ports import ListsTenants, Store
-from octavo.secrets import shown
+from octavo.kernel.ports import ListsTenants, Store
 from octavo.transfer import Moved, Progress
+from octavo.util.secrets import shown
 
 
 def run(teller: Teller, urls: list[str], work: Callable[[], int]) -> None:

@@ -9,7 +9,7 @@ from octavo.cli import running
 from octavo.cli.options import voice
 from octavo.cli.settings import resolved, store_option
 from octavo.cli.teller import Teller
-from octavo.secrets import shown
+from octavo.util.secrets import shown
 
 if TYPE_CHECKING:
     from octavo.config import Settings

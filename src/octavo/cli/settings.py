@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from octavo.cli.teller import Teller
-from octavo.file_modes import share_with_group
+from octavo.util.file_modes import share_with_group
 
 if TYPE_CHECKING:
     from octavo.config import Resolved

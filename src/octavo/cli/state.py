@@ -4,8 +4,8 @@ import hashlib
 import os
 from pathlib import Path
 
-from octavo.file_modes import make_folder
-from octavo.text import spell
+from octavo.kernel.text import spell
+from octavo.util.file_modes import make_folder
 
 
 def state_file(*what: object) -> Path | None:

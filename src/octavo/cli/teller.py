@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 import click
 import msgspec
 
-from octavo.secrets import hidden
-from octavo.text import printable, printable_json
+from octavo.kernel.text import printable, printable_json
 from octavo.transfer import Progress
+from octavo.util.secrets import hidden
 
 LINE_SECONDS = 5.0  # between two lines of progress where there is no terminal to draw a bar on
 

@@ -4,8 +4,8 @@ from datetime import datetime
 
 from octavo.errors import ConfigError
 from octavo.events.retention import age, before
-from octavo.ids import now
-from octavo.model import utc
+from octavo.kernel.ids import now
+from octavo.kernel.model import utc
 
 
 def moment(option: str, spelled: str | None, *, ago: bool = False) -> datetime | None:

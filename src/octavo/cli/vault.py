@@ -15,9 +15,9 @@ from octavo.cli.options import voice
 from octavo.cli.settings import CONFIG, resolved, store_option
 from octavo.cli.teller import Styled, Teller, several
 from octavo.errors import ConfigError, StoreUnavailable
-from octavo.model import Scope
-from octavo.ports import Searches
-from octavo.shapes import SHAPES
+from octavo.kernel.model import Scope
+from octavo.kernel.ports import Searches
+from octavo.kernel.shapes import SHAPES
 
 if TYPE_CHECKING:
     from octavo.assemble import Assembled

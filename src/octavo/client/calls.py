@@ -20,9 +20,9 @@ from octavo.client.answers import (
 )
 from octavo.client.exchange import Asked
 from octavo.errors import InvalidQuery
+from octavo.kernel.model import utc
 from octavo.layers.deciding import Layer
 from octavo.layers.values import Action, Extracted, Found, LogEntry, Memory
-from octavo.model import utc
 
 T = TypeVar("T")
 

@@ -11,11 +11,11 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from octavo.attributes import Fixed
 from octavo.client.calls import Calls
 from octavo.client.exchange import Asked, Listing, Tries
 from octavo.errors import ConfigError, StoreClosed
-from octavo.secrets import shown
+from octavo.util.attributes import Fixed
+from octavo.util.secrets import shown
 
 if TYPE_CHECKING:
     import httpx

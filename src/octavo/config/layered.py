@@ -98,7 +98,7 @@ class Server(Section, frozen=True):
             le=MOST,
             description="The most that a listing answers at once, unless one record is larger; `next` goes on.",
         ),
-    ] = 4_194_304
+    ] = 2_097_152
     max_connections: Annotated[
         int,
         Meta(

@@ -14,7 +14,7 @@ from octavo.config.reading import Given, Key, read_sections
 from octavo.config.settings import SECTIONS, Settings, every_setting
 from octavo.config.values import PREFIX, Setting
 from octavo.errors import ConfigError
-from octavo.secrets import shown
+from octavo.util.secrets import shown
 
 URL_VARIABLE = "OCTAVO_URL"
 _NAMED = re.compile(r"<([A-Za-z_][A-Za-z0-9_]*)>")

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from octavo.errors import ConfigError
-from octavo.secrets import shown
+from octavo.util.secrets import shown
 
 _QUOTED = re.compile(r"""(['"])(?!<).{3,}\1""")
 _NULL = "tag:yaml.org,2002:null"

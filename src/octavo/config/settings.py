@@ -5,13 +5,13 @@ from typing import Annotated, Any, ClassVar, Literal
 import msgspec
 from msgspec import Meta
 
-from octavo.cache import DEFAULT_BYTES
-from octavo.codec import MAX_TENANT_BYTES
 from octavo.config.layered import Extraction, Layers, Server
 from octavo.config.section import MOST, SECRET, SHOWN_URL, Section, shown_section
 from octavo.config.values import Setting, described
 from octavo.errors import ConfigError
-from octavo.shapes import SHAPES
+from octavo.kernel.codec import MAX_TENANT_BYTES
+from octavo.kernel.shapes import SHAPES
+from octavo.util.cache import DEFAULT_BYTES
 
 _PATH = Meta(min_length=1, extra={"path": "yes"})
 _UNREAD = ("vectors", "pending", "keys")  # nothing in these is told to anybody

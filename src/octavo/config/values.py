@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 import msgspec
 
 from octavo.errors import ConfigError
-from octavo.secrets import shown
+from octavo.util.secrets import shown
 
 PREFIX = "OCTAVO__"
 

@@ -20,7 +20,7 @@ from octavo.conversation.messages import (
 )
 from octavo.conversation.waiting import portal
 from octavo.errors import StoreUnavailable
-from octavo.lexis.tokens import estimate_tokens
+from octavo.kernel.terms.tokens import estimate_tokens
 
 log = logging.getLogger("octavo.conversation")
 T = TypeVar("T")

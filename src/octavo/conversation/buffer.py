@@ -4,12 +4,12 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Any
 
-from octavo.attributes import Checked
 from octavo.conversation.base import BaseChatMemory, kept_as, number_from
 from octavo.conversation.language import LanguageModel, TokenCounter, as_model, counter_of
 from octavo.conversation.messages import BaseMessage
 from octavo.conversation.turns import FIRST_LOOK, newest_turns
-from octavo.lexis.tokens import estimate_tokens
+from octavo.kernel.terms.tokens import estimate_tokens
+from octavo.util.attributes import Checked
 
 
 class MessageView(BaseChatMemory):

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 
 from octavo.conversation.base import BaseMemory
-from octavo.foreign import caught
+from octavo.util.user_code import caught
 
 log = logging.getLogger("octavo.conversation")
 LATEST = 100  # operations whose times are kept, and failures

@@ -7,11 +7,11 @@ from collections import deque
 from collections.abc import Mapping, MutableMapping
 from typing import Any
 
-from octavo.attributes import Checked
 from octavo.conversation.base import BaseChatMemory, log, number_from
 from octavo.conversation.entity_info import EXTRACTION, EntityInfo, mentioned
 from octavo.conversation.language import Formats, LanguageModel, as_language, as_model, asked, language_of
 from octavo.errors import ModelError
+from octavo.util.attributes import Checked
 
 STATE = "entities"
 MOST_NAMES = 20  # that one turn may bring

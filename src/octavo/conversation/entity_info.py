@@ -9,7 +9,7 @@ from typing import Any, Self
 from octavo.conversation.language import Formats, Language, LanguageModel, PromptTemplate, asked, language_of
 from octavo.conversation.waiting import portal
 from octavo.errors import ModelError
-from octavo.lexis.tokens import estimate_tokens
+from octavo.kernel.terms.tokens import estimate_tokens
 
 log = logging.getLogger("octavo.conversation")
 

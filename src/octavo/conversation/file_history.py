@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from octavo.attributes import Fixed
 from octavo.conversation.histories import BaseChatMessageHistory, counted, position
 from octavo.conversation.messages import BaseMessage, messages_from_dict
 from octavo.conversation.spelling import plain, plain_state, spelled
 from octavo.errors import StoreError
-from octavo.file_modes import keep_mode, make_folder, open_file
-from octavo.ids import new_id
+from octavo.kernel.ids import new_id
+from octavo.util.attributes import Fixed
+from octavo.util.file_modes import keep_mode, make_folder, open_file
 
 _Told = list[dict[str, Any]]
 

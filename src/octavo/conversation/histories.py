@@ -13,7 +13,7 @@ from octavo.conversation.messages import (
     message_from_dict,
     message_to_dict,
 )
-from octavo.sync import Closing
+from octavo.util.sync import Closing
 
 T = TypeVar("T")
 P = ParamSpec("P")

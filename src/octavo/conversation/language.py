@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias
 
 from octavo.errors import ConfigError, ModelError
-from octavo.foreign import called, foreign
-from octavo.lexis.tokens import estimate_tokens
+from octavo.kernel.terms.tokens import estimate_tokens
+from octavo.util.user_code import called, foreign
 
 log = logging.getLogger("octavo.conversation")
 
@@ -113,7 +113,7 @@ async def asked(llm: LanguageModel, prompt: str) -> str:
 
 
 def counter_of(llm: LanguageModel = None, count_tokens: TokenCounter | None = None) -> TokenCounter:
-    """How tokens are counted: as the caller says, else as the model does, else by the estimate of `octavo.lexis.tokens`."""
+    """How tokens are counted: as the caller says, else as the model does, else by the estimate of `octavo.kernel.terms.tokens`."""
     if count_tokens is not None:
         return count_tokens
     own = getattr(llm, "get_num_tokens", None)

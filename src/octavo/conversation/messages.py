@@ -4,7 +4,7 @@ import copy
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, TypeAlias
 
-from octavo.model import Cursor
+from octavo.kernel.model import Cursor
 
 Content: TypeAlias = str | list[Any]
 

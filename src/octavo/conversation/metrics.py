@@ -12,7 +12,7 @@ from typing import Any
 from octavo.conversation.base import BaseMemory
 from octavo.conversation.messages import BaseMessage
 from octavo.errors import ConfigError
-from octavo.foreign import caught
+from octavo.util.user_code import caught
 
 LATEST = 100  # operations whose times and sizes are kept
 _FEWEST = 20  # below so many, a 95th percentile says nothing and is 0

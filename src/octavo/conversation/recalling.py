@@ -5,13 +5,13 @@ from typing import Any, Self
 
 import msgspec
 
-from octavo.attributes import Checked
 from octavo.conversation.waiting import Housed
 from octavo.errors import ConfigError
-from octavo.ids import new_id
-from octavo.model import Add, Query, Record, Remove, Scope
-from octavo.ports import Store
-from octavo.sync import Closing
+from octavo.kernel.ids import new_id
+from octavo.kernel.model import Add, Query, Record, Remove, Scope
+from octavo.kernel.ports import Store
+from octavo.util.attributes import Checked
+from octavo.util.sync import Closing
 
 EXCHANGES = "exchanges"
 

@@ -5,11 +5,11 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from octavo.attributes import Checked, Fixed
 from octavo.conversation.histories import BaseChatMessageHistory, counted, position
 from octavo.conversation.messages import BaseMessage, messages_from_dict
 from octavo.conversation.spelling import plain, plain_state, spelled
 from octavo.errors import ConfigError, StoreError, StoreUnavailable
+from octavo.util.attributes import Checked, Fixed
 
 if TYPE_CHECKING:
     from redis import Redis

@@ -15,7 +15,7 @@ from octavo.conversation.base import BaseMemory
 from octavo.conversation.messages import AIMessage, HumanMessage, as_message
 from octavo.conversation.recalling import Document, RecallRetriever
 from octavo.errors import ConfigError
-from octavo.foreign import called
+from octavo.util.user_code import called
 
 log = logging.getLogger("octavo.conversation")
 T = TypeVar("T")

@@ -7,7 +7,6 @@ from typing import Any
 
 import msgspec
 
-from octavo.attributes import Fixed
 from octavo.conversation.histories import BaseChatMessageHistory, counted
 from octavo.conversation.messages import (
     AIMessage,
@@ -20,9 +19,10 @@ from octavo.conversation.messages import (
 from octavo.conversation.spelling import plain, plain_state
 from octavo.conversation.waiting import Housed
 from octavo.errors import StoreUnavailable
-from octavo.ids import new_id, next_seq
-from octavo.model import START, Add, Change, Op, Query, Record, Remove, Scope
-from octavo.ports import Renews, Store, written
+from octavo.kernel.ids import new_id, next_seq
+from octavo.kernel.model import START, Add, Change, Op, Query, Record, Remove, Scope
+from octavo.kernel.ports import Renews, Store, written
+from octavo.util.attributes import Fixed
 
 MESSAGES, SUMMARIES, ENTITIES = "messages", "summaries", "entities"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -7,7 +7,6 @@ from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from octavo.attributes import Checked
 from octavo.conversation.base import BaseChatMemory, kept_as, log, number_from
 from octavo.conversation.language import (
     SUMMARY_PROMPT,
@@ -24,6 +23,7 @@ from octavo.conversation.language import (
 from octavo.conversation.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, speaker
 from octavo.conversation.turns import first_kept
 from octavo.errors import ModelError
+from octavo.util.attributes import Checked
 
 STATE = "summary"  # under this name the history keeps the summary
 
@@ -242,8 +242,8 @@ class SummarisingMemory(BaseChatMemory):
         }
 
     def _extracted(self, messages: Sequence[BaseMessage], before: str) -> str:
-        from octavo.lexis.extract import extract  # its patterns take time to build
-        from octavo.lexis.lines import Line
+        from octavo.kernel.terms.extract import extract  # its patterns take time to build
+        from octavo.kernel.terms.lines import Line
 
         lines = [
             Line(speaker(message, self.human_prefix, self.ai_prefix), _role(message), message.text)

@@ -7,9 +7,9 @@ import weakref
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
-from octavo.ports import Store
+from octavo.kernel.ports import Store
 from octavo.stores import open_store
-from octavo.sync import Portal
+from octavo.util.sync import Portal
 
 T = TypeVar("T")
 _NAME = "octavo-conversation"

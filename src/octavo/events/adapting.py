@@ -6,15 +6,15 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from octavo.codec import Kept, Prepared
 from octavo.errors import StoreError, StoreUnavailable
 from octavo.events.base import VERBS, BaseMemoryStore
 from octavo.events.records import COLLECTION, AgentEvent, to_event, to_record
 from octavo.events.store import EventStore
-from octavo.foreign import foreign
-from octavo.model import START, Change, Cursor, Op, Query, Record, Remove, Tally
-from octavo.ports import Store
+from octavo.kernel.codec import Kept, Prepared
+from octavo.kernel.model import START, Change, Cursor, Op, Query, Record, Remove, Tally
+from octavo.kernel.ports import Store
 from octavo.stores.base import BaseStore
+from octavo.util.user_code import foreign
 from octavo.wraps.wrap import Wrap
 
 T = TypeVar("T")

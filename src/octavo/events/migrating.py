@@ -12,9 +12,9 @@ from octavo.errors import ConfigError
 from octavo.events.adapting import AdaptedStore, as_store
 from octavo.events.base import BaseMemoryStore
 from octavo.events.records import COLLECTION
-from octavo.file_modes import open_file
-from octavo.model import START, Add, Cursor, Query, Record, Scope
-from octavo.ports import Store, walk
+from octavo.kernel.model import START, Add, Cursor, Query, Record, Scope
+from octavo.kernel.ports import Store, walk
+from octavo.util.file_modes import open_file
 
 #: Called after each batch with the events moved so far and how many there are.
 Progress: TypeAlias = Callable[[int, int], None]

@@ -9,9 +9,9 @@ from typing import Any, Self
 import msgspec
 
 from octavo.errors import InvalidRecord
-from octavo.ids import new_id, now
-from octavo.model import Record, Scope, utc
-from octavo.text import spell
+from octavo.kernel.ids import new_id, now
+from octavo.kernel.model import Record, Scope, utc
+from octavo.kernel.text import spell
 
 COLLECTION = "events"
 

@@ -9,7 +9,7 @@ from typing import Self
 
 from octavo.errors import ConfigError, StoreError
 from octavo.events.base import BaseMemoryStore
-from octavo.ids import now
+from octavo.kernel.ids import now
 
 _log = logging.getLogger("octavo.events")
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}

@@ -12,10 +12,10 @@ from collections.abc import Iterable
 
 import msgspec
 
-from octavo.lexis.matches import MOST, Match, Matches
-from octavo.model import Query, Record
-from octavo.ports import Searches, Store
-from octavo.text import fold
+from octavo.kernel.model import Query, Record
+from octavo.kernel.ports import Searches, Store
+from octavo.kernel.terms.matches import MOST, Match, Matches
+from octavo.kernel.text import fold
 
 _ENOUGH_TERMS = 20  # every one must be held: leaving some out only makes more candidates
 _NEWEST = 1000  # records that are looked at before the index is asked
@@ -24,7 +24,7 @@ _LETTERS = re.compile(r"[a-z]+")
 
 async def holding_words(store: Store, query: Query) -> list[Record]:
     """The newest `limit` records that hold the text of the query as whole words, in any form of them, newest first."""
-    from octavo.lexis.terms import terms
+    from octavo.kernel.terms.terms import terms
 
     likely = list(dict.fromkeys(terms(query.text or "")))[:_ENOUGH_TERMS]
     if not isinstance(store, Searches) or not likely or query.limit == 0:
@@ -45,7 +45,9 @@ async def holding(store: Store, query: Query) -> list[Record]:
     """
     if not isinstance(store, Searches) or not query.text or not query.limit:
         return await store.find(query)
-    from octavo.lexis.terms import terms  # its patterns take time to build, and only a search needs them
+    from octavo.kernel.terms.terms import (
+        terms,  # its patterns take time to build, and only a search needs them
+    )
 
     if (soon := await _among_newest(store, query)) is not None:
         return soon
@@ -66,7 +68,7 @@ async def holding(store: Store, query: Query) -> list[Record]:
 
 def certain(text: str) -> list[str]:
     """The terms that every text must have in which this one stands."""
-    from octavo.lexis.terms import terms, unspaced
+    from octavo.kernel.terms.terms import terms, unspaced
 
     words = fold(text).split()
     # The first and the last word may be the end and the beginning of longer ones.

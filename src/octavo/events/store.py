@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
-from octavo.attributes import Fixed
 from octavo.errors import InvalidQuery, InvalidRecord, StoreClosed, StoreError
 from octavo.events.base import BaseMemoryStore
 from octavo.events.records import (
@@ -19,9 +18,10 @@ from octavo.events.records import (
 )
 from octavo.events.retention import Retention
 from octavo.events.searching import holding, holding_words
-from octavo.model import Add, Query, Remove, Scope
-from octavo.ports import Store
+from octavo.kernel.model import Add, Query, Remove, Scope
+from octavo.kernel.ports import Store
 from octavo.stores import open_store
+from octavo.util.attributes import Fixed
 
 _log = logging.getLogger("octavo.events")
 

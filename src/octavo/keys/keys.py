@@ -18,11 +18,11 @@ from typing import Generic, Literal, TypeAlias, TypeVar, cast
 
 import msgspec
 
-from octavo.codec import MAX_NAME_BYTES, MAX_TENANT_BYTES
 from octavo.errors import InvalidRecord, NotFound
-from octavo.ids import now
-from octavo.model import Add, Change, Query, Record, Scope, utc
-from octavo.ports import Store
+from octavo.kernel.codec import MAX_NAME_BYTES, MAX_TENANT_BYTES
+from octavo.kernel.ids import now
+from octavo.kernel.model import Add, Change, Query, Record, Scope, utc
+from octavo.kernel.ports import Store
 
 Access: TypeAlias = Literal["read", "write", "admin"]
 T = TypeVar("T")

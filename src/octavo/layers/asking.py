@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from octavo.errors import ConfigError, ModelError
-from octavo.foreign import foreign
+from octavo.kernel.text import fold
 from octavo.layers.asking_answers import Fact, facts_of, layer_of
 from octavo.layers.asking_prompts import (
     MOST_FACTS,
@@ -22,8 +22,8 @@ from octavo.layers.asking_prompts import (
 )
 from octavo.layers.deciding import CATEGORIES, DEFAULTS, Decision, Extractor, Known, Layer, OwnerType, Verdict
 from octavo.models.openai_server import OpenAIServer
-from octavo.secrets import hidden
-from octavo.text import fold
+from octavo.util.secrets import hidden
+from octavo.util.user_code import foreign
 
 _log = logging.getLogger("octavo.layers")
 

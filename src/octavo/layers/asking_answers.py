@@ -9,11 +9,11 @@ from typing import Any
 
 import msgspec
 
-from octavo.codec import EARLIEST
 from octavo.errors import ModelError
+from octavo.kernel.codec import EARLIEST
+from octavo.kernel.model import utc
 from octavo.layers.asking_prompts import MOST_FACTS, sound
 from octavo.layers.deciding import CATEGORIES, Layer, Verdict
-from octavo.model import utc
 
 MOST_CHARACTERS = 2000  # of a fact; a statement is shorter
 _LONGEST_REASON = 500

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Literal, TypeAlias, get_args
 
+from octavo.kernel.terms.terms import terms
 from octavo.layers.deciding import CATEGORIES, Known, OwnerType, Verdict
 from octavo.layers.reasons import chinese
-from octavo.lexis.terms import terms
 
 Language: TypeAlias = Literal["zh", "en"]
 

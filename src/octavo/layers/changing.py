@@ -7,11 +7,11 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from octavo.errors import Conflict, InvalidRecord, NotFound
+from octavo.kernel.model import Record, Scope
 from octavo.layers import checking, reasons
 from octavo.layers.ledger import Ledger, Step, alteration, reinsertion, remark, removal, same
 from octavo.layers.records import LAYER_OF, log_id, made, mark_of, owner_of, state_of, version_of
 from octavo.layers.values import LogEntry
-from octavo.model import Record, Scope
 
 
 class Revision(msgspec.Struct, frozen=True, kw_only=True):

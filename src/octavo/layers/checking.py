@@ -8,12 +8,12 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from octavo.codec import EARLIEST, seal
 from octavo.errors import InvalidQuery, InvalidRecord
+from octavo.kernel.codec import EARLIEST, seal
+from octavo.kernel.model import Record, utc
 from octavo.layers.deciding import CATEGORIES, Layer
 from octavo.layers.records import Owner, state_of
 from octavo.layers.values import ACTIONS, LAYERS, Action
-from octavo.model import Record, utc
 
 #: A log row holds a memory twice, before and after a change, and no store keeps more than 16 MiB in a record.
 MAX_MEMORY_BYTES = 7 * 1024 * 1024
@@ -228,7 +228,12 @@ def _later(at: datetime, by: timedelta) -> datetime:
 
 def kept(record: Record) -> Record:
     """The record as it will be stored, or InvalidRecord when it cannot be, or its log could not."""
-    stored = seal(record).record
+    sealed = seal(record)
+    if sealed.facts >= 0:  # flat metadata is stored as it was given: no need to read megabytes back
+        sealed = msgspec.structs.replace(sealed, metadata_json="{}")
+        stored = msgspec.structs.replace(sealed.record, metadata=dict(record.metadata))
+    else:
+        stored = sealed.record
     if _depth(stored.metadata, 1) > MAX_METADATA_DEPTH:
         raise InvalidRecord(f"metadata is nested deeper than {MAX_METADATA_DEPTH} levels")
     size = len(msgspec.json.encode(state_of(stored)))

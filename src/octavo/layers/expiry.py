@@ -5,11 +5,11 @@ import logging
 from collections.abc import Awaitable, Callable
 
 from octavo.errors import OctavoError, StoreClosed
+from octavo.kernel.model import Query, Scope
+from octavo.kernel.ports import ListsTenants
 from octavo.layers import reasons
 from octavo.layers.ledger import Ledger, removal
 from octavo.layers.records import COLLECTIONS
-from octavo.model import Query, Scope
-from octavo.ports import ListsTenants
 
 _log = logging.getLogger("octavo.layers")
 _BATCH = 200

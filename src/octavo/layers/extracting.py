@@ -7,19 +7,19 @@ from typing import Any, TypeAlias
 import msgspec
 
 from octavo.errors import Conflict, ModelError
+from octavo.kernel.model import Query, Record
+from octavo.kernel.ports import fitting, heads
 from octavo.layers import checking, reasons
 from octavo.layers.deciding import CATEGORIES, DEFAULTS, Decision, Extractor, Known, Layer
 from octavo.layers.ledger import Ledger, Step, alteration, insertion, remark
 from octavo.layers.records import COLLECTIONS, LAYER_OF, Owner, made, mark_of, memory_id, version_of
 from octavo.layers.values import Extracted, Outcome, State, Status
-from octavo.model import Query, Record
-from octavo.ports import fitting, heads
 from octavo.search.recall import MOST_HITS, Recall
 
 PROFILE, EVENTS = 500, 200  # of each layer, the newest are looked at, and what recall finds beside them
 #: Of each layer, and of what recall finds, so many bytes are read. What is as large as this by itself is compared only if
 #: recall finds it: of a long memory the rules read the beginning, and no more than fifty such in all.
-_KNOWN_BYTES, _LARGE_BYTES = 2**22, 2**16
+_KNOWN_BYTES, _LARGE_BYTES = 2**20, 2**16
 SOURCES = 100  # of a memory, the newest that it names
 _ASKED = 2000  # characters of a text that recall is asked with; a book would be a question of a million terms
 ROUNDS = 8  # after a round that others came before in part, that part is decided again

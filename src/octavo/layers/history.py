@@ -6,12 +6,12 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 from msgspec.structs import replace
 
+from octavo.kernel.model import START, Cursor, Head, Query, Record
+from octavo.kernel.ports import Store, fitting, heads, read_page
 from octavo.layers.deciding import Layer
 from octavo.layers.paging import is_past
 from octavo.layers.records import COLLECTIONS, LOG, Owner, entry_of, memory_at, memory_of
 from octavo.layers.values import LogEntry, Memory, State
-from octavo.model import START, Cursor, Head, Query, Record
-from octavo.ports import Store, fitting, heads, read_page
 
 _TICK = timedelta(microseconds=1)
 _LATEST = datetime.max.replace(tzinfo=UTC) - _TICK  # there is always a moment after it

@@ -15,7 +15,10 @@ import msgspec
 from msgspec import UNSET
 
 from octavo.errors import Conflict, NotFound, StoreUnavailable
-from octavo.ids import new_id
+from octavo.kernel.ids import new_id
+from octavo.kernel.model import Add, Change, Op, Query, Record, Remove, Scope
+from octavo.kernel.ports import Store, written
+from octavo.kernel.text import spell
 from octavo.layers.deciding import Layer
 from octavo.layers.records import (
     COLLECTIONS,
@@ -29,9 +32,6 @@ from octavo.layers.records import (
     version_of,
 )
 from octavo.layers.values import LAYERS, Action, Status
-from octavo.model import Add, Change, Op, Query, Record, Remove, Scope
-from octavo.ports import Store, written
-from octavo.text import spell
 
 #: How often a change is tried that others come before; each time one of them got through.
 TRIES = 50

@@ -1,5 +1,6 @@
 """Layered memory: what is known about users and agents, what happened to them, and a log of every change."""
 
+import asyncio
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Self
@@ -7,7 +8,6 @@ from typing import Any, Self
 from msgspec import UNSET, UnsetType
 
 from octavo.assemble import Assembled, assemble
-from octavo.attributes import Fixed
 from octavo.config import Settings
 from octavo.errors import (
     ConfigError,
@@ -16,7 +16,9 @@ from octavo.errors import (
     NotFound,
     StoreUnavailable,
 )
-from octavo.ids import new_id, now
+from octavo.kernel.ids import new_id, now
+from octavo.kernel.model import Add, Query, Scope
+from octavo.kernel.ports import Store
 from octavo.layers import checking, reasons
 from octavo.layers.changing import Revision, revised, undone
 from octavo.layers.deciding import DEFAULTS, Extractor, Layer
@@ -33,9 +35,8 @@ from octavo.layers.records import (
     source_record,
 )
 from octavo.layers.values import Extracted, LogEntry, Memory, State
-from octavo.model import Add, Query, Scope
-from octavo.ports import Store
 from octavo.stores import open_store
+from octavo.util.attributes import Fixed
 
 _LONGEST_TTL = timedelta(days=36_500)
 
@@ -155,6 +156,7 @@ class LayeredMemory(Reading):
             created_at=at, updated_at=at, expires_at=ending.expires_at,
         )  # fmt: skip
         record = checking.kept(made(owner, self.tenant, of, state, id_=id_, version=1))
+        await asyncio.sleep(0)  # what is long to check is long to write: others have their turn in between
         why = checking.reason(reason) or reasons.inserted(said, of, kind)
         status, [added] = await parts.ledger.take([insertion(record, why)])
         if not added:  # a chance in a million million, within one microsecond: but then nothing was kept

@@ -5,10 +5,10 @@ from datetime import datetime
 
 import msgspec
 
+from octavo.kernel.model import START, Cursor, Head, Query
+from octavo.kernel.ports import Store, fitting, heads
 from octavo.layers.records import memory_of
 from octavo.layers.values import Memory
-from octavo.model import START, Cursor, Head, Query
-from octavo.ports import Store, fitting, heads
 
 _HEADS = 2000  # that are read at once
 

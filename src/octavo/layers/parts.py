@@ -8,10 +8,10 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from octavo.config import Settings
+from octavo.kernel.ports import ListsTenants, Resembles, Store
 from octavo.layers.deciding import Extractor
 from octavo.layers.expiry import Sweeper, sweep
 from octavo.layers.ledger import Ledger
-from octavo.ports import ListsTenants, Resembles, Store
 from octavo.search.recall import Recall
 
 

@@ -6,14 +6,14 @@ from datetime import datetime
 import msgspec
 
 from octavo.errors import InvalidQuery, NotFound, StoreClosed
+from octavo.kernel.model import Cursor, Query, Record, Scope
+from octavo.kernel.ports import read_page
 from octavo.layers import checking, history
 from octavo.layers.deciding import Layer
 from octavo.layers.paging import last_changed
 from octavo.layers.parts import Parts
 from octavo.layers.records import COLLECTIONS, LOG, memory_of
 from octavo.layers.values import Action, Found, LogEntry, Memory
-from octavo.model import Cursor, Query, Record, Scope
-from octavo.ports import read_page
 
 _PAGE = 200  # nearly every profile is smaller, and an embedded store reads as many without a thread
 

@@ -8,10 +8,10 @@ from typing import Any
 import msgspec
 
 from octavo.errors import StoreError
-from octavo.ids import next_seq
+from octavo.kernel.ids import next_seq
+from octavo.kernel.model import Record, Scope
 from octavo.layers.deciding import Layer, OwnerType
 from octavo.layers.values import Action, LogEntry, Memory, State, Status
-from octavo.model import Record, Scope
 
 COLLECTIONS: dict[Layer, str] = {"profile": "profile", "event": "episodes"}
 LAYER_OF: dict[str, Layer] = {collection: layer for layer, collection in COLLECTIONS.items()}

@@ -10,11 +10,11 @@ from typing import Self, TypeAlias
 import msgspec
 
 from octavo.errors import ModelError, OctavoError
-from octavo.ids import new_id
+from octavo.kernel.ids import new_id
+from octavo.kernel.model import Add, Query, Record, Remove, Scope
+from octavo.kernel.ports import Store
 from octavo.measure.data import COLLECTION, Case, Data, Talk
 from octavo.measure.metrics import all_at, hit_at, ndcg_at, ranks, recall_at
-from octavo.model import Add, Query, Record, Remove, Scope
-from octavo.ports import Store
 from octavo.search.recall import Recall
 from octavo.wraps import Indexed
 from octavo.wraps.marking import waiting

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from octavo.errors import OctavoError
-from octavo.model import Record, Scope
+from octavo.kernel.model import Record, Scope
 
 COLLECTION = "messages"
 

@@ -8,11 +8,11 @@ from collections.abc import Sequence
 import msgspec
 
 from octavo.errors import ModelError, StoreError
-from octavo.lexis.matches import MOST, Match, Matches
-from octavo.lexis.matching import content, digest, matching
-from octavo.lexis.terms import terms as terms_of
-from octavo.model import Query
-from octavo.ports import Near, Resembles, Searches, Store, walk
+from octavo.kernel.model import Query
+from octavo.kernel.ports import Near, Resembles, Searches, Store, walk
+from octavo.kernel.terms.matches import MOST, Match, Matches
+from octavo.kernel.terms.matching import content, digest, matching
+from octavo.kernel.terms.terms import terms as terms_of
 from octavo.search.question import Question
 
 NEAREST = 100  # neighbours asked of a vector index

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from octavo.errors import InvalidQuery
-from octavo.lexis.matching import content
+from octavo.kernel.terms.matching import content
 from octavo.search.hits import Hit
 
 _SHORTEST = 12  # tokens of a text that are worth showing when no more of it fits

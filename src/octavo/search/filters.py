@@ -5,8 +5,8 @@ from datetime import datetime
 from typing import Any, TypedDict
 
 from octavo.errors import InvalidQuery
-from octavo.model import Query, Scope
-from octavo.shapes import SHAPES
+from octavo.kernel.model import Query, Scope
+from octavo.kernel.shapes import SHAPES
 
 #: Where recall looks unless told: what was said, and what was kept of it.
 COLLECTIONS = ("messages", "exchanges", "profile", "episodes", "knowledge")

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from octavo.lexis.matches import Match
-from octavo.model import Record
+from octavo.kernel.model import Record
+from octavo.kernel.terms.matches import Match
 from octavo.search import times
 from octavo.search.lexical import Grid, Lexical, score
 from octavo.search.question import Question

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from octavo.model import Record
+from octavo.kernel.model import Record
 
 
 class Signal(msgspec.Struct, frozen=True):

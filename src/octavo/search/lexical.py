@@ -6,8 +6,8 @@ from datetime import timedelta
 
 import msgspec
 
-from octavo.lexis.matches import MOST, Match
-from octavo.lexis.terms import unspaced
+from octavo.kernel.terms.matches import MOST, Match
+from octavo.kernel.terms.terms import unspaced
 from octavo.search.question import Question
 
 K1, B = 0.9, 0.1  # memories are short: a long one is not padded, it says more

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 
-from octavo.lexis.terms import unspaced
+from octavo.kernel.terms.terms import unspaced
 from octavo.search.fuse import Signals
 from octavo.search.lexical import weight
 

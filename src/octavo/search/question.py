@@ -5,8 +5,8 @@ from datetime import datetime
 
 import msgspec
 
-from octavo.lexis.english import STOP_WORDS
-from octavo.lexis.terms import terms
+from octavo.kernel.terms.english import STOP_WORDS
+from octavo.kernel.terms.terms import terms
 from octavo.search.times import Span, relative_spans, spans
 
 MOST_TERMS = 600  # of one question; what comes after a thousand characters seldom changes what is meant

@@ -9,13 +9,13 @@ from typing import TypeAlias, Unpack
 import msgspec
 
 from octavo.errors import InvalidQuery, NotFound
-from octavo.ids import now
-from octavo.lexis.matches import MOST
-from octavo.lexis.matching import content
-from octavo.lexis.terms import terms as terms_of
-from octavo.lexis.tokens import estimate_tokens
-from octavo.model import Query, Record, Scope
-from octavo.ports import Store, fitting, heads
+from octavo.kernel.ids import now
+from octavo.kernel.model import Query, Record, Scope
+from octavo.kernel.ports import Store, fitting, heads
+from octavo.kernel.terms.matches import MOST
+from octavo.kernel.terms.matching import content
+from octavo.kernel.terms.terms import terms as terms_of
+from octavo.kernel.terms.tokens import estimate_tokens
 from octavo.search import fuse
 from octavo.search.candidates import Candidates, gather
 from octavo.search.context import Context, fenced

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime, timedelta
 from typing import NamedTuple
 
-from octavo.lexis.dates import Day, days
+from octavo.kernel.terms.dates import Day, days
 
 _HALF_LIFE_DAYS = 10.0
 _YEARS_BACK = 10  # a month without a year may be of any of these

@@ -13,7 +13,7 @@ from starlette.responses import Response
 from octavo.config import Settings
 from octavo.config.layered import LOOPBACK
 from octavo.errors import StoreUnavailable
-from octavo.ids import now
+from octavo.kernel.ids import now
 from octavo.keys import Access, KeyInfo, RateLimit
 from octavo.server.problems import problem
 

@@ -16,7 +16,7 @@ from pydantic import (
     model_validator,
 )
 
-from octavo.codec import EARLIEST, MAX_NAME_BYTES
+from octavo.kernel.codec import EARLIEST, MAX_NAME_BYTES
 
 MAX_QUESTION_BYTES = 64 * 1024
 MAX_LIMIT = 1000

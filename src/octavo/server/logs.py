@@ -8,8 +8,8 @@ from typing import IO, Any
 
 import msgspec
 
+from octavo.kernel.text import printable_json
 from octavo.server.problems import Secrets
-from octavo.text import printable_json
 
 access_log = logging.getLogger("octavo.access")
 _NAMES = ("octavo", "uvicorn.error", "fastapi")

@@ -19,7 +19,7 @@ from octavo.errors import (
     StoreClosed,
     StoreUnavailable,
 )
-from octavo.secrets import hidden
+from octavo.util.secrets import hidden
 
 RETRY_SECONDS = 5  # after which a caller may ask a store again that was down
 _log = logging.getLogger("octavo.server")

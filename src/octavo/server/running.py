@@ -17,10 +17,10 @@ from uvicorn.supervisors.multiprocess import Multiprocess
 from octavo.assemble import assemble
 from octavo.config import Settings
 from octavo.errors import ConfigError, OctavoError, StoreUnavailable
-from octavo.ids import now
+from octavo.kernel.ids import now
+from octavo.kernel.model import Query
 from octavo.keys import Keys
 from octavo.layers import LayeredMemory
-from octavo.model import Query
 from octavo.server import create_app
 from octavo.server.connections import Config, most_connections
 from octavo.server.logs import write_logs
@@ -49,9 +49,12 @@ class WorkerApp(msgspec.Struct, frozen=True):
     def __call__(self) -> FastAPI:
         write_logs(Secrets(self.settings), requests=self.requests)
         app = create_app(self.settings, sample=self.sample)
+        app.openapi()  # kept by the application: made while it serves, it would hold up everybody for a tenth of a second
         # What is there now stays: to look through it for garbage, again and again, would hold up everybody each time.
         gc.collect()
         gc.freeze()
+        # By default a page of a million small values is looked through as a whole ten times while it is read.
+        gc.set_threshold(700, 10, 100)
         return app
 
 

@@ -3,8 +3,8 @@
 from msgspec.structs import replace
 
 from octavo.client.answers import Session
-from octavo.model import Cursor, Head, Query, Scope
-from octavo.ports import Store, heads
+from octavo.kernel.model import Cursor, Head, Query, Scope
+from octavo.kernel.ports import Store, heads
 from octavo.service.records import EVENTS
 
 _NEWEST = 1000  # events that are looked through for their sessions

@@ -14,11 +14,11 @@ from typing import Any, Self, TypeAlias
 
 import msgspec
 
-from octavo.attributes import Fixed
 from octavo.errors import ConfigError, OctavoError
-from octavo.foreign import called, caught
 from octavo.service.observations import GateAction, GateResult, MessagePayload, Observation, ObservationType
 from octavo.service.service import MemoryService
+from octavo.util.attributes import Fixed
+from octavo.util.user_code import called, caught
 
 log = logging.getLogger("octavo.core")
 

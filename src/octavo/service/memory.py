@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 import msgspec
 
 from octavo.assemble import Assembled
-from octavo.codec import answerable, asked
 from octavo.errors import (
     ConfigError,
     InvalidQuery,
@@ -18,13 +17,13 @@ from octavo.errors import (
     OctavoError,
     StoreUnavailable,
 )
-from octavo.ids import now
-from octavo.model import Add, Cursor, Head, Op, Query, Record, Remove, Scope
-from octavo.ports import fitting, read_page, written
+from octavo.kernel.codec import answerable, asked
+from octavo.kernel.ids import now
+from octavo.kernel.model import Add, Cursor, Head, Op, Query, Record, Remove, Scope
+from octavo.kernel.ports import fitting, read_page, written
 from octavo.search.context import Context
 from octavo.search.filters import Filters
 from octavo.search.hits import Recalled
-from octavo.secrets import hidden, shown
 from octavo.service.health import Health
 from octavo.service.recent import Recent
 from octavo.service.records import (
@@ -40,6 +39,7 @@ from octavo.service.records import (
     turn_to_record,
 )
 from octavo.service.vault import Document, Vault
+from octavo.util.secrets import hidden, shown
 
 if TYPE_CHECKING:
     from octavo.wraps.journal import Journal, JournalStatus

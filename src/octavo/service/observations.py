@@ -10,7 +10,7 @@ import msgspec
 from msgspec import field
 
 from octavo.errors import InvalidRecord
-from octavo.ids import new_id, now
+from octavo.kernel.ids import new_id, now
 
 
 class _Word(StrEnum):

@@ -2,9 +2,9 @@
 
 from collections import OrderedDict
 
-from octavo.cache import Cache, size_of
-from octavo.codec import Sealed, seal
-from octavo.model import Change, Record
+from octavo.kernel.codec import Sealed, seal
+from octavo.kernel.model import Change, Record
+from octavo.util.cache import Cache, size_of
 
 _MOST_BYTES = 4 * 2**20  # of one session: one that says much must not push out all others
 

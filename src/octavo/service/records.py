@@ -7,10 +7,10 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from octavo.errors import InvalidRecord
-from octavo.ids import new_id
-from octavo.model import Change, Query, Record, Scope, utc
+from octavo.kernel.ids import new_id
+from octavo.kernel.model import Change, Query, Record, Scope, utc
+from octavo.kernel.text import leaves
 from octavo.service.observations import Observation, held_by, plain
-from octavo.text import leaves
 
 EVENTS = "observations"
 TURNS = "turns"

@@ -11,10 +11,10 @@ from typing import Self
 from octavo.assemble import assemble
 from octavo.config import Database, FailureQueue, Service, Settings, Vault, load_settings
 from octavo.errors import StoreClosed
-from octavo.secrets import shown
 from octavo.service.health import Health
 from octavo.service.memory import Memory
-from octavo.sync import Closing, Portal, awaiting, blocking
+from octavo.util.secrets import shown
+from octavo.util.sync import Closing, Portal, awaiting, blocking
 
 
 class MemoryService(Closing):

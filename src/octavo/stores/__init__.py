@@ -5,7 +5,7 @@ from collections.abc import Callable
 from types import MappingProxyType
 
 from octavo.errors import ConfigError
-from octavo.ports import Store
+from octavo.kernel.ports import Store
 
 #: Scheme → the function that opens it. Third parties add theirs through the entry-point group `octavo.stores`.
 SCHEMES = MappingProxyType({

@@ -6,12 +6,12 @@ from typing import TypeAlias
 
 import msgspec
 
-from octavo.codec import Prepared, answerable, asked, prepare
 from octavo.errors import InvalidQuery
-from octavo.lexis.matches import Matches, holdable
-from octavo.model import Head, Op, Query, Record, Tally
-from octavo.opening import Opening
-from octavo.ports import Lexicon
+from octavo.kernel.codec import Prepared, answerable, asked, prepare
+from octavo.kernel.model import Head, Op, Query, Record, Tally
+from octavo.kernel.ports import Lexicon
+from octavo.kernel.terms.matches import Matches, holdable
+from octavo.util.opening import Opening
 
 #: Told how many records are done and how many there are in all.
 Progress: TypeAlias = Callable[[int, int], None]
@@ -64,7 +64,7 @@ class BaseStore(Opening):
 
 
 class SearchingStore(BaseStore):
-    """A store that is also `octavo.ports.Searches`; a backend fills in `_search`, `_reindex` and `_verify` too.
+    """A store that is also `octavo.kernel.ports.Searches`; a backend fills in `_search`, `_reindex` and `_verify` too.
 
     The edge is here, once: a backend is asked for distinct terms that some text could hold (at least one, no more than
     `LONGEST_TERM` characters, no white space, no ASCII punctuation, no control characters), with a query that has no
@@ -73,10 +73,10 @@ class SearchingStore(BaseStore):
     """
 
     async def search(self, query: Query, terms: Sequence[str]) -> Matches:
-        """Answer as `octavo.lexis.matching.matching` would from all records kept."""
+        """Answer as `octavo.kernel.terms.matching.matching` would from all records kept."""
         if isinstance(terms, str):
             raise InvalidQuery(
-                f"terms must be a list, as octavo.lexis.terms.terms makes it; got {terms[:80]!r}"
+                f"terms must be a list, as octavo.kernel.terms.terms.terms makes it; got {terms[:80]!r}"
             )
         query = msgspec.structs.replace(asked(query).unpaged, text=None)
         if self._open_on is not _get_running_loop():

@@ -9,8 +9,8 @@ from typing import TypeAlias
 
 import msgspec
 
-from octavo.codec import Kept, Prepared, Sealed, seal
-from octavo.model import Change, Query, Record
+from octavo.kernel.codec import Kept, Prepared, Sealed, seal
+from octavo.kernel.model import Change, Query, Record
 
 Key: TypeAlias = tuple[str, str]
 

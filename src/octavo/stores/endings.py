@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator
 from datetime import datetime
 from typing import TypeAlias
 
-from octavo.codec import Sealed
-from octavo.model import Rank
+from octavo.kernel.codec import Sealed
+from octavo.kernel.model import Rank
 
 Row: TypeAlias = Callable[[Rank], Sealed | None]
 _FEW = 64

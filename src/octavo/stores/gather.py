@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Generic, TypeVar
 
 from octavo.errors import OctavoError, StoreUnavailable
-from octavo.foreign import caught
+from octavo.util.user_code import caught
 
 _WORTH_SHARING = 16  # fewer callers than that are better off in one group
 W = TypeVar("W")

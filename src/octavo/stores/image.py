@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import msgspec
 
-from octavo.codec import Kept, Prepared, Sealed
-from octavo.model import Query, Rank, Scope, Tally
+from octavo.kernel.codec import Kept, Prepared, Sealed
+from octavo.kernel.model import Query, Rank, Scope, Tally
+from octavo.kernel.text import fold
 from octavo.stores.draft import Effect, Key, Lookup, draft
 from octavo.stores.endings import Endings
 from octavo.stores.ranks import CHUNK, Ranks
-from octavo.text import fold
 
 if TYPE_CHECKING:
     from octavo.stores.term_index import TermIndex  # only a search needs it

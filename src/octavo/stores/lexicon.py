@@ -10,9 +10,9 @@ from typing import Any
 
 import msgspec
 
-from octavo.lexis.matches import Matches
-from octavo.model import Query
-from octavo.ports import Lexicon
+from octavo.kernel.model import Query
+from octavo.kernel.ports import Lexicon
+from octavo.kernel.terms.matches import Matches
 from octavo.stores.image import Image
 from octavo.stores.looking import look
 from octavo.stores.term_index import STEP_WORK, Steps, TermIndex

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
-from octavo.lexis.matches import MOST, Match, Matches, nominated
-from octavo.model import Query, Rank
+from octavo.kernel.model import Query, Rank
+from octavo.kernel.terms.matches import MOST, Match, Matches, nominated
 from octavo.stores.image import Shelf
 from octavo.stores.term_index import COUNT, COUNT_BITS, MANY, TermIndex, count_in
 

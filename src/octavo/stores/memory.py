@@ -4,11 +4,11 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl
 
-from octavo.codec import Prepared
 from octavo.errors import ConfigError
-from octavo.lexis.matches import Matches
-from octavo.model import Head, Query, Record, Tally
-from octavo.ports import Finding, Lexicon
+from octavo.kernel.codec import Prepared
+from octavo.kernel.model import Head, Query, Record, Tally
+from octavo.kernel.ports import Finding, Lexicon
+from octavo.kernel.terms.matches import Matches
 from octavo.stores.base import Progress, SearchingStore
 from octavo.stores.image import Image
 

@@ -5,8 +5,8 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from octavo.codec import Sealed
-from octavo.model import Rank
+from octavo.kernel.codec import Sealed
+from octavo.kernel.model import Rank
 
 CHUNK = 1024
 

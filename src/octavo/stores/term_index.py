@@ -5,10 +5,10 @@ from bisect import bisect_left
 from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import TypeAlias, TypeVar, cast
 
-from octavo.codec import Sealed
-from octavo.lexis.matching import content, count_terms
-from octavo.model import Rank
-from octavo.ports import Lexicon
+from octavo.kernel.codec import Sealed
+from octavo.kernel.model import Rank
+from octavo.kernel.ports import Lexicon
+from octavo.kernel.terms.matching import content, count_terms
 from octavo.stores.image import Shelf
 
 T = TypeVar("T")

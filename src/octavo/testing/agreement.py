@@ -11,10 +11,10 @@ import msgspec
 from hypothesis import HealthCheck, given, seed, settings
 from hypothesis.strategies import SearchStrategy
 
-from octavo.codec import encode_record
-from octavo.ids import new_id
-from octavo.model import Head, Query, Record, Scope
-from octavo.ports import ListsHeads, Store
+from octavo.kernel.codec import encode_record
+from octavo.kernel.ids import new_id
+from octavo.kernel.model import Head, Query, Record, Scope
+from octavo.kernel.ports import ListsHeads, Store
 from octavo.testing.strategies import Program, Write, programs, spelled
 from octavo.testing.subject import Subject
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import msgspec
 
-from octavo.model import Add, Change, Query, Record, Scope
-from octavo.ports import Store
-from octavo.shapes import SHAPES
+from octavo.kernel.model import Add, Change, Query, Record, Scope
+from octavo.kernel.ports import Store
+from octavo.kernel.shapes import SHAPES
 from octavo.testing.agreement import spelling
 from octavo.testing.subject import Subject, on_a_store
 

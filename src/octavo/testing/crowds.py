@@ -6,8 +6,8 @@ from collections import Counter
 
 import pytest
 
-from octavo.ids import new_id
-from octavo.model import Query, Scope
+from octavo.kernel.ids import new_id
+from octavo.kernel.model import Query, Scope
 from octavo.testing.processes import BOARD, crowd, own, shared
 from octavo.testing.subject import Subject
 

@@ -6,8 +6,8 @@ from array import array
 from collections.abc import Sequence
 
 from octavo.errors import ConfigError
-from octavo.ports import Vector
-from octavo.text import fold
+from octavo.kernel.ports import Vector
+from octavo.kernel.text import fold
 
 
 class HashEmbedder:

@@ -5,8 +5,8 @@ from typing import Any
 
 import msgspec
 
-from octavo.model import START, Add, Change, Query, Record, Remove, Scope, Tally
-from octavo.ports import Store
+from octavo.kernel.model import START, Add, Change, Query, Record, Remove, Scope, Tally
+from octavo.kernel.ports import Store
 from octavo.testing.subject import Subject, on_a_store
 
 _NOON = datetime(2024, 6, 1, 12, tzinfo=UTC)

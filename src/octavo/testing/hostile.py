@@ -3,10 +3,10 @@
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
-from octavo.codec import MAX_RECORD_BYTES
 from octavo.errors import InvalidQuery, InvalidRecord
-from octavo.model import Add, Change, Cursor, Op, Query, Record, Remove, Scope, Tally
-from octavo.ports import Store
+from octavo.kernel.codec import MAX_RECORD_BYTES
+from octavo.kernel.model import Add, Change, Cursor, Op, Query, Record, Remove, Scope, Tally
+from octavo.kernel.ports import Store
 from octavo.testing.subject import Subject, on_a_store, refused
 
 HALF = "half \ud83d of an emoji"

@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 import msgspec
 
 from octavo.errors import StoreClosed
-from octavo.model import Add, Change, Op, Remove, Scope
-from octavo.ports import Store
+from octavo.kernel.model import Add, Change, Op, Remove, Scope
+from octavo.kernel.ports import Store
 from octavo.testing.searching import everything, found, note, right, searching
 from octavo.testing.subject import Subject, on_a_store, refused
 
@@ -16,7 +16,7 @@ NOON = datetime(2024, 6, 1, 12, tzinfo=UTC)
 
 
 class Indexing(Subject):
-    """Run only for stores that are `octavo.ports.Searches`."""
+    """Run only for stores that are `octavo.kernel.ports.Searches`."""
 
     @on_a_store
     async def test_searched_right_after_each_write(self, store: Store, home: Scope) -> None:

@@ -3,8 +3,8 @@
 import asyncio
 
 from octavo.errors import StoreClosed
-from octavo.model import Add, Change, Query, Record, Remove, Scope
-from octavo.ports import Describes, Store
+from octavo.kernel.model import Add, Change, Query, Record, Remove, Scope
+from octavo.kernel.ports import Describes, Store
 from octavo.testing.agreement import same, spelling
 from octavo.testing.bodies import BODIES
 from octavo.testing.subject import Subject, on_a_store, refused

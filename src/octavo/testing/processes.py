@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from octavo.model import Add, Change, Query, Record, Scope
-from octavo.ports import Store
+from octavo.kernel.model import Add, Change, Query, Record, Scope
+from octavo.kernel.ports import Store
 from octavo.stores import open_store
 
 BOARD = "board"

@@ -5,10 +5,10 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from octavo.codec import MAX_RECORD_BYTES
 from octavo.errors import InvalidRecord
-from octavo.model import Add, Change, Op, Query, Record, Remove, Scope
-from octavo.ports import Store
+from octavo.kernel.codec import MAX_RECORD_BYTES
+from octavo.kernel.model import Add, Change, Op, Query, Record, Remove, Scope
+from octavo.kernel.ports import Store
 from octavo.testing.subject import Subject, on_a_store
 
 

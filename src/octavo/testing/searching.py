@@ -10,12 +10,12 @@ import msgspec
 import pytest
 
 from octavo.errors import InvalidQuery
-from octavo.ids import new_id
-from octavo.lexis.matches import MOST, Matches
-from octavo.lexis.matching import content, matching
-from octavo.lexis.terms import terms as terms_of
-from octavo.model import Add, Change, Query, Record, Remove, Scope
-from octavo.ports import Searches, Store
+from octavo.kernel.ids import new_id
+from octavo.kernel.model import Add, Change, Query, Record, Remove, Scope
+from octavo.kernel.ports import Searches, Store
+from octavo.kernel.terms.matches import MOST, Matches
+from octavo.kernel.terms.matching import content, matching
+from octavo.kernel.terms.terms import terms as terms_of
 from octavo.testing.agreement import run_programs
 from octavo.testing.strategies import Program, Seek, Write, searching_programs, spelled
 from octavo.testing.subject import Subject, on_a_store, refused
@@ -82,7 +82,7 @@ async def right(store: Store, query: Query, terms: tuple[str, ...], records: lis
 
 
 class Searching(Subject):
-    """Run only for stores that are `octavo.ports.Searches`; `OCTAVO_PROGRAMS` says how many programs are run, thrice."""
+    """Run only for stores that are `octavo.kernel.ports.Searches`; `OCTAVO_PROGRAMS` says how many programs are run, thrice."""
 
     def test_searches_agree(self) -> None:
         """Whatever was added, changed and removed, a search by any terms, scope and clauses finds what `matching` finds."""

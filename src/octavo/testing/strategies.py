@@ -14,10 +14,10 @@ import msgspec
 from hypothesis import strategies as st
 from msgspec import NODEFAULT
 
-from octavo.lexis.matching import content
-from octavo.lexis.terms import terms as terms_of
-from octavo.model import START, Add, Change, Cursor, Op, Query, Record, Remove, Scope
-from octavo.text import haystack
+from octavo.kernel.model import START, Add, Change, Cursor, Op, Query, Record, Remove, Scope
+from octavo.kernel.terms.matching import content
+from octavo.kernel.terms.terms import terms as terms_of
+from octavo.kernel.text import haystack
 
 COLLECTIONS = ("events", "messages", "profile")
 IDS = ("a", "A", "á", "b", "b ", "c:1")

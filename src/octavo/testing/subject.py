@@ -9,9 +9,9 @@ from typing import Any, ClassVar
 import pytest
 
 from octavo.errors import OctavoError
-from octavo.ids import new_id
-from octavo.model import Scope
-from octavo.ports import Store
+from octavo.kernel.ids import new_id
+from octavo.kernel.model import Scope
+from octavo.kernel.ports import Store
 from octavo.stores import open_store
 from octavo.stores.memory import MemoryStore
 

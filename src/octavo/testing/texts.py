@@ -4,9 +4,9 @@ from typing import Any
 
 import msgspec
 
-from octavo.model import Add, Change, Query, Record, Remove, Scope
-from octavo.ports import Store
-from octavo.shapes import SHAPES
+from octavo.kernel.model import Add, Change, Query, Record, Remove, Scope
+from octavo.kernel.ports import Store
+from octavo.kernel.shapes import SHAPES
 from octavo.testing.subject import Subject, on_a_store
 
 #: (what is looked for, what was written, whether it is found). Judged by hand, not by the code under test.

@@ -5,9 +5,9 @@ import math
 import random
 
 from octavo.errors import InvalidQuery, InvalidRecord
-from octavo.ids import new_id
-from octavo.model import Scope
-from octavo.ports import EntryKey, Space, VectorIndex
+from octavo.kernel.ids import new_id
+from octavo.kernel.model import Scope
+from octavo.kernel.ports import EntryKey, Space, VectorIndex
 from octavo.testing.subject import refused
 from octavo.testing.texts import NAMES
 from octavo.testing.vector_subject import (

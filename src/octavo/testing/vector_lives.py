@@ -4,7 +4,7 @@ import asyncio
 import random
 
 from octavo.errors import StoreClosed
-from octavo.ports import Entry, EntryKey, Space, Vector, VectorIndex
+from octavo.kernel.ports import Entry, EntryKey, Space, Vector, VectorIndex
 from octavo.testing.subject import refused
 from octavo.testing.texts import NAMES
 from octavo.testing.vector_subject import (

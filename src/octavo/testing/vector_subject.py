@@ -12,9 +12,9 @@ from typing import Any, ClassVar
 import msgspec
 import pytest
 
-from octavo.ids import new_id
-from octavo.model import Scope
-from octavo.ports import Entry, EntryKey, Near, Space, Vector, VectorIndex
+from octavo.kernel.ids import new_id
+from octavo.kernel.model import Scope
+from octavo.kernel.ports import Entry, EntryKey, Near, Space, Vector, VectorIndex
 from octavo.vectors import open_vectors
 
 MANY = 5000

@@ -2,9 +2,9 @@
 
 from datetime import UTC, datetime, timedelta
 
-from octavo.codec import MAX_RECORD_BYTES
-from octavo.model import Add, Change, Query, Record, Remove, Scope
-from octavo.ports import Store, walk
+from octavo.kernel.codec import MAX_RECORD_BYTES
+from octavo.kernel.model import Add, Change, Query, Record, Remove, Scope
+from octavo.kernel.ports import Store, walk
 from octavo.testing.subject import Subject, on_a_store
 
 NOON = datetime(2024, 6, 1, 12, tzinfo=UTC)

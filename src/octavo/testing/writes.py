@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 
 from octavo.errors import InvalidQuery, InvalidRecord
-from octavo.model import START, Add, Change, Op, Query, Rank, Record, Remove, Scope, Tally
-from octavo.ports import Store, walk
+from octavo.kernel.model import START, Add, Change, Op, Query, Rank, Record, Remove, Scope, Tally
+from octavo.kernel.ports import Store, walk
 from octavo.testing.subject import Subject, on_a_store, refused
 
 NOON = datetime(2024, 6, 1, 12, tzinfo=UTC)

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import msgspec
 
-from octavo.model import Add, Record, Scope
-from octavo.ports import Store
+from octavo.kernel.model import Add, Record, Scope
+from octavo.kernel.ports import Store
 from octavo.transfer.moved import Count, Moved, Progress
 from octavo.transfer.reading import Reach, checked_size, pour
 from octavo.transfer.trail import Step, Trail

@@ -11,14 +11,14 @@ from typing import BinaryIO
 import msgspec
 
 from octavo.errors import ConfigError
-from octavo.file_modes import keep_mode, open_file
-from octavo.model import Record, Scope
-from octavo.ports import Store
-from octavo.text import printable_json
+from octavo.kernel.model import Record, Scope
+from octavo.kernel.ports import Store
+from octavo.kernel.text import printable_json
 from octavo.transfer import lines
 from octavo.transfer.moved import Count, Moved, Progress
 from octavo.transfer.reading import Reach, checked_size, pour
 from octavo.transfer.trail import Step, Trail
+from octavo.util.file_modes import keep_mode, open_file
 
 
 async def export(

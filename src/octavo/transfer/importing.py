@@ -11,11 +11,11 @@ from typing import BinaryIO, NoReturn, TypeAlias, cast
 
 import msgspec
 
-from octavo.codec import seal
 from octavo.errors import InvalidRecord, OctavoError
-from octavo.model import Add, Record
-from octavo.ports import Store
-from octavo.text import spell
+from octavo.kernel.codec import seal
+from octavo.kernel.model import Add, Record
+from octavo.kernel.ports import Store
+from octavo.kernel.text import spell
 from octavo.transfer.lines import MAX_LINE_BYTES, End, Header, parsed
 from octavo.transfer.moved import Count, Moved, Progress
 from octavo.transfer.reading import PAGE_BYTES, checked_size

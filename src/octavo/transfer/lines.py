@@ -5,9 +5,9 @@ from typing import TypeAlias
 
 import msgspec
 
-from octavo.codec import MAX_RECORD_BYTES, encode_record
 from octavo.errors import ConfigError
-from octavo.model import Record, Scope
+from octavo.kernel.codec import MAX_RECORD_BYTES, encode_record
+from octavo.kernel.model import Record, Scope
 
 FORMAT = 1
 #: Every byte of a record may have been written as \\u0000, and names stand around it; a longer line holds no record.

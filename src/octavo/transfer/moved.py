@@ -5,7 +5,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from octavo.model import Record
+from octavo.kernel.model import Record
 
 #: Called after each batch with the records done so far and how many there are, or None when nobody knows.
 Progress: TypeAlias = Callable[[int, int | None], None]

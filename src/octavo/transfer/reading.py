@@ -5,12 +5,12 @@ from typing import TypeAlias
 
 import msgspec
 
-from octavo.codec import encode_record
 from octavo.errors import ConfigError
-from octavo.model import Query, Record, Scope
-from octavo.ports import ListsTenants, Store
-from octavo.shapes import SHAPES
-from octavo.text import spell
+from octavo.kernel.codec import encode_record
+from octavo.kernel.model import Query, Record, Scope
+from octavo.kernel.ports import ListsTenants, Store
+from octavo.kernel.shapes import SHAPES
+from octavo.kernel.text import spell
 from octavo.transfer.trail import Step
 
 PAGE_BYTES = 8 * 1024 * 1024

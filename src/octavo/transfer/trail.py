@@ -10,9 +10,9 @@ from typing import Self
 import msgspec
 
 from octavo.errors import ConfigError
-from octavo.file_modes import make_folder, open_file
-from octavo.model import START, Cursor, Query, Scope
-from octavo.ports import Store
+from octavo.kernel.model import START, Cursor, Query, Scope
+from octavo.kernel.ports import Store
+from octavo.util.file_modes import make_folder, open_file
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -6,7 +6,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from octavo.errors import ConfigError
-from octavo.ports import VectorIndex
+from octavo.kernel.ports import VectorIndex
 
 if TYPE_CHECKING:
     from octavo.vectors.exact import ExactIndex

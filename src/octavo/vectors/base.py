@@ -7,11 +7,11 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
 import msgspec
 
-from octavo.codec import answerable, seal
 from octavo.errors import ConfigError, InvalidQuery, InvalidRecord
-from octavo.model import Query, Record, Scope
-from octavo.opening import Opening
-from octavo.ports import Entry, EntryKey, Near, Space, Vector
+from octavo.kernel.codec import answerable, seal
+from octavo.kernel.model import Query, Record, Scope
+from octavo.kernel.ports import Entry, EntryKey, Near, Space, Vector
+from octavo.util.opening import Opening
 
 MAX_SPACE_BYTES = 255
 _PREFIX = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,30}")

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from octavo.model import Query, Record, Remove, Scope
+from octavo.kernel.model import Query, Record, Remove, Scope
 from octavo.vectors.names import COLLECTION, short
 
 Touched: TypeAlias = tuple[str, str]  # the id of a vector and its place

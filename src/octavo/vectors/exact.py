@@ -12,9 +12,9 @@ import msgspec
 import numpy as np
 
 from octavo.errors import ConfigError
-from octavo.ids import new_id
-from octavo.model import Add, Change, Op, Query, Record, Remove, Scope
-from octavo.ports import Entry, EntryKey, Near, Space, Store, Vector, walk
+from octavo.kernel.ids import new_id
+from octavo.kernel.model import Add, Change, Op, Query, Record, Remove, Scope
+from octavo.kernel.ports import Entry, EntryKey, Near, Space, Store, Vector, walk
 from octavo.stores import open_store
 from octavo.stores.gather import Gathering
 from octavo.vectors.base import BaseIndex, mismatch

@@ -3,8 +3,8 @@
 import base64
 import hashlib
 
-from octavo.model import Query, Record, Scope
-from octavo.ports import EntryKey
+from octavo.kernel.model import Query, Record, Scope
+from octavo.kernel.ports import EntryKey
 
 COLLECTION = "vectors"
 

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 import asyncpg
 
 from octavo.errors import ConfigError, StoreError
-from octavo.model import Scope
-from octavo.ports import Entry, EntryKey, Near, Space, Vector
+from octavo.kernel.model import Scope
+from octavo.kernel.ports import Entry, EntryKey, Near, Space, Vector
 from octavo.stores.sql.drivers.postgres import PostgresDriver
 from octavo.stores.sql.statements import Ask, Do, DoEach, Duplicate, Script
 from octavo.stores.sql.urls import parse

@@ -16,9 +16,9 @@ from qdrant_client.common.client_exceptions import QdrantException
 from qdrant_client.http.exceptions import ApiException, UnexpectedResponse
 
 from octavo.errors import ConfigError, StoreClosed, StoreError, StoreUnavailable
-from octavo.file_modes import make_folder
-from octavo.model import Scope
-from octavo.ports import Entry, EntryKey, Near, Space, Vector
+from octavo.kernel.model import Scope
+from octavo.kernel.ports import Entry, EntryKey, Near, Space, Vector
+from octavo.util.file_modes import make_folder
 from octavo.vectors.base import BaseIndex, checked_prefix, cosine, mismatch, settled
 from octavo.vectors.names import short
 

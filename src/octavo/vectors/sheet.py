@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from octavo.ports import EntryKey, Near, Vector
+from octavo.kernel.ports import EntryKey, Near, Vector
 from octavo.vectors.base import best, cosine
 
 _ROW_BYTES = 400  # what the names of one entry take, about

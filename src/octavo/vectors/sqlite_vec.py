@@ -12,8 +12,8 @@ import apsw
 import sqlite_vec  # type: ignore[import-untyped]
 
 from octavo.errors import ConfigError, StoreClosed
-from octavo.model import Scope
-from octavo.ports import Entry, EntryKey, Near, Space, Vector
+from octavo.kernel.model import Scope
+from octavo.kernel.ports import Entry, EntryKey, Near, Space, Vector
 from octavo.stores.sql.drivers.sqlite import connect, go_over_to_wal
 from octavo.stores.sql.drivers.sqlite_thread import Worker, transact, transact_reading
 from octavo.stores.sql.urls import parse_sqlite

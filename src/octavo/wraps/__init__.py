@@ -1,6 +1,6 @@
 """Stores around stores: each adds one thing and hands everything else on."""
 
-from octavo.ports import Written
+from octavo.kernel.ports import Written
 from octavo.wraps.deduped import Deduped
 from octavo.wraps.indexed import Indexed
 from octavo.wraps.journal import Journal, JournalStatus

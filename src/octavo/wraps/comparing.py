@@ -10,8 +10,8 @@ from typing import Any
 
 import msgspec
 
-from octavo.model import START, Query, Scope
-from octavo.ports import EntryKey, Store
+from octavo.kernel.model import START, Query, Scope
+from octavo.kernel.ports import EntryKey, Store
 from octavo.wraps.embedding import Target, contents, said
 from octavo.wraps.marking import Key, key_of, keys_in, pages, waiting
 

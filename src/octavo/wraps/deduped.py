@@ -7,10 +7,10 @@ from typing import TypeAlias
 
 from msgspec import UNSET
 
-from octavo.codec import prepare
 from octavo.errors import ConfigError, InvalidQuery, InvalidRecord
-from octavo.model import Add, Change, Op, Query, Record, Remove
-from octavo.ports import Store
+from octavo.kernel.codec import prepare
+from octavo.kernel.model import Add, Change, Op, Query, Record, Remove
+from octavo.kernel.ports import Store
 from octavo.wraps.wrap import Wrap
 
 _Key: TypeAlias = tuple[str, str, str]  # collection, id and place

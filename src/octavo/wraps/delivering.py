@@ -11,9 +11,9 @@ from datetime import datetime
 import msgspec
 
 from octavo.errors import Conflict, InvalidQuery, InvalidRecord, OctavoError, StoreClosed, StoreUnavailable
-from octavo.ids import new_id
-from octavo.model import Add, Op, Query, Record, Remove, Scope
-from octavo.ports import Store
+from octavo.kernel.ids import new_id
+from octavo.kernel.model import Add, Op, Query, Record, Remove, Scope
+from octavo.kernel.ports import Store
 from octavo.wraps.attempts import Attempts, late, verdict
 from octavo.wraps.footprints import footprint, overlap
 from octavo.wraps.queueing import Queue

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple, TypeAlias
 
 from octavo.errors import ModelError
-from octavo.ids import now
-from octavo.lexis.matching import content, digest
-from octavo.model import Query, Record, Scope
-from octavo.ports import Embedder, Entry, Store, Vector, VectorIndex
+from octavo.kernel.ids import now
+from octavo.kernel.model import Query, Record, Scope
+from octavo.kernel.ports import Embedder, Entry, Store, Vector, VectorIndex
+from octavo.kernel.terms.matching import content, digest
 from octavo.wraps.marking import Key, key_of
 
 MOST_CHARACTERS = (

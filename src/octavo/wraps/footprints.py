@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from octavo.model import Add, Op, Scope
+from octavo.kernel.model import Add, Op, Scope
 
 _MOST = 64  # scopes; a write that touches more is taken to touch the whole of its tenants
 

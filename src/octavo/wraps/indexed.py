@@ -7,9 +7,9 @@ from typing import Self, TypeAlias
 import msgspec
 
 from octavo.errors import ConfigError, InvalidQuery, StoreClosed, StoreError
-from octavo.model import Add, Op, Query, Record, Scope, Tally
-from octavo.ports import Embedder, Near, Store, VectorIndex
-from octavo.shapes import SHAPES
+from octavo.kernel.model import Add, Op, Query, Record, Scope, Tally
+from octavo.kernel.ports import Embedder, Near, Store, VectorIndex
+from octavo.kernel.shapes import SHAPES
 from octavo.wraps.comparing import Comparison, Differences, Reach
 from octavo.wraps.embedding import MOST_CHARACTERS, Target
 from octavo.wraps.marking import PENDING, markers, touched, waiting
@@ -46,7 +46,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Indexed(Wrap):
-    """Keeps vectors of the records beside the store, and finds records by them (`octavo.ports.Resembles`).
+    """Keeps vectors of the records beside the store, and finds records by them (`octavo.kernel.ports.Resembles`).
 
     A write is the store's alone and never waits for a model: together with it goes a marker that names what has to be
     embedded, in the same transaction, and a background task does it soon after. Whatever fails is tried again, by this process

@@ -10,11 +10,11 @@ from typing import Any, Self, TypeVar
 
 import msgspec
 
-from octavo.codec import asked
 from octavo.errors import ConfigError, OctavoError, StoreClosed, StoreError, StoreUnavailable
-from octavo.ids import now
-from octavo.model import Add, Op, Query, Record, Remove, Scope, Tally
-from octavo.ports import Finding, Store, Written
+from octavo.kernel.codec import asked
+from octavo.kernel.ids import now
+from octavo.kernel.model import Add, Op, Query, Record, Remove, Scope, Tally
+from octavo.kernel.ports import Finding, Store, Written
 from octavo.wraps.attempts import Attempts, late, verdict
 from octavo.wraps.delivering import Delivery, said
 from octavo.wraps.footprints import footprint
@@ -360,7 +360,7 @@ class Journal(Wrap):
             )
         if self._loop is not loop:
             raise StoreError(
-                "this Journal belongs to another event loop; make one for each, or use octavo.sync.Portal"
+                "this Journal belongs to another event loop; make one for each, or use octavo.util.sync.Portal"
             )
 
     async def _open(self) -> None:

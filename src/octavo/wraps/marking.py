@@ -7,11 +7,11 @@ from datetime import datetime
 import msgspec
 from msgspec import UNSET
 
-from octavo.codec import answerable, asked
-from octavo.ids import now
-from octavo.lexis.matching import content
-from octavo.model import START, Add, Change, Op, Query, Record, Remove, Scope
-from octavo.ports import EntryKey, Store
+from octavo.kernel.codec import answerable, asked
+from octavo.kernel.ids import now
+from octavo.kernel.model import START, Add, Change, Op, Query, Record, Remove, Scope
+from octavo.kernel.ports import EntryKey, Store
+from octavo.kernel.terms.matching import content
 
 PENDING = "pending"
 KIND = "vector"

@@ -3,8 +3,8 @@
 from collections.abc import AsyncGenerator
 
 from octavo.errors import OctavoError
-from octavo.model import Add
-from octavo.ports import EntryKey, Store
+from octavo.kernel.model import Add
+from octavo.kernel.ports import EntryKey, Store
 from octavo.wraps.comparing import Comparison, Reach
 from octavo.wraps.embedding import Outcome, Target, freshen
 from octavo.wraps.marking import Key, markers

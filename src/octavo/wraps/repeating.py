@@ -10,9 +10,9 @@ from collections.abc import Iterable, Sequence
 import msgspec
 from msgspec import UNSET
 
-from octavo.codec import Kept, prepare
-from octavo.model import Add, Change, Op, Query, Remove, Scope
-from octavo.ports import Store
+from octavo.kernel.codec import Kept, prepare
+from octavo.kernel.model import Add, Change, Op, Query, Remove, Scope
+from octavo.kernel.ports import Store
 from octavo.wraps.footprints import overlap
 from octavo.wraps.marking import exact, pages
 

@@ -8,9 +8,9 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from octavo.codec import encode_ops
 from octavo.errors import OctavoError, StoreClosed, StoreUnavailable
-from octavo.model import Op, Query, Scope
+from octavo.kernel.codec import encode_ops
+from octavo.kernel.model import Op, Query, Scope
 from octavo.wraps.delivering import Delivery, delay, said
 from octavo.wraps.queueing import Queue
 from octavo.wraps.repeating import Repeatable

@@ -10,9 +10,9 @@ from datetime import datetime, timedelta
 import msgspec
 
 from octavo.errors import OctavoError, StoreClosed
-from octavo.ids import now
-from octavo.model import START, Add, Op, Record
-from octavo.ports import Embedder, ListsTenants, Store, VectorIndex
+from octavo.kernel.ids import now
+from octavo.kernel.model import START, Add, Op, Record
+from octavo.kernel.ports import Embedder, ListsTenants, Store, VectorIndex
 from octavo.wraps.comparing import Reach
 from octavo.wraps.embedding import Outcome, Target, freshen
 from octavo.wraps.marking import Key, keys_in, markers, removal, waiting

@@ -4,8 +4,8 @@ import inspect
 from collections.abc import Sequence
 from typing import Any, Self
 
-from octavo.model import Head, Op, Query, Record, Tally
-from octavo.ports import Store
+from octavo.kernel.model import Head, Op, Query, Record, Tally
+from octavo.kernel.ports import Store
 
 
 class Wrap:

@@ -7,7 +7,7 @@ from typing import Any, Self, TypeAlias
 import msgspec
 
 from octavo.errors import ConfigError
-from octavo.ids import new_id
+from octavo.kernel.ids import new_id
 
 #: A message as OpenAI's chat endpoint spells it: role, content, and for tools their calls and ids.
 Message: TypeAlias = dict[str, Any]

@@ -5,7 +5,7 @@ from typing import Any
 
 from octavo.agent.adapters.base import Message, ModelAdapter, ModelConfig, Reply, ToolCall
 from octavo.errors import ModelError
-from octavo.ids import new_id
+from octavo.kernel.ids import new_id
 from octavo.models.openai_server import OpenAIServer
 
 

@@ -9,9 +9,9 @@ from langchain_core.chat_history import BaseChatMessageHistory  # type: ignore[i
 from octavo import conversation
 from octavo.conversation.waiting import portal
 from octavo.integrations.langchain.messages import all_to_langchain, all_to_octavo
-from octavo.ports import Store
+from octavo.kernel.ports import Store
 from octavo.stores import open_store
-from octavo.sync import Closing
+from octavo.util.sync import Closing
 
 
 class OctavoChatMessageHistory(Closing, BaseChatMessageHistory):  # type: ignore[misc] # its types are not there without LangChain

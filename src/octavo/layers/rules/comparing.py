@@ -5,11 +5,11 @@ from collections.abc import Generator, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Literal, NamedTuple
 
-from octavo.cache import Cache, size_of
 from octavo.layers.deciding import Known, OwnerType
 from octavo.layers.rules.facts import Fact, alike, words
 from octavo.layers.rules.reading import reading
 from octavo.layers.rules.times import without_times
+from octavo.util.cache import Cache, size_of
 
 Likeness = Literal["new", "same", "vaguer", "changed", "denied", "finer"]
 

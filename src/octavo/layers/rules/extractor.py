@@ -14,7 +14,7 @@ from octavo.layers.rules.facts_zh import profile_facts as profile_zh
 from octavo.layers.rules.reading import read, reading
 from octavo.layers.rules.reasons import reason
 from octavo.layers.rules.splitting import LONGEST_CLAUSE, MOST_CHARACTERS
-from octavo.turns import at_once, in_turns
+from octavo.util.turns import at_once, in_turns
 
 _ACTIONS = {"new": "insert", "same": "ignore", "vaguer": "ignore", "changed": "update", "denied": "update", "finer": "update"}  # fmt: skip
 _BARE: tuple[tuple["re.Pattern[str]", str], ...] = (

@@ -5,9 +5,9 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import NamedTuple
 
+from octavo.kernel.terms.english import STOP_WORDS, stem
+from octavo.kernel.text import fold
 from octavo.layers.deciding import Layer
-from octavo.lexis.english import STOP_WORDS, stem
-from octavo.text import fold
 
 YES, NO = "yes", "no"
 #: Of these there is one, and "not this one" is worth knowing.

@@ -11,7 +11,7 @@ from octavo.layers.rules.reading_en import read_en
 from octavo.layers.rules.reading_zh import read_zh
 from octavo.layers.rules.splitting import MOST_CHARACTERS, Sentence, sentences
 from octavo.layers.rules.telling import Telling
-from octavo.turns import at_once
+from octavo.util.turns import at_once
 
 MOST_FACTS = 200  # of one text; a text with more is a list of something else
 MOST_SENTENCES = 2000  # of one text; in 20,000 characters there are more only if nobody wrote them

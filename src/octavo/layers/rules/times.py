@@ -6,7 +6,7 @@ from datetime import date, datetime, time, timedelta
 from functools import lru_cache
 from typing import NamedTuple
 
-from octavo.lexis.dates import Day, days
+from octavo.kernel.terms.dates import Day, days
 from octavo.search.times import relative_spans
 
 _HAN_NUMBERS = "零一二两三四五六七八九十"

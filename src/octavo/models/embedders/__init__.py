@@ -8,12 +8,12 @@ from typing import Any, get_args
 from urllib.parse import parse_qsl
 
 from octavo.errors import ConfigError
+from octavo.kernel.ports import Embedder
 from octavo.models.embedders.answers import RefusedText
 from octavo.models.embedders.cached import Cached
 from octavo.models.embedders.fast import FastEmbedder
 from octavo.models.embedders.function import FunctionEmbedder
 from octavo.models.embedders.openai_compatible import OpenAIEmbedder
-from octavo.ports import Embedder
 
 __all__ = [
     "SPECS",

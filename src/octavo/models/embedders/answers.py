@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from octavo.errors import ConfigError, ModelError
-from octavo.ports import Vector
+from octavo.kernel.ports import Vector
 
 _MAX_NAME_BYTES = 200  # a space is kept under its name, where names have at most 255 bytes
 

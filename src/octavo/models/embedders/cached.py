@@ -9,10 +9,10 @@ from typing import Any
 
 import msgspec
 
-from octavo.cache import Cache
 from octavo.errors import ConfigError, ModelError, OctavoError
+from octavo.kernel.ports import Embedder, Vector
 from octavo.models.embedders.answers import RefusedText, asked
-from octavo.ports import Embedder, Vector
+from octavo.util.cache import Cache
 
 _MOST = 1024  # texts in one call of the model, which divides them as it likes
 

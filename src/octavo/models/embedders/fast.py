@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 from octavo.errors import ConfigError, ModelError
-from octavo.foreign import foreign
+from octavo.kernel.ports import Vector
 from octavo.models.embedders.answers import RefusedText, asked, expect, positive, space
 from octavo.models.embedders.batches import batches, tokens_at_most
 from octavo.models.embedders.families import languages_of, prefix_mark, prefixes_of
 from octavo.models.embedders.folder import FolderModel
 from octavo.models.embedders.hub import HubModel
 from octavo.models.embedders.languages import Languages
-from octavo.ports import Vector
+from octavo.util.user_code import foreign
 
 T = TypeVar("T")
 

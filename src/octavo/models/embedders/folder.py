@@ -13,9 +13,9 @@ from typing import Any, Literal, TypeAlias, get_args
 import msgspec
 
 from octavo.errors import ConfigError, ModelError
+from octavo.kernel.ports import Vector
 from octavo.models.embedders.answers import needed, unit_rows
 from octavo.models.embedders.languages import Languages
-from octavo.ports import Vector
 
 Pooling: TypeAlias = Literal["mean", "cls", "last", "none"]
 

@@ -4,10 +4,10 @@ import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from octavo.foreign import called, foreign
+from octavo.kernel.ports import Vector
 from octavo.models.embedders.answers import asked, space, vectors
 from octavo.models.embedders.languages import EVERYTHING, Languages
-from octavo.ports import Vector
+from octavo.util.user_code import called, foreign
 
 
 class FunctionEmbedder:

@@ -3,9 +3,9 @@
 from typing import Any
 
 from octavo.errors import ConfigError, ModelError
+from octavo.kernel.ports import Vector
 from octavo.models.embedders.answers import needed, unit_rows
 from octavo.models.embedders.languages import EVERYTHING, Languages
-from octavo.ports import Vector
 
 
 class HubModel:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from octavo.errors import ConfigError, ModelError
-from octavo.foreign import foreign
+from octavo.kernel.ports import Vector
 from octavo.models.embedders.answers import (
     RefusedText,
     asked,
@@ -17,7 +17,7 @@ from octavo.models.embedders.batches import batches, cut, tokens_at_most
 from octavo.models.embedders.families import prefix_mark, prefixes_of
 from octavo.models.embedders.languages import EVERYTHING, Languages
 from octavo.models.openai_server import OpenAIServer
-from octavo.ports import Vector
+from octavo.util.user_code import foreign
 
 _BATCH_TOKENS = 100_000  # a request may have 300,000 at OpenAI, and servers at home fewer
 

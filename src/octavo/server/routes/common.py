@@ -10,8 +10,8 @@ from msgspec import UNSET, UnsetType
 from pydantic import BeforeValidator, WithJsonSchema
 from starlette.convertors import Convertor, register_url_convertor
 
+from octavo.kernel.model import Cursor
 from octavo.layers import LayeredMemory
-from octavo.model import Cursor
 from octavo.server.bodies import MAX_LIMIT, Name, OwnerType
 from octavo.server.gate import SLASH, caller_of
 from octavo.server.memories import Memories

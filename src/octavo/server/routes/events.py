@@ -4,8 +4,8 @@ from typing import Annotated
 
 from fastapi import Query, Request, Response
 
-from octavo import model
-from octavo.ids import new_id, now
+from octavo.kernel import model
+from octavo.kernel.ids import new_id, now
 from octavo.server.answers import EventList, SessionList, TurnList, answer
 from octavo.server.bodies import Name, NewEvent
 from octavo.server.gate import caller_of

@@ -11,7 +11,7 @@ from fastapi.routing import APIRoute
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 from starlette.exceptions import HTTPException
 
-from octavo.turns import let_others
+from octavo.util.turns import let_others
 
 _GONE = 499  # what a log calls a request whose caller did not wait; nobody is sent it
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]

@@ -4,10 +4,11 @@ from typing import Literal
 
 from fastapi import Request, Response
 
-from octavo import __version__, model
+from octavo import __version__
 from octavo.config import shown_settings
 from octavo.errors import NotFound
-from octavo.ids import now
+from octavo.kernel import model
+from octavo.kernel.ids import now
 from octavo.server.answers import Configuration, Counted, HealthReport, Replayed, Stats, answer
 from octavo.server.gate import caller_of
 from octavo.server.openapi import answers

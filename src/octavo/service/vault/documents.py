@@ -7,7 +7,7 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from octavo.errors import InvalidRecord
-from octavo.model import Add, Op, Query, Record, Remove, Scope
+from octavo.kernel.model import Add, Op, Query, Record, Remove, Scope
 from octavo.service.vault.front import Content, composed, md5, parsed
 from octavo.service.vault.keys import Place
 

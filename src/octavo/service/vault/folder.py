@@ -12,11 +12,11 @@ from typing import TypeAlias
 import msgspec
 
 from octavo.errors import StoreError
-from octavo.file_modes import make_folder, open_file
-from octavo.ids import new_id
+from octavo.kernel.ids import new_id
+from octavo.kernel.text import fold
 from octavo.service.vault.keys import SUFFIX, TOPS, Place, key_of, summed
 from octavo.service.vault.keys import place as place_of
-from octavo.text import fold
+from octavo.util.file_modes import make_folder, open_file
 
 _MADE = ("md", "md/users", "knowledge", "knowledge/experiences", "knowledge/facts")
 _TEMPORARY = ".octavo-"

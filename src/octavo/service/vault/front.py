@@ -8,9 +8,9 @@ from typing import Any
 
 import msgspec
 
-from octavo.codec import MAX_DEPTH
 from octavo.errors import ConfigError, InvalidRecord
-from octavo.text import spell
+from octavo.kernel.codec import MAX_DEPTH
+from octavo.kernel.text import spell
 
 _OPENS = re.compile(r"\ufeff?---[ \t]*\r?\n")
 _CLOSES = re.compile(r"^(?:---|\.\.\.)[ \t]*(?:\r?\n|\Z)", re.MULTILINE)

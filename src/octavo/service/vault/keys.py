@@ -10,9 +10,9 @@ import re
 
 import msgspec
 
-from octavo.codec import MAX_NAME_BYTES
 from octavo.errors import InvalidRecord
-from octavo.model import NAMES_HELD
+from octavo.kernel.codec import MAX_NAME_BYTES
+from octavo.kernel.model import NAMES_HELD
 
 SUFFIX = ".md"
 TOPS = ("md", "knowledge")

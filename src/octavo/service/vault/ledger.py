@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 
 from octavo.errors import StoreError
-from octavo.file_modes import keep_mode, open_file
-from octavo.ids import new_id
+from octavo.kernel.ids import new_id
 from octavo.service.vault.folder import Stamp
+from octavo.util.file_modes import keep_mode, open_file
 
 NAME = "metadata.json"
 _RACY_NS = 2 * 10**9  # some file systems tell times in steps of two seconds

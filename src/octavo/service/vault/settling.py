@@ -11,10 +11,10 @@ from datetime import datetime
 
 import msgspec
 
-from octavo.codec import seal
 from octavo.errors import InvalidRecord, StoreError, StoreUnavailable
-from octavo.model import Add, Op
-from octavo.ports import Store, Written, walk, written
+from octavo.kernel.codec import seal
+from octavo.kernel.model import Add, Op
+from octavo.kernel.ports import Store, Written, walk, written
 from octavo.service.vault.documents import (
     COLLECTIONS,
     Kept,

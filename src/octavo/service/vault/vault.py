@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any, Self, TypeVar
 
 from octavo.errors import OctavoError, StoreClosed, StoreError
-from octavo.ids import now
-from octavo.model import Scope
-from octavo.ports import Store
+from octavo.kernel.ids import now
+from octavo.kernel.model import Scope
+from octavo.kernel.ports import Store
 from octavo.service.vault.documents import Document, DocumentVersion, Listed, Shelf, kept, version_of
 from octavo.service.vault.folder import Folder, Problem, Unusable
 from octavo.service.vault.guard import Guard

@@ -15,10 +15,10 @@ from typing import Any
 
 import msgspec
 
-from octavo.codec import seal
 from octavo.errors import Conflict, StoreError, StoreUnavailable
-from octavo.model import Op
-from octavo.ports import Queues, Store, Written, written
+from octavo.kernel.codec import seal
+from octavo.kernel.model import Op
+from octavo.kernel.ports import Queues, Store, Written, written
 from octavo.service.vault.documents import Document, Shelf, kept
 from octavo.service.vault.folder import Folder, Unusable
 from octavo.service.vault.front import Content, composed

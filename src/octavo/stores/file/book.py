@@ -11,8 +11,8 @@ from typing import TypeAlias
 
 import msgspec
 
-from octavo.codec import Prepared
 from octavo.errors import OctavoError, StoreError, StoreUnavailable
+from octavo.kernel.codec import Prepared
 from octavo.stores.draft import Effect
 from octavo.stores.file.folder import Folder
 from octavo.stores.file.ledger import Frame, Ledger, Lost, Part

@@ -9,8 +9,8 @@ from typing import Any, TypeVar, cast
 
 import msgspec
 
-from octavo.codec import Prepared
 from octavo.errors import StoreClosed, StoreError, StoreUnavailable
+from octavo.kernel.codec import Prepared
 from octavo.stores.file.book import Book
 
 T = TypeVar("T")

@@ -6,10 +6,10 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
-from octavo.file_modes import keep_mode, make_folder, open_file
 from octavo.stores.file.ledger import sync_folder, write_all
 from octavo.stores.file.lines import Rows, joined
 from octavo.stores.file.names import archive_of, collection_of, folders, read_name
+from octavo.util.file_modes import keep_mode, make_folder, open_file
 
 
 class Folder:

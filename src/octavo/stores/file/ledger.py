@@ -27,7 +27,7 @@ from pathlib import Path
 
 import msgspec
 
-from octavo.file_modes import keep_mode, open_file
+from octavo.util.file_modes import keep_mode, open_file
 
 _PENDING, _KEPT = b"?", b"!"
 _PREFIX = 24  # state, 8 hex digits of checksum, 14 of length, newline

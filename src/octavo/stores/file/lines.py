@@ -8,9 +8,9 @@ from typing import Any, TypeAlias
 import msgspec
 from msgspec import Raw
 
-from octavo.codec import Sealed, seal
-from octavo.model import Record, Scope
-from octavo.shapes import NAMES, SHAPES
+from octavo.kernel.codec import Sealed, seal
+from octavo.kernel.model import Record, Scope
+from octavo.kernel.shapes import NAMES, SHAPES
 from octavo.stores.draft import Key
 
 _Json: TypeAlias = dict[str, Any]

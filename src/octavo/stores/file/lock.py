@@ -4,7 +4,7 @@ import fcntl
 import os
 from pathlib import Path
 
-from octavo.file_modes import make_folder, open_file
+from octavo.util.file_modes import make_folder, open_file
 
 
 class Lock:

@@ -10,8 +10,8 @@ import re
 from datetime import UTC, datetime
 from urllib.parse import quote
 
-from octavo.model import NAMES_HELD
-from octavo.shapes import SHAPES
+from octavo.kernel.model import NAMES_HELD
+from octavo.kernel.shapes import SHAPES
 
 ROOT = "events"  # the collection whose files stand at the root of the directory
 _LONGEST = 120  # leaves room for an archive's stamp below the 255 bytes a file name may have

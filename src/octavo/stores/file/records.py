@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from octavo.codec import Prepared, Sealed
-from octavo.model import Head, Query, Record, Scope, Tally
+from octavo.kernel.codec import Prepared, Sealed
+from octavo.kernel.model import Head, Query, Record, Scope, Tally
 from octavo.stores.draft import Effect, Key, draft
 from octavo.stores.file.ledger import Frame, Part
 from octavo.stores.file.lines import Rows, spelling
@@ -14,8 +14,8 @@ from octavo.stores.file.names import collection_of, family_of
 from octavo.stores.image import Image
 
 if TYPE_CHECKING:
-    from octavo.lexis.matches import Matches
-    from octavo.ports import Lexicon
+    from octavo.kernel.ports import Lexicon
+    from octavo.kernel.terms.matches import Matches
     from octavo.stores.term_index import Steps
 
 _DEAD_LINES = 256  # below this many, rewriting a file to be rid of them is not worth it

@@ -5,15 +5,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, unquote
 
-from octavo.codec import Prepared
 from octavo.errors import ConfigError
-from octavo.file_modes import access
-from octavo.lexis.matches import Matches
-from octavo.model import Head, Query, Record, Tally
-from octavo.ports import Finding, Lexicon
+from octavo.kernel.codec import Prepared
+from octavo.kernel.model import Head, Query, Record, Tally
+from octavo.kernel.ports import Finding, Lexicon
+from octavo.kernel.terms.matches import Matches
 from octavo.stores.base import Progress, SearchingStore
 from octavo.stores.file.book import Book, Layout
 from octavo.stores.file.desk import Desk
+from octavo.util.file_modes import access
 
 if TYPE_CHECKING:
     from octavo.stores.term_index import Steps

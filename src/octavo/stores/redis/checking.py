@@ -5,8 +5,8 @@ from contextlib import aclosing
 
 import msgspec
 
-from octavo.lexis.matching import content, count_terms
-from octavo.ports import Lexicon
+from octavo.kernel.ports import Lexicon
+from octavo.kernel.terms.matching import content, count_terms
 from octavo.stores.redis import rows
 from octavo.stores.redis.index_rows import MOST_COUNTED, Kept, facts, note, noted
 from octavo.stores.redis.index_scripts import COMPARE, PLACES

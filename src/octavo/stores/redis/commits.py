@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeAlias
 
-from octavo.codec import Sealed
+from octavo.kernel.codec import Sealed
 from octavo.stores.gather import Gathering
 
 #: What a group may weigh, some 2000 records: Redis serves nobody else while the script runs.

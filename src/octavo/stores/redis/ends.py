@@ -9,7 +9,7 @@ from datetime import datetime
 
 import msgspec
 
-from octavo.model import Record
+from octavo.kernel.model import Record
 from octavo.stores.redis import rows
 from octavo.stores.redis.layout import end, member
 from octavo.stores.redis.scripts import FOLLOW, MEMBERS, Script

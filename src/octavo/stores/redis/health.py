@@ -4,7 +4,7 @@ import contextlib
 from typing import Any
 
 from octavo.errors import StoreError, StoreUnavailable
-from octavo.ports import Finding
+from octavo.kernel.ports import Finding
 from octavo.stores.redis.wire import Wire
 
 

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from octavo.codec import Sealed
-from octavo.model import Record, Scope
+from octavo.kernel.codec import Sealed
+from octavo.kernel.model import Record, Scope
 from octavo.stores.redis.layout import micros, moment
 
 _NUMBER = 20  # bits of a count, in front of which the record's number stands

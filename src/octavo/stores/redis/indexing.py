@@ -10,8 +10,8 @@ from uuid import uuid4
 import msgspec
 
 from octavo.errors import StoreError
-from octavo.lexis.matching import content, count_terms
-from octavo.model import Scope
+from octavo.kernel.model import Scope
+from octavo.kernel.terms.matching import content, count_terms
 from octavo.stores.redis import rows
 from octavo.stores.redis.index_rows import MOST_COUNTED, Kept, facts, kept, note, noted, scope_text
 from octavo.stores.redis.index_scripts import ABSENT, BEGIN, BLOCK, CLOSE, FETCH, FINISH, INDEX

@@ -22,7 +22,7 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 
 from octavo.errors import ConfigError
-from octavo.model import NAMES_HELD, Query, Rank, Scope
+from octavo.kernel.model import NAMES_HELD, Query, Rank, Scope
 
 _PARTS = ("session", "user", "agent")
 _YEAR_ONE = datetime(1, 1, 1, tzinfo=UTC)

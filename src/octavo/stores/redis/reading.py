@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from octavo.model import START, Head, Query, Record, Scope, Tally
+from octavo.kernel.model import START, Head, Query, Record, Scope, Tally
 from octavo.stores.draft import Key
 from octavo.stores.redis import rows
 from octavo.stores.redis.ends import Ends

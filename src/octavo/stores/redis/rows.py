@@ -5,9 +5,9 @@ from typing import TypeVar
 
 import msgspec
 
-from octavo.codec import Sealed, decode_record
 from octavo.errors import StoreError
-from octavo.model import Record, Scope
+from octavo.kernel.codec import Sealed, decode_record
+from octavo.kernel.model import Record, Scope
 
 T = TypeVar("T")
 

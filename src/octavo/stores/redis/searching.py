@@ -8,8 +8,8 @@ from typing import TypeAlias
 import msgspec
 
 from octavo.errors import StoreError
-from octavo.lexis.matches import MOST, Match, Matches, nominated
-from octavo.model import Query, Scope
+from octavo.kernel.model import Query, Scope
+from octavo.kernel.terms.matches import MOST, Match, Matches, nominated
 from octavo.stores.redis import rows
 from octavo.stores.redis.index_rows import known, note_id, noted, numbers, postings, scope_of
 from octavo.stores.redis.indexing import Index
@@ -84,7 +84,7 @@ class Search:
         self._blocks: list[_Block] = []
 
     async def matches(self) -> Matches:
-        """What `octavo.lexis.matching.matching` would find."""
+        """What `octavo.kernel.terms.matching.matching` would find."""
         for attempt in range(_TRIES):
             try:
                 self._blocks = []

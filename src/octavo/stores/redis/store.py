@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from redis.asyncio import ConnectionPool, Redis, RedisCluster
 
-from octavo.codec import Kept, Prepared, Sealed
 from octavo.errors import ConfigError, Conflict, StoreError
-from octavo.lexis.matches import Matches
-from octavo.model import Head, Query, Record, Scope, Tally
-from octavo.ports import Finding, Lexicon
-from octavo.shapes import SHAPES
+from octavo.kernel.codec import Kept, Prepared, Sealed
+from octavo.kernel.model import Head, Query, Record, Scope, Tally
+from octavo.kernel.ports import Finding, Lexicon
+from octavo.kernel.shapes import SHAPES
+from octavo.kernel.terms.matches import Matches
 from octavo.stores.base import Progress, SearchingStore
 from octavo.stores.draft import Effect, Key, Lookup, draft
 from octavo.stores.redis import rows

@@ -6,9 +6,9 @@ from uuid import uuid4
 
 import msgspec
 
-from octavo.codec import Sealed
 from octavo.errors import StoreError
-from octavo.model import Scope
+from octavo.kernel.codec import Sealed
+from octavo.kernel.model import Scope
 from octavo.stores.draft import Effect, Key
 from octavo.stores.redis.layout import Keys, Layout, end, member
 from octavo.stores.redis.rows import blob

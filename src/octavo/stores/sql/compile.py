@@ -5,11 +5,11 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Any, TypeAlias
 
-from octavo.codec import fact
-from octavo.model import Query, Scope
+from octavo.kernel.codec import fact
+from octavo.kernel.model import Query, Scope
+from octavo.kernel.text import fold, spellings
 from octavo.stores.sql.schema import Table, mark_line
 from octavo.stores.sql.statements import Ask
-from octavo.text import fold, spellings
 
 #: The fields a record is read back from, in order; those of its scope that the query does not fix come after them.
 READ = (

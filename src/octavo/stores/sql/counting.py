@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
-from octavo.codec import Sealed
-from octavo.model import NAMES_HELD, Scope
-from octavo.shapes import SHAPES
+from octavo.kernel.codec import Sealed
+from octavo.kernel.model import NAMES_HELD, Scope
+from octavo.kernel.shapes import SHAPES
 from octavo.stores.sql.compile import PARTS
 from octavo.stores.sql.dialect import Counters, Dialect
 from octavo.stores.sql.schema import Table

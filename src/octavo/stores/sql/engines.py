@@ -7,13 +7,13 @@ MySQL a table of postings. Each engine also knows which records are not indexed 
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from octavo.cache import Cache
-from octavo.lexis.terms import MOST_CHARACTERS
-from octavo.model import Query
+from octavo.kernel.model import Query
+from octavo.kernel.terms.terms import MOST_CHARACTERS
 from octavo.stores.sql.compile import PARTS
 from octavo.stores.sql.schema import Table
 from octavo.stores.sql.statements import PAUSE_CHARACTERS, Ask, Do, Pause, Script, listed
 from octavo.stores.sql.words import Asked, Entry, entry
+from octavo.util.cache import Cache
 
 Row = Sequence[Any]
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from octavo.model import Query
+from octavo.kernel.model import Query
 from octavo.stores.sql.compile import Where
 from octavo.stores.sql.engines import Claim, Engine, changed
 from octavo.stores.sql.schema import Table

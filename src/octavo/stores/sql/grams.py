@@ -10,14 +10,14 @@ from array import array
 from collections.abc import Iterable
 from typing import Any
 
-from octavo.model import Query, Record, Tally
+from octavo.kernel.model import Query, Record, Tally
+from octavo.kernel.text import fold
 from octavo.stores.sql import reading
 from octavo.stores.sql.compile import Nominated
 from octavo.stores.sql.counting import Tables
 from octavo.stores.sql.schema import Table
 from octavo.stores.sql.statements import Ask, Script, listed
 from octavo.stores.sql.substrings import FEW, LATE, RUN, VERSION, around_of, is_small, runs, worth
-from octavo.text import fold
 
 CHUNK_BITS = 12  # of a row number: where it stands in its chunk
 _READ = 8  # runs that are read, the rarest first; of the others it is enough to know that they are not rarer

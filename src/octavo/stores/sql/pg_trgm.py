@@ -10,14 +10,14 @@ import re
 from typing import Any
 
 from octavo.errors import StoreError
-from octavo.model import Query, Record, Tally
+from octavo.kernel.model import Query, Record, Tally
+from octavo.kernel.text import fold
 from octavo.stores.sql import reading
 from octavo.stores.sql.compile import Nominated
 from octavo.stores.sql.counting import Tables
 from octavo.stores.sql.schema import Table
 from octavo.stores.sql.statements import Ask, Build, Do, Lasting, Script
 from octavo.stores.sql.substrings import FEW, around_of, is_small, worth
-from octavo.text import fold
 
 #: What the extension makes trigrams of: three letters or digits in a row. Everything else is a gap between words to it.
 _RUN = re.compile(r"[^\W_]{3}")

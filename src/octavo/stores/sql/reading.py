@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from octavo.errors import StoreError
-from octavo.model import NAMES_HELD, Head, Query, Record, Scope, Tally
+from octavo.kernel.model import NAMES_HELD, Head, Query, Record, Scope, Tally
 from octavo.stores.sql.compile import (
     PARTS,
     Nominated,

@@ -5,10 +5,10 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from octavo.codec import Sealed
 from octavo.errors import ConfigError, InvalidRecord, StoreError
-from octavo.model import Scope
-from octavo.shapes import Shape
+from octavo.kernel.codec import Sealed
+from octavo.kernel.model import Scope
+from octavo.kernel.shapes import Shape
 from octavo.stores.sql.dialects import Dialect
 from octavo.stores.sql.statements import Ask, Build, Do, Script
 
@@ -116,7 +116,7 @@ def mark_lines(marks: tuple[str, ...]) -> str:
 
 
 def mark_line(mark: str) -> str:
-    from octavo.text import spell
+    from octavo.kernel.text import spell
 
     return f"\n{spell(mark)}\n"
 

@@ -11,13 +11,13 @@ from datetime import datetime
 from operator import itemgetter
 from typing import Any, TypeAlias
 
-from octavo.cache import size_of
-from octavo.lexis.matches import MOST, Match, Matches, nominated
-from octavo.model import Query, Scope
+from octavo.kernel.model import Query, Scope
+from octavo.kernel.terms.matches import MOST, Match, Matches, nominated
 from octavo.stores.sql.compile import open_parts
 from octavo.stores.sql.engines import Engine, Row
 from octavo.stores.sql.statements import PAUSE_CHARACTERS, Ask, Pause, Script
 from octavo.stores.sql.words import Asked, asked_tags, entry, spelled
+from octavo.util.cache import size_of
 
 _REMEMBERED_SECONDS = 60  # for so long a scope counts as wide or narrow before it is measured again
 _COUNTED_AT_ONCE = 40  # words in one statement

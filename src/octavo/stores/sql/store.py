@@ -6,19 +6,19 @@ import random
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from octavo.codec import Kept, Prepared
 from octavo.errors import StoreError
-from octavo.lexis.matches import Matches
-from octavo.model import Head, Query, Record, Tally
-from octavo.ports import Finding, Lexicon
-from octavo.shapes import SHAPES
+from octavo.kernel.codec import Kept, Prepared
+from octavo.kernel.model import Head, Query, Record, Tally
+from octavo.kernel.ports import Finding, Lexicon
+from octavo.kernel.shapes import SHAPES
+from octavo.kernel.terms.matches import Matches
 from octavo.stores.base import Progress, SearchingStore
 from octavo.stores.sql import counting, grams, pg_trgm, reading, substrings, writing
 from octavo.stores.sql.counting import Tables
 from octavo.stores.sql.drivers.port import ApplyAll, Driver
 from octavo.stores.sql.schema import Table, ensure, missing, searched_among
 from octavo.stores.sql.statements import Ask, Script, TooLong
-from octavo.turns import in_turns
+from octavo.util.turns import in_turns
 
 if TYPE_CHECKING:
     from octavo.stores.sql.upkeep import Upkeep

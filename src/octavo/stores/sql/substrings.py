@@ -9,13 +9,13 @@ from collections.abc import Sequence
 from math import isqrt
 from typing import Any
 
-from octavo.model import Query, Record, Scope, Tally
+from octavo.kernel.model import Query, Record, Scope, Tally
+from octavo.kernel.text import fold
 from octavo.stores.sql import reading
 from octavo.stores.sql.compile import Nominated, Where
 from octavo.stores.sql.counting import Tables
 from octavo.stores.sql.schema import Table
 from octavo.stores.sql.statements import Ask, Script
-from octavo.text import fold
 
 VERSION = 1  # of the index; another one is left alone
 RUN = 3  # characters in each token of the index: a shorter text is in none

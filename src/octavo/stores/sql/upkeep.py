@@ -8,10 +8,10 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, TypeAlias, TypeVar
 
 from octavo.errors import StoreError, StoreUnavailable
-from octavo.lexis.matches import Matches
-from octavo.lexis.matching import matching
-from octavo.model import Query
-from octavo.ports import Lexicon
+from octavo.kernel.model import Query
+from octavo.kernel.ports import Lexicon
+from octavo.kernel.terms.matches import Matches
+from octavo.kernel.terms.matching import matching
 from octavo.stores.base import Progress
 from octavo.stores.sql import indexing, pg_trgm, reading, searching
 from octavo.stores.sql.drivers.port import Driver

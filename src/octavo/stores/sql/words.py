@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from octavo.lexis.matching import content
-from octavo.lexis.terms import terms
-from octavo.model import NAMES_HELD, Scope
+from octavo.kernel.model import NAMES_HELD, Scope
+from octavo.kernel.terms.matching import content
+from octavo.kernel.terms.terms import terms
 
 # Upper case is left out because SQLite's tokenizer would fold it; surrogates because no driver can send them.
 _PLAIN = re.compile(r"[a-z0-9\x80-\ud7ff\ue000-\U0010ffff]{1,64}").fullmatch

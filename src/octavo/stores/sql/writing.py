@@ -5,8 +5,8 @@ from typing import Any
 
 from msgspec import UNSET
 
-from octavo.codec import Kept, Prepared, Sealed, seal
-from octavo.model import Change, Query
+from octavo.kernel.codec import Kept, Prepared, Sealed, seal
+from octavo.kernel.model import Change, Query
 from octavo.stores.sql.compile import PARTS, READ, select
 from octavo.stores.sql.counting import Counting, Tables, counters_of
 from octavo.stores.sql.reading import records_of, scope_of

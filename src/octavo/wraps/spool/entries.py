@@ -6,8 +6,8 @@ from typing import Literal, TypeAlias
 import msgspec
 from msgspec import field
 
-from octavo.ids import new_id, now
-from octavo.model import Op
+from octavo.kernel.ids import new_id, now
+from octavo.kernel.model import Op
 
 Durability: TypeAlias = Literal["fsync", "flush", "memory"]
 

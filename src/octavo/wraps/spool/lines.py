@@ -12,7 +12,7 @@ from typing import BinaryIO, Literal, NamedTuple
 import msgspec
 
 from octavo.errors import InvalidRecord
-from octavo.model import Op
+from octavo.kernel.model import Op
 from octavo.wraps.spool.entries import DeadLetter, Waiting
 
 _MARK = b'{"crc":"'

@@ -11,9 +11,9 @@ from typing import Self
 from weakref import WeakSet
 
 from octavo.errors import ConfigError, NotFound, StoreClosed
-from octavo.file_modes import make_folder
-from octavo.ids import now
+from octavo.kernel.ids import now
 from octavo.stores.file.lock import Lock
+from octavo.util.file_modes import make_folder
 from octavo.wraps.spool.dead import DeadLetters
 from octavo.wraps.spool.entries import DeadLetter, Durability, Layout, Slot, SpoolStatus, Waiting
 from octavo.wraps.spool.lane import Lane

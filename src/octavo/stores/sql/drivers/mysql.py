@@ -9,9 +9,9 @@ from typing import Any
 import asyncmy
 from asyncmy import errors as mysql
 
-from octavo.codec import MAX_RECORD_BYTES
 from octavo.errors import ConfigError, OctavoError, StoreClosed, StoreUnavailable
-from octavo.ports import Finding
+from octavo.kernel.codec import MAX_RECORD_BYTES
+from octavo.kernel.ports import Finding
 from octavo.stores.sql.dialects import Dialect, MySQL
 from octavo.stores.sql.drivers.mysql_errors import judged
 from octavo.stores.sql.drivers.mysql_packets import in_parts

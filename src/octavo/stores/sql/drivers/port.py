@@ -10,9 +10,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol, TypeVar, cast
 
-from octavo.codec import Kept, Prepared
 from octavo.errors import StoreError, StoreUnavailable
-from octavo.ports import Finding
+from octavo.kernel.codec import Kept, Prepared
+from octavo.kernel.ports import Finding
 from octavo.stores.gather import Gathering
 from octavo.stores.sql.dialects import Dialect
 from octavo.stores.sql.statements import Contended, Do, Pause, Script, Statement

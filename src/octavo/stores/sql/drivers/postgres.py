@@ -9,7 +9,7 @@ from urllib.parse import quote, urlencode
 import asyncpg
 
 from octavo.errors import StoreClosed, StoreError, StoreUnavailable
-from octavo.ports import Finding
+from octavo.kernel.ports import Finding
 from octavo.stores.sql.dialects import Dialect, PostgreSQL
 from octavo.stores.sql.drivers.port import BUILD_SECONDS, CONNECT_SECONDS, Awaiting, ConnectionLost, NoAnswer
 from octavo.stores.sql.statements import (

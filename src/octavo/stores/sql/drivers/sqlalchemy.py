@@ -12,7 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, AsyncSession
 from sqlalchemy.pool import Pool
 
 from octavo.errors import ConfigError, StoreError, StoreUnavailable
-from octavo.ports import Finding
+from octavo.kernel.ports import Finding
 from octavo.stores.sql.dialects import Dialect, MySQL, PostgreSQL, SQLite
 from octavo.stores.sql.drivers.mysql_errors import judged
 from octavo.stores.sql.drivers.mysql_packets import in_parts

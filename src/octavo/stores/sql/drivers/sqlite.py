@@ -11,12 +11,12 @@ from typing import Any, TypeVar
 import apsw
 
 from octavo.errors import StoreClosed
-from octavo.file_modes import access, make_folder, open_file
-from octavo.ports import Finding
+from octavo.kernel.ports import Finding
 from octavo.stores.sql.dialects import Dialect, SQLite
 from octavo.stores.sql.drivers.port import ApplyAll, Batch
 from octavo.stores.sql.drivers.sqlite_thread import Worker, run, transact, transact_reading
 from octavo.stores.sql.statements import Script
+from octavo.util.file_modes import access, make_folder, open_file
 
 T = TypeVar("T")
 _STEPS = 10_000  # of SQLite's machine, after which a reader asks whether anybody still waits: a millisecond or less

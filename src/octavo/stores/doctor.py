@@ -7,11 +7,11 @@ from typing import TypeVar
 
 import msgspec
 
-from octavo.codec import seal
-from octavo.ids import new_id
-from octavo.model import Add, Query, Record, Remove, Scope
-from octavo.ports import Describes, Finding, ListsTenants, Store
-from octavo.shapes import SHAPES
+from octavo.kernel.codec import seal
+from octavo.kernel.ids import new_id
+from octavo.kernel.model import Add, Query, Record, Remove, Scope
+from octavo.kernel.ports import Describes, Finding, ListsTenants, Store
+from octavo.kernel.shapes import SHAPES
 
 ROUNDS = 5  # of the probe; the median of them is told
 MOST_COUNTED = 1000  # tenants

@@ -10,10 +10,10 @@ import unicodedata
 from functools import lru_cache
 from operator import add
 
-from octavo.lexis import LONGEST_TERM
-from octavo.lexis.dates import days
-from octavo.lexis.english import stem
-from octavo.text import pieces
+from octavo.kernel.terms import LONGEST_TERM
+from octavo.kernel.terms.dates import days
+from octavo.kernel.terms.english import stem
+from octavo.kernel.text import pieces
 
 _SHORT = 24  # longer words, and those of scripts without spaces, seldom repeat and would only fill memory
 MOST_CHARACTERS = 65_536  # of one text; a longer one is found by what stands at its beginning

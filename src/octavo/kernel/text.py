@@ -8,10 +8,10 @@ from typing import Any
 import msgspec
 
 _encode = msgspec.json.Encoder().encode
-_PIECE = (
-    1024  # characters that are normalised at once: it takes the square of the marks that follow each other
-)
+#: Characters that are normalised at once: it takes the square of the marks that follow each other.
+_PIECE = 1024
 _LONGEST_TAIL = 256  # characters after which a piece ends even among marks
+_PHRASES = re.compile("([\ufdfa\ufdfb]+)")  # single signs that NFKC spells out with 18 and 8 characters
 _DEL_AND_C1 = re.compile("[\x7f-\x9f]")
 #: All but the tab of C0, DEL and C1; what ends a line or turns its direction; halves of characters, which no stream takes.
 _CONTROLS = re.compile(
@@ -30,7 +30,10 @@ def printable_json(spelled: str) -> str:
 
 
 def fold(text: str) -> str:
-    """Make caseless comparison a plain substring test: ＡＢＣ, ABC and abc fold alike."""
+    """Make caseless comparison a plain substring test: ＡＢＣ, ABC and abc fold alike.
+
+    Two signs that stand for a whole phrase stay as they are: spelled out, a text of them is eleven times as long.
+    """
     if text.isascii():
         return text.lower()
     return "".join(map(_folded, pieces(text)))
@@ -51,8 +54,7 @@ def pieces(text: str) -> Iterator[str]:
     """The text in short pieces, each of which can be normalised by itself.
 
     What is written as several characters stays in one piece, unless it is hundreds of marks, which nobody wrote. A megabyte
-    of them would take minutes in one go, and one of single signs that stand for a phrase most of a second; no other thread
-    runs meanwhile.
+    of them would take minutes in one go, and no other thread runs meanwhile.
     """
     start = 0
     while len(text) - start > _PIECE + _LONGEST_TAIL:
@@ -74,6 +76,8 @@ def _stands_alone(character: str) -> bool:
 
 
 def _folded(text: str) -> str:
+    if _PHRASES.search(text):
+        return "".join(part if _PHRASES.match(part) else _folded(part) for part in _PHRASES.split(text))
     # The second pass matters: casefolding can leave text that NFKC would compose differently.
     return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
 

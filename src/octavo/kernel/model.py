@@ -14,8 +14,8 @@ import msgspec
 from msgspec import UNSET, UnsetType, field
 
 from octavo.errors import InvalidQuery
-from octavo.ids import new_id, next_seq, now
-from octavo.text import fold, haystack, spell, spellings
+from octavo.kernel.ids import new_id, next_seq, now
+from octavo.kernel.text import fold, haystack, spell, spellings
 
 Rank: TypeAlias = tuple[datetime, int, str, str]
 _MOST = 2**53  # no store holds more records, and no driver takes a larger number everywhere

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from octavo.model import Record
+from octavo.kernel.model import Record
 
 #: The fields of a record as stored, with the names they have unless a shape gives another.
 NAMES = MappingProxyType({

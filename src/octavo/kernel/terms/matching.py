@@ -6,10 +6,10 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from octavo.lexis.matches import MOST, Match, Matches, nominated
-from octavo.lexis.terms import terms as terms_of
-from octavo.model import Query, Record
-from octavo.text import leaves
+from octavo.kernel.model import Query, Record
+from octavo.kernel.terms.matches import MOST, Match, Matches, nominated
+from octavo.kernel.terms.terms import terms as terms_of
+from octavo.kernel.text import leaves
 
 
 def content(text: str, data: object) -> str:

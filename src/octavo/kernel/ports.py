@@ -6,8 +6,8 @@ from typing import Literal, Protocol, Self, TypeAlias, runtime_checkable
 
 import msgspec
 
-from octavo.lexis.matches import Matches
-from octavo.model import START, Cursor, Head, Op, Query, Record, Scope, Tally
+from octavo.kernel.model import START, Cursor, Head, Op, Query, Record, Scope, Tally
+from octavo.kernel.terms.matches import Matches
 
 #: A direction in meaning: 32-bit floats of unit length, so that a dot product is a cosine.
 Vector: TypeAlias = "array[float]"
@@ -85,7 +85,7 @@ class Searches(Protocol):
     """A store that finds records by their terms. Its index may lag behind the records; its answers never do."""
 
     async def search(self, query: Query, terms: Sequence[str]) -> Matches:
-        """Answer as `octavo.lexis.matching.matching` would from all records kept."""
+        """Answer as `octavo.kernel.terms.matching.matching` would from all records kept."""
         ...
 
     async def reindex(self, collection: str, progress: Callable[[int, int], None] | None = None) -> int:

@@ -5,8 +5,8 @@ from datetime import datetime
 
 import msgspec
 
-from octavo.lexis import LONGEST_TERM
-from octavo.model import Scope
+from octavo.kernel.model import Scope
+from octavo.kernel.terms import LONGEST_TERM
 
 #: No search looks at more records than this; what a question's rarest terms find comes first.
 MOST = 2000

@@ -72,11 +72,11 @@ class Opening:
             if self._open_on is not loop:
                 if self._refusal is not None and self._refusal is not refusal:
                     # Whoever came while it was tried has had a try: one after the other, the last would wait for all.
-                    raise copy.copy(self._refusal) from self._refusal.__cause__
+                    raise copy.copy(self._refusal)
                 try:
                     await self._open()
                 except StoreUnavailable as error:
-                    self._refusal = error
+                    self._refusal = copy.copy(error)  # without its traceback, which holds all that failed to open
                     raise
                 self._opened, self._refusal = True, None
                 if self._closed:  # closed while it was opening: nobody else would let go of what was opened

@@ -7,10 +7,10 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from octavo.lexis.english import STOP_WORDS, stem
-from octavo.lexis.lines import Line
-from octavo.lexis.terms import terms, unspaced
-from octavo.lexis.tokens import estimate_tokens
+from octavo.kernel.terms.english import STOP_WORDS, stem
+from octavo.kernel.terms.lines import Line
+from octavo.kernel.terms.terms import terms, unspaced
+from octavo.kernel.terms.tokens import estimate_tokens
 
 LONGEST_SENTENCE = 280  # characters; of a longer one the beginning is quoted
 
