@@ -21,49 +21,58 @@ from octavo.kernel.ports import Store, walk
 from octavo.stores import open_store
 
 if TYPE_CHECKING:
-    from octavo.agent.adapters import MockAdapter, ModelConfig, OpenAIAdapter
-    from octavo.agent.agent import Agent
-    from octavo.agent.context import AgentContext
-    from octavo.chat.memory import ChatMemory
-    from octavo.chat.messages import Msg
-    from octavo.chat.named import AsyncSQLAlchemyMemory, InMemoryMemory, RedisMemory
-    from octavo.events.adapting import as_store
-    from octavo.events.base import BaseMemoryStore
-    from octavo.events.migrating import Migrated, migrate
-    from octavo.events.records import AgentEvent, EventType
-    from octavo.events.retention import Retention
-    from octavo.events.store import EventStore
+    from octavo.agent.adapters import (
+        MockAdapter as MockAdapter,
+        ModelConfig as ModelConfig,
+        OpenAIAdapter as OpenAIAdapter,
+    )
+    from octavo.agent.agent import Agent as Agent
+    from octavo.agent.context import AgentContext as AgentContext
+    from octavo.chat.memory import ChatMemory as ChatMemory
+    from octavo.chat.messages import Msg as Msg
+    from octavo.chat.named import (
+        AsyncSQLAlchemyMemory as AsyncSQLAlchemyMemory,
+        InMemoryMemory as InMemoryMemory,
+        RedisMemory as RedisMemory,
+    )
+    from octavo.events.adapting import as_store as as_store
+    from octavo.events.base import BaseMemoryStore as BaseMemoryStore
+    from octavo.events.migrating import Migrated as Migrated, migrate as migrate
+    from octavo.events.records import AgentEvent as AgentEvent, EventType as EventType
+    from octavo.events.retention import Retention as Retention
+    from octavo.events.store import EventStore as EventStore
     from octavo.events.stores import (
-        FileMemoryStore,
-        InMemoryMemoryStore,
-        MySQLMemoryStore,
-        PostgreSQLMemoryStore,
-        RedisMemoryStore,
-        SQLiteMemoryStore,
+        FileMemoryStore as FileMemoryStore,
+        InMemoryMemoryStore as InMemoryMemoryStore,
+        MySQLMemoryStore as MySQLMemoryStore,
+        PostgreSQLMemoryStore as PostgreSQLMemoryStore,
+        RedisMemoryStore as RedisMemoryStore,
+        SQLiteMemoryStore as SQLiteMemoryStore,
     )
-    from octavo.layers.memory import LayeredMemory
-    from octavo.models import open_embedder
-    from octavo.search.hits import Hit
-    from octavo.search.recall import Recall
+    from octavo.layers.memory import LayeredMemory as LayeredMemory
+    from octavo.models import open_embedder as open_embedder
+    from octavo.search.hits import Hit as Hit
+    from octavo.search.recall import Recall as Recall
     from octavo.service import (
-        Core,
-        EventRecord,
-        GateAction,
-        GateResult,
-        MemoryService,
-        MessagePayload,
-        Observation,
-        ObservationType,
-        TurnRecord,
+        Core as Core,
+        EventRecord as EventRecord,
+        GateAction as GateAction,
+        GateResult as GateResult,
+        MemoryService as MemoryService,
+        MessagePayload as MessagePayload,
+        Observation as Observation,
+        ObservationType as ObservationType,
+        TurnRecord as TurnRecord,
     )
-    from octavo.vectors import open_vectors
-    from octavo.wraps.deduped import Deduped
-    from octavo.wraps.indexed import Indexed
-    from octavo.wraps.journal import Journal
+    from octavo.vectors import open_vectors as open_vectors
+    from octavo.wraps.deduped import Deduped as Deduped
+    from octavo.wraps.indexed import Indexed as Indexed
+    from octavo.wraps.journal import Journal as Journal
 
 __version__ = "0.1.0"
 
-# Loaded on first use: `import octavo` stays light, and what needs an extra does not ask for it before.
+#: Names of the faces and wraps, whose home is their own module; each is loaded on first use, so that `import octavo` stays
+#: light and what needs an extra does not ask for it before.
 _LAZY = {
     "Agent": "octavo.agent.agent",
     "AgentContext": "octavo.agent.context",
@@ -119,67 +128,30 @@ def __getattr__(name: str) -> Any:
 __all__ = [
     "START",
     "Add",
-    "Agent",
-    "AgentContext",
-    "AgentEvent",
-    "AsyncSQLAlchemyMemory",
-    "BaseMemoryStore",
     "Change",
-    "ChatMemory",
     "ConfigError",
     "Conflict",
-    "Core",
     "Cursor",
-    "Deduped",
-    "EventRecord",
-    "EventStore",
-    "EventType",
-    "FileMemoryStore",
-    "GateAction",
-    "GateResult",
-    "Hit",
-    "InMemoryMemory",
-    "InMemoryMemoryStore",
-    "Indexed",
     "InvalidQuery",
     "InvalidRecord",
-    "Journal",
-    "LayeredMemory",
-    "MemoryService",
-    "MessagePayload",
-    "Migrated",
-    "MockAdapter",
-    "ModelConfig",
     "ModelError",
-    "Msg",
-    "MySQLMemoryStore",
     "NotFound",
-    "Observation",
-    "ObservationType",
     "OctavoError",
     "Op",
-    "OpenAIAdapter",
-    "PostgreSQLMemoryStore",
     "Query",
-    "Recall",
     "Record",
-    "RedisMemory",
-    "RedisMemoryStore",
     "Remove",
-    "Retention",
-    "SQLiteMemoryStore",
     "Scope",
     "Store",
     "StoreClosed",
     "StoreError",
     "StoreUnavailable",
     "Tally",
-    "TurnRecord",
-    "as_store",
-    "migrate",
     "new_id",
-    "open_embedder",
     "open_store",
-    "open_vectors",
     "walk",
 ]
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

@@ -72,7 +72,7 @@ def test_what_needs_nothing():
     program = (
         f"import sys; sys.modules.update(dict.fromkeys({optional!r}))\n"
         "import asyncio, tempfile\n"
-        "from octavo import *\n"
+        "from octavo.events import *\n"
         "async def main():\n"
         "    with tempfile.TemporaryDirectory() as folder:\n"
         "        for store in (InMemoryMemoryStore(), FileMemoryStore({'base_path': folder}), SQLiteMemoryStore({'db_path': folder + '/m.db'})):\n"
