@@ -32,6 +32,26 @@ if sys.dont_write_bytecode and sys.prefix != sys.base_prefix:
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 
+#: Parts of a test's name that say it needs a server, or a vector index that is slow to begin.
+_NEEDS_SERVER = ("postgres", "mysql", "mariadb", "redis", "pgvector", "qdrant", "nginx", "caddy")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--quick", action="store_true", help="memory, files and SQLite only; no server is started")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """With --quick, leave out what needs a server and what is long by its nature."""
+    if config.getoption("--quick"):
+        left_out = [
+            item
+            for item in items
+            if item.get_closest_marker("torture") or any(word in item.nodeid.lower() for word in _NEEDS_SERVER)
+        ]
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in {*left_out}]
+
+
 def pytest_configure(config: pytest.Config) -> None:
     worker = getattr(config, "workerinput", None)
     config.stash[SERVERS] = Remote(worker["servers"]) if worker else Shared()
@@ -77,6 +97,8 @@ def server_url(pytestconfig: pytest.Config) -> Callable[[str], str]:
 
     @cache
     def url(kind: str) -> str:
+        if pytestconfig.getoption("--quick"):
+            pytest.skip(f"--quick starts no {kind}")
         # An installation takes a minute: what it prints must be seen while it happens.
         with capture.global_and_fixture_disabled():
             return pytestconfig.stash[SERVERS].url(kind)
