@@ -11,6 +11,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 
+from octavo.testing import StoreContract
 from servers import Remote, Shared, Unavailable, fresh
 from servers.verdict import NOT_TESTED, give_up, in_ci
 
@@ -53,6 +54,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--quick"):
+        os.environ.setdefault("OCTAVO_PROGRAMS", "10")
+        StoreContract.largest_batch = 5000
     worker = getattr(config, "workerinput", None)
     config.stash[SERVERS] = Remote(worker["servers"]) if worker else Shared()
 
