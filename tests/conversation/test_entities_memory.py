@@ -140,7 +140,7 @@ def test_another_process_goes_on(lasting):
     second = ConversationEntityMemory(chat_memory=lasting.open())
     assert second.load_memory_variables({"input": "张伟呢"})["entities"] == {"张伟": "张伟是医生。"}
     assert second.entity_cache == ["张伟"]
-    assert second.entity_store["张伟"].to_state() == first.entity_store["张伟"].to_state()
+    assert second.entity_store["张伟"].to_dict() == first.entity_store["张伟"].to_dict()
     second.save_context({"input": "张伟在成都。"}, {"output": "好的。"})
     known = first.load_memory_variables({"input": "张伟呢"})["entities"]
     assert known["张伟"] == "张伟是医生。\n张伟在成都。"

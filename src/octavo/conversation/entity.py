@@ -9,7 +9,7 @@ from typing import Any
 
 from octavo.conversation.base import BaseChatMemory, log, number_from
 from octavo.conversation.entity_info import EXTRACTION, EntityInfo, mentioned
-from octavo.conversation.language import Formats, LanguageModel, as_language, as_model, asked, language_of
+from octavo.conversation.language import Formats, LanguageModel, as_language, as_model, ask, language_of
 from octavo.errors import ModelError
 from octavo.util.attributes import Checked
 
@@ -95,8 +95,8 @@ class ConversationEntityMemory(BaseChatMemory):
         """What is known about the entities that the input or the last turns name, and those turns."""
         await self._read()
         recent = await self.chat_memory.alatest(2 * self.k)
-        told = {*self.memory_variables, *self.passed_over}
-        text = str(self._asked(inputs)) if any(key not in told for key in inputs) else ""
+        left_out = {*self.memory_variables, *self.passed_over}
+        text = self._input(inputs).text if any(key not in left_out for key in inputs) else ""
         # What the input names comes first; then what it may only mean, by a pronoun.
         texts = [text, *(message.text for message in reversed(recent))]
         named = {
@@ -154,17 +154,15 @@ class ConversationEntityMemory(BaseChatMemory):
         return self._wait(self._aextract_entities(text))
 
     async def _aextract_entities(self, text: str) -> list[str]:
-        if self.llm is None:
-            return await asyncio.to_thread(_found, text, list(self.entity_store))
-        template = self.entity_extraction_prompt or EXTRACTION[self.language or language_of(text)]
-        try:
-            answer = await asked(self.llm, template.format(text=text))
-        except ModelError as error:
-            log.warning("entities of this turn are found by rules: %s", error)
-            return await asyncio.to_thread(_found, text, list(self.entity_store))
-        names = (_AROUND.sub("", part) for part in _BETWEEN.split(answer))
-        found = [name for name in names if name.casefold() not in _NONE and len(name) <= LONGEST_NAME]
-        return list(dict.fromkeys(found))[:MOST_NAMES]
+        if self.llm is not None:
+            template = self.entity_extraction_prompt or EXTRACTION[self.language or language_of(text)]
+            try:
+                return _names(await ask(self.llm, template.format(text=text)))
+            except ModelError as error:
+                log.warning("entities of this turn are found by rules: %s", error)
+        from octavo.conversation.entity_rules import find_entities  # its patterns take time to build
+
+        return await asyncio.to_thread(find_entities, text, MOST_NAMES, list(self.entity_store))
 
     def _update_entity_info(self, entity: str, context: str) -> None:
         """Learn what a text says about one entity."""
@@ -206,12 +204,12 @@ class ConversationEntityMemory(BaseChatMemory):
             if known is None:
                 self._entity_stats["total_entities"] += 1
             if known is None or known.update_count < told["update_count"]:
-                self.entity_store[name] = EntityInfo.from_state(told)
+                self.entity_store[name] = EntityInfo.from_dict(told)
         self.entity_cache.extend(name for name in state["cache"] if name not in self.entity_cache)
         self._entity_stats["active_entities"] = len(self.entity_store)
 
     async def _write(self) -> None:
-        entities = {name: known.to_state() for name, known in self.entity_store.items()}
+        entities = {name: known.to_dict() for name, known in self.entity_store.items()}
         await self.chat_memory.aset_state(STATE, {"entities": entities, "cache": list(self.entity_cache)})
         self._kept = True
 
@@ -219,10 +217,6 @@ class ConversationEntityMemory(BaseChatMemory):
         del self.entity_store[name]
         if name in self.entity_cache:
             self.entity_cache.remove(name)
-
-    def _asked(self, inputs: Mapping[str, Any]) -> Any:
-        asked_for = inputs[self._asked_under(inputs)]
-        return getattr(asked_for, "text", asked_for) if not isinstance(asked_for, str) else asked_for
 
     def _nothing_yet(self) -> dict[str, int]:
         return {
@@ -242,7 +236,8 @@ def _as_entities(given: MutableMapping[str, Any]) -> MutableMapping[str, EntityI
     return given
 
 
-def _found(text: str, known: list[str]) -> list[str]:
-    from octavo.conversation.entity_rules import find_entities  # its patterns take time to build
-
-    return find_entities(text, MOST_NAMES, known)
+def _names(answer: str) -> list[str]:
+    """The names in a model's answer, whatever it put between and around them."""
+    names = (_AROUND.sub("", part) for part in _BETWEEN.split(answer))
+    found = [name for name in names if name.casefold() not in _NONE and len(name) <= LONGEST_NAME]
+    return list(dict.fromkeys(found))[:MOST_NAMES]

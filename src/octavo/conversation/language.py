@@ -99,7 +99,7 @@ def as_model(llm: LanguageModel) -> LanguageModel:
     return llm
 
 
-async def asked(llm: LanguageModel, prompt: str) -> str:
+async def ask(llm: LanguageModel, prompt: str) -> str:
     """What the model answers to a prompt; a model that fails, or answers no text, is ModelError."""
     way = _way(as_model(llm))
     if way is None:

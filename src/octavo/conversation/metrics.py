@@ -61,35 +61,24 @@ class MemoryMetrics(BaseMemory):
         """The names under which the memory gives what it holds."""
         return self.memory.memory_variables
 
-    def load_memory_variables(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
-        """What the memory answers; the time it took and the size of the answer are recorded."""
-        with self._measured("load") as answered:
-            answered.update(self.memory.load_memory_variables(inputs))
-        return answered
+    def refuse_deadlock(self) -> None:
+        """RuntimeError when the memory lives on the very event loop that would be blocked."""
+        if isinstance(self.memory, BaseMemory):  # one of another library knows of no such danger
+            self.memory.refuse_deadlock()
 
     async def aload_memory_variables(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
-        """`load_memory_variables`, awaited."""
+        """What the memory answers; the time it took and the size of the answer are recorded."""
         with self._measured("load") as answered:
             answered.update(await self.memory.aload_memory_variables(inputs))
         return answered
 
-    def save_context(self, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> None:
-        """Let the memory remember one turn; the time it took is recorded."""
-        with self._measured("save"):
-            self.memory.save_context(inputs, outputs)
-
     async def asave_context(self, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> None:
-        """`save_context`, awaited."""
+        """Let the memory remember one turn; the time it took is recorded."""
         with self._measured("save"):
             await self.memory.asave_context(inputs, outputs)
 
-    def clear(self) -> None:
-        """Let the memory forget everything; what was measured stays."""
-        with self._measured("clear"):
-            self.memory.clear()
-
     async def aclear(self) -> None:
-        """`clear`, awaited."""
+        """Let the memory forget everything; what was measured stays."""
         with self._measured("clear"):
             await self.memory.aclear()
 
