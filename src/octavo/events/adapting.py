@@ -30,11 +30,11 @@ def as_store(memory_store: BaseMemoryStore) -> Store:
     if isinstance(memory_store, EventStore) and all(
         getattr(type(memory_store), name) is getattr(EventStore, name) for name in VERBS
     ):
-        return memory_store.kernel if memory_store.retention is None else Housekept(memory_store)
+        return memory_store.kernel if memory_store.retention is None else RetainedStore(memory_store)
     return AdaptedStore(memory_store)
 
 
-class Housekept(Wrap):
+class RetainedStore(Wrap):
     """The store under a memory store with a retention, which whoever writes past the memory store must start too."""
 
     def __init__(self, memory_store: EventStore) -> None:
@@ -43,7 +43,7 @@ class Housekept(Wrap):
 
     async def apply(self, ops: Sequence[Op]) -> list[int]:
         """Apply all of the ops in order, or none."""
-        self._memory_store.keep_house()
+        self._memory_store.start_retention()
         return await self.inner.apply(ops)
 
     async def close(self) -> None:

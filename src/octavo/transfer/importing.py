@@ -16,9 +16,8 @@ from octavo.kernel.codec import seal
 from octavo.kernel.model import Add, Record
 from octavo.kernel.ports import Store
 from octavo.kernel.text import spell
+from octavo.transfer.copying import PAGE_BYTES, Count, Moved, Progress, checked_size
 from octavo.transfer.lines import MAX_LINE_BYTES, End, Header, parsed
-from octavo.transfer.moved import Count, Moved, Progress
-from octavo.transfer.reading import PAGE_BYTES, checked_size
 from octavo.transfer.trail import Step, Trail
 
 

@@ -50,14 +50,16 @@ _decode_record = msgspec.json.Decoder(_Line).decode
 
 
 def header() -> bytes:
+    """The first line."""
     return _encode(Header(FORMAT)) + b"\n"
 
 
 def end(records: int) -> bytes:
+    """The last line."""
     return _encode(End(records)) + b"\n"
 
 
-def spelled(records: list[Record]) -> bytes:
+def to_lines(records: list[Record]) -> bytes:
     """Records as lines."""
     return b"".join([encode_record(_placed(record)) + b"\n" for record in records])
 
