@@ -23,8 +23,7 @@ from octavo import (
     open_store,
 )
 from octavo.agent.keepable import shortened
-from octavo.agent.places import queue_directory
-from octavo.agent.recording import Recorder
+from octavo.agent.recording import Recorder, queue_directory
 from octavo.wraps import Wrap
 from octavo.wraps.spool import inspect
 from servers import fresh, running

@@ -14,8 +14,7 @@ from agents import agent, call
 
 from octavo import AgentContext, ConfigError, EventType
 from octavo.agent import Tool, tool
-from octavo.agent.docstrings import described
-from octavo.agent.signatures import InvalidArguments
+from octavo.agent.signatures import InvalidArguments, described
 
 CONTEXT = AgentContext(session_id="s")
 

@@ -8,11 +8,9 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, Self
 
-from octavo.agent.adapters.base import ModelAdapter
-from octavo.agent.context import AgentContext, checked_name
-from octavo.agent.middleware import layers
-from octavo.agent.places import queue_directory
-from octavo.agent.recording import Recorder
+from octavo.agent.adapters import ModelAdapter
+from octavo.agent.context import AgentContext, checked_name, layers
+from octavo.agent.recording import Recorder, queue_directory
 from octavo.agent.tools import Tool, tools_by_name
 from octavo.agent.turn import Result, Turn
 from octavo.errors import ConfigError, InvalidRecord

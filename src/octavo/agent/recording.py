@@ -1,7 +1,9 @@
 """Recording beside the agent's work: events are noted at once and written in order; trouble never reaches the agent."""
 
 import asyncio
+import hashlib
 import logging
+import re
 from collections import deque
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,9 +12,11 @@ import msgspec
 
 from octavo.agent.keepable import keepable, shortened
 from octavo.errors import ConfigError, InvalidRecord, StoreClosed, StoreUnavailable
-from octavo.events import AgentEvent, BaseMemoryStore, as_store, to_record
+from octavo.events import AgentEvent, BaseMemoryStore, EventStore, as_store, to_record
 from octavo.kernel.model import Add, Query, Record
 from octavo.kernel.ports import Store
+from octavo.stores.sql.urls import parse
+from octavo.util.secrets import shown
 from octavo.util.user_code import attempted
 from octavo.wraps.attempts import Attempts
 
@@ -24,6 +28,8 @@ _BATCH = 500
 _MOST_HELD = 10_000  # events kept in memory while neither the store nor the disk takes any
 # The store takes nothing now, whatever the event: the only errors that mean "later".
 _AWAY = (StoreUnavailable, StoreClosed, ConfigError)
+_ROOT = Path(".octavo") / "queue"
+_SECRET = re.compile("pass|pwd|secret|token|key", re.IGNORECASE)
 
 
 class Recorder:
@@ -214,3 +220,35 @@ class Recorder:
         self.lost += 1
         self.last_error = reason
         _log.error("event %s of %r was lost: %s", record.id, record.scope.agent, reason)
+
+
+def queue_directory(memory_store: BaseMemoryStore, agent_name: str) -> Path | None:
+    """A folder that belongs to this store and no other: what waits in it must not end up in another one.
+
+    Beside the database or folder where the store is one; otherwise under `.octavo/queue`. None when the store lives in
+    this process, which it can only leave together with the agent, or is an object whose place nobody knows.
+    """
+    if not isinstance(memory_store, EventStore):
+        kind = type(memory_store)
+        config = getattr(memory_store, "config", None)
+        told = {k: v for k, v in keepable(config or {}).items() if not _SECRET.search(k)}
+        identity = f"{kind.__module__}.{kind.__qualname__} {agent_name} {msgspec.json.encode(told, order='sorted')!r}"
+        return _ROOT / _named(f"{kind.__name__}-{agent_name}", identity)
+    if not memory_store.url:
+        return None
+    address = parse(memory_store.url)
+    if address.scheme == "memory":
+        return None
+    if address.scheme == "sqlite":
+        path = address.path.removeprefix("/")
+        return Path(f"{path}.queue") if path not in ("", ":memory:") else None
+    if address.scheme == "file":
+        return Path(f"{(address.host + address.path).rstrip('/')}.queue")
+    where = shown(memory_store.url)  # without the password, which may change while something waits
+    return _ROOT / _named(f"{address.scheme}-{address.host}{address.path}", where)
+
+
+def _named(words: str, identity: str) -> str:
+    """A name that a person recognises, with enough of a digest to be nobody else's."""
+    readable = re.sub(r"[^\w.-]+", "-", words).strip("-.")[:60]
+    return f"{readable}-{hashlib.blake2b(identity.encode('utf-8', 'replace'), digest_size=6).hexdigest()}"

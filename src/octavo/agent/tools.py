@@ -7,8 +7,7 @@ from typing import Any, TypeVar, overload
 import msgspec
 
 from octavo.agent.context import AgentContext
-from octavo.agent.docstrings import described
-from octavo.agent.signatures import Signature
+from octavo.agent.signatures import Signature, described
 from octavo.errors import ConfigError
 from octavo.util.user_code import called
 

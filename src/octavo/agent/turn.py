@@ -5,10 +5,9 @@ import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias, TypeVar
 
-from octavo.agent.adapters.base import Message, ModelAdapter, Reply, ToolCall
-from octavo.agent.context import AgentContext
+from octavo.agent.adapters import Message, ModelAdapter, Reply, ToolCall
+from octavo.agent.context import AgentContext, Layer, passed
 from octavo.agent.keepable import keepable
-from octavo.agent.middleware import Layer, passed
 from octavo.agent.signatures import InvalidArguments, parsed
 from octavo.agent.tools import Tool, told
 from octavo.errors import ModelError

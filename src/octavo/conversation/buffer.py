@@ -81,8 +81,11 @@ class PruningView(MessageView):
         await self._tidy(self._aprune())
 
     async def _aprune(self) -> None:
+        """Remove from the history what is no longer shown."""
         if self.keep == "prune":
             self._pruned += await self._adrop()
+
+    _prune_messages = waited(_aprune)
 
 
 class ConversationBufferWindowMemory(PruningView):
@@ -93,10 +96,6 @@ class ConversationBufferWindowMemory(PruningView):
     def __init__(self, k: int = 5, *, keep: str = "prune", **kwargs: Any) -> None:
         super().__init__(keep, **kwargs)
         self.k = k
-
-    def _prune_messages(self) -> None:
-        """Remove from the history what has left the window."""
-        self._wait(self._aprune())
 
     async def aget_window_info(self) -> dict[str, Any]:
         """How full the window is, and how much has left it."""
@@ -153,17 +152,9 @@ class ConversationTokenBufferMemory(PruningView):
         self._llm = llm if hasattr(llm, "get_num_tokens") else as_model(llm)
         self._count = counter_of(llm, self._count_tokens)
 
-    def _get_current_token_count(self) -> int:
-        """What the messages shown cost."""
-        return self._wait(self._acost())
-
-    def _prune_messages_to_token_limit(self) -> None:
-        """Remove from the history the turns that no longer fit."""
-        self._wait(self._aprune())
-
     async def aget_token_info(self) -> dict[str, Any]:
         """How much of the budget is used, and how much has been dropped for it."""
-        current = await self._acost()
+        current = await self._aget_current_token_count()
         return {
             "total_messages_processed": self._processed,
             "messages_pruned": self._pruned,
@@ -189,8 +180,12 @@ class ConversationTokenBufferMemory(PruningView):
                 return found[start:]
             self._look *= 2
 
-    async def _acost(self) -> int:
+    async def _aget_current_token_count(self) -> int:
+        """What the messages shown cost."""
         return sum(map(self._cost, await self._aview()))
+
+    _get_current_token_count = waited(_aget_current_token_count)
+    _prune_messages_to_token_limit = waited(PruningView._aprune)  # noqa: SLF001 - its own, by the documented name
 
     def _cost(self, message: BaseMessage) -> int:
         return self._count(self._line(message))

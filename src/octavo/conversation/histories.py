@@ -109,11 +109,6 @@ class BaseChatMessageHistory(Twins, Closing, ABC):
         """Keep a state under this name, in place of the one before."""
         self._states[name] = copy.deepcopy(state)
 
-    def fold(self, oldest: int, name: str, state: State) -> None:
-        """Put a state in place of the oldest messages; where the backend can, both in one write."""
-        at_least_zero("oldest", oldest)
-        self._drop(lambda *_: oldest, name, state)
-
     def fold_messages(self, messages: Sequence[BaseMessage], name: str, state: State, before: State) -> bool:
         """Put a state in place of the oldest messages and of the state before, all of which were read here.
 
@@ -143,7 +138,6 @@ class BaseChatMessageHistory(Twins, Closing, ABC):
     atrim_before = threaded(trim_before)
     aget_state = threaded(get_state)
     aset_state = threaded(set_state)
-    afold = threaded(fold)
     afold_messages = threaded(fold_messages)
     aclose = threaded(close)
 

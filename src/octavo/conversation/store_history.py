@@ -20,7 +20,7 @@ from octavo.conversation.messages import (
 )
 from octavo.errors import StoreUnavailable
 from octavo.kernel.ids import new_id, next_seq
-from octavo.kernel.model import START, Add, Change, Op, Query, Record, Remove, Scope
+from octavo.kernel.model import Add, Change, Op, Query, Record, Remove, Scope
 from octavo.kernel.ports import Renews, Store, written
 from octavo.util.attributes import Fixed
 
@@ -112,18 +112,11 @@ class StoreChatMessageHistory(BoundStore, BaseChatMessageHistory):
         found = await self.store.find(self._state_query(name))
         return found[0].data if found else None
 
+    @on_store_loop
     async def aset_state(self, name: str, state: State) -> None:
         """Keep a state under this name, in place of the one before."""
-        await self.afold(0, name, state)
-
-    @on_store_loop
-    async def afold(self, oldest: int, name: str, state: State) -> None:
-        """Put a state in place of the oldest messages, in one write."""
         record = self._state_record(name, state)
-        ops: list[Op] = [Add([record]), _put(record, self._state_query(name))]
-        if at_least_zero("oldest", oldest):
-            ops.append(Remove(self._query(after=START, limit=oldest)))
-        await self._apply(ops, queue=not oldest)
+        await self._apply([Add([record]), _put(record, self._state_query(name))])
 
     @on_store_loop
     async def afold_messages(

@@ -263,7 +263,7 @@ def waited(method: Callable[Concatenate[W, P], Coroutine[Any, Any, T]]) -> Calla
     def plain(self: W, /, *args: P.args, **kwargs: P.kwargs) -> T:
         return self._wait(method(self, *args, **kwargs))
 
-    return _renamed(plain, method.__name__.removeprefix("a"))
+    return _renamed(plain, method.__name__.replace("a", "", 1))
 
 
 def threaded(method: Callable[Concatenate[W, P], T]) -> Callable[Concatenate[W, P], Coroutine[Any, Any, T]]:
