@@ -81,15 +81,11 @@ def language_of(text: str) -> Language:
     return "zh" if han > len(_WORD.findall(text)) and not _KANA.search(text) else "en"
 
 
-def as_language(language: str | None) -> Language | None:
+def as_language(language: Any) -> Language | None:
     """The language a caller named, or ValueError; None leaves it to the conversation."""
-    if language is None:
-        return None
-    if language == "zh":
-        return "zh"
-    if language == "en":
-        return "en"
-    raise ValueError(f'language is "zh", "en" or None to go by the conversation; got {language!r}')
+    if language not in ("zh", "en", None):
+        raise ValueError(f'language is "zh", "en" or None to go by the conversation; got {language!r}')
+    return language  # type: ignore[no-any-return]
 
 
 def as_model(llm: LanguageModel) -> LanguageModel:
