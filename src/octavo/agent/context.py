@@ -76,12 +76,12 @@ class Layer:
         self.name = name if isinstance(name, str) and name else type(middleware).__name__
 
 
-def layers(middlewares: Iterable[Any] | None) -> list[Layer]:
+def make_layers(middlewares: Iterable[Any] | None) -> list[Layer]:
     """The middlewares of an agent, or ConfigError naming the one that is none."""
     return [Layer(middleware) for middleware in middlewares or ()]
 
 
-async def passed(hook: Callable[..., Any], text: str, context: AgentContext) -> str:
+async def run_hook(hook: Callable[..., Any], text: str, context: AgentContext) -> str:
     """The text after a hook has seen it."""
     answer = hook(text, context) if _takes_context(hook) else hook(text)
     if inspect.isawaitable(answer):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from octavo.agent.keepable import keepable, shortened
+from octavo.agent.keepable import keepable, shorten
 from octavo.errors import ConfigError, InvalidRecord, StoreClosed, StoreUnavailable
 from octavo.events import AgentEvent, BaseMemoryStore, EventStore, as_store, to_record
 from octavo.kernel.model import Add, Query, Record
@@ -164,9 +164,7 @@ class Recorder:
                     return number
             return len(batch)
         [record] = batch
-        cut = msgspec.structs.replace(
-            record, data=shortened(record.data), metadata=shortened(record.metadata)
-        )
+        cut = msgspec.structs.replace(record, data=shorten(record.data), metadata=shorten(record.metadata))
         if isinstance(error, InvalidRecord) and cut != record:
             return await self._write([cut])
         self._lose(record, f"{type(error).__name__}: {error}")
@@ -176,7 +174,7 @@ class Recorder:
         ops = [Add(records)]
         if self._journal is not None and self._loop is not asyncio.get_running_loop():
             self._journal = None  # it belongs to a loop that has ended; what waits in it is on disk
-        if self._journal is None and not self._left_behind():
+        if self._journal is None and not self._has_leftovers():
             try:
                 await self._attempts.read(
                     self._store.apply(ops), self._timeout / 2
@@ -187,7 +185,7 @@ class Recorder:
             else:
                 return
         try:
-            await self._queueing().write(ops)
+            await self._open_journal().write(ops)
         except StoreUnavailable as error:
             if isinstance(error.__cause__, ConfigError) and (journal := self._journal) is not None:
                 # A folder that cannot be used must not keep events from a store that is back.
@@ -195,7 +193,7 @@ class Recorder:
                 await journal.close()
             raise
 
-    def _queueing(self) -> "Journal":
+    def _open_journal(self) -> "Journal":
         from octavo.wraps.journal import Journal
 
         if self._journal is None:
@@ -212,7 +210,7 @@ class Recorder:
             )
         return self._journal
 
-    def _left_behind(self) -> bool:
+    def _has_leftovers(self) -> bool:
         """Whether something may wait there from before, which has to be delivered first."""
         return self._directory is not None and not self._settled and self._directory.is_dir()
 
@@ -233,7 +231,7 @@ def queue_directory(memory_store: BaseMemoryStore, agent_name: str) -> Path | No
         config = getattr(memory_store, "config", None)
         told = {k: v for k, v in keepable(config or {}).items() if not _SECRET.search(k)}
         identity = f"{kind.__module__}.{kind.__qualname__} {agent_name} {msgspec.json.encode(told, order='sorted')!r}"
-        return _ROOT / _named(f"{kind.__name__}-{agent_name}", identity)
+        return _ROOT / _folder_name(f"{kind.__name__}-{agent_name}", identity)
     if not memory_store.url:
         return None
     address = parse(memory_store.url)
@@ -245,10 +243,10 @@ def queue_directory(memory_store: BaseMemoryStore, agent_name: str) -> Path | No
     if address.scheme == "file":
         return Path(f"{(address.host + address.path).rstrip('/')}.queue")
     where = shown(memory_store.url)  # without the password, which may change while something waits
-    return _ROOT / _named(f"{address.scheme}-{address.host}{address.path}", where)
+    return _ROOT / _folder_name(f"{address.scheme}-{address.host}{address.path}", where)
 
 
-def _named(words: str, identity: str) -> str:
+def _folder_name(words: str, identity: str) -> str:
     """A name that a person recognises, with enough of a digest to be nobody else's."""
     readable = re.sub(r"[^\w.-]+", "-", words).strip("-.")[:60]
     return f"{readable}-{hashlib.blake2b(identity.encode('utf-8', 'replace'), digest_size=6).hexdigest()}"

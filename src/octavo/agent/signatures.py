@@ -22,14 +22,14 @@ _OTHER_FIELD = re.compile(r"^:(returns?|rtype|raises?|type|yields?)\b")
 _NUMPY_ITEM = re.compile(r"^\*{0,2}(\w+)\s*(?::.*)?$")
 
 
-class Described(NamedTuple):
+class Docstring(NamedTuple):
     """The words for the model: what the function is for, and what each parameter means."""
 
     summary: str
     parameters: dict[str, str]
 
 
-def described(docstring: str | None) -> Described:
+def read_docstring(docstring: str | None) -> Docstring:
     """Read Google's `Args:`, NumPy's underlined `Parameters` and Sphinx's `:param x:`."""
     said: list[str] = []
     parameters: dict[str, list[str]] = {}
@@ -69,7 +69,7 @@ def described(docstring: str | None) -> Described:
                 parameters[item].append(words)
         elif section == "sphinx" and item and indent > margin:
             parameters[item].append(words)
-    return Described(
+    return Docstring(
         "\n".join(said).strip(),
         {name: " ".join(" ".join(words).split()) for name, words in parameters.items()},
     )
@@ -88,7 +88,7 @@ class Signature:
     A parameter annotated `AgentContext` is not the model's to fill: it gets the context of the running conversation.
     """
 
-    def __init__(self, name: str, function: Callable[..., Any], described: Described) -> None:
+    def __init__(self, name: str, function: Callable[..., Any], described: Docstring) -> None:
         try:
             parameters = inspect.signature(function, eval_str=True).parameters.values()
         except (TypeError, ValueError, NameError) as error:
@@ -114,7 +114,7 @@ class Signature:
         except TypeError as error:
             raise ConfigError(f"tool {name!r}: {self._culprit(described, error)}") from error
 
-    def _field(self, parameter: inspect.Parameter, described: Described) -> tuple[str, Any, Any]:
+    def _field(self, parameter: inspect.Parameter, described: Docstring) -> tuple[str, Any, Any]:
         kind = Any if parameter.annotation is parameter.empty else parameter.annotation
         said = described.parameters.get(parameter.name, "")
         if get_origin(kind) is Annotated:  # Annotated[str, "what it is for"]
@@ -145,7 +145,7 @@ class Signature:
                 inlined["properties"][parameter.name].setdefault("default", default)
         return inlined
 
-    def _culprit(self, described: Described, error: TypeError) -> str:
+    def _culprit(self, described: Docstring, error: TypeError) -> str:
         """The first parameter that has no JSON form by itself."""
         for parameter in self._asked:
             name, kind, _ = self._field(parameter, described)
@@ -158,10 +158,10 @@ class Signature:
                 )
         return str(error)
 
-    def bound(self, arguments: Any, context: AgentContext) -> tuple[list[Any], dict[str, Any]]:
+    def bind(self, arguments: Any, context: AgentContext) -> tuple[list[Any], dict[str, Any]]:
         """Positional and named values for the function, or InvalidArguments saying what is wrong."""
         if isinstance(arguments, str):
-            arguments = parsed(arguments)
+            arguments = parse_arguments(arguments)
         if not isinstance(arguments, dict):
             raise InvalidArguments(
                 f"{self._name}: the arguments must be a JSON object; got {arguments!r:.80}"
@@ -183,7 +183,7 @@ class Signature:
         return positional, values
 
 
-def parsed(arguments: str) -> Any:
+def parse_arguments(arguments: str) -> Any:
     """A model's arguments as it wrote them; none at all is an empty object."""
     if not arguments.strip():
         return {}

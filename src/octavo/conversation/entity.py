@@ -8,7 +8,7 @@ from collections.abc import Mapping, MutableMapping
 from typing import Any
 
 from octavo.conversation.base import BaseChatMemory, log, number_from
-from octavo.conversation.entity_info import EXTRACTION, EntityInfo, mentioned
+from octavo.conversation.entity_info import EXTRACTION, EntityInfo, mentions
 from octavo.conversation.language import Formats, LanguageModel, as_language, as_model, ask, language_of
 from octavo.errors import ModelError
 from octavo.util.attributes import Checked
@@ -104,7 +104,7 @@ class ConversationEntityMemory(BaseChatMemory):
             name: known.info
             for said in texts
             for name, known in self.entity_store.items()
-            if mentioned(name, said)
+            if mentions(name, said)
         }
         return {self.entity_key: named, self.memory_key: self._shown(recent)}
 

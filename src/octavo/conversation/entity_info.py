@@ -149,13 +149,13 @@ class EntityInfo(Twins):
                 return await ask(llm, prompt)
             except ModelError as error:
                 log.warning("what is known about %r is gathered without the model: %s", self.name, error)
-        return gathered(self.name, context, self.info)
+        return gather(self.name, context, self.info)
 
     def __repr__(self) -> str:
         return f"EntityInfo({self.name!r}, info={self.info!r})"
 
 
-def mentioned(name: str, text: str) -> bool:
+def mentions(name: str, text: str) -> bool:
     """Whether a text names this; a Latin name must stand there as a word."""
     if name.isascii():
         return (
@@ -164,13 +164,13 @@ def mentioned(name: str, text: str) -> bool:
     return name.casefold() in text.casefold()
 
 
-def gathered(name: str, context: str, before: str = "") -> str:
+def gather(name: str, context: str, before: str = "") -> str:
     """What was known before and the sentences of the context that speak of it, a line each; questions tell nothing."""
     lines = [line for line in before.splitlines() if line]
     about = False
     for said in _ENDS.split(context):
         sentence = " ".join(said.split())
-        about = mentioned(name, sentence) or (about and _GOES_ON.match(sentence) is not None)
+        about = mentions(name, sentence) or (about and _GOES_ON.match(sentence) is not None)
         if not about or _QUESTION.search(sentence):
             continue
         if len(sentence) > LONGEST_SENTENCE:

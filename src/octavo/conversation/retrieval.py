@@ -194,7 +194,7 @@ class VectorStoreRetrieverMemory(BaseMemory):
                 self._query_cache.move_to_end(query)
                 self._retrieval_stats["cache_hits"] += 1
         if docs is None:
-            docs = await self._retrieved(query)
+            docs = await self._aretrieve(query)
         # Copies: what is given may be changed without changing what is cached.
         return {self.memory_key: copy.deepcopy(docs) if self.return_docs else self._format_documents(docs)}
 
@@ -244,7 +244,7 @@ class VectorStoreRetrieverMemory(BaseMemory):
             "memory_type": "VectorStoreRetrieverMemory",
         }
 
-    async def _retrieved(self, query: str) -> list[Any]:
+    async def _aretrieve(self, query: str) -> list[Any]:
         writes, started = self._writes, time.perf_counter()
         docs = list(await _call(self.retriever, _FIND, query))
         seconds = time.perf_counter() - started

@@ -104,7 +104,7 @@ class SummarisingMemory(BaseChatMemory):
     @property
     def buffer(self) -> str:
         """The summary as it stands; assigning puts another in its place."""
-        return self._wait(self._apast()).summary
+        return self._wait(self._aread_past()).summary
 
     @buffer.setter
     def buffer(self, summary: str) -> None:
@@ -113,7 +113,7 @@ class SummarisingMemory(BaseChatMemory):
     async def apredict_new_summary(self, messages: Sequence[BaseMessage], existing_summary: str) -> str:
         """The summary of these messages and the summary before them; nothing is kept of it."""
         if self.llm is None:
-            return await asyncio.to_thread(self._extracted, messages, existing_summary)
+            return await asyncio.to_thread(self._extract, messages, existing_summary)
         new_lines = self._as_text(messages)
         language = self.language or language_of(f"{existing_summary}\n{new_lines}")
         prompt = self.prompt or (SUMMARY_PROMPT if language == "zh" else SUMMARY_PROMPT_EN)
@@ -123,7 +123,7 @@ class SummarisingMemory(BaseChatMemory):
 
     async def aget_summary_stats(self) -> dict[str, Any]:
         """How often was summarised, how much shorter it became, and whether a model did it."""
-        past = await self._apast()
+        past = await self._aread_past()
         stats = past.stats
         ratios = stats.pop("sum_of_ratios")
         return {
@@ -142,7 +142,7 @@ class SummarisingMemory(BaseChatMemory):
         inputs: Mapping[str, Any],  # noqa: ARG002 - what is asked makes no difference here
     ) -> dict[str, Any]:
         """The summary and what is told beside it, under `memory_key`."""
-        past = await self._apast()
+        past = await self._aread_past()
         shown = self._shown(self._beside(past.messages))
         if not past.summary:
             return {self.memory_key: shown}
@@ -171,7 +171,7 @@ class SummarisingMemory(BaseChatMemory):
     def _beside(self, messages: Sequence[BaseMessage]) -> Sequence[BaseMessage]:
         """Which of the messages that are not in the summary are shown beside it."""
 
-    async def _apast(self) -> _Past:
+    async def _aread_past(self) -> _Past:
         history = self.chat_memory
         if self.keep == "prune":
             # The messages first: should they be summarised meanwhile, they are told twice rather than not at all.
@@ -186,7 +186,7 @@ class SummarisingMemory(BaseChatMemory):
         return _Past(state, summary, messages[summarised:], messages[:summarised])
 
     async def _aput(self, summary: str) -> None:
-        state = (await self._apast()).state
+        state = (await self._aread_past()).state
         await self.chat_memory.aset_state(STATE, {**state, "summary": summary})
 
     async def _abring_up_to_date(self) -> None:
@@ -194,7 +194,7 @@ class SummarisingMemory(BaseChatMemory):
         if not self._summarising.acquire(blocking=False):
             return
         try:
-            past = await self._apast()
+            past = await self._aread_past()
             if oldest := self._oldest(past.messages):
                 await self._asummarise(past, oldest)
         finally:
@@ -212,7 +212,7 @@ class SummarisingMemory(BaseChatMemory):
                 self.last_error = str(error)
                 log.warning("the conversation is kept as it was said, until a summary succeeds: %s", error)
                 return
-            stats = self._counted(stats, piece, summary, time.perf_counter() - started)
+            stats = self._new_stats(stats, piece, summary, time.perf_counter() - started)
             new = {"summary": summary, "summarised": 0, "stats": stats}
             gone = [*gone, *piece]
             if self.keep == "all":
@@ -241,7 +241,7 @@ class SummarisingMemory(BaseChatMemory):
             tokens += cost
         yield piece
 
-    def _counted(
+    def _new_stats(
         self, before: Mapping[str, Any], messages: Sequence[BaseMessage], summary: str, seconds: float
     ) -> dict[str, Any]:
         original, made = self._count(self._as_text(messages)), self._count(summary)
@@ -255,7 +255,7 @@ class SummarisingMemory(BaseChatMemory):
             "sum_of_ratios": before["sum_of_ratios"] + ratio,
         }
 
-    def _extracted(self, messages: Sequence[BaseMessage], before: str) -> str:
+    def _extract(self, messages: Sequence[BaseMessage], before: str) -> str:
         from octavo.kernel.terms.extract import extract  # its patterns take time to build
         from octavo.kernel.terms.lines import Line
 

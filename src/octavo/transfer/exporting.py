@@ -37,7 +37,7 @@ async def export(
     """
     size = checked_size(batch)
     reach = await Reach.of(store, collections, scope)
-    with _opened(to) as out, Trail(resume if isinstance(out, _Part) else None, reach.run("export")) as trail:
+    with _open(to) as out, Trail(resume if isinstance(out, _Part) else None, reach.run("export")) as trail:
         while True:
             count = await reach.count(store, progress)
             if await _wrote_all(store, reach, size, count, out, trail):
@@ -96,7 +96,7 @@ class _Part:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._part = path.with_name(path.name + ".part")
-        self._pack: Callable[[bytes], bytes] = _packed if path.suffix == ".gz" else bytes
+        self._pack: Callable[[bytes], bytes] = _gzip if path.suffix == ".gz" else bytes
         self._file = open(self._part, "ab", opener=open_file)  # noqa: SIM115 - closed by `close`
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -134,7 +134,7 @@ class _Part:
 
 
 @contextmanager
-def _opened(to: Path | str | BinaryIO) -> Iterator[_Stream | _Part]:
+def _open(to: Path | str | BinaryIO) -> Iterator[_Stream | _Part]:
     if not isinstance(to, Path | str):
         yield _Stream(to)
         return
@@ -147,5 +147,5 @@ def _opened(to: Path | str | BinaryIO) -> Iterator[_Stream | _Part]:
             yield part
 
 
-def _packed(spelled: bytes) -> bytes:
+def _gzip(spelled: bytes) -> bytes:
     return gzip.compress(spelled, compresslevel=6, mtime=0)  # without a time, equal stores give equal files

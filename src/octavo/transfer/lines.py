@@ -71,7 +71,7 @@ def _placed(record: Record) -> Record:
     return msgspec.structs.replace(record, scope=_NOWHERE)
 
 
-def parsed(line: bytes) -> Line:
+def parse_line(line: bytes) -> Line:
     """What a line says, or ValueError with the reason why it says nothing."""
     try:
         if line.startswith(b'{"octavo_export'):
