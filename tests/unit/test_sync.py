@@ -439,6 +439,17 @@ class Careful(Counter):
         await super().areset(to + 1)
 
 
+class Doubling:
+    """A verb that comes from beside the class."""
+
+    def add(self, number, *, times=1):
+        return super().add(2 * number, times=times)
+
+
+class Mixed(Doubling, Counter):
+    pass
+
+
 class Refusing(Counter):
     def refuse_deadlock(self):
         raise RuntimeError("not from here")
@@ -446,7 +457,7 @@ class Refusing(Counter):
 
 async def test_each_form_makes_the_other():
     """Whichever a class writes, both answer alike; neither form runs on the thread of the caller's event loop."""
-    for kind, added, begun in ((Counter, -2, 5), (Careful, 2, 6)):
+    for kind, added, begun in ((Counter, -2, 5), (Careful, 2, 6), (Mixed, -4, 5)):
         counter = kind()
         assert await counter.aadd(-2) == await asyncio.to_thread(lambda c=counter: c.total) == added
         assert await asyncio.to_thread(counter.add, -2, times=3) == 4 * added

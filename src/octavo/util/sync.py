@@ -228,13 +228,16 @@ class Twins:
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        for name, written in list(vars(cls).items()):
-            if not inspect.isfunction(written):
+        for verb in dir(cls):
+            twin = f"a{verb}"
+            if not all(inspect.isfunction(getattr(cls, name, None)) for name in (verb, twin)):
                 continue
-            for twin, made in ((f"a{name}", threaded), (name.removeprefix("a"), waited)):
-                # Of the very method that is written here: through `self`, each of the two would end up in the other.
-                if twin != name and twin not in vars(cls) and hasattr(cls, twin):
-                    setattr(cls, twin, made(written))
+            plain, awaited = (_writer(cls, name) for name in (verb, twin))
+            # Of the very method that is written: through `self`, each of the two would end up in the other.
+            if plain < awaited:
+                setattr(cls, twin, threaded(getattr(cls, verb)))
+            elif awaited < plain:
+                setattr(cls, verb, waited(getattr(cls, twin)))
 
     def refuse_deadlock(self) -> None:
         """RuntimeError when a blocking call from here would wait for itself."""
@@ -274,6 +277,11 @@ def threaded(method: Callable[Concatenate[W, P], T]) -> Callable[Concatenate[W, 
         return await self._away(functools.partial(method, self, *args, **kwargs))
 
     return _renamed(awaited, f"a{method.__name__}")
+
+
+def _writer(cls: type, name: str) -> int:
+    """Where among a class and its bases, the class first, an attribute is written."""
+    return next(at for at, base in enumerate(cls.__mro__) if name in vars(base))
 
 
 def _renamed(function: T, name: str) -> T:
