@@ -22,9 +22,8 @@ from octavo import (
     StoreUnavailable,
     open_store,
 )
-from octavo.agent.keepable import shortened
-from octavo.agent.places import queue_directory
-from octavo.agent.recording import Recorder
+from octavo.agent.keepable import shorten
+from octavo.agent.recording import Recorder, queue_directory
 from octavo.wraps import Wrap
 from octavo.wraps.spool import inspect
 from servers import fresh, running
@@ -286,7 +285,7 @@ async def test_what_is_too_large_is_cut(faulty, tmp_path):
     assert event.data["result"].endswith("… (17,000,000 characters in all)")
     assert len(await made.get_memory()) == 5
     assert made.recorder.lost == 0
-    assert shortened({"a": ["b" * 100_001, 3]})["a"][1] == 3
+    assert shorten({"a": ["b" * 100_001, 3]})["a"][1] == 3
     await made.aclose()
 
 

@@ -14,8 +14,7 @@ from agents import agent, call
 
 from octavo import AgentContext, ConfigError, EventType
 from octavo.agent import Tool, tool
-from octavo.agent.docstrings import described
-from octavo.agent.signatures import InvalidArguments
+from octavo.agent.signatures import InvalidArguments, read_docstring
 
 CONTEXT = AgentContext(session_id="s")
 
@@ -196,7 +195,7 @@ def test_descriptions(docstring):
         "default": 1,
     }
     assert made.spec["function"]["name"] == "weather"
-    assert described(None) == ("", {})
+    assert read_docstring(None) == ("", {})
 
 
 async def test_other_names_and_words():

@@ -8,7 +8,7 @@ import pytest
 
 from octavo import Add, Record, Scope, StoreClosed, StoreUnavailable, open_store
 from octavo.chat import ChatMemory, InMemoryMemory, MemoryBase, Msg
-from octavo.chat.state import at_once
+from octavo.chat.named import at_once
 from octavo.kernel.model import Query
 from octavo.stores.memory import MemoryStore
 from octavo.transfer import copy

@@ -179,17 +179,17 @@ def test_migrate(events):
 
 def test_an_interrupted_migration_goes_on(events, octavo, monkeypatch):
     """By itself, and it says so."""
-    from octavo.events import migrating
+    from octavo.transfer.trail import Trail
 
-    write = migrating._Trail.write
+    mark = Trail.mark
 
     def interrupted(self, step):
-        write(self, step)
-        if step.done == 4:
+        mark(self, step)
+        if step.read == 4:
             raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(migrating._Trail, "write", interrupted)
+        patch.setattr(Trail, "mark", interrupted)
         stopped = events("migrate", URL, "sqlite:///new.db", "--batch", 2)
     assert stopped.exit_code == 130
     assert stopped.stderr.endswith("run the same command again to continue\n")

@@ -101,17 +101,6 @@ def test_only_what_was_read_is_folded(histories):
     assert histories.open().get_state("summary") == {"summary": "more"}
 
 
-def test_fold_puts_a_state_in_place_of_the_oldest(histories):
-    history = histories.open()
-    history.add_messages(TALK)
-    history.fold(3, "summary", {"summary": "问天气"})
-    again = histories.open()
-    assert again.messages == TALK[3:]
-    assert again.get_state("summary") == {"summary": "问天气"}
-    again.fold(0, "summary", {"summary": "还在"})
-    assert again.count() == 2
-
-
 async def test_every_twin(histories):
     """The twins do what the plain ones do, on the caller's event loop."""
     history = histories.open()
@@ -124,8 +113,10 @@ async def test_every_twin(histories):
     assert await history.atrim(3) == 5
     await history.aset_state("summary", {"summary": "s"})
     assert await history.aget_state("summary") == {"summary": "s"}
-    await history.afold(1, "summary", {"summary": "t"})
+    oldest = (await history.aget_messages())[:1]
+    assert await history.afold_messages(oldest, "summary", {"summary": "t"}, {"summary": "s"})
     assert said(await history.aget_messages()) == ["不客气", "bye"]
+    assert await history.atrim_before(await history.alatest(1)) == 1
     await history.areplace(TALK[:1])
     assert await history.aget_messages() == TALK[:1]
     await history.aclear()
@@ -214,7 +205,7 @@ async def test_a_history_of_ones_own(kind):
     history.set_state("summary", {"summary": "s"})
     assert history.trim(4) == 1
     assert said(await history.alatest(3)) == ["3", "4", "5"]
-    await history.afold(1, "summary", {"summary": "t"})
+    assert await history.afold_messages(history.messages[:1], "summary", {"summary": "t"}, {"summary": "s"})
     assert said(history.messages) == ["3", "4", "5"]
     assert history.get_state("summary") == {"summary": "t"}
     history.clear()

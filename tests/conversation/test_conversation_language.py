@@ -6,7 +6,7 @@ import pytest
 
 from octavo import ModelError
 from octavo.conversation import SUMMARY_PROMPT, AIMessage, PromptTemplate
-from octavo.conversation.language import as_model, asked, language_of
+from octavo.conversation.language import as_model, ask, language_of
 
 
 class Invokes:
@@ -54,19 +54,19 @@ def later(prompt):
     ],
 )
 async def test_every_way_to_ask(model, answer):
-    assert await asked(as_model(model), "hi") == answer
+    assert await ask(as_model(model), "hi") == answer
 
 
 async def test_a_model_that_blocks_is_asked_on_another_thread():
     names = []
-    await asked(lambda _: names.append(threading.current_thread()) or "ok", "hi")
+    await ask(lambda _: names.append(threading.current_thread()) or "ok", "hi")
     assert names != [threading.current_thread()]
 
 
 @pytest.mark.parametrize("answer", ["", "  ", None, 3, [], {"text": "x"}])
 async def test_an_answer_that_is_no_text(answer):
     with pytest.raises(ModelError, match="instead of a text"):
-        await asked(lambda _: answer, "hi")
+        await ask(lambda _: answer, "hi")
 
 
 async def test_a_failure_is_told_with_its_cause():
@@ -74,10 +74,10 @@ async def test_a_failure_is_told_with_its_cause():
         raise KeyError("quota")
 
     with pytest.raises(ModelError, match=r"the language model failed: KeyError: 'quota'") as raised:
-        await asked(broken, "hi")
+        await ask(broken, "hi")
     assert isinstance(raised.value.__cause__, KeyError)
     with pytest.raises(ModelError, match="no language model"):
-        await asked(None, "hi")
+        await ask(None, "hi")
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,8 @@ from octavo.conversation.entity_info import (
     INFO_TOKENS,
     KEPT_CONTEXTS,
     EntityInfo,
-    gathered,
-    mentioned,
+    gather,
+    mentions,
 )
 from octavo.conversation.language import PromptTemplate
 from octavo.conversation.messages import HumanMessage
@@ -140,7 +140,7 @@ def test_another_process_goes_on(lasting):
     second = ConversationEntityMemory(chat_memory=lasting.open())
     assert second.load_memory_variables({"input": "张伟呢"})["entities"] == {"张伟": "张伟是医生。"}
     assert second.entity_cache == ["张伟"]
-    assert second.entity_store["张伟"].to_state() == first.entity_store["张伟"].to_state()
+    assert second.entity_store["张伟"].to_dict() == first.entity_store["张伟"].to_dict()
     second.save_context({"input": "张伟在成都。"}, {"output": "好的。"})
     known = first.load_memory_variables({"input": "张伟呢"})["entities"]
     assert known["张伟"] == "张伟是医生。\n张伟在成都。"
@@ -272,14 +272,14 @@ def test_what_is_gathered_is_bounded():
     """What was said first and what was said last stays."""
     info = ""
     for at in range(100):
-        info = gathered("张伟", f"张伟做了第{at}件很重要的事情。", info)
+        info = gather("张伟", f"张伟做了第{at}件很重要的事情。", info)
     assert estimate_tokens(info) <= INFO_TOKENS
     lines = info.splitlines()
     assert (lines[0], lines[-1]) == ("张伟做了第0件很重要的事情。", "张伟做了第99件很重要的事情。")
 
 
 def test_mentions():
-    assert mentioned("Ann", "is ann here?")
-    assert not mentioned("Ann", "the annual report")
-    assert mentioned("李娜", "我和李娜")
-    assert mentioned("C++", "I like C++.")
+    assert mentions("Ann", "is ann here?")
+    assert not mentions("Ann", "the annual report")
+    assert mentions("李娜", "我和李娜")
+    assert mentions("C++", "I like C++.")

@@ -19,7 +19,7 @@ from octavo.conversation import (
     RedisChatMessageHistory,
     StoreChatMessageHistory,
 )
-from octavo.conversation.waiting import portal
+from octavo.util.sync import portal
 from octavo.wraps import Wrap
 
 FORKING = """

@@ -9,8 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from octavo.conversation.messages import AIMessage, HumanMessage
-from octavo.conversation.recalling import Document, RecallRetriever
-from octavo.conversation.retrieving import VectorStoreRetrieverMemory
+from octavo.conversation.retrieval import Document, RecallRetriever, VectorStoreRetrieverMemory
 from octavo.errors import ConfigError, InvalidRecord, StoreClosed
 from octavo.kernel.model import Query
 from octavo.stores import open_store
@@ -167,10 +166,10 @@ def test_the_cache_and_its_statistics():
 
 
 def test_the_average_is_of_all_retrievals(monkeypatch):
-    from octavo.conversation import retrieving
+    from octavo.conversation import retrieval
 
     ticks = iter([0.0, 1.0, 10.0, 13.0, 20.0, 25.0])
-    monkeypatch.setattr(retrieving.time, "perf_counter", lambda: next(ticks))
+    monkeypatch.setattr(retrieval.time, "perf_counter", lambda: next(ticks))
     memory = VectorStoreRetrieverMemory(Shelf(), cache_size=0)
     for _ in range(3):
         memory.load_memory_variables({"input": "x"})

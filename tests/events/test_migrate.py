@@ -130,9 +130,10 @@ async def test_what_changed_meanwhile(named, tmp_path):
 async def test_mistakes(named, tmp_path):
     trail = tmp_path / "trail"
     trail.write_text("nonsense")
-    with pytest.raises(ConfigError, match="remove it to begin again"):
+    with pytest.raises(ConfigError, match="not the state of a move"):
         await migrate(named("memory"), named("memory"), resume=trail)
-    with pytest.raises(ConfigError, match="1 event or more"):
+    assert trail.read_text() == "nonsense"
+    with pytest.raises(ConfigError, match="1 record or more"):
         await migrate(named("memory"), named("memory"), batch=0)
 
 

@@ -7,7 +7,7 @@ from moving import BORN, KINDS, Plain, Watched, contents, sample
 
 from octavo import Add, ConfigError, Query, Record, Remove, Scope, StoreUnavailable
 from octavo.kernel.shapes import SHAPES
-from octavo.transfer import copy, reading
+from octavo.transfer import copy, copying
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -74,14 +74,14 @@ async def test_a_walk_is_paged(make):
 
 async def test_pages_of_large_records_are_small(make, monkeypatch):
     """A page holds about as many bytes as fit, not as many records as were asked for."""
-    monkeypatch.setattr(reading, "PAGE_BYTES", 50_000)
+    monkeypatch.setattr(copying, "PAGE_BYTES", 50_000)
     source = await make("memory")
     big = [Record(collection="log", id=f"{n:05}", text="x" * 10_000, seq=n) for n in range(300)]
     await source.apply([Add(big)])
     watched = Watched(source)
     target = await make("memory")
     await copy(watched, target, collections=["log"])
-    assert watched.largest_page == reading.FIRST_PAGE
+    assert watched.largest_page == copying.FIRST_PAGE
     assert watched.finds > 40
     assert await contents(target) == await contents(source)
 

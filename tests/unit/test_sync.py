@@ -13,7 +13,8 @@ from concurrent.futures import TimeoutError as FutureTimeout
 import pytest
 
 from octavo import StoreClosed
-from octavo.util.sync import Portal, awaiting, blocking
+from octavo.util import sync
+from octavo.util.sync import Portal, Twins, awaiting, blocking, threaded, waited
 
 PATIENCE = 30  # seconds, after which a test fails rather than hang
 
@@ -404,3 +405,91 @@ portal.close()
     assert run.stdout == (
         "this memory was opened before the process was forked; open another in the new one\nworks\ndone\n"
     )
+
+
+class Counter(Twins):
+    """One verb written as a coroutine, one plainly."""
+
+    def __init__(self):
+        self.total = 0
+        self.threads = set()
+
+    async def aadd(self, number: int, *, times: int = 1) -> int:
+        """Add to the total."""
+        self.threads.add(threading.current_thread())
+        self.total += number * times
+        return self.total
+
+    def reset(self, to: int = 0) -> None:
+        """Begin anew."""
+        self.threads.add(threading.current_thread())
+        self.total = to
+
+    add = waited(aadd)
+    areset = threaded(reset)
+
+
+class Careful(Counter):
+    """Each verb written in the other form, on top of the one it replaces."""
+
+    def add(self, number, *, times=1):
+        return super().add(abs(number), times=times)
+
+    async def areset(self, to=0):
+        await super().areset(to + 1)
+
+
+class Doubling:
+    """A verb that comes from beside the class."""
+
+    def add(self, number, *, times=1):
+        return super().add(2 * number, times=times)
+
+
+class Mixed(Doubling, Counter):
+    pass
+
+
+class Refusing(Counter):
+    def refuse_deadlock(self):
+        raise RuntimeError("not from here")
+
+
+async def test_each_form_makes_the_other():
+    """Whichever a class writes, both answer alike; neither form runs on the thread of the caller's event loop."""
+    for kind, added, begun in ((Counter, -2, 5), (Careful, 2, 6), (Mixed, -4, 5)):
+        counter = kind()
+        assert await counter.aadd(-2) == await asyncio.to_thread(lambda c=counter: c.total) == added
+        assert await asyncio.to_thread(counter.add, -2, times=3) == 4 * added
+        await counter.areset(5)
+        assert counter.total == begun
+        counter.threads.clear()
+        await counter.areset()
+        assert threading.current_thread() not in counter.threads
+        await asyncio.to_thread(counter.reset, 7)
+        assert counter.total == 7 + begun - 5
+
+
+def test_a_made_form_looks_like_a_written_one():
+    """Name, docstring and signature are those of the form it was made from."""
+    assert (Counter.add.__name__, Counter.areset.__name__) == ("add", "areset")
+    assert Counter.add.__qualname__ == "Counter.add"
+    assert Careful.reset.__qualname__ == "Careful.reset"
+    assert inspect.getdoc(Counter.add) == "Add to the total."
+    assert inspect.getdoc(Counter.areset) == "Begin anew."
+    assert str(inspect.signature(Counter.add)) == "(self, number: int, *, times: int = 1) -> int"
+    assert inspect.iscoroutinefunction(Counter.areset)
+    assert not inspect.iscoroutinefunction(Counter.add)
+
+
+async def test_a_call_that_would_wait_for_itself_is_refused():
+    """By the object that knows, and by the thread that everything runs on; no coroutine is left unawaited."""
+    with pytest.raises(RuntimeError, match="not from here"):
+        Refusing().add(1)
+
+    async def nested():
+        return Counter().add(1)
+
+    with pytest.raises(RuntimeError, match="would wait for itself"):
+        await sync.portal().acall(nested())
+    gc.collect()

@@ -2,8 +2,7 @@
 
 from octavo.agent.adapters import MockAdapter, ModelAdapter, ModelConfig, OpenAIAdapter, Reply, ToolCall
 from octavo.agent.agent import Agent
-from octavo.agent.context import AgentContext
-from octavo.agent.middleware import Middleware
+from octavo.agent.context import AgentContext, Middleware
 from octavo.agent.tools import Tool, tool
 
 __all__ = [

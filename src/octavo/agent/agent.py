@@ -8,11 +8,9 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, Self
 
-from octavo.agent.adapters.base import ModelAdapter
-from octavo.agent.context import AgentContext, checked_name
-from octavo.agent.middleware import layers
-from octavo.agent.places import queue_directory
-from octavo.agent.recording import Recorder
+from octavo.agent.adapters import ModelAdapter
+from octavo.agent.context import AgentContext, checked_name, make_layers
+from octavo.agent.recording import Recorder, queue_directory
 from octavo.agent.tools import Tool, tools_by_name
 from octavo.agent.turn import Result, Turn
 from octavo.errors import ConfigError, InvalidRecord
@@ -125,7 +123,7 @@ class Agent:
 
     @middlewares.setter
     def middlewares(self, middlewares: Iterable[Any] | None) -> None:
-        self._layers = layers(middlewares)
+        self._layers = make_layers(middlewares)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r}, session_id={self.context.session_id!r})"
@@ -181,7 +179,7 @@ class Agent:
     def reset_context(self, session_id: str | None = None) -> AgentContext:
         """Begin a new conversation, or go on with the one named; runs that are under way stay where they are."""
         self.context = (
-            self._session(session_id, None) if session_id is not None else self._held(AgentContext())
+            self._session(session_id, None) if session_id is not None else self._hold(AgentContext())
         )
         return self.context
 
@@ -230,31 +228,33 @@ class Agent:
         session_id: str | None = None,
     ) -> list[AgentEvent]:
         """The newest `limit` events of this agent, oldest first, of all sessions unless one is named."""
-        if (store := await self._readable()) is None:
+        if (store := await self._settled_store()) is None:
             return []
-        named = _given(event_type=event_type, session_id=session_id)
+        named = _without_none(event_type=event_type, session_id=session_id)
         return await store.retrieve(agent_name=self.name, limit=limit, **named) or []
 
     async def search_memory(
         self, query: str, limit: int = 10, session_id: str | None = None
     ) -> list[AgentEvent]:
         """Events of this agent whose data hold the words, caselessly, newest first."""
-        if (store := await self._readable()) is None:
+        if (store := await self._settled_store()) is None:
             return []
-        found = await store.search(query, agent_name=self.name, limit=limit, **_given(session_id=session_id))
+        found = await store.search(
+            query, agent_name=self.name, limit=limit, **_without_none(session_id=session_id)
+        )
         return found or []
 
     async def get_memory_stats(self, session_id: str | None = None) -> dict[str, Any]:
         """How many events of this agent there are, by type, and the times of the first and the last."""
-        if (store := await self._readable()) is None:
+        if (store := await self._settled_store()) is None:
             return {"total_events": 0, "by_type": TypeCounts(), "first_event": None, "last_event": None}
-        return await store.get_stats(agent_name=self.name, **_given(session_id=session_id))
+        return await store.get_stats(agent_name=self.name, **_without_none(session_id=session_id))
 
     async def clear_memory(self, session_id: str | None = None) -> int:
         """Forget this agent's events, all of them unless a session is named; answer how many that were."""
-        if (store := await self._readable()) is None:
+        if (store := await self._settled_store()) is None:
             return 0
-        return await store.clear(agent_name=self.name, **_given(session_id=session_id)) or 0
+        return await store.clear(agent_name=self.name, **_without_none(session_id=session_id)) or 0
 
     async def aclose(self) -> None:
         """Store or queue every event that was recorded; what was handed in stays open. A second call does nothing."""
@@ -277,7 +277,7 @@ class Agent:
         self._opening = asyncio.get_running_loop().create_task(attempted(store.initialize()))
         return self._opening
 
-    async def _readable(self) -> BaseMemoryStore | None:
+    async def _settled_store(self) -> BaseMemoryStore | None:
         """The store, once it holds all that was recorded; None when there is none."""
         if self.recorder is not None:
             await self.recorder.settled()
@@ -293,7 +293,7 @@ class Agent:
     def _session(self, session_id: str, user_id: str | None) -> AgentContext:
         context = self._sessions.get(session_id)
         if context is None:
-            context = self._held(AgentContext(session_id=session_id, user_id=user_id))
+            context = self._hold(AgentContext(session_id=session_id, user_id=user_id))
             if self.memory_store is not None:
                 self._unread.add(session_id)
         self._sessions.move_to_end(session_id)
@@ -304,7 +304,7 @@ class Agent:
         context.user_id = context.user_id if user_id is None else user_id
         return context
 
-    def _held(self, context: AgentContext) -> AgentContext:
+    def _hold(self, context: AgentContext) -> AgentContext:
         self._sessions[context.session_id] = context
         while len(self._sessions) > _MOST_SESSIONS:
             oldest = next(iter(self._sessions))
@@ -372,7 +372,7 @@ class Agent:
             )
 
 
-def _given(**filters: Any) -> dict[str, Any]:
+def _without_none(**filters: Any) -> dict[str, Any]:
     """Only the filters that were given: a store written by a user may not take the others."""
     return {name: value for name, value in filters.items() if value is not None}
 

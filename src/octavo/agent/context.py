@@ -1,12 +1,14 @@
-"""The conversation an agent is in: its session, its user and what was said so far."""
+"""The conversation an agent is in, and the middlewares that see what is said in it and may change that."""
 
+import inspect
 import uuid
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import Any
 
 import msgspec
 
-from octavo.errors import InvalidRecord
+from octavo.errors import ConfigError, InvalidRecord
 from octavo.kernel.ids import now
 
 MAX_SESSION_BYTES = 255  # what every store keeps
@@ -40,3 +42,68 @@ def checked_name(what: str, name: str) -> str:
             f"{what} must have at most {MAX_SESSION_BYTES} bytes and no NUL character; got {name[:40]!r}"
         )
     return name
+
+
+_CURE = "give it a pre(message, context) or post(response, context) method, async or not, that answers the text or None"
+
+
+class Middleware:
+    """A base to write one on: override `pre`, `post` or both, as a plain or an async method.
+
+    Any object with such a method is as good. A hook that answers None leaves the text as it is, and may leave out
+    `context` if it does not need it.
+    """
+
+    def pre(self, message: str, context: AgentContext) -> Any:  # noqa: ARG002 - for subclasses
+        """The message as the model is to see it."""
+        return message
+
+    def post(self, response: str, context: AgentContext) -> Any:  # noqa: ARG002
+        """The response as the caller is to see it."""
+        return response
+
+
+class Layer:
+    """A middleware as the agent runs it: a name for the record, and the hooks it really has."""
+
+    def __init__(self, middleware: Any) -> None:
+        self.middleware = middleware
+        self.pre = _hook(middleware, "pre")
+        self.post = _hook(middleware, "post")
+        if isinstance(middleware, type) or (self.pre is None and self.post is None):
+            raise ConfigError(f"{middleware!r} is no middleware; {_CURE}")
+        name = getattr(middleware, "name", None)
+        self.name = name if isinstance(name, str) and name else type(middleware).__name__
+
+
+def make_layers(middlewares: Iterable[Any] | None) -> list[Layer]:
+    """The middlewares of an agent, or ConfigError naming the one that is none."""
+    return [Layer(middleware) for middleware in middlewares or ()]
+
+
+async def run_hook(hook: Callable[..., Any], text: str, context: AgentContext) -> str:
+    """The text after a hook has seen it."""
+    answer = hook(text, context) if _takes_context(hook) else hook(text)
+    if inspect.isawaitable(answer):
+        answer = await answer
+    if answer is None:
+        return text
+    if not isinstance(answer, str):
+        raise TypeError(f"a middleware must answer a text or None; got {type(answer).__name__}")
+    return answer
+
+
+def _hook(middleware: Any, name: str) -> Callable[..., Any] | None:
+    hook: Callable[..., Any] | None = getattr(middleware, name, None)
+    if not callable(hook) or getattr(hook, "__func__", hook) is getattr(Middleware, name):
+        return None
+    return hook
+
+
+def _takes_context(hook: Callable[..., Any]) -> bool:
+    try:
+        parameters = inspect.signature(hook).parameters.values()
+    except (TypeError, ValueError):  # built-in functions have no signature to read
+        return False
+    places = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    return len(places) > 1 or any(p.kind is p.VAR_POSITIONAL for p in parameters)

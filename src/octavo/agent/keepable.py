@@ -73,7 +73,7 @@ def _fields(value: Any) -> dict[str, Any] | None:
     return None if fields is None else {one.name: getattr(value, one.name) for one in fields}
 
 
-def shortened(value: Any) -> Any:
+def shorten(value: Any) -> Any:
     """A value that was too large to keep, with its long texts and its later values cut, and what was cut told."""
     return _cut(value, _MOST)[0]
 

@@ -1,18 +1,22 @@
 """Recording beside the agent's work: events are noted at once and written in order; trouble never reaches the agent."""
 
 import asyncio
+import hashlib
 import logging
+import re
 from collections import deque
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from octavo.agent.keepable import keepable, shortened
+from octavo.agent.keepable import keepable, shorten
 from octavo.errors import ConfigError, InvalidRecord, StoreClosed, StoreUnavailable
-from octavo.events import AgentEvent, BaseMemoryStore, as_store, to_record
+from octavo.events import AgentEvent, BaseMemoryStore, EventStore, as_store, to_record
 from octavo.kernel.model import Add, Query, Record
 from octavo.kernel.ports import Store
+from octavo.stores.sql.urls import parse
+from octavo.util.secrets import shown
 from octavo.util.user_code import attempted
 from octavo.wraps.attempts import Attempts
 
@@ -24,6 +28,8 @@ _BATCH = 500
 _MOST_HELD = 10_000  # events kept in memory while neither the store nor the disk takes any
 # The store takes nothing now, whatever the event: the only errors that mean "later".
 _AWAY = (StoreUnavailable, StoreClosed, ConfigError)
+_ROOT = Path(".octavo") / "queue"
+_SECRET = re.compile("pass|pwd|secret|token|key", re.IGNORECASE)
 
 
 class Recorder:
@@ -158,9 +164,7 @@ class Recorder:
                     return number
             return len(batch)
         [record] = batch
-        cut = msgspec.structs.replace(
-            record, data=shortened(record.data), metadata=shortened(record.metadata)
-        )
+        cut = msgspec.structs.replace(record, data=shorten(record.data), metadata=shorten(record.metadata))
         if isinstance(error, InvalidRecord) and cut != record:
             return await self._write([cut])
         self._lose(record, f"{type(error).__name__}: {error}")
@@ -170,7 +174,7 @@ class Recorder:
         ops = [Add(records)]
         if self._journal is not None and self._loop is not asyncio.get_running_loop():
             self._journal = None  # it belongs to a loop that has ended; what waits in it is on disk
-        if self._journal is None and not self._left_behind():
+        if self._journal is None and not self._has_leftovers():
             try:
                 await self._attempts.read(
                     self._store.apply(ops), self._timeout / 2
@@ -181,7 +185,7 @@ class Recorder:
             else:
                 return
         try:
-            await self._queueing().write(ops)
+            await self._open_journal().write(ops)
         except StoreUnavailable as error:
             if isinstance(error.__cause__, ConfigError) and (journal := self._journal) is not None:
                 # A folder that cannot be used must not keep events from a store that is back.
@@ -189,7 +193,7 @@ class Recorder:
                 await journal.close()
             raise
 
-    def _queueing(self) -> "Journal":
+    def _open_journal(self) -> "Journal":
         from octavo.wraps.journal import Journal
 
         if self._journal is None:
@@ -206,7 +210,7 @@ class Recorder:
             )
         return self._journal
 
-    def _left_behind(self) -> bool:
+    def _has_leftovers(self) -> bool:
         """Whether something may wait there from before, which has to be delivered first."""
         return self._directory is not None and not self._settled and self._directory.is_dir()
 
@@ -214,3 +218,35 @@ class Recorder:
         self.lost += 1
         self.last_error = reason
         _log.error("event %s of %r was lost: %s", record.id, record.scope.agent, reason)
+
+
+def queue_directory(memory_store: BaseMemoryStore, agent_name: str) -> Path | None:
+    """A folder that belongs to this store and no other: what waits in it must not end up in another one.
+
+    Beside the database or folder where the store is one; otherwise under `.octavo/queue`. None when the store lives in
+    this process, which it can only leave together with the agent, or is an object whose place nobody knows.
+    """
+    if not isinstance(memory_store, EventStore):
+        kind = type(memory_store)
+        config = getattr(memory_store, "config", None)
+        told = {k: v for k, v in keepable(config or {}).items() if not _SECRET.search(k)}
+        identity = f"{kind.__module__}.{kind.__qualname__} {agent_name} {msgspec.json.encode(told, order='sorted')!r}"
+        return _ROOT / _folder_name(f"{kind.__name__}-{agent_name}", identity)
+    if not memory_store.url:
+        return None
+    address = parse(memory_store.url)
+    if address.scheme == "memory":
+        return None
+    if address.scheme == "sqlite":
+        path = address.path.removeprefix("/")
+        return Path(f"{path}.queue") if path not in ("", ":memory:") else None
+    if address.scheme == "file":
+        return Path(f"{(address.host + address.path).rstrip('/')}.queue")
+    where = shown(memory_store.url)  # without the password, which may change while something waits
+    return _ROOT / _folder_name(f"{address.scheme}-{address.host}{address.path}", where)
+
+
+def _folder_name(words: str, identity: str) -> str:
+    """A name that a person recognises, with enough of a digest to be nobody else's."""
+    readable = re.sub(r"[^\w.-]+", "-", words).strip("-.")[:60]
+    return f"{readable}-{hashlib.blake2b(identity.encode('utf-8', 'replace'), digest_size=6).hexdigest()}"

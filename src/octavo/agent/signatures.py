@@ -1,15 +1,79 @@
-"""A function's signature as JSON schema for a model, and a model's arguments as values for the function."""
+"""A function as a model sees it: what its docstring and its signature say, and a model's arguments as values for it."""
 
 import inspect
+import re
 from collections.abc import Callable
-from typing import Annotated, Any, Union, get_args, get_origin
+from typing import Annotated, Any, NamedTuple, Union, get_args, get_origin
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from octavo.agent.context import AgentContext
-from octavo.agent.docstrings import Described
 from octavo.errors import ConfigError
+
+_GOOGLE = re.compile(r"^(Args|Arguments|Parameters|Params|参数)\s*[:：]\s*$")
+_SECTION = re.compile(
+    r"^(Returns?|Raises|Yields|Examples?|Notes?|Attributes|Warnings?|See Also|References|Todo|返回|返回值|示例|异常)"
+    r"\s*[:：]?\s*$"
+)
+_ITEM = re.compile(r"^\*{0,2}(\w+)\s*(?:\([^)]*\))?\s*[:：]\s*(.*)$")
+_FIELD = re.compile(r"^:(param|parameter|arg|argument)\s+(?:[^:]+\s)?\*{0,2}(\w+)\s*:\s*(.*)$")
+_OTHER_FIELD = re.compile(r"^:(returns?|rtype|raises?|type|yields?)\b")
+_NUMPY_ITEM = re.compile(r"^\*{0,2}(\w+)\s*(?::.*)?$")
+
+
+class Docstring(NamedTuple):
+    """The words for the model: what the function is for, and what each parameter means."""
+
+    summary: str
+    parameters: dict[str, str]
+
+
+def read_docstring(docstring: str | None) -> Docstring:
+    """Read Google's `Args:`, NumPy's underlined `Parameters` and Sphinx's `:param x:`."""
+    said: list[str] = []
+    parameters: dict[str, list[str]] = {}
+    section, item, margin = "", "", 0
+    lines = inspect.cleandoc(docstring or "").splitlines()
+    for number, line in enumerate(lines):
+        words, indent = line.strip(), len(line) - len(line.lstrip())
+        below = lines[number + 1].strip() if number + 1 < len(lines) else ""
+        if indent == 0 and below and set(below) == {"-"}:
+            section, item = "numpy" if words == "Parameters" else "other", ""
+        elif indent == 0 and _GOOGLE.match(words):
+            section, item, margin = "google", "", 0
+        elif indent == 0 and _SECTION.match(words):
+            section, item = "other", ""
+        elif field := _FIELD.match(words):
+            section, item, margin = "sphinx", field[2], indent
+            parameters[item] = [field[3]]
+        elif _OTHER_FIELD.match(words):
+            section, item = "other", ""
+        elif section == "":
+            said.append(line)
+        elif section == "google":
+            margin = margin or indent
+            if indent == 0 and words:  # the section has ended and prose goes on
+                section, item = "", ""
+                said.append(line)
+            elif indent <= margin and (found := _ITEM.match(words)):
+                item = found[1]
+                parameters[item] = [found[2]]
+            elif item:
+                parameters[item].append(words)
+        elif section == "numpy":
+            if indent == 0 and (found := _NUMPY_ITEM.match(words)):
+                item = found[1]
+                parameters[item] = []
+            elif item and set(words) != {"-"}:
+                parameters[item].append(words)
+        elif section == "sphinx" and item and indent > margin:
+            parameters[item].append(words)
+    return Docstring(
+        "\n".join(said).strip(),
+        {name: " ".join(" ".join(words).split()) for name, words in parameters.items()},
+    )
+
 
 _KINDS = inspect.Parameter
 
@@ -24,7 +88,7 @@ class Signature:
     A parameter annotated `AgentContext` is not the model's to fill: it gets the context of the running conversation.
     """
 
-    def __init__(self, name: str, function: Callable[..., Any], described: Described) -> None:
+    def __init__(self, name: str, function: Callable[..., Any], described: Docstring) -> None:
         try:
             parameters = inspect.signature(function, eval_str=True).parameters.values()
         except (TypeError, ValueError, NameError) as error:
@@ -50,7 +114,7 @@ class Signature:
         except TypeError as error:
             raise ConfigError(f"tool {name!r}: {self._culprit(described, error)}") from error
 
-    def _field(self, parameter: inspect.Parameter, described: Described) -> tuple[str, Any, Any]:
+    def _field(self, parameter: inspect.Parameter, described: Docstring) -> tuple[str, Any, Any]:
         kind = Any if parameter.annotation is parameter.empty else parameter.annotation
         said = described.parameters.get(parameter.name, "")
         if get_origin(kind) is Annotated:  # Annotated[str, "what it is for"]
@@ -81,7 +145,7 @@ class Signature:
                 inlined["properties"][parameter.name].setdefault("default", default)
         return inlined
 
-    def _culprit(self, described: Described, error: TypeError) -> str:
+    def _culprit(self, described: Docstring, error: TypeError) -> str:
         """The first parameter that has no JSON form by itself."""
         for parameter in self._asked:
             name, kind, _ = self._field(parameter, described)
@@ -94,10 +158,10 @@ class Signature:
                 )
         return str(error)
 
-    def bound(self, arguments: Any, context: AgentContext) -> tuple[list[Any], dict[str, Any]]:
+    def bind(self, arguments: Any, context: AgentContext) -> tuple[list[Any], dict[str, Any]]:
         """Positional and named values for the function, or InvalidArguments saying what is wrong."""
         if isinstance(arguments, str):
-            arguments = parsed(arguments)
+            arguments = parse_arguments(arguments)
         if not isinstance(arguments, dict):
             raise InvalidArguments(
                 f"{self._name}: the arguments must be a JSON object; got {arguments!r:.80}"
@@ -119,7 +183,7 @@ class Signature:
         return positional, values
 
 
-def parsed(arguments: str) -> Any:
+def parse_arguments(arguments: str) -> Any:
     """A model's arguments as it wrote them; none at all is an empty object."""
     if not arguments.strip():
         return {}

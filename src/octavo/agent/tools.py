@@ -7,8 +7,7 @@ from typing import Any, TypeVar, overload
 import msgspec
 
 from octavo.agent.context import AgentContext
-from octavo.agent.docstrings import described
-from octavo.agent.signatures import Signature
+from octavo.agent.signatures import Signature, read_docstring
 from octavo.errors import ConfigError
 from octavo.util.user_code import called
 
@@ -33,7 +32,9 @@ class Tool:
                 f"a tool needs a name of at most {_MOST_NAME} characters without spaces; got {given!r} "
                 "(give one with @tool(name=…) or Tool(function, name=…))"
             )
-        words = described(getattr(inner, "__doc__", None) if inspect.isroutine(inner) else _call_doc(inner))
+        words = read_docstring(
+            getattr(inner, "__doc__", None) if inspect.isroutine(inner) else _call_doc(inner)
+        )
         self.function = function
         self.name = given
         self.description = description or marked.get("description") or words.summary
@@ -60,7 +61,7 @@ class Tool:
 
     async def call(self, arguments: dict[str, Any] | str, context: AgentContext) -> Any:
         """Check the arguments and call the function; one that is not async runs in a thread, beside the event loop."""
-        positional, named = self._signature.bound(arguments, context)
+        positional, named = self._signature.bind(arguments, context)
         return await called(self.function, *positional, **named)
 
 
@@ -91,7 +92,7 @@ def tools_by_name(given: Any) -> dict[str, Tool]:
     return found
 
 
-def told(result: Any) -> str:
+def result_text(result: Any) -> str:
     """A tool's result as the text that a model is told and a record keeps."""
     if isinstance(result, str):
         return result

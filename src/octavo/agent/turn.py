@@ -5,12 +5,11 @@ import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias, TypeVar
 
-from octavo.agent.adapters.base import Message, ModelAdapter, Reply, ToolCall
-from octavo.agent.context import AgentContext
+from octavo.agent.adapters import Message, ModelAdapter, Reply, ToolCall
+from octavo.agent.context import AgentContext, Layer, run_hook
 from octavo.agent.keepable import keepable
-from octavo.agent.middleware import Layer, passed
-from octavo.agent.signatures import InvalidArguments, parsed
-from octavo.agent.tools import Tool, told
+from octavo.agent.signatures import InvalidArguments, parse_arguments
+from octavo.agent.tools import Tool, result_text
 from octavo.errors import ModelError
 from octavo.events import EventType
 from octavo.util.user_code import attempted, said
@@ -79,53 +78,53 @@ class Turn:
         self._note(EventType.USER_MESSAGE, {"message": message, "message_length": len(message)})
         try:
             await self._flush()  # a model that ends the process must not take the question with it
-            return await self._answered(message)
+            return await self._answer(message)
         except _Failed as failed:
-            self._erred(failed.error, failed.stage)
+            self._note_error(failed.error, failed.stage)
             return self._result("", success=False) | {"error": said(failed.error)}
         except asyncio.CancelledError as error:
-            self._erred(error, "cancelled")
+            self._note_error(error, "cancelled")
             raise
 
-    async def _answered(self, message: str) -> Result:
+    async def _answer(self, message: str) -> Result:
         for layer in self._layers:
             if layer.pre is not None:
                 self._note(EventType.MIDDLEWARE_PRE, {"middleware": layer.name, "message": message})
-                message = await self._through(layer.pre, message, layer)
+                message = await self._run_middleware(layer.pre, message, layer)
         self._said.append({"role": "user", "content": message})
-        response, error = await self._conversed()
+        response, error = await self._converse()
         self._note(EventType.MODEL_RESPONSE, self._summary(response, success=error is None))
         if error is not None:
             # The tools did what they did: the model should know when the conversation goes on.
             self._context.messages += self._said[self._before :]
-            self._erred(error, "model")
+            self._note_error(error, "model")
             return self._result(response, success=False) | {"error": str(error)}
         for layer in reversed(self._layers):
             if layer.post is not None:
-                response = await self._through(layer.post, response, layer)
+                response = await self._run_middleware(layer.post, response, layer)
                 self._note(EventType.MIDDLEWARE_POST, {"middleware": layer.name, "response": response})
         self._context.messages += self._said[self._before :]
         return self._result(response, success=True)
 
-    async def _conversed(self) -> tuple[str, ModelError | None]:
+    async def _converse(self) -> tuple[str, ModelError | None]:
         content = ""
         while self._iterations < self._max_iterations:
             self._iterations += 1
-            reply = await self._of(self._asked(), "model")
+            reply = await self._attempt(self._ask_model(), "model")
             content = reply.content or ""
             if not reply.tool_calls:
                 self._said.append({"role": "assistant", "content": content})
                 return content, None
-            self._said.append(_asking(content, reply.tool_calls))
+            self._said.append(_assistant_message(content, reply.tool_calls))
             for call in reply.tool_calls:
-                answer = await self._called(call)
+                answer = await self._call_tool(call)
                 self._said.append({"role": "tool", "tool_call_id": call.id, "content": answer})
         return content, NoAnswer(
             f"no answer after {self._max_iterations} iterations: the model kept asking for tools "
             "(raise max_iterations if it needs more)"
         )
 
-    async def _asked(self) -> Reply:
+    async def _ask_model(self) -> Reply:
         """The model's answer, or ModelError when what it answers is none."""
         answer: Any = self._adapter.complete(list(self._said), self._specs)
         reply = await answer if inspect.isawaitable(answer) else answer
@@ -139,10 +138,10 @@ class Turn:
             )
         return reply
 
-    async def _called(self, call: ToolCall) -> str:
+    async def _call_tool(self, call: ToolCall) -> str:
         """What the model is told: the tool's result, or its error."""
         told_of = {"tool_call_id": call.id}
-        arguments = _readable(call.arguments)
+        arguments = _shown_arguments(call.arguments)
         named = {"tool_name": call.name}
         self._note(EventType.TOOL_CALL_START, {**named, "arguments": arguments}, told_of)
         entry: dict[str, Any] = {"id": call.id, **named, "arguments": arguments}
@@ -151,7 +150,7 @@ class Turn:
             await (
                 self._flush()
             )  # whatever the tool does to this process or machine, that it was called is known
-            result, error = await attempted(self._result_of(call))
+            result, error = await attempted(self._run_tool(call))
         except asyncio.CancelledError as cancelled:
             failure = {"error": str(cancelled) or "the run was cancelled", "error_type": "CancelledError"}
             self._note(EventType.TOOL_CALL_ERROR, named | failure, told_of)
@@ -166,23 +165,23 @@ class Turn:
         self._note(EventType.TOOL_CALL_ERROR, named | failure, told_of)
         return f"Error: {failure['error_type']}: {failure['error']}"
 
-    async def _result_of(self, call: ToolCall) -> str:
+    async def _run_tool(self, call: ToolCall) -> str:
         tool = self._tools.get(call.name)
         if tool is None:
             known = ", ".join(self._tools) or "none"
             raise UnknownTool(f"there is no tool {call.name!r}; there are: {known}")
-        return told(await tool.call(call.arguments, self._context))
+        return result_text(await tool.call(call.arguments, self._context))
 
-    async def _through(self, hook: Callable[..., Any], text: str, layer: Layer) -> str:
-        return await self._of(passed(hook, text, self._context), f"middleware {layer.name}")
+    async def _run_middleware(self, hook: Callable[..., Any], text: str, layer: Layer) -> str:
+        return await self._attempt(run_hook(hook, text, self._context), f"middleware {layer.name}")
 
-    async def _of(self, work: Awaitable[T], stage: str) -> T:
+    async def _attempt(self, work: Awaitable[T], stage: str) -> T:
         value, error = await attempted(work)
         if error is not None:
             raise _Failed(error, stage) from error
         return value  # type: ignore[return-value] # without an error there is one
 
-    def _erred(self, error: BaseException, stage: str) -> None:
+    def _note_error(self, error: BaseException, stage: str) -> None:
         failure = {"error": said(error), "error_type": type(error).__name__, "stage": stage}
         self._note(EventType.AGENT_ERROR, failure)
 
@@ -203,7 +202,7 @@ class Turn:
         }
 
 
-def _asking(content: str, calls: Sequence[ToolCall]) -> Message:
+def _assistant_message(content: str, calls: Sequence[ToolCall]) -> Message:
     """The model's own wish as it is shown to it afterwards."""
     return {
         "role": "assistant",
@@ -212,24 +211,24 @@ def _asking(content: str, calls: Sequence[ToolCall]) -> Message:
             {
                 "id": call.id,
                 "type": "function",
-                "function": {"name": call.name, "arguments": _echoed(call.arguments)},
+                "function": {"name": call.name, "arguments": _arguments_json(call.arguments)},
             }
             for call in calls
         ],
     }
 
 
-def _echoed(arguments: Any) -> str:
+def _arguments_json(arguments: Any) -> str:
     """The arguments as JSON in any case: a server may fail to read its own model's mistake."""
-    readable = _readable(arguments)
-    return told(readable) if isinstance(readable, dict) else "{}"
+    readable = _shown_arguments(arguments)
+    return result_text(readable) if isinstance(readable, dict) else "{}"
 
 
-def _readable(arguments: Any) -> Any:
+def _shown_arguments(arguments: Any) -> Any:
     """The arguments as a record shows them: an object of their own, or the words of a model that wrote something else."""
     if isinstance(arguments, str):
         try:
-            return parsed(arguments)
+            return parse_arguments(arguments)
         except InvalidArguments:
             return arguments
     return keepable(arguments)

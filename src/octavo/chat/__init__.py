@@ -1,12 +1,15 @@
 """Conversations: messages with marks and a summary, on any store."""
 
 from octavo.chat.base import MemoryBase
-from octavo.chat.blocks import (
+from octavo.chat.compression import Compressed, CompressionConfig, compress
+from octavo.chat.memory import ChatMemory
+from octavo.chat.messages import (
     AudioBlock,
     Base64Source,
     BlockType,
     ContentBlock,
     ImageBlock,
+    Msg,
     TextBlock,
     ThinkingBlock,
     ToolResultBlock,
@@ -14,9 +17,6 @@ from octavo.chat.blocks import (
     URLSource,
     VideoBlock,
 )
-from octavo.chat.compression import Compressed, CompressionConfig, compress
-from octavo.chat.memory import ChatMemory
-from octavo.chat.messages import Msg
 from octavo.chat.named import AsyncSQLAlchemyMemory, InMemoryMemory, RedisMemory
 
 __all__ = [

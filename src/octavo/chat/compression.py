@@ -107,7 +107,7 @@ async def compress(
     if model is not None and not callable(model):
         raise ConfigError(f"a model takes a prompt and answers a text; got {type(model).__name__}")
     context = await _read(memory, config)
-    before = await _cost(context.summary, [*context.older, *context.recent], config)
+    before = await _count_tokens(context.summary, [*context.older, *context.recent], config)
     if not context.older or before <= config.trigger:
         return Compressed(
             outcome="not_needed", summary=context.summary, tokens_before=before, tokens_after=before
@@ -115,18 +115,20 @@ async def compress(
     busy = Compressed(outcome="busy", summary=context.summary, tokens_before=before, tokens_after=before)
     async with _claim(memory, context.older[0].id) as ours:
         # Read again: between the first reading and the claim, somebody else may have finished.
-        if not ours or not _same(context, await _read(memory, config)):
+        if not ours or not _unchanged(context, await _read(memory, config)):
             return busy
         said = list(lines(context.older))
         summary, by, error = await _summary(said, context.summary, model, config)
-        if not _same(context, await _read(memory, config)):  # a message was taken away, or a claim outlived
+        if not _unchanged(
+            context, await _read(memory, config)
+        ):  # a message was taken away, or a claim outlived
             return busy
         # In this order: whoever dies in between leaves messages that are in both, and never in neither.
         await memory.update_compressed_summary(summary)
         marked = await memory.update_messages_mark(
             COMPRESSED, None, [message.id for message in context.older]
         )
-    after = await _cost(summary, context.recent, config)
+    after = await _count_tokens(summary, context.recent, config)
     return Compressed(
         outcome="compressed",
         messages=marked,
@@ -143,7 +145,7 @@ async def _read(memory: MemoryBase, config: CompressionConfig) -> _Context:
     bare = await _messages(memory, summary, exclude_mark=COMPRESSED)
     # What a system says before anybody else is what the agent was told to be: a summary is no place for that.
     first = next(
-        (at for at, message in enumerate(bare) if message.role != "system" or _tools(message)), len(bare)
+        (at for at, message in enumerate(bare) if message.role != "system" or _uses_tools(message)), len(bare)
     )
     cut = max(first, boundary(bare, config.keep_recent))
     ids = frozenset(message.id for message in bare)
@@ -158,16 +160,16 @@ async def _messages(
     return found[1:] if summary and found and found[0].get_text_content() == summary else found
 
 
-def _tools(message: Msg) -> bool:
+def _uses_tools(message: Msg) -> bool:
     return any(block.get("type") in {"tool_use", "tool_result"} for block in message.get_content_blocks())
 
 
-def _same(seen: _Context, now: _Context) -> bool:
+def _unchanged(seen: _Context, now: _Context) -> bool:
     """Whether what was seen can still be compressed: later messages do no harm."""
     return seen.summary == now.summary and all(message.id in now.ids for message in seen.older)
 
 
-async def _cost(summary: str, messages: Sequence[Msg], config: CompressionConfig) -> int:
+async def _count_tokens(summary: str, messages: Sequence[Msg], config: CompressionConfig) -> int:
     said = [summary] if summary else []
     said += [str(line) for line in lines(messages)]
     total = 0
@@ -215,7 +217,7 @@ async def _summary(
     error = ""
     if model is not None:
         try:
-            return await _told(said, before, model, config), "model", ""
+            return await _model_summary(said, before, model, config), "model", ""
         except ModelError as failed:
             if not config.extract_on_failure:
                 raise
@@ -230,18 +232,20 @@ async def _summary(
     return made or before, "extract", error
 
 
-async def _told(said: Sequence[Line], before: str, model: Summariser, config: CompressionConfig) -> str:
+async def _model_summary(
+    said: Sequence[Line], before: str, model: Summariser, config: CompressionConfig
+) -> str:
     """The model's summary, made piece by piece where the messages are too many to be read at once."""
     summary = before
     for piece in _pieces(said, config.piece_tokens):
-        summary = await _asked(model, _prompt(piece, summary, config))
+        summary = await _ask(model, _prompt(piece, summary, config))
     told, read = estimate_tokens(summary), estimate_tokens("\n".join(map(str, said)) + before)
     if told > max(read, config.summary_tokens):
         raise ModelError(f"the model answered {told} tokens as the summary of {read}")
     return summary
 
 
-async def _asked(model: Summariser, prompt: str) -> str:
+async def _ask(model: Summariser, prompt: str) -> str:
     with foreign("the summarising model failed"):
         answered: Any = await called(model, prompt)
     if not isinstance(answered, str) or not answered.strip():

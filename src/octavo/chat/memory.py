@@ -7,19 +7,25 @@ from typing import Any, Self
 import msgspec
 
 from octavo.chat.base import MemoryBase
-from octavo.chat.marks import copy_mark, ids_of, kept, mark_of, marks_of, ours
 from octavo.chat.messages import Msg
 from octavo.chat.records import (
     MESSAGES,
     SUMMARIES,
     SUMMARY_ID,
-    marks_told,
+    copy_mark,
+    given_marks,
+    ids_of,
+    is_ours,
+    kept_name,
+    mark_of,
+    marks_of,
+    read_state,
     summary_message,
     to_copy,
     to_message,
     to_record,
+    to_state,
 )
-from octavo.chat.state import read, spelled
 from octavo.errors import StoreUnavailable
 from octavo.kernel.model import Add, Change, Op, Query, Record, Remove, Scope
 from octavo.kernel.ports import Renews, Store, walk
@@ -97,7 +103,7 @@ class ChatMemory(MemoryBase):
         """Remove the messages that have the mark, or any of several; answer how many there were."""
         if mark is None:
             raise TypeError("delete_by_mark needs a mark; clear() removes all messages")
-        marks = tuple(kept(one) for one in marks_of(mark))
+        marks = tuple(kept_name(one) for one in marks_of(mark))
         [removed] = await self._apply([Remove(self._query(marks=marks))])
         return removed
 
@@ -118,8 +124,8 @@ class ChatMemory(MemoryBase):
         A summary stands in front of them as a message of the user's, unless `prepend_summary` is false.
         """
         query = self._query(
-            marks=None if mark is None else (kept(mark_of(mark)),),
-            without=() if exclude_mark is None else (kept(mark_of(exclude_mark)),),
+            marks=None if mark is None else (kept_name(mark_of(mark)),),
+            without=() if exclude_mark is None else (kept_name(mark_of(exclude_mark)),),
         )
         # The messages first: whoever compresses writes the summary before it marks what is in it, and read in this order
         # a message may be told twice, but never not at all.
@@ -139,8 +145,8 @@ class ChatMemory(MemoryBase):
         `(new)` adds, `(None, old)` removes, `(new, old)` replaces, `(None, None)` removes every mark; with `msg_ids`, of
         those messages only. A mark that is added or replaced stands last.
         """
-        new = None if new_mark is None else kept(mark_of(new_mark))
-        old = None if old_mark is None else kept(mark_of(old_mark))
+        new = None if new_mark is None else kept_name(mark_of(new_mark))
+        old = None if old_mark is None else kept_name(mark_of(old_mark))
         query = self._query(ids=None if msg_ids is None else await self._kept_ids(msg_ids))
         if new is None and old is None:
             return await self._unmark_all(query)
@@ -196,12 +202,12 @@ class ChatMemory(MemoryBase):
 
     async def _state(self) -> dict[str, Any]:
         records = await self.kernel.find(self._query())
-        return spelled(
-            await self.compressed_summary(), [(to_message(record), marks_told(record)) for record in records]
+        return to_state(
+            await self.compressed_summary(), [(to_message(record), given_marks(record)) for record in records]
         )
 
     async def _load(self, state: Mapping[str, Any], *, strict: bool) -> None:
-        summary, content = read(state, strict=strict)
+        summary, content = read_state(state, strict=strict)
         ops: list[Op] = []
         if content is not None:
             records = [to_record(message, marks, self._scope) for message, marks in content]
@@ -222,8 +228,8 @@ class ChatMemory(MemoryBase):
         # A single one is simply tried; of a list it is looked up, so that one write does for all of them.
         found = await self._named(records) if len(records) > 1 else []
         batch = _with_copies(records, {record.id for record in found})
-        firsts = [record for record in batch if not ours(record.id)]
-        copies = [record for record in batch if ours(record.id)]
+        firsts = [record for record in batch if not is_ours(record.id)]
+        copies = [record for record in batch if is_ours(record.id)]
         _, added = await self._apply([Add(copies), Add(firsts)])
         if added == len(firsts):
             return
@@ -239,7 +245,7 @@ class ChatMemory(MemoryBase):
         """The ids under which the store keeps these messages and their copies."""
         ids = ids_of(msg_ids)
         copies = await self.kernel.find(self._query(marks=tuple(copy_mark(one) for one in ids)))
-        return (*(kept(one) for one in ids), *(record.id for record in copies))
+        return (*(kept_name(one) for one in ids), *(record.id for record in copies))
 
     async def _unmark_all(self, query: Query) -> int:
         """Remove every mark a caller gave; ours, which say whose copy a copy is, stay."""
@@ -248,7 +254,7 @@ class ChatMemory(MemoryBase):
             async for page in walk(self.kernel, query)
             for record in page
             for mark in record.marks
-            if not ours(mark)
+            if not is_ours(mark)
         }
         marks = tuple(sorted(found))
         if query.ids is None:  # or they are found by id, and what has none of the marks stays as it is

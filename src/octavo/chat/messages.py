@@ -1,13 +1,86 @@
-"""One message of a conversation."""
+"""One message of a conversation, and the blocks it may be made of: plain dicts, so that they are JSON as they stand."""
 
 import copy
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any, Literal, Self, TypeAlias, cast
+from typing import Any, Literal, Required, Self, TypeAlias, TypedDict, cast
 
-from octavo.chat.blocks import BlockType, ContentBlock
 from octavo.kernel.ids import new_id, now
 
+
+class TextBlock(TypedDict):
+    """Something said."""
+
+    type: Literal["text"]
+    text: str
+
+
+class ThinkingBlock(TypedDict):
+    """Something thought, and not said."""
+
+    type: Literal["thinking"]
+    thinking: str
+
+
+class Base64Source(TypedDict):
+    """Media inside the message."""
+
+    type: Literal["base64"]
+    media_type: str
+    data: str
+
+
+class URLSource(TypedDict):
+    """Media elsewhere."""
+
+    type: Literal["url"]
+    url: str
+
+
+class ImageBlock(TypedDict):
+    """A picture."""
+
+    type: Literal["image"]
+    source: Base64Source | URLSource
+
+
+class AudioBlock(TypedDict):
+    """A sound."""
+
+    type: Literal["audio"]
+    source: Base64Source | URLSource
+
+
+class VideoBlock(TypedDict):
+    """A film."""
+
+    type: Literal["video"]
+    source: Base64Source | URLSource
+
+
+class ToolUseBlock(TypedDict, total=False):
+    """A call of a tool; its result has the same `id`."""
+
+    type: Required[Literal["tool_use"]]
+    id: Required[str]
+    name: Required[str]
+    input: Required[dict[str, Any]]
+    raw_input: str
+
+
+class ToolResultBlock(TypedDict):
+    """What a tool answered to the call of the same `id`."""
+
+    type: Literal["tool_result"]
+    id: str
+    output: str | list[TextBlock | ImageBlock | AudioBlock | VideoBlock]
+    name: str
+
+
+ContentBlock: TypeAlias = (
+    TextBlock | ThinkingBlock | ToolUseBlock | ToolResultBlock | ImageBlock | AudioBlock | VideoBlock
+)
+BlockType: TypeAlias = Literal["text", "thinking", "tool_use", "tool_result", "image", "audio", "video"]
 Role: TypeAlias = Literal["user", "assistant", "system"]
 _ROLES = ("user", "assistant", "system")
 _NEEDED = ("name", "content", "role")

@@ -1,12 +1,11 @@
 """The documented memories: each says where its store is, and is `ChatMemory` for everything else."""
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Coroutine, Generator, Mapping
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 from urllib.parse import quote, urlencode
 
 from octavo.chat.memory import ChatMemory
 from octavo.chat.records import MESSAGES, SUMMARIES
-from octavo.chat.state import Done, State, at_once
 from octavo.errors import ConfigError
 from octavo.kernel.ports import Store
 from octavo.stores import open_store
@@ -15,6 +14,35 @@ from octavo.util.attributes import Fixed
 if TYPE_CHECKING:
     from redis.asyncio import ConnectionPool, Redis
     from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
+
+
+T = TypeVar("T")
+
+
+class State(dict[str, Any]):
+    """A state that is there already: a dict like any other, and `await` gives the same dict."""
+
+    def __await__(self) -> Generator[Any, None, Self]:
+        yield from ()
+        return self
+
+
+class Done:
+    """Something that has been done; to await it is allowed, and not needed."""
+
+    def __await__(self) -> Generator[Any, None, None]:
+        yield from ()
+
+
+def at_once(work: Coroutine[Any, Any, T]) -> T:
+    """The result of work that never waits for anything, such as that of a store in this process's memory."""
+    try:
+        work.send(None)
+    except StopIteration as done:
+        result: T = done.value
+        return result
+    work.close()
+    raise RuntimeError("this memory's store waits for something; it cannot answer without await")
 
 
 class InMemoryMemory(ChatMemory):

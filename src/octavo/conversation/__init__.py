@@ -39,9 +39,8 @@ from octavo.conversation.messages import (
     messages_to_dict,
 )
 from octavo.conversation.metrics import MemoryMetrics
-from octavo.conversation.recalling import Document, RecallRetriever
 from octavo.conversation.redis_history import RedisChatMessageHistory
-from octavo.conversation.retrieving import VectorStoreRetrieverMemory
+from octavo.conversation.retrieval import Document, RecallRetriever, VectorStoreRetrieverMemory
 from octavo.conversation.store_history import StoreChatMessageHistory
 from octavo.conversation.summary import ConversationSummaryBufferMemory, ConversationSummaryMemory
 

@@ -1,13 +1,11 @@
 """What every memory can do, and what memories of a conversation have in common."""
 
-import asyncio
-import functools
 import json
 import logging
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Coroutine, Mapping, Sequence
-from typing import Any, ClassVar, Literal, TypeAlias, TypeVar
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
+from typing import Any, ClassVar
 
 from octavo.conversation.histories import BaseChatMessageHistory, ChatMessageHistory
 from octavo.conversation.messages import (
@@ -18,55 +16,18 @@ from octavo.conversation.messages import (
     buffer_line,
     get_buffer_string,
 )
-from octavo.conversation.waiting import portal
 from octavo.errors import StoreUnavailable
 from octavo.kernel.terms.tokens import estimate_tokens
+from octavo.util.sync import Twins, threaded
 
 log = logging.getLogger("octavo.conversation")
-T = TypeVar("T")
-
-#: "prune" removes from the history what a memory no longer shows; "all" only leaves it out of what is shown.
-Keep: TypeAlias = Literal["prune", "all"]
-
-_VERBS = ("load_memory_variables", "save_context", "clear")
 
 
-def _threaded(plain: Callable[..., Any]) -> Callable[..., Coroutine[Any, Any, Any]]:
-    @functools.wraps(plain)
-    async def twin(self: "BaseMemory", *args: Any, **kwargs: Any) -> Any:
-        return await asyncio.to_thread(plain, self, *args, **kwargs)
-
-    twin.__name__, twin.__qualname__ = f"a{plain.__name__}", f"a{plain.__qualname__}"
-    return twin
-
-
-def _waited(twin: Callable[..., Coroutine[Any, Any, Any]]) -> Callable[..., Any]:
-    @functools.wraps(twin)
-    def plain(self: "BaseMemory", *args: Any, **kwargs: Any) -> Any:
-        return self._wait(twin(self, *args, **kwargs))
-
-    plain.__name__, plain.__qualname__ = (
-        twin.__name__[1:],
-        twin.__qualname__.replace(twin.__name__, twin.__name__[1:]),
-    )
-    return plain
-
-
-class BaseMemory(ABC):
+class BaseMemory(Twins, ABC):
     """What a prompt is given of the past. Each verb has an `a…` twin, and a subclass writes either of the two.
 
     A verb written plainly is awaited on another thread; one written as a coroutine is waited for when called plainly.
     """
-
-    def __init_subclass__(cls, **options: Any) -> None:
-        super().__init_subclass__(**options)
-        for verb in _VERBS:
-            plain, twin = cls.__dict__.get(verb), cls.__dict__.get(f"a{verb}")
-            # Of the very method that is written here: through `self`, each of the two would end up in the other.
-            if plain is not None and twin is None:
-                setattr(cls, f"a{verb}", _threaded(plain))
-            elif twin is not None and plain is None:
-                setattr(cls, verb, _waited(twin))
 
     @property
     @abstractmethod
@@ -85,21 +46,9 @@ class BaseMemory(ABC):
         """Forget everything."""
         raise NotImplementedError(_missing(self, "clear"))
 
-    async def aload_memory_variables(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
-        """`load_memory_variables`, awaited."""
-        raise NotImplementedError(_missing(self, "load_memory_variables"))
-
-    async def asave_context(self, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> None:
-        """`save_context`, awaited."""
-        raise NotImplementedError(_missing(self, "save_context"))
-
-    async def aclear(self) -> None:
-        """`clear`, awaited."""
-        raise NotImplementedError(_missing(self, "clear"))
-
-    def _wait(self, work: Coroutine[Any, Any, T]) -> T:
-        """Block until a coroutine of this memory is done."""
-        return portal().call(work)
+    aload_memory_variables = threaded(load_memory_variables)
+    asave_context = threaded(save_context)
+    aclear = threaded(clear)
 
 
 class BaseChatMemory(BaseMemory):
@@ -135,13 +84,9 @@ class BaseChatMemory(BaseMemory):
         """The names under which this memory gives what it holds."""
         return [self.memory_key]
 
-    def _wait(self, work: Coroutine[Any, Any, T]) -> T:
-        try:
-            self.chat_memory.refuse_deadlock()
-        except RuntimeError:
-            work.close()  # or Python warns that it was never awaited
-            raise
-        return super()._wait(work)
+    def refuse_deadlock(self) -> None:
+        """RuntimeError when the history lives on the very event loop that would be blocked."""
+        self.chat_memory.refuse_deadlock()
 
     async def asave_context(self, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> None:
         """Add the turn to the history, both sides of it in one write."""
@@ -150,16 +95,16 @@ class BaseChatMemory(BaseMemory):
         self._message_count += len(turn)
         self._total_tokens += estimate_tokens(self._as_text(turn))
 
+    async def aclear(self) -> None:
+        """Forget the conversation, and what was made of it."""
+        await self.chat_memory.aclear()
+
     async def _tidy(self, work: Coroutine[Any, Any, None]) -> None:
         """Do what comes after a turn that is kept; while the store is away it is left to the next turn."""
         try:
             await work
         except StoreUnavailable as error:
             log.info("the conversation is tidied up with a later turn: %s", error)
-
-    async def aclear(self) -> None:
-        """Forget the conversation, and what was made of it."""
-        await self.chat_memory.aclear()
 
     def _get_input_output(self, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> tuple[str, str]:
         """What the user said and what was answered, as text."""
@@ -168,31 +113,11 @@ class BaseChatMemory(BaseMemory):
 
     def _turn(self, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> list[BaseMessage]:
         """The messages of a turn, as they are kept."""
-        asked = inputs[self._asked_under(inputs)]
-        answered = outputs[self._answered_under(outputs)]
-        return [as_message(_said(asked), HumanMessage), as_message(_said(answered), AIMessage)]
+        return [self._input(inputs), output_message(outputs, self.output_key)]
 
-    def _asked_under(self, inputs: Mapping[str, Any]) -> str:
-        if self.input_key is not None:
-            return _given("input_key", self.input_key, inputs)
-        left_out = {*self.memory_variables, *self.passed_over}
-        keys = [key for key in inputs if key not in left_out]
-        if len(keys) != 1:
-            raise ValueError(
-                f"which of the inputs the user said is not clear: {_named(keys)}; give input_key to say it"
-            )
-        return keys[0]
-
-    def _answered_under(self, outputs: Mapping[str, Any]) -> str:
-        if self.output_key is not None:
-            return _given("output_key", self.output_key, outputs)
-        if len(outputs) == 1:
-            return next(iter(outputs))
-        if "output" in outputs:
-            return "output"
-        raise ValueError(
-            f"which of the outputs was answered is not clear: {_named(outputs)}; give output_key to say it"
-        )
+    def _input(self, inputs: Mapping[str, Any]) -> BaseMessage:
+        """What the user said."""
+        return input_message(inputs, self.input_key, (*self.memory_variables, *self.passed_over))
 
     def _shown(self, messages: Sequence[BaseMessage]) -> list[BaseMessage] | str:
         """Messages as this memory was asked to give them."""
@@ -206,6 +131,43 @@ class BaseChatMemory(BaseMemory):
         return buffer_line(message, self.human_prefix, self.ai_prefix)
 
 
+def input_message(inputs: Mapping[str, Any], input_key: str | None, left_out: Collection[str]) -> BaseMessage:
+    """What the user said: the input under this key, else the only one that is not left out."""
+    keys = [key for key in inputs if key not in left_out]
+    return _said(
+        inputs, _key(inputs, input_key, keys, "which of the inputs the user said", "input_key"), HumanMessage
+    )
+
+
+def output_message(outputs: Mapping[str, Any], output_key: str | None) -> BaseMessage:
+    """What was answered: the output under this key, else the only one, else `output`."""
+    keys = ["output"] if len(outputs) > 1 and "output" in outputs else list(outputs)
+    return _said(
+        outputs, _key(outputs, output_key, keys, "which of the outputs was answered", "output_key"), AIMessage
+    )
+
+
+def _key(values: Mapping[str, Any], given: str | None, keys: Sequence[str], what: str, setting: str) -> str:
+    if given is not None:
+        if given not in values:
+            raise ValueError(f"{setting} is {given!r}, and there is no such key: {_list(values)}")
+        return given
+    if len(keys) != 1:
+        raise ValueError(f"{what} is not clear: {_list(keys)}; give {setting} to say it")
+    return keys[0]
+
+
+def _list(keys: Collection[str]) -> str:
+    return ", ".join(map(repr, keys)) or "there are none"
+
+
+def _said(values: Mapping[str, Any], key: str, kind: type[BaseMessage]) -> BaseMessage:
+    value = values[key]
+    if value is None or isinstance(value, dict | list | tuple | int | float):
+        value = json.dumps(value, ensure_ascii=False, default=str)  # in words that can be read again
+    return as_message(value, kind)
+
+
 def number_from(least: int, what: str) -> Callable[[Any], int]:
     """A check of a whole number: at least so many, else ValueError that says of what."""
 
@@ -217,30 +179,14 @@ def number_from(least: int, what: str) -> Callable[[Any], int]:
     return check
 
 
-def kept_as(keep: str) -> Keep:
-    """What `keep=` says, or ValueError."""
-    if keep == "prune":
-        return "prune"
-    if keep == "all":
-        return "all"
-    raise ValueError(f'keep is "prune" or "all"; got {keep!r}')
+def keep_mode(keep: Any) -> str:
+    """What `keep=` says, or ValueError.
 
-
-def _said(value: Any) -> Any:
-    """A value of a turn that is no text and no message, in words that can be read again."""
-    if value is None or isinstance(value, dict | list | tuple | int | float):
-        return json.dumps(value, ensure_ascii=False, default=str)
-    return value
-
-
-def _given(setting: str, key: str, values: Mapping[str, Any]) -> str:
-    if key not in values:
-        raise ValueError(f"{setting} is {key!r}, and there is no such key: {_named(values)}")
-    return key
-
-
-def _named(keys: Any) -> str:
-    return ", ".join(repr(key) for key in keys) or "there are none"
+    "prune" removes from the history what a memory no longer shows; "all" only leaves it out of what is shown.
+    """
+    if keep not in ("prune", "all"):
+        raise ValueError(f'keep is "prune" or "all"; got {keep!r}')
+    return str(keep)
 
 
 def _missing(memory: BaseMemory, verb: str) -> str:

@@ -1,16 +1,14 @@
 """Several memories as one: each gives its own variables, and one that fails does not take the others with it."""
 
 import contextlib
-import logging
 import time
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 
-from octavo.conversation.base import BaseMemory
+from octavo.conversation.base import BaseMemory, log
 from octavo.util.user_code import caught
 
-log = logging.getLogger("octavo.conversation")
 LATEST = 100  # operations whose times are kept, and failures
 
 Operation: TypeAlias = Literal["load", "save", "clear"]
@@ -39,11 +37,9 @@ class CombinedMemory(BaseMemory):
     def __init__(self, memories: Sequence[BaseMemory]) -> None:
         self.memories = list(memories)
         self.failures: deque[Failure] = deque(maxlen=LATEST)
-        self._combined_stats: dict[str, Any] = {
-            "total_operations": 0,
-            "load_times": deque(maxlen=LATEST),
-            "save_times": deque(maxlen=LATEST),
-        }
+        self._operations = 0
+        self._load_times: deque[float] = deque(maxlen=LATEST)
+        self._save_times: deque[float] = deque(maxlen=LATEST)
 
     @property
     def memories(self) -> list[BaseMemory]:
@@ -52,58 +48,40 @@ class CombinedMemory(BaseMemory):
 
     @memories.setter
     def memories(self, memories: Sequence[BaseMemory]) -> None:
-        _validate(memories)
         self._memories = list(memories)
+        self._validate_memories()
 
     @property
     def memory_variables(self) -> list[str]:
         """The names of all members, in their order."""
         return [name for memory in self.memories for name in memory.memory_variables]
 
-    def load_memory_variables(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    def refuse_deadlock(self) -> None:
+        """RuntimeError when a member lives on the very event loop that would be blocked."""
+        for memory in self.memories:
+            if isinstance(memory, BaseMemory):  # one of another library knows of no such danger
+                memory.refuse_deadlock()
+
+    async def aload_memory_variables(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """What each member holds that is worth telling with these inputs."""
         data: dict[str, Any] = {}
         asked = self._asked(inputs)
-        with self._timed("load_times"):
-            for memory in self.memories:
-                with self._surviving(memory, "load"):
-                    data.update(memory.load_memory_variables(asked))
-        return data
-
-    async def aload_memory_variables(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
-        """`load_memory_variables`, awaited."""
-        data: dict[str, Any] = {}
-        asked = self._asked(inputs)
-        with self._timed("load_times"):
+        with self._timed(self._load_times):
             for memory in self.memories:
                 with self._surviving(memory, "load"):
                     data.update(await memory.aload_memory_variables(asked))
         return data
 
-    def save_context(self, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> None:
+    async def asave_context(self, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> None:
         """Let each member remember the turn."""
         asked = self._asked(inputs)
-        with self._timed("save_times"):
-            for memory in self.memories:
-                with self._surviving(memory, "save"):
-                    memory.save_context(asked, outputs)
-
-    async def asave_context(self, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> None:
-        """`save_context`, awaited."""
-        asked = self._asked(inputs)
-        with self._timed("save_times"):
+        with self._timed(self._save_times):
             for memory in self.memories:
                 with self._surviving(memory, "save"):
                     await memory.asave_context(asked, outputs)
 
-    def clear(self) -> None:
-        """Let each member forget everything."""
-        for memory in self.memories:
-            with self._surviving(memory, "clear"):
-                memory.clear()
-
     async def aclear(self) -> None:
-        """`clear`, awaited."""
+        """Let each member forget everything."""
         for memory in self.memories:
             with self._surviving(memory, "clear"):
                 await memory.aclear()
@@ -114,12 +92,11 @@ class CombinedMemory(BaseMemory):
 
     def get_combined_stats(self) -> dict[str, Any]:
         """What was done so far; times and averages are of the latest 100 loads and saves."""
-        load_times = list(self._combined_stats["load_times"])
-        save_times = list(self._combined_stats["save_times"])
+        load_times, save_times = list(self._load_times), list(self._save_times)
         return {
             "memory_count": len(self.memories),
             "memory_types": [type(memory).__name__ for memory in self.memories],
-            **self._combined_stats,
+            "total_operations": self._operations,
             "load_times": load_times,
             "save_times": save_times,
             "average_load_time": sum(load_times) / len(load_times) if load_times else 0,
@@ -129,7 +106,12 @@ class CombinedMemory(BaseMemory):
         }
 
     def _validate_memories(self) -> None:
-        _validate(self.memories)
+        if not self.memories:
+            raise ValueError("至少需要一个记忆组件")
+        names = self.memory_variables
+        for at, name in enumerate(names):
+            if name in names[:at]:
+                raise ValueError(f"记忆变量名冲突: {name}")
 
     def _asked(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """The inputs without what the members gave: to each, the variables of the others would look like input."""
@@ -137,11 +119,11 @@ class CombinedMemory(BaseMemory):
         return {key: value for key, value in inputs.items() if key not in given}
 
     @contextlib.contextmanager
-    def _timed(self, times: Literal["load_times", "save_times"]) -> Iterator[None]:
+    def _timed(self, times: deque[float]) -> Iterator[None]:
         started = time.perf_counter()
         yield
-        self._combined_stats[times].append(time.perf_counter() - started)
-        self._combined_stats["total_operations"] += 1
+        times.append(time.perf_counter() - started)
+        self._operations += 1
 
     @contextlib.contextmanager
     def _surviving(self, memory: BaseMemory, operation: Operation) -> Iterator[None]:
@@ -151,13 +133,3 @@ class CombinedMemory(BaseMemory):
             failure = Failure(memory, operation, outcome.error, time.time())
             self.failures.append(failure)
             log.warning("%s", failure, exc_info=outcome.error)
-
-
-def _validate(memories: Sequence[BaseMemory]) -> None:
-    if not memories:
-        raise ValueError("至少需要一个记忆组件")
-    seen: set[str] = set()
-    for name in (name for memory in memories for name in memory.memory_variables):
-        if name in seen:
-            raise ValueError(f"记忆变量名冲突: {name}")
-        seen.add(name)

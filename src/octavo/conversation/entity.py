@@ -8,10 +8,11 @@ from collections.abc import Mapping, MutableMapping
 from typing import Any
 
 from octavo.conversation.base import BaseChatMemory, log, number_from
-from octavo.conversation.entity_info import EXTRACTION, EntityInfo, mentioned
-from octavo.conversation.language import Formats, LanguageModel, as_language, as_model, asked, language_of
+from octavo.conversation.entity_info import EXTRACTION, EntityInfo, mentions
+from octavo.conversation.language import Formats, LanguageModel, as_language, as_model, ask, language_of
 from octavo.errors import ModelError
 from octavo.util.attributes import Checked
+from octavo.util.sync import waited
 
 STATE = "entities"
 MOST_NAMES = 20  # that one turn may bring
@@ -95,15 +96,15 @@ class ConversationEntityMemory(BaseChatMemory):
         """What is known about the entities that the input or the last turns name, and those turns."""
         await self._read()
         recent = await self.chat_memory.alatest(2 * self.k)
-        told = {*self.memory_variables, *self.passed_over}
-        text = str(self._asked(inputs)) if any(key not in told for key in inputs) else ""
+        left_out = {*self.memory_variables, *self.passed_over}
+        text = self._input(inputs).text if any(key not in left_out for key in inputs) else ""
         # What the input names comes first; then what it may only mean, by a pronoun.
         texts = [text, *(message.text for message in reversed(recent))]
         named = {
             name: known.info
             for said in texts
             for name, known in self.entity_store.items()
-            if mentioned(name, said)
+            if mentions(name, said)
         }
         return {self.entity_key: named, self.memory_key: self._shown(recent)}
 
@@ -122,14 +123,16 @@ class ConversationEntityMemory(BaseChatMemory):
 
     def get_entity_stats(self) -> dict[str, Any]:
         """How many entities are known, and what was done for it; `offline` says that rules find them."""
-        self._entity_stats["active_entities"] = len(self.entity_store)
-        return {**self._entity_stats, "offline": self.llm is None, "memory_type": type(self).__name__}
-
-    def _extract_and_update_entities(self, text: str) -> None:
-        """Learn what a text says about whom."""
-        self._wait(self._aextract_and_update_entities(text))
+        return {
+            "total_entities": self._entity_stats["total_entities"],
+            "active_entities": len(self.entity_store),
+            **self._entity_stats,
+            "offline": self.llm is None,
+            "memory_type": type(self).__name__,
+        }
 
     async def _aextract_and_update_entities(self, text: str) -> None:
+        """Learn what a text says about whom."""
         # One text at a time: of two that update the same entity at once, one would be lost. Whoever comes meanwhile
         # leaves its text to the one at work, who looks again after letting go.
         self._unread.append(text)
@@ -145,37 +148,33 @@ class ConversationEntityMemory(BaseChatMemory):
         entities = await self._aextract_entities(text)
         self._entity_stats["extraction_calls"] += 1
         for entity in entities:
-            await self._aupdate_entity_info(entity, text)
+            await self._alearn_about(entity, text)
         if entities:
             await self._write()
 
-    def _extract_entities(self, text: str) -> list[str]:
-        """The names in a text."""
-        return self._wait(self._aextract_entities(text))
-
     async def _aextract_entities(self, text: str) -> list[str]:
-        if self.llm is None:
-            return await asyncio.to_thread(_found, text, list(self.entity_store))
-        template = self.entity_extraction_prompt or EXTRACTION[self.language or language_of(text)]
-        try:
-            answer = await asked(self.llm, template.format(text=text))
-        except ModelError as error:
-            log.warning("entities of this turn are found by rules: %s", error)
-            return await asyncio.to_thread(_found, text, list(self.entity_store))
-        names = (_AROUND.sub("", part) for part in _BETWEEN.split(answer))
-        found = [name for name in names if name.casefold() not in _NONE and len(name) <= LONGEST_NAME]
-        return list(dict.fromkeys(found))[:MOST_NAMES]
+        """The names in a text."""
+        if self.llm is not None:
+            template = self.entity_extraction_prompt or EXTRACTION[self.language or language_of(text)]
+            try:
+                return _names(await ask(self.llm, template.format(text=text)))
+            except ModelError as error:
+                log.warning("entities of this turn are found by rules: %s", error)
+        from octavo.conversation.entity_rules import find_entities  # its patterns take time to build
 
-    def _update_entity_info(self, entity: str, context: str) -> None:
-        """Learn what a text says about one entity."""
-        self._wait(self._aupdate_and_write(entity, context))
-
-    async def _aupdate_and_write(self, entity: str, context: str) -> None:
-        await self._read()
-        await self._aupdate_entity_info(entity, context)
-        await self._write()
+        return await asyncio.to_thread(find_entities, text, MOST_NAMES, list(self.entity_store))
 
     async def _aupdate_entity_info(self, entity: str, context: str) -> None:
+        """Learn what a text says about one entity."""
+        await self._read()
+        await self._alearn_about(entity, context)
+        await self._write()
+
+    _extract_and_update_entities = waited(_aextract_and_update_entities)
+    _extract_entities = waited(_aextract_entities)
+    _update_entity_info = waited(_aupdate_entity_info)
+
+    async def _alearn_about(self, entity: str, context: str) -> None:
         known = self.entity_store.get(entity)
         if known is not None:
             await known.aupdate_info(context, self.llm, self.entity_summarization_prompt, self.language)
@@ -188,8 +187,10 @@ class ConversationEntityMemory(BaseChatMemory):
         if entity not in self.entity_cache:
             self.entity_cache.append(entity)
         while len(self.entity_store) > self.max_entities:
-            self._drop(min(self.entity_store.values(), key=lambda one: one.last_updated).name)
-        self._entity_stats["active_entities"] = len(self.entity_store)
+            oldest = min(self.entity_store.values(), key=lambda one: one.last_updated).name
+            del self.entity_store[oldest]
+            if oldest in self.entity_cache:
+                self.entity_cache.remove(oldest)
 
     async def _read(self) -> None:
         """Take over what the history knows: another process may have gone on with it, or have cleared it."""
@@ -206,31 +207,16 @@ class ConversationEntityMemory(BaseChatMemory):
             if known is None:
                 self._entity_stats["total_entities"] += 1
             if known is None or known.update_count < told["update_count"]:
-                self.entity_store[name] = EntityInfo.from_state(told)
+                self.entity_store[name] = EntityInfo.from_dict(told)
         self.entity_cache.extend(name for name in state["cache"] if name not in self.entity_cache)
-        self._entity_stats["active_entities"] = len(self.entity_store)
 
     async def _write(self) -> None:
-        entities = {name: known.to_state() for name, known in self.entity_store.items()}
+        entities = {name: known.to_dict() for name, known in self.entity_store.items()}
         await self.chat_memory.aset_state(STATE, {"entities": entities, "cache": list(self.entity_cache)})
         self._kept = True
 
-    def _drop(self, name: str) -> None:
-        del self.entity_store[name]
-        if name in self.entity_cache:
-            self.entity_cache.remove(name)
-
-    def _asked(self, inputs: Mapping[str, Any]) -> Any:
-        asked_for = inputs[self._asked_under(inputs)]
-        return getattr(asked_for, "text", asked_for) if not isinstance(asked_for, str) else asked_for
-
     def _nothing_yet(self) -> dict[str, int]:
-        return {
-            "total_entities": len(self.entity_store),
-            "active_entities": len(self.entity_store),
-            "entity_updates": 0,
-            "extraction_calls": 0,
-        }
+        return {"total_entities": len(self.entity_store), "entity_updates": 0, "extraction_calls": 0}
 
 
 def _as_entities(given: MutableMapping[str, Any]) -> MutableMapping[str, EntityInfo]:
@@ -242,7 +228,8 @@ def _as_entities(given: MutableMapping[str, Any]) -> MutableMapping[str, EntityI
     return given
 
 
-def _found(text: str, known: list[str]) -> list[str]:
-    from octavo.conversation.entity_rules import find_entities  # its patterns take time to build
-
-    return find_entities(text, MOST_NAMES, known)
+def _names(answer: str) -> list[str]:
+    """The names in a model's answer, whatever it put between and around them."""
+    names = (_AROUND.sub("", part) for part in _BETWEEN.split(answer))
+    found = [name for name in names if name.casefold() not in _NONE and len(name) <= LONGEST_NAME]
+    return list(dict.fromkeys(found))[:MOST_NAMES]

@@ -1,17 +1,15 @@
 """What is known about one entity, gathered turn by turn: with a language model, or from the sentences that name it."""
 
-import logging
 import re
 import time
 from collections.abc import Mapping
 from typing import Any, Self
 
-from octavo.conversation.language import Formats, Language, LanguageModel, PromptTemplate, asked, language_of
-from octavo.conversation.waiting import portal
+from octavo.conversation.base import log
+from octavo.conversation.language import Formats, Language, LanguageModel, PromptTemplate, ask, language_of
 from octavo.errors import ModelError
 from octavo.kernel.terms.tokens import estimate_tokens
-
-log = logging.getLogger("octavo.conversation")
+from octavo.util.sync import Twins, waited
 
 INFO_TOKENS = 200  # of what is known without a model; what was said first and what was said last stays
 LONGEST_INFO = 4000  # characters of a model's answer; all entities of a conversation must fit into one record
@@ -88,9 +86,10 @@ _ENDS = re.compile(r"(?<=[。！？；])|(?<=[.!?])\s+|\n+")
 _QUESTION = re.compile(r"[?？]\s*$")
 # A sentence that begins so goes on about whom the one before it named.
 _GOES_ON = re.compile(r"(?:他|她|它)(?!们)|(?:he|she|his|her|it|its)\b", re.IGNORECASE)
+_FIELDS = ("name", "info", "context_count", "created_at", "last_updated", "update_count")
 
 
-class EntityInfo:
+class EntityInfo(Twins):
     """One entity: what is known about it, and the latest turns that named it."""
 
     def __init__(self, name: str) -> None:
@@ -102,22 +101,12 @@ class EntityInfo:
         self.last_updated = self.created_at
         self.update_count = 0
 
-    def initialize_info(self, context: str, llm: LanguageModel = None) -> None:
-        """Begin with what a first context says; without a model, with the sentences that name the entity."""
-        portal().call(self.ainitialize_info(context, llm))
-
     async def ainitialize_info(
         self, context: str, llm: LanguageModel = None, language: Language | None = None
     ) -> None:
-        """`initialize_info`, awaited."""
+        """Begin with what a first context says; without a model, with the sentences that name the entity."""
         prompt = _FIRST[language or language_of(context)].format(entity=self.name, context=context)
-        self._learn(await self._told(llm, prompt, context), context)
-
-    def update_info(
-        self, new_context: str, llm: LanguageModel = None, summarization_prompt: Formats | None = None
-    ) -> None:
-        """Add what a new context says to what is known."""
-        portal().call(self.aupdate_info(new_context, llm, summarization_prompt))
+        await self._learn(llm, prompt, context)
 
     async def aupdate_info(
         self,
@@ -126,57 +115,47 @@ class EntityInfo:
         summarization_prompt: Formats | None = None,
         language: Language | None = None,
     ) -> None:
-        """`update_info`, awaited."""
+        """Add what a new context says to what is known."""
         template = summarization_prompt or _SUMMARIZATION[language or language_of(new_context)]
         prompt = template.format(entity=self.name, existing_info=self.info, new_context=new_context)
-        self._learn(await self._told(llm, prompt, new_context), new_context)
+        await self._learn(llm, prompt, new_context)
         self.last_updated = time.time()
 
-    def to_dict(self) -> dict[str, Any]:
-        """The entity as plain values."""
-        return {
-            "name": self.name,
-            "info": self.info,
-            "context_count": self.context_count,
-            "created_at": self.created_at,
-            "last_updated": self.last_updated,
-            "update_count": self.update_count,
-        }
+    initialize_info = waited(ainitialize_info)
+    update_info = waited(aupdate_info)
 
-    def to_state(self) -> dict[str, Any]:
-        """The entity for `from_state`, without its contexts: they are turns, which the history has."""
-        return self.to_dict()
+    def to_dict(self) -> dict[str, Any]:
+        """The entity as plain values, without its contexts: they are turns, which the history has."""
+        return {name: getattr(self, name) for name in _FIELDS}
 
     @classmethod
-    def from_state(cls, state: Mapping[str, Any]) -> Self:
-        """The entity that `to_state` told."""
-        entity = cls(state["name"])
-        entity.info = state["info"]
-        entity.context_count = state["context_count"]
-        entity.created_at = state["created_at"]
-        entity.last_updated = state["last_updated"]
-        entity.update_count = state["update_count"]
+    def from_dict(cls, fields: Mapping[str, Any]) -> Self:
+        """The entity that `to_dict` told."""
+        entity = cls(fields["name"])
+        for name in _FIELDS:
+            setattr(entity, name, fields[name])
         return entity
 
-    async def _told(self, llm: LanguageModel, prompt: str, context: str) -> str:
-        if llm is not None:
-            try:
-                return await asked(llm, prompt)
-            except ModelError as error:
-                log.warning("what is known about %r is gathered without the model: %s", self.name, error)
-        return gathered(self.name, context, self.info)
-
-    def _learn(self, info: str, context: str) -> None:
-        self.info = info[:LONGEST_INFO]
+    async def _learn(self, llm: LanguageModel, prompt: str, context: str) -> None:
+        self.info = (await self._told(llm, prompt, context))[:LONGEST_INFO]
         self.contexts = [*self.contexts, context][-KEPT_CONTEXTS:]
         self.context_count += 1
         self.update_count += 1
+
+    async def _told(self, llm: LanguageModel, prompt: str, context: str) -> str:
+        """What is known now: as the model says, or else as the sentences do."""
+        if llm is not None:
+            try:
+                return await ask(llm, prompt)
+            except ModelError as error:
+                log.warning("what is known about %r is gathered without the model: %s", self.name, error)
+        return gather(self.name, context, self.info)
 
     def __repr__(self) -> str:
         return f"EntityInfo({self.name!r}, info={self.info!r})"
 
 
-def mentioned(name: str, text: str) -> bool:
+def mentions(name: str, text: str) -> bool:
     """Whether a text names this; a Latin name must stand there as a word."""
     if name.isascii():
         return (
@@ -185,13 +164,13 @@ def mentioned(name: str, text: str) -> bool:
     return name.casefold() in text.casefold()
 
 
-def gathered(name: str, context: str, before: str = "") -> str:
+def gather(name: str, context: str, before: str = "") -> str:
     """What was known before and the sentences of the context that speak of it, a line each; questions tell nothing."""
     lines = [line for line in before.splitlines() if line]
     about = False
     for said in _ENDS.split(context):
         sentence = " ".join(said.split())
-        about = mentioned(name, sentence) or (about and _GOES_ON.match(sentence) is not None)
+        about = mentions(name, sentence) or (about and _GOES_ON.match(sentence) is not None)
         if not about or _QUESTION.search(sentence):
             continue
         if len(sentence) > LONGEST_SENTENCE:

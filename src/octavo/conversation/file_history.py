@@ -4,19 +4,16 @@ import contextlib
 import fcntl
 import json
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from octavo.conversation.histories import BaseChatMessageHistory, counted, position
-from octavo.conversation.messages import BaseMessage, messages_from_dict
-from octavo.conversation.spelling import plain, plain_state, spelled
+from octavo.conversation.histories import BaseChatMessageHistory, Decide, State, plain_state, to_json
+from octavo.conversation.messages import BaseMessage, messages_from_dict, messages_to_dict
 from octavo.errors import StoreError
 from octavo.kernel.ids import new_id
 from octavo.util.attributes import Fixed
 from octavo.util.file_modes import keep_mode, make_folder, open_file
-
-_Told = list[dict[str, Any]]
 
 
 class FileChatMessageHistory(BaseChatMessageHistory):
@@ -33,13 +30,12 @@ class FileChatMessageHistory(BaseChatMessageHistory):
         # Where it is now: a link stays a link, and the process may go to another folder.
         self._path = Path(self.file_path).resolve()
         self._state_path = self._path.with_name(f"{self._path.name}.state.json")
-        self._seen: tuple[tuple[int, int, int], _Told] | None = None
         self._load_messages()  # a file that is no history is better refused now than at the first turn
 
     @property
     def messages(self) -> list[BaseMessage]:
         """The messages, oldest first; assigning replaces them all."""
-        return messages_from_dict(self._load_messages())
+        return self._load_messages()
 
     @messages.setter
     def messages(self, messages: Sequence[BaseMessage]) -> None:
@@ -51,120 +47,56 @@ class FileChatMessageHistory(BaseChatMessageHistory):
 
     def add_messages(self, messages: Sequence[BaseMessage]) -> None:
         """Add messages in this order, all of them or none."""
-        added = plain(messages)
-        if added:
-            self._change(lambda told: [*told, *added])
+        if messages:
+            with self._turn():
+                self._save_messages([*self._load_messages(), *messages])
 
     def replace(self, messages: Sequence[BaseMessage]) -> None:
         """Hold these messages in place of all others; states stay."""
-        new = plain(messages)
-        self._change(lambda _: new)
-
-    def latest(self, n: int) -> list[BaseMessage]:
-        """The newest `n` messages, oldest first."""
-        return messages_from_dict(self._load_messages()[-counted("n", n) :]) if n else []
-
-    def count(self) -> int:
-        """How many messages there are."""
-        return len(self._load_messages())
-
-    def trim(self, keep_last: int) -> int:
-        """Drop all but the newest messages; answer how many went."""
-        counted("keep_last", keep_last)
-        dropped = 0
-
-        def cut(told: _Told) -> _Told:
-            nonlocal dropped
-            dropped = max(0, len(told) - keep_last)
-            return told[dropped:]
-
-        self._change(cut)
-        return dropped
-
-    def trim_before(self, kept: Sequence[BaseMessage]) -> int:
-        """Drop what stands before these messages, which were read here; answer how many went."""
         with self._turn():
-            told = self._load_messages()
-            start = position(messages_from_dict(told), kept)
-            if start:
-                self._save_messages(told[start:])
-            return start
+            self._save_messages(messages)
 
-    def get_state(self, name: str) -> dict[str, Any] | None:
+    def get_state(self, name: str) -> State | None:
         """The state of this name, or None."""
-        with self._translated():
-            return self._states_told().get(name)
+        return self._load_states().get(name)
 
-    def set_state(self, name: str, state: dict[str, Any]) -> None:
+    def set_state(self, name: str, state: State) -> None:
         """Keep a state under this name, in place of the one before."""
         kept = plain_state(name, state)
         with self._turn():
-            self._write_state(name, kept)
-
-    def fold(self, oldest: int, name: str, state: dict[str, Any]) -> None:
-        """Put a state in place of the oldest messages; should the process end between the two, both are there."""
-        counted("oldest", oldest)
-        kept = plain_state(name, state)
-        with self._turn():
-            self._write_state(name, kept)
-            if oldest:
-                self._save_messages(self._load_messages()[oldest:])
-
-    def fold_messages(
-        self, messages: Sequence[BaseMessage], name: str, state: dict[str, Any], before: dict[str, Any]
-    ) -> bool:
-        """Put a state in place of the oldest messages and of the state before, unless others changed any of them."""
-        kept = plain_state(name, state)
-        with self._turn():
-            told = self._load_messages()
-            oldest = messages_from_dict(told[: len(messages)])
-            if (self._states_told().get(name) or {}) != before or oldest != list(messages):
-                return False
-            self._write_state(name, kept)
-            if messages:
-                self._save_messages(told[len(messages) :])
-            return True
+            _write(self._state_path, {**self._load_states(), name: kept})
 
     def clear(self) -> None:
         """Forget all, and remove the files."""
         with self._turn():
             self._path.unlink(missing_ok=True)
             self._state_path.unlink(missing_ok=True)
-            self._seen = None
 
-    def _change(self, change: Callable[[_Told], _Told]) -> None:
+    def _drop(self, decide: Decide, name: str = "", state: State | None = None) -> int | None:
+        kept = None if state is None else plain_state(name, state)
         with self._turn():
-            told = self._load_messages()
-            new = change(told)
-            if len(new) != len(told) or new != told:
-                self._save_messages(new)
+            held, states = self._load_messages(), self._load_states()
+            oldest = decide(held, states.get(name) or {})
+            if oldest is not None and kept is not None:
+                _write(self._state_path, {**states, name: kept})
+            if oldest:
+                self._save_messages(held[oldest:])
+            return oldest
 
-    def _load_messages(self) -> _Told:
-        """What the file tells; read again only when it is another than the one seen last."""
+    def _load_messages(self) -> list[BaseMessage]:
         with self._translated():
-            mark = _mark(self._path)
-            if mark is None:
-                return []
-            if self._seen is not None and self._seen[0] == mark:
-                return self._seen[1]
-            told: _Told = _read(self._path, list)
             try:
-                messages_from_dict(told)
+                return messages_from_dict(_read(self._path, list))
             except ValueError as error:
                 raise StoreError(f"{self.file_path} is not a list of messages: {error}") from error
-            self._seen = (mark, told)
-            return told
 
-    def _save_messages(self, told: _Told) -> None:
-        _write(self._path, spelled(told, indent=2))
-        mark = _mark(self._path)
-        self._seen = None if mark is None else (mark, told)
+    def _save_messages(self, messages: Sequence[BaseMessage]) -> None:
+        _write(self._path, messages_to_dict(messages))
 
-    def _states_told(self) -> dict[str, dict[str, Any]]:
-        return {} if _mark(self._state_path) is None else _read(self._state_path, dict)
-
-    def _write_state(self, name: str, state: dict[str, Any]) -> None:
-        _write(self._state_path, spelled({**self._states_told(), name: state}, indent=2))
+    def _load_states(self) -> dict[str, State]:
+        with self._translated():
+            states: dict[str, State] = _read(self._state_path, dict)
+            return states
 
     @contextlib.contextmanager
     def _turn(self) -> Iterator[None]:
@@ -187,29 +119,24 @@ class FileChatMessageHistory(BaseChatMessageHistory):
             raise StoreError(f"the history {self.file_path}: {error}") from error
 
 
-def _mark(path: Path) -> tuple[int, int, int] | None:
-    """What tells one state of a file from another, or None when there is no file."""
+def _read(path: Path, kind: type[list[Any] | dict[str, Any]]) -> Any:
+    """What a file of this kind of JSON holds; nothing, when there is no file."""
     try:
-        found = path.stat()
+        held = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        return None
-    return (found.st_ino, found.st_mtime_ns, found.st_size)
-
-
-def _read(path: Path, kind: type) -> Any:
-    try:
-        told = json.loads(path.read_text(encoding="utf-8"))
+        return kind()
     except ValueError as error:  # no UTF-8, or no JSON
         raise StoreError(f"{path} is not JSON: {error}; mend it or move it away") from error
-    if not isinstance(told, kind):
+    if not isinstance(held, kind):
         raise StoreError(
             f"{path} holds no JSON {'array' if kind is list else 'object'}; mend it or move it away"
         )
-    return told
+    return held
 
 
-def _write(path: Path, text: str) -> None:
+def _write(path: Path, value: Any) -> None:
     """Put a file in the place of another, whole or not at all."""
+    text = to_json(value, indent=2)
     new = path.with_name(f".{path.name}.{new_id()}")
     try:
         with open(new, "x", encoding="utf-8", opener=open_file) as file:

@@ -1,46 +1,56 @@
 """What every history can do, and the one that lives in this process."""
 
-import asyncio
 import copy
+import json
 from abc import ABC
-from collections.abc import Callable, Sequence
-from typing import Any, ParamSpec, TypeVar, cast
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias, TypeVar, cast
 
 from octavo.conversation.messages import (
     AIMessage,
     BaseMessage,
     HumanMessage,
+    as_message,
     message_from_dict,
     message_to_dict,
 )
-from octavo.util.sync import Closing
+from octavo.errors import InvalidRecord
+from octavo.util.sync import Closing, Twins, threaded
 
 T = TypeVar("T")
-P = ParamSpec("P")
+State: TypeAlias = dict[str, Any]
+#: Of the messages that are held and the state beside them: how many of the oldest go, or None to change nothing.
+Decide: TypeAlias = Callable[[list[BaseMessage], State], int | None]
 
 
-class BaseChatMessageHistory(Closing, ABC):
+class BaseChatMessageHistory(Twins, Closing, ABC):
     """The messages of one conversation, oldest first, and small named states that live as long as they do.
 
     A history of your own has `messages` (an attribute or a property), `clear`, and `add_message` or `add_messages`;
-    the rest follows from these. Fill in more where the backend knows a shorter way. The `a…` twins run the plain
-    methods on another thread.
+    the rest follows from these. Fill in more where the backend knows a shorter way. Each method has an `a…` twin, which
+    runs it on another thread unless it is written, too.
     """
 
     messages: list[BaseMessage]
-    #: Whether the plain methods never wait for anything, so that their twins need no thread.
-    instant = False
 
     _serialize_message = staticmethod(message_to_dict)
     _deserialize_message = staticmethod(message_from_dict)
 
     def add_user_message(self, message: str | BaseMessage) -> None:
         """Add what a person said."""
-        self.add_message(HumanMessage(message) if isinstance(message, str) else message)
+        self.add_message(as_message(message, HumanMessage))
+
+    async def aadd_user_message(self, message: str | BaseMessage) -> None:
+        """`add_user_message`, awaited."""
+        await self.aadd_message(as_message(message, HumanMessage))
 
     def add_ai_message(self, message: str | BaseMessage) -> None:
         """Add what the model answered."""
-        self.add_message(AIMessage(message) if isinstance(message, str) else message)
+        self.add_message(as_message(message, AIMessage))
+
+    async def aadd_ai_message(self, message: str | BaseMessage) -> None:
+        """`add_ai_message`, awaited."""
+        await self.aadd_message(as_message(message, AIMessage))
 
     def add_message(self, message: BaseMessage) -> None:
         """Add one message."""
@@ -73,7 +83,7 @@ class BaseChatMessageHistory(Closing, ABC):
 
     def latest(self, n: int) -> list[BaseMessage]:
         """The newest `n` messages, oldest first."""
-        return list(self.messages[-counted("n", n) :]) if n else []
+        return list(self.messages[-at_least_zero("n", n) :]) if n else []
 
     def count(self) -> int:
         """How many messages there are."""
@@ -81,133 +91,74 @@ class BaseChatMessageHistory(Closing, ABC):
 
     def trim(self, keep_last: int) -> int:
         """Drop all but the newest messages; answer how many went."""
-        held = list(self.messages)
-        surplus = max(0, len(held) - counted("keep_last", keep_last))
-        if surplus:
-            self.replace(held[surplus:])
-        return surplus
+        at_least_zero("keep_last", keep_last)
+        return self._drop(lambda held, _: max(0, len(held) - keep_last)) or 0
 
     def trim_before(self, kept: Sequence[BaseMessage]) -> int:
         """Drop what stands before these messages, which were read here; answer how many went.
 
         Whatever others have added since then stays, however many that is.
         """
-        start = position(self.messages, kept)
-        if start:
-            self.replace(self.messages[start:])
-        return start
+        return self._drop(lambda held, _: position(held, kept)) or 0
 
-    def get_state(self, name: str) -> dict[str, Any] | None:
+    def get_state(self, name: str) -> State | None:
         """The state of this name, or None."""
         return copy.deepcopy(self._states.get(name))
 
-    def set_state(self, name: str, state: dict[str, Any]) -> None:
+    def set_state(self, name: str, state: State) -> None:
         """Keep a state under this name, in place of the one before."""
         self._states[name] = copy.deepcopy(state)
 
-    def fold(self, oldest: int, name: str, state: dict[str, Any]) -> None:
-        """Put a state in place of the oldest messages; where the backend can, both in one write."""
-        self.set_state(name, state)
-        if counted("oldest", oldest):
-            self.replace(self.messages[oldest:])
-
-    def fold_messages(
-        self, messages: Sequence[BaseMessage], name: str, state: dict[str, Any], before: dict[str, Any]
-    ) -> bool:
+    def fold_messages(self, messages: Sequence[BaseMessage], name: str, state: State, before: State) -> bool:
         """Put a state in place of the oldest messages and of the state before, all of which were read here.
 
         Where somebody else has changed any of them since then, nothing is done, and False is the answer.
         """
-        if (self.get_state(name) or {}) != before or self.messages[: len(messages)] != list(messages):
-            return False
-        self.fold(len(messages), name, state)
-        return True
+
+        def unchanged(held: list[BaseMessage], stated: State) -> int | None:
+            oldest = len(messages)
+            return oldest if stated == before and held[:oldest] == list(messages) else None
+
+        return self._drop(unchanged, name, state) is not None
 
     def close(self) -> None:
         """Let go of what was opened."""
-
-    def refuse_deadlock(self) -> None:
-        """RuntimeError when a blocking call from here would wait for itself."""
 
     async def aget_messages(self) -> list[BaseMessage]:
         """`messages`, awaited."""
         return await self._away(lambda: list(self.messages))
 
-    async def aadd_user_message(self, message: str | BaseMessage) -> None:
-        """`add_user_message`, awaited."""
-        await self.aadd_message(HumanMessage(message) if isinstance(message, str) else message)
+    aadd_message = threaded(add_message)
+    aadd_messages = threaded(add_messages)
+    aclear = threaded(clear)
+    areplace = threaded(replace)
+    alatest = threaded(latest)
+    acount = threaded(count)
+    atrim = threaded(trim)
+    atrim_before = threaded(trim_before)
+    aget_state = threaded(get_state)
+    aset_state = threaded(set_state)
+    afold_messages = threaded(fold_messages)
+    aclose = threaded(close)
 
-    async def aadd_ai_message(self, message: str | BaseMessage) -> None:
-        """`add_ai_message`, awaited."""
-        await self.aadd_message(AIMessage(message) if isinstance(message, str) else message)
-
-    async def aadd_message(self, message: BaseMessage) -> None:
-        """`add_message`, awaited."""
-        await self._away(self.add_message, message)
-
-    async def aadd_messages(self, messages: Sequence[BaseMessage]) -> None:
-        """`add_messages`, awaited."""
-        await self._away(self.add_messages, messages)
-
-    async def aclear(self) -> None:
-        """`clear`, awaited."""
-        await self._away(self.clear)
-
-    async def areplace(self, messages: Sequence[BaseMessage]) -> None:
-        """`replace`, awaited."""
-        await self._away(self.replace, messages)
-
-    async def alatest(self, n: int) -> list[BaseMessage]:
-        """`latest`, awaited."""
-        return await self._away(self.latest, n)
-
-    async def acount(self) -> int:
-        """`count`, awaited."""
-        return await self._away(self.count)
-
-    async def atrim(self, keep_last: int) -> int:
-        """`trim`, awaited."""
-        return await self._away(self.trim, keep_last)
-
-    async def atrim_before(self, kept: Sequence[BaseMessage]) -> int:
-        """`trim_before`, awaited."""
-        return await self._away(self.trim_before, kept)
-
-    async def aget_state(self, name: str) -> dict[str, Any] | None:
-        """`get_state`, awaited."""
-        return await self._away(self.get_state, name)
-
-    async def aset_state(self, name: str, state: dict[str, Any]) -> None:
-        """`set_state`, awaited."""
-        await self._away(self.set_state, name, state)
-
-    async def afold(self, oldest: int, name: str, state: dict[str, Any]) -> None:
-        """`fold`, awaited."""
-        await self._away(self.fold, oldest, name, state)
-
-    async def afold_messages(
-        self, messages: Sequence[BaseMessage], name: str, state: dict[str, Any], before: dict[str, Any]
-    ) -> bool:
-        """`fold_messages`, awaited."""
-        return await self._away(self.fold_messages, messages, name, state, before)
-
-    async def aclose(self) -> None:
-        """`close`, awaited."""
-        await self._away(self.close)
-
-    async def _away(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        return work(*args, **kwargs) if self.instant else await asyncio.to_thread(work, *args, **kwargs)
+    def _drop(self, decide: Decide, name: str = "", state: State | None = None) -> int | None:
+        """Drop as many of the oldest messages as is decided, and keep the state; should the first fail, both are there."""
+        held = list(self.messages)
+        oldest = decide(held, self.get_state(name) or {})
+        if oldest is not None and state is not None:
+            self.set_state(name, state)
+        if oldest:
+            self.replace(held[oldest:])
+        return oldest
 
     @property
-    def _states(self) -> dict[str, dict[str, Any]]:
+    def _states(self) -> dict[str, State]:
         # Made on first use: a subclass may have an __init__ that knows nothing of this one.
-        return cast("dict[str, dict[str, Any]]", self.__dict__.setdefault("_kept_states", {}))
+        return cast("dict[str, State]", self.__dict__.setdefault("_kept_states", {}))
 
 
 class ChatMessageHistory(BaseChatMessageHistory):
     """Messages in this process, gone when it ends. `messages` is the list itself."""
-
-    instant = True
 
     def __init__(self, messages: list[BaseMessage] | None = None) -> None:
         self.messages = [] if messages is None else messages
@@ -216,11 +167,8 @@ class ChatMessageHistory(BaseChatMessageHistory):
         """Add messages in this order."""
         self.messages.extend(messages)
 
-    def trim(self, keep_last: int) -> int:
-        """Drop all but the newest messages; answer how many went."""
-        surplus = max(0, len(self.messages) - counted("keep_last", keep_last))
-        del self.messages[:surplus]
-        return surplus
+    async def _away(self, work: Callable[[], T]) -> T:
+        return work()  # it never waits for anything
 
 
 def position(held: Sequence[BaseMessage], kept: Sequence[BaseMessage]) -> int:
@@ -234,8 +182,26 @@ def position(held: Sequence[BaseMessage], kept: Sequence[BaseMessage]) -> int:
     return next(stretches, 0) if wanted else 0
 
 
-def counted(name: str, number: int) -> int:
+def at_least_zero(name: str, number: int) -> int:
     """A number of messages; one below 0 is refused by name."""
     if number < 0:
         raise ValueError(f"{name} is 0 or more; got {number}")
     return number
+
+
+def to_json(value: Any, *, indent: int | None = None) -> str:
+    """A value as JSON in readable UTF-8; what JSON cannot say is InvalidRecord."""
+    try:
+        text = json.dumps(value, ensure_ascii=False, allow_nan=False, indent=indent)
+        text.encode()
+    except (TypeError, ValueError, RecursionError) as error:  # UnicodeEncodeError is a ValueError
+        raise InvalidRecord(f"this cannot be kept as JSON: {error}") from error
+    return text
+
+
+def plain_state(name: str, state: Mapping[str, Any]) -> State:
+    """A state as plain values that share nothing with it."""
+    if not isinstance(state, Mapping):
+        raise InvalidRecord(f"the state {name!r} is a dict; got {state!r}"[:300])
+    read: State = json.loads(to_json(dict(state)))
+    return read

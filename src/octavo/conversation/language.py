@@ -81,27 +81,23 @@ def language_of(text: str) -> Language:
     return "zh" if han > len(_WORD.findall(text)) and not _KANA.search(text) else "en"
 
 
-def as_language(language: str | None) -> Language | None:
+def as_language(language: Any) -> Language | None:
     """The language a caller named, or ValueError; None leaves it to the conversation."""
-    if language is None:
-        return None
-    if language == "zh":
-        return "zh"
-    if language == "en":
-        return "en"
-    raise ValueError(f'language is "zh", "en" or None to go by the conversation; got {language!r}')
+    if language not in ("zh", "en", None):
+        raise ValueError(f'language is "zh", "en" or None to go by the conversation; got {language!r}')
+    return language  # type: ignore[no-any-return]
 
 
 def as_model(llm: LanguageModel) -> LanguageModel:
     """The model itself, or TypeError when it cannot be asked; None stays None."""
-    if llm is not None and _way(llm) is None:
+    if llm is not None and _callable_of(llm) is None:
         raise TypeError(f"a language model has invoke or predict, or can be called; got {llm!r}"[:300])
     return llm
 
 
-async def asked(llm: LanguageModel, prompt: str) -> str:
+async def ask(llm: LanguageModel, prompt: str) -> str:
     """What the model answers to a prompt; a model that fails, or answers no text, is ModelError."""
-    way = _way(as_model(llm))
+    way = _callable_of(as_model(llm))
     if way is None:
         raise ModelError("there is no language model to ask")
     with foreign("the language model failed"):
@@ -153,7 +149,7 @@ def tokenizer_file(path: str | Path) -> TokenCounter:
     return lambda text: len(tokenizer.encode(text, add_special_tokens=False).ids)
 
 
-def _way(llm: LanguageModel) -> Callable[[str], Any] | None:
+def _callable_of(llm: LanguageModel) -> Callable[[str], Any] | None:
     for name in ("invoke", "predict"):
         way: Any = getattr(llm, name, None)
         if callable(way):

@@ -145,7 +145,7 @@ def message_to_dict(message: BaseMessage) -> dict[str, Any]:
     """A message as `{"type": …, "data": {…}}`, which shares nothing with it."""
     if not isinstance(message, BaseMessage):
         raise TypeError(f"a history is made of messages; got {message!r}"[:300])
-    return {"type": message.type, "data": _copied(_fields(message))}
+    return {"type": message.type, "data": copy.deepcopy(_fields(message))}
 
 
 def messages_to_dict(messages: Iterable[BaseMessage]) -> list[dict[str, Any]]:
@@ -161,7 +161,7 @@ def message_from_dict(told: Mapping[str, Any]) -> BaseMessage:
     if kind is None:
         known = ", ".join(_KINDS)
         raise ValueError(f"a message of type {told.get('type')!r} is not known; known: {known}")
-    fields = {str(key): _copied(value) for key, value in told["data"].items() if key != "type"}
+    fields = {str(key): copy.deepcopy(value) for key, value in told["data"].items() if key != "type"}
     try:
         return kind(**fields)
     except TypeError as error:
@@ -210,17 +210,6 @@ def as_message(value: object, kind: type[BaseMessage]) -> BaseMessage:
 
 def _fields(message: BaseMessage) -> dict[str, Any]:
     return {**message.extras, **{name: getattr(message, name) for name in (*_SHARED, *message.own)}}
-
-
-def _copied(value: Any) -> Any:
-    """A copy of a plain value that shares nothing with it; `copy.deepcopy` takes several times as long."""
-    if value is None or isinstance(value, str | int | float):
-        return value
-    if type(value) is dict:
-        return {key: _copied(one) for key, one in value.items()}
-    if type(value) is list:
-        return [_copied(one) for one in value]
-    return copy.deepcopy(value)
 
 
 def _text(block: Any) -> str:

@@ -20,6 +20,14 @@ _GROWTH = 10  # sizes the growth rate looks back on
 _LABEL = re.compile(r"(?!__)[a-zA-Z_][a-zA-Z0-9_]*")
 _TAKEN = ("memory_type", "operation", "quantile")
 
+_FAMILIES = {
+    "octavo_memory_operations_total": ("counter", "Calls to a memory, failed ones among them."),
+    "octavo_memory_errors_total": ("counter", "Calls to a memory that failed."),
+    "octavo_memory_operation_seconds": ("summary", "How long loads and saves took."),
+    "octavo_memory_size_bytes": ("gauge", "The text that the latest load gave."),
+    "octavo_memory_size_peak_bytes": ("gauge", "The most text that a load gave."),
+}
+
 
 class MemoryMetrics(BaseMemory):
     """A memory that measures another: use it in the other's place.
@@ -61,35 +69,24 @@ class MemoryMetrics(BaseMemory):
         """The names under which the memory gives what it holds."""
         return self.memory.memory_variables
 
-    def load_memory_variables(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
-        """What the memory answers; the time it took and the size of the answer are recorded."""
-        with self._measured("load") as answered:
-            answered.update(self.memory.load_memory_variables(inputs))
-        return answered
+    def refuse_deadlock(self) -> None:
+        """RuntimeError when the memory lives on the very event loop that would be blocked."""
+        if isinstance(self.memory, BaseMemory):  # one of another library knows of no such danger
+            self.memory.refuse_deadlock()
 
     async def aload_memory_variables(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
-        """`load_memory_variables`, awaited."""
+        """What the memory answers; the time it took and the size of the answer are recorded."""
         with self._measured("load") as answered:
             answered.update(await self.memory.aload_memory_variables(inputs))
         return answered
 
-    def save_context(self, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> None:
-        """Let the memory remember one turn; the time it took is recorded."""
-        with self._measured("save"):
-            self.memory.save_context(inputs, outputs)
-
     async def asave_context(self, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> None:
-        """`save_context`, awaited."""
+        """Let the memory remember one turn; the time it took is recorded."""
         with self._measured("save"):
             await self.memory.asave_context(inputs, outputs)
 
-    def clear(self) -> None:
-        """Let the memory forget everything; what was measured stays."""
-        with self._measured("clear"):
-            self.memory.clear()
-
     async def aclear(self) -> None:
-        """`clear`, awaited."""
+        """Let the memory forget everything; what was measured stays."""
         with self._measured("clear"):
             await self.memory.aclear()
 
@@ -191,44 +188,35 @@ def size_bytes(value: Any) -> int:
 
 def prometheus(measured: Iterable[MemoryMetrics]) -> str:
     """What several memories measured, in Prometheus' text format; their `labels` tell them apart."""
-    families: dict[str, tuple[str, str, list[str]]] = {
-        "octavo_memory_operations_total": ("counter", "Calls to a memory, failed ones among them.", []),
-        "octavo_memory_errors_total": ("counter", "Calls to a memory that failed.", []),
-        "octavo_memory_operation_seconds": ("summary", "How long loads and saves took.", []),
-        "octavo_memory_size_bytes": ("gauge", "The text that the latest load gave.", []),
-        "octavo_memory_size_peak_bytes": ("gauge", "The most text that a load gave.", []),
-    }
+    samples: dict[str, list[str]] = {name: [] for name in _FAMILIES}
 
     def sample(family: str, value: float, ending: str = "", **labels: str) -> None:
-        families[family][2].append(f"{family}{ending}{_labels(labels)} {value!r}")
+        samples[family].append(f"{family}{ending}{_labels(labels)} {value!r}")
 
     for one in measured:
         summary = one.get_performance_summary()
         whose = {**one.labels, "memory_type": one.memory_type}
-        counts = summary["operation_counts"]
+        counts, usage = summary["operation_counts"], summary["memory_usage"]
         for operation in ("load", "save", "clear"):
-            count = counts[f"{operation}s"]
-            sample("octavo_memory_operations_total", count, **whose, operation=operation)
-            if operation == "clear":
-                continue
+            sample("octavo_memory_operations_total", counts[f"{operation}s"], **whose, operation=operation)
+        for operation in ("load", "save"):
             timed = {**whose, "operation": operation}
-            p95 = summary["timing_stats"][f"p95_{operation}_time"]
-            if p95:
+            if p95 := summary["timing_stats"][f"p95_{operation}_time"]:
                 sample("octavo_memory_operation_seconds", p95, **timed, quantile="0.95")
             total = one.metrics[f"total_{operation}_time"]
             sample("octavo_memory_operation_seconds", total, "_sum", **timed)
-            sample("octavo_memory_operation_seconds", count, "_count", **timed)
+            sample("octavo_memory_operation_seconds", counts[f"{operation}s"], "_count", **timed)
         sample("octavo_memory_errors_total", counts["errors"], **whose)
-        usage = summary["memory_usage"]
-        sample("octavo_memory_size_bytes", round(usage["current_memory_mb"] * 1024 * 1024), **whose)
-        sample("octavo_memory_size_peak_bytes", round(usage["peak_memory_mb"] * 1024 * 1024), **whose)
+        for family, name in (("size", "current"), ("size_peak", "peak")):
+            size = round(usage[f"{name}_memory_mb"] * 1024 * 1024)
+            sample(f"octavo_memory_{family}_bytes", size, **whose)
     # All samples of a family stand together, or a scraper refuses the page.
-    shown = [
+    lines = [
         line
-        for name, (kind, told, samples) in families.items()
-        for line in (f"# HELP {name} {told}", f"# TYPE {name} {kind}", *samples)
+        for name, (kind, help_text) in _FAMILIES.items()
+        for line in (f"# HELP {name} {help_text}", f"# TYPE {name} {kind}", *samples[name])
     ]
-    return "\n".join(shown) + "\n"
+    return "\n".join(lines) + "\n"
 
 
 def _labels(labels: Mapping[str, str]) -> str:

@@ -2,19 +2,24 @@
 
 import contextlib
 import json
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
-from octavo.conversation.histories import BaseChatMessageHistory, counted, position
-from octavo.conversation.messages import BaseMessage, messages_from_dict
-from octavo.conversation.spelling import plain, plain_state, spelled
+from octavo.conversation.histories import (
+    BaseChatMessageHistory,
+    Decide,
+    State,
+    at_least_zero,
+    plain_state,
+    to_json,
+)
+from octavo.conversation.messages import BaseMessage, messages_from_dict, messages_to_dict
 from octavo.errors import ConfigError, StoreError, StoreUnavailable
 from octavo.util.attributes import Checked, Fixed
 
 if TYPE_CHECKING:
     from redis import Redis
 
-T = TypeVar("T")
 _SECONDS_A_DAY = 86400
 _TIMEOUTS = {"socket_connect_timeout": 5, "socket_timeout": 30}
 
@@ -62,76 +67,30 @@ class RedisChatMessageHistory(BaseChatMessageHistory):
 
     def add_messages(self, messages: Sequence[BaseMessage]) -> None:
         """Add messages in this order, all of them or none."""
-        if added := _spelled(messages):
-            self._at_once(("RPUSH", self.key, *added))
+        if messages:
+            self._write(self._push(messages))
 
     def replace(self, messages: Sequence[BaseMessage]) -> None:
         """Hold these messages in place of all others; states stay."""
-        new = _spelled(messages)
-        self._at_once(("DEL", self.key), *([("RPUSH", self.key, *new)] if new else []))
+        self._write(("DEL", self.key), *([self._push(messages)] if messages else []))
 
     def latest(self, n: int) -> list[BaseMessage]:
         """The newest `n` messages, oldest first."""
-        return self._range(-counted("n", n)) if n else []
+        return self._range(-at_least_zero("n", n)) if n else []
 
     def count(self) -> int:
         """How many messages there are."""
         with _translated():
             return int(self.redis_client.execute_command("LLEN", self.key))
 
-    def trim(self, keep_last: int) -> int:
-        """Drop all but the newest messages; answer how many went."""
-        counted("keep_last", keep_last)
-        cut = ("LTRIM", self.key, -keep_last, -1) if keep_last else ("DEL", self.key)
-        held = int(self._at_once(("LLEN", self.key), cut)[0])
-        return max(0, held - keep_last)
-
-    def trim_before(self, kept: Sequence[BaseMessage]) -> int:
-        """Drop what stands before these messages, which were read here; answer how many went."""
-
-        def cut(batch: Any) -> tuple[int, list[tuple[Any, ...]]]:
-            start = position(self._read_messages(batch, 0, -1), kept)
-            return start, [("LTRIM", self.key, start, -1)] if start else []
-
-        return self._unless_changed(cut)
-
-    def get_state(self, name: str) -> dict[str, Any] | None:
+    def get_state(self, name: str) -> State | None:
         """The state of this name, or None."""
         with _translated():
-            told = self.redis_client.execute_command("HGET", self.state_key, name)
-        if told is None:
-            return None
-        state: dict[str, Any] = _read(told, self.state_key)
-        return state
+            return self._read_state(self.redis_client, name)
 
-    def set_state(self, name: str, state: dict[str, Any]) -> None:
+    def set_state(self, name: str, state: State) -> None:
         """Keep a state under this name, in place of the one before."""
-        self._at_once(("HSET", self.state_key, name, spelled(plain_state(name, state))))
-
-    def fold(self, oldest: int, name: str, state: dict[str, Any]) -> None:
-        """Put a state in place of the oldest messages, in one write."""
-        self._at_once(
-            ("HSET", self.state_key, name, spelled(plain_state(name, state))),
-            ("LTRIM", self.key, counted("oldest", oldest), -1),
-        )
-
-    def fold_messages(
-        self, messages: Sequence[BaseMessage], name: str, state: dict[str, Any], before: dict[str, Any]
-    ) -> bool:
-        """Put a state in place of the oldest messages and of the state before, unless others changed any of them."""
-        told = spelled(plain_state(name, state))
-
-        def fold(batch: Any) -> tuple[bool, list[tuple[Any, ...]]]:
-            stated = batch.execute_command("HGET", self.state_key, name)
-            oldest = self._read_messages(batch, 0, len(messages) - 1) if messages else []
-            if ({} if stated is None else _read(stated, self.state_key)) != before or oldest != list(
-                messages
-            ):
-                return False, []
-            cut = ("LTRIM", self.key, len(messages), -1)
-            return True, [("HSET", self.state_key, name, told), *([cut] if messages else [])]
-
-        return self._unless_changed(fold)
+        self._write(("HSET", self.state_key, name, to_json(plain_state(name, state))))
 
     def clear(self) -> None:
         """Forget all messages and all states."""
@@ -142,48 +101,57 @@ class RedisChatMessageHistory(BaseChatMessageHistory):
         """Close the connections; a later call opens them again."""
         self.redis_client.close()
 
+    def _drop(self, decide: Decide, name: str = "", state: State | None = None) -> int | None:
+        """Drop the oldest and keep the state as one transaction; decide again when others have written meanwhile."""
+        import redis
+
+        put = [] if state is None else [("HSET", self.state_key, name, to_json(plain_state(name, state)))]
+        with _translated(), self.redis_client.pipeline(transaction=True) as batch:
+            while True:
+                batch.watch(self.key, self.state_key)
+                held = self._read_messages(batch, 0)
+                oldest = decide(held, self._read_state(batch, name) or {})
+                if oldest is None or not (oldest or put):
+                    return oldest
+                batch.multi()
+                try:
+                    self._send(batch, *put, ("LTRIM", self.key, oldest, -1))
+                except redis.WatchError:
+                    continue
+                return oldest
+
     def _range(self, start: int) -> list[BaseMessage]:
         with _translated():
-            return self._read_messages(self.redis_client, start, -1)
+            return self._read_messages(self.redis_client, start)
 
-    def _read_messages(self, client: Any, start: int, last: int) -> list[BaseMessage]:
-        told = client.execute_command("LRANGE", self.key, start, last)
+    def _read_messages(self, client: Any, start: int) -> list[BaseMessage]:
+        kept = client.execute_command("LRANGE", self.key, start, -1)
         try:
-            return messages_from_dict([_read(one, self.key) for one in told])
+            return messages_from_dict([_read(one, self.key) for one in kept])
         except ValueError as error:
             raise StoreError(f"the Redis key {self.key} is not a list of messages: {error}") from error
 
-    def _at_once(self, *commands: tuple[Any, ...]) -> list[Any]:
-        """Send these as one transaction, and have both keys live on."""
-        with _translated(), self.redis_client.pipeline(transaction=True) as batch:
-            return self._sent(batch, commands)
+    def _read_state(self, client: Any, name: str) -> State | None:
+        kept = client.execute_command("HGET", self.state_key, name)
+        state: State | None = None if kept is None else _read(kept, self.state_key)
+        return state
 
-    def _sent(self, batch: Any, commands: Sequence[tuple[Any, ...]]) -> list[Any]:
+    def _push(self, messages: Sequence[BaseMessage]) -> tuple[str, ...]:
+        return ("RPUSH", self.key, *(to_json(one) for one in messages_to_dict(messages)))
+
+    def _write(self, *commands: tuple[Any, ...]) -> None:
+        with _translated(), self.redis_client.pipeline(transaction=True) as batch:
+            self._send(batch, *commands)
+
+    def _send(self, batch: Any, *commands: tuple[Any, ...]) -> None:
+        """Send these as one transaction, and have both keys live on."""
         for command in commands:
             batch.execute_command(*command)
         if self.ttl is not None:
             batch.execute_command("EXPIRE", self.key, self.ttl)
             # Or a summary would be forgotten before the messages that follow it.
             batch.execute_command("EXPIRE", self.state_key, self.ttl)
-        answers: list[Any] = batch.execute()
-        return answers
-
-    def _unless_changed(self, decide: Callable[[Any], tuple[T, list[tuple[Any, ...]]]]) -> T:
-        """Send what is decided on what is there as one transaction; decide again when others have written meanwhile."""
-        import redis
-
-        with _translated(), self.redis_client.pipeline(transaction=True) as batch:
-            while True:
-                batch.watch(self.key, self.state_key)
-                answer, commands = decide(batch)
-                if not commands:
-                    return answer
-                batch.multi()
-                try:
-                    self._sent(batch, commands)
-                except redis.WatchError:
-                    continue
-                return answer
+        batch.execute()
 
 
 def _client(url: str) -> "Redis":
@@ -215,12 +183,8 @@ def _translated() -> Iterator[None]:
         raise StoreError(f"Redis refused: {error}") from error
 
 
-def _spelled(messages: Sequence[BaseMessage]) -> list[str]:
-    return [spelled(one) for one in plain(messages)]
-
-
-def _read(told: bytes | str, key: str) -> Any:
+def _read(kept: bytes | str, key: str) -> Any:
     try:
-        return json.loads(told)
+        return json.loads(kept)
     except ValueError as error:
         raise StoreError(f"the Redis key {key} holds what is no JSON: {error}") from error

@@ -7,7 +7,8 @@ from typing import Any
 
 import msgspec
 
-from octavo.conversation.histories import BaseChatMessageHistory, counted
+from octavo.conversation.bound_store import BoundStore, on_store_loop
+from octavo.conversation.histories import BaseChatMessageHistory, State, at_least_zero, plain_state, to_json
 from octavo.conversation.messages import (
     AIMessage,
     BaseMessage,
@@ -15,12 +16,11 @@ from octavo.conversation.messages import (
     SystemMessage,
     message_from_dict,
     message_to_dict,
+    messages_to_dict,
 )
-from octavo.conversation.spelling import plain, plain_state
-from octavo.conversation.waiting import Housed
 from octavo.errors import StoreUnavailable
 from octavo.kernel.ids import new_id, next_seq
-from octavo.kernel.model import START, Add, Change, Op, Query, Record, Remove, Scope
+from octavo.kernel.model import Add, Change, Op, Query, Record, Remove, Scope
 from octavo.kernel.ports import Renews, Store, written
 from octavo.util.attributes import Fixed
 
@@ -30,7 +30,7 @@ _PAGE = 500  # records removed at a time, so that no backend is given too long a
 _ROLES = {"human": "user", "ai": "assistant"}  # as the chat face of the same messages calls them
 
 
-class StoreChatMessageHistory(BaseChatMessageHistory):
+class StoreChatMessageHistory(BoundStore, BaseChatMessageHistory):
     """The messages of one user's session in a store, in the collection `messages`; states are in `summaries` and `entities`.
 
     A store that a URL names is opened on first use and closed with the history. One that is handed in stays open, and
@@ -44,178 +44,88 @@ class StoreChatMessageHistory(BaseChatMessageHistory):
     def __init__(
         self, url_or_store: str | Store, session_id: str, user_id: str = "default_user", *, tenant: str = ""
     ) -> None:
-        for name, value in (("session_id", session_id), ("user_id", user_id), ("tenant", tenant)):
-            if not isinstance(value, str):
-                raise TypeError(f"{name} is a string; got {value!r}"[:300])
+        super().__init__(url_or_store, user_id, session_id, tenant)
         self.session_id = session_id
         self.user_id = user_id
-        self._place = Housed(url_or_store)
-        self.store = self._place.store
-        self._scope = Scope(tenant=tenant, user=user_id, agent="", session=session_id)
+        self.store = self._store
 
     @property
     def messages(self) -> list[BaseMessage]:
         """The messages, oldest first; assigning replaces them all."""
-        return self._place.block(self._find())
+        return self._wait(self.aget_messages())
 
     @messages.setter
     def messages(self, messages: Sequence[BaseMessage]) -> None:
         self.replace(messages)
 
-    def add_messages(self, messages: Sequence[BaseMessage]) -> None:
-        """Add messages in this order, all of them or none."""
-        self._place.block(self._add(messages))
+    @on_store_loop
+    async def aget_messages(self) -> list[BaseMessage]:
+        """`messages`, awaited."""
+        return [_message(record) for record in await self.store.find(self._query())]
 
-    def clear(self) -> None:
-        """Forget all messages and all states."""
-        self._place.block(self._clear())
-
-    def replace(self, messages: Sequence[BaseMessage]) -> None:
-        """Hold these messages in place of all others, in one write; states stay."""
-        self._place.block(self._replace(messages))
-
-    def latest(self, n: int) -> list[BaseMessage]:
+    @on_store_loop
+    async def alatest(self, n: int) -> list[BaseMessage]:
         """The newest `n` messages, oldest first."""
-        return self._place.block(self._find(limit=counted("n", n)))
+        found = await self.store.find(self._query(limit=at_least_zero("n", n)))
+        return [_message(record) for record in found]
 
-    def count(self) -> int:
+    @on_store_loop
+    async def acount(self) -> int:
         """How many messages there are."""
-        return self._place.block(self._count())
+        return (await self.store.tally(self._query())).total
 
-    def trim(self, keep_last: int) -> int:
+    async def aadd_message(self, message: BaseMessage) -> None:
+        """Add one message."""
+        await self.aadd_messages([message])
+
+    @on_store_loop
+    async def aadd_messages(self, messages: Sequence[BaseMessage]) -> None:
+        """Add messages in this order, all of them or none."""
+        if messages:
+            await self._apply([Add(self._records(messages))])
+
+    @on_store_loop
+    async def areplace(self, messages: Sequence[BaseMessage]) -> None:
+        """Hold these messages in place of all others, in one write; states stay."""
+        await self._apply([Remove(self._query()), Add(self._records(messages))])
+
+    @on_store_loop
+    async def aclear(self) -> None:
+        """Forget all messages and all states."""
+        states = [Remove(Query(collection=name, scope=self._scope)) for name in (SUMMARIES, ENTITIES)]
+        await self._apply([Remove(self._query()), *states])
+
+    @on_store_loop
+    async def atrim(self, keep_last: int) -> int:
         """Drop all but the newest messages; answer how many went."""
-        return self._place.block(self._trim(keep_last))
+        return await self._prune(self._query(offset=at_least_zero("keep_last", keep_last)))
 
-    def trim_before(self, kept: Sequence[BaseMessage]) -> int:
+    @on_store_loop
+    async def atrim_before(self, kept: Sequence[BaseMessage]) -> int:
         """Drop what stands before these messages, which were read here; answer how many went."""
-        return self._place.block(self._trim_before(kept))
+        first = kept[0].kept_at if kept else None
+        return await self._prune(self._query(after=first, newest_first=True)) if first else 0
 
-    def get_state(self, name: str) -> dict[str, Any] | None:
+    @on_store_loop
+    async def aget_state(self, name: str) -> State | None:
         """The state of this name, or None."""
-        return self._place.block(self._state(name))
+        found = await self.store.find(self._state_query(name))
+        return found[0].data if found else None
 
-    def set_state(self, name: str, state: dict[str, Any]) -> None:
+    @on_store_loop
+    async def aset_state(self, name: str, state: State) -> None:
         """Keep a state under this name, in place of the one before."""
-        self._place.block(self._fold(0, name, state))
+        record = self._state_record(name, state)
+        await self._apply([Add([record]), _put(record, self._state_query(name))])
 
-    def fold(self, oldest: int, name: str, state: dict[str, Any]) -> None:
-        """Put a state in place of the oldest messages, in one write."""
-        self._place.block(self._fold(oldest, name, state))
-
-    def fold_messages(
-        self, messages: Sequence[BaseMessage], name: str, state: dict[str, Any], before: dict[str, Any]
+    @on_store_loop
+    async def afold_messages(
+        self, messages: Sequence[BaseMessage], name: str, state: State, before: State
     ) -> bool:
         """Put a state in place of the oldest messages and of the state before, unless others changed that.
 
         The state is written first: should the process end then, both are there.
         """
-        return self._place.block(self._fold_messages(messages, name, state, before))
-
-    def close(self) -> None:
-        """Close the store, unless it was handed in."""
-        self._place.close()
-
-    async def aget_messages(self) -> list[BaseMessage]:
-        """`messages`, awaited."""
-        return await self._place.run(self._find())
-
-    async def aadd_message(self, message: BaseMessage) -> None:
-        """`add_message`, awaited."""
-        await self._place.run(self._add([message]))
-
-    async def aadd_messages(self, messages: Sequence[BaseMessage]) -> None:
-        """`add_messages`, awaited."""
-        await self._place.run(self._add(messages))
-
-    async def aclear(self) -> None:
-        """`clear`, awaited."""
-        await self._place.run(self._clear())
-
-    async def areplace(self, messages: Sequence[BaseMessage]) -> None:
-        """`replace`, awaited."""
-        await self._place.run(self._replace(messages))
-
-    async def alatest(self, n: int) -> list[BaseMessage]:
-        """`latest`, awaited."""
-        return await self._place.run(self._find(limit=counted("n", n)))
-
-    async def acount(self) -> int:
-        """`count`, awaited."""
-        return await self._place.run(self._count())
-
-    async def atrim(self, keep_last: int) -> int:
-        """`trim`, awaited."""
-        return await self._place.run(self._trim(keep_last))
-
-    async def atrim_before(self, kept: Sequence[BaseMessage]) -> int:
-        """`trim_before`, awaited."""
-        return await self._place.run(self._trim_before(kept))
-
-    async def aget_state(self, name: str) -> dict[str, Any] | None:
-        """`get_state`, awaited."""
-        return await self._place.run(self._state(name))
-
-    async def aset_state(self, name: str, state: dict[str, Any]) -> None:
-        """`set_state`, awaited."""
-        await self._place.run(self._fold(0, name, state))
-
-    async def afold(self, oldest: int, name: str, state: dict[str, Any]) -> None:
-        """`fold`, awaited."""
-        await self._place.run(self._fold(oldest, name, state))
-
-    async def afold_messages(
-        self, messages: Sequence[BaseMessage], name: str, state: dict[str, Any], before: dict[str, Any]
-    ) -> bool:
-        """`fold_messages`, awaited."""
-        return await self._place.run(self._fold_messages(messages, name, state, before))
-
-    async def aclose(self) -> None:
-        """`close`, awaited."""
-        await self._place.aclose()
-
-    def refuse_deadlock(self) -> None:
-        """RuntimeError when the store belongs to the very event loop that would be blocked."""
-        self._place.refuse_deadlock()
-
-    async def _find(self, **page: Any) -> list[BaseMessage]:
-        return [_message(record) for record in await self.store.find(self._query(**page))]
-
-    async def _add(self, messages: Sequence[BaseMessage]) -> None:
-        if records := self._records(messages):
-            await self._apply([Add(records)])
-
-    async def _replace(self, messages: Sequence[BaseMessage]) -> None:
-        await self._apply([Remove(self._query()), Add(self._records(messages))])
-
-    async def _count(self) -> int:
-        return (await self.store.tally(self._query())).total
-
-    async def _trim(self, keep_last: int) -> int:
-        return await self._prune(self._query(offset=counted("keep_last", keep_last)))
-
-    async def _trim_before(self, kept: Sequence[BaseMessage]) -> int:
-        first = kept[0].kept_at if kept else None
-        return await self._prune(self._query(after=first, newest_first=True)) if first else 0
-
-    async def _prune(self, query: Query) -> int:
-        """Remove what is picked in the store itself, by one write. Queued, it would pick others by the time it is done."""
-        [gone] = await self._apply([Remove(query)], queue=False)
-        return gone
-
-    async def _state(self, name: str) -> dict[str, Any] | None:
-        found = await self.store.find(self._state_query(name))
-        return found[0].data if found else None
-
-    async def _fold(self, oldest: int, name: str, state: dict[str, Any]) -> None:
-        record = self._state_record(name, state)
-        ops: list[Op] = [Add([record]), _put(record, self._state_query(name))]
-        if counted("oldest", oldest):
-            ops.append(Remove(self._query(after=START, limit=oldest)))
-        await self._apply(ops, queue=not oldest)
-
-    async def _fold_messages(
-        self, messages: Sequence[BaseMessage], name: str, state: dict[str, Any], before: dict[str, Any]
-    ) -> bool:
         record, query = self._state_record(name, state), self._state_query(name)
         found = await self.store.find(query)
         if (found[0].data if found else {}) != before:
@@ -231,21 +141,10 @@ class StoreChatMessageHistory(BaseChatMessageHistory):
             await self._apply(gone, queue=False)
         return True
 
-    def _state_record(self, name: str, state: dict[str, Any]) -> Record:
-        kept = plain_state(name, state)
-        summary = kept.get("summary")
-        return Record(
-            collection=self._state_query(name).collection,
-            id=name,
-            scope=self._scope,
-            text=summary if isinstance(summary, str) else "",
-            data=kept,
-            metadata={"version": new_id()},
-        )
-
-    async def _clear(self) -> None:
-        states = [Remove(Query(collection=name, scope=self._scope)) for name in (SUMMARIES, ENTITIES)]
-        await self._apply([Remove(self._query()), *states])
+    async def _prune(self, query: Query) -> int:
+        """Remove what is picked in the store itself, by one write. Queued, it would pick others by the time it is done."""
+        [gone] = await self._apply([Remove(query)], queue=False)
+        return gone
 
     async def _apply(self, ops: Sequence[Op], *, queue: bool = True) -> list[int]:
         counts = (await written(self.store, ops, queue=queue)).counts
@@ -257,8 +156,20 @@ class StoreChatMessageHistory(BaseChatMessageHistory):
         return counts
 
     def _records(self, messages: Sequence[BaseMessage]) -> list[Record]:
-        plain(messages)  # all are looked at before any is kept
+        to_json(messages_to_dict(messages))  # all are looked at before any is kept
         return [_record(message, self._scope) for message in messages]
+
+    def _state_record(self, name: str, state: State) -> Record:
+        kept = plain_state(name, state)
+        summary = kept.get("summary")
+        return Record(
+            collection=self._state_query(name).collection,
+            id=name,
+            scope=self._scope,
+            text=summary if isinstance(summary, str) else "",
+            data=kept,
+            metadata={"version": new_id()},
+        )
 
     def _query(self, **clauses: Any) -> Query:
         return Query(collection=MESSAGES, scope=self._scope, **clauses)
@@ -268,10 +179,10 @@ class StoreChatMessageHistory(BaseChatMessageHistory):
 
 
 def _record(message: BaseMessage, scope: Scope) -> Record:
-    told = message_to_dict(message)
+    plain = message_to_dict(message)
     if isinstance(message.content, str):  # it is the record's text already
-        del told["data"]["content"]
-    data: dict[str, Any] = {"message": told}
+        del plain["data"]["content"]
+    data: dict[str, Any] = {"message": plain}
     if message.name is not None:
         data["name"] = message.name
     seq = next_seq()
@@ -288,17 +199,14 @@ def _record(message: BaseMessage, scope: Scope) -> Record:
 
 
 def _message(record: Record) -> BaseMessage:
-    message = _spoken(record)
+    kept = record.data.get("message")
+    if kept is None:  # written by another face
+        kind = {"user": HumanMessage, "system": SystemMessage}.get(record.kind, AIMessage)
+        message = kind(record.data.get("content", record.text), name=record.data.get("name"))
+    else:
+        message = message_from_dict({"type": kept["type"], "data": {"content": record.text, **kept["data"]}})
     message.kept_at = record.cursor
     return message
-
-
-def _spoken(record: Record) -> BaseMessage:
-    told = record.data.get("message")
-    if told is None:  # written by another face
-        kind = {"user": HumanMessage, "system": SystemMessage}.get(record.kind, AIMessage)
-        return kind(record.data.get("content", record.text), name=record.data.get("name"))
-    return message_from_dict({"type": told["type"], "data": {"content": record.text, **told["data"]}})
 
 
 def _put(record: Record, query: Query) -> Change:

@@ -7,7 +7,8 @@ from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from octavo.conversation.base import BaseChatMemory, kept_as, log, number_from
+from octavo.conversation.base import BaseChatMemory, keep_mode, log, number_from
+from octavo.conversation.buffer import first_kept
 from octavo.conversation.language import (
     SUMMARY_PROMPT,
     SUMMARY_PROMPT_EN,
@@ -16,29 +17,37 @@ from octavo.conversation.language import (
     TokenCounter,
     as_language,
     as_model,
-    asked,
+    ask,
     counter_of,
     language_of,
 )
 from octavo.conversation.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, speaker
-from octavo.conversation.turns import first_kept
 from octavo.errors import ModelError
 from octavo.util.attributes import Checked
+from octavo.util.sync import waited
 
 STATE = "summary"  # under this name the history keeps the summary
+_NO_STATS: Mapping[str, Any] = {
+    "summary_count": 0,
+    "total_summary_tokens": 0,
+    "original_message_count": 0,
+    "compression_ratio": 0.0,
+    "last_summary_time": None,
+    "sum_of_ratios": 0.0,
+}
 
 
 class _Past(NamedTuple):
-    """A summary, what is not in it yet, how many messages of the history are, and the state that tells so."""
+    """A summary and what came after it, as the history has them."""
 
-    summarised_messages: list[
-        BaseMessage
-    ]  # those that are in it, and in the history still, where it is pruned
+    state: dict[str, Any]  # as it was read: what is written is written in its place, or not at all
     summary: str
-    messages: list[BaseMessage]
-    summarised: int
-    stats: dict[str, Any]
-    state: dict[str, Any]
+    messages: list[BaseMessage]  # that are not in the summary yet
+    summarised: list[BaseMessage]  # that are in it, and in the history still, though they should not be
+
+    @property
+    def stats(self) -> dict[str, Any]:
+        return {**_NO_STATS, **self.state.get("stats", {})}
 
 
 class SummarisingMemory(BaseChatMemory):
@@ -50,7 +59,7 @@ class SummarisingMemory(BaseChatMemory):
 
     language = Checked(as_language)
     max_summary_tokens = Checked(number_from(1, "max_summary_tokens is a number of tokens"))
-    keep = Checked(kept_as)
+    keep = Checked(keep_mode)
 
     def __init__(
         self,
@@ -95,37 +104,27 @@ class SummarisingMemory(BaseChatMemory):
     @property
     def buffer(self) -> str:
         """The summary as it stands; assigning puts another in its place."""
-        return self._wait(self._apast()).summary
+        return self._wait(self._aread_past()).summary
 
     @buffer.setter
     def buffer(self, summary: str) -> None:
         self._wait(self._aput(summary))
 
-    def predict_new_summary(self, messages: Sequence[BaseMessage], existing_summary: str) -> str:
-        """The summary of these messages and the summary before them; nothing is kept of it."""
-        return self._wait(self.apredict_new_summary(messages, existing_summary))
-
     async def apredict_new_summary(self, messages: Sequence[BaseMessage], existing_summary: str) -> str:
-        """`predict_new_summary`, awaited."""
-        new_lines = self._as_text(messages)
+        """The summary of these messages and the summary before them; nothing is kept of it."""
         if self.llm is None:
-            return await asyncio.to_thread(self._extracted, messages, existing_summary)
+            return await asyncio.to_thread(self._extract, messages, existing_summary)
+        new_lines = self._as_text(messages)
         language = self.language or language_of(f"{existing_summary}\n{new_lines}")
         prompt = self.prompt or (SUMMARY_PROMPT if language == "zh" else SUMMARY_PROMPT_EN)
-        return await asked(self.llm, prompt.format(summary=existing_summary, new_lines=new_lines))
+        return await ask(self.llm, prompt.format(summary=existing_summary, new_lines=new_lines))
 
-    def get_summary_stats(self) -> dict[str, Any]:
-        """How often was summarised, how much shorter it became, and whether a model did it."""
-        return self._wait(self.aget_summary_stats())
-
-    @property
-    def _summary_stats(self) -> dict[str, Any]:
-        return {name: value for name, value in self.get_summary_stats().items() if name in _stats()}
+    predict_new_summary = waited(apredict_new_summary)
 
     async def aget_summary_stats(self) -> dict[str, Any]:
-        """`get_summary_stats`, awaited."""
-        past = await self._apast()
-        stats = dict(past.stats)
+        """How often was summarised, how much shorter it became, and whether a model did it."""
+        past = await self._aread_past()
+        stats = past.stats
         ratios = stats.pop("sum_of_ratios")
         return {
             **stats,
@@ -135,6 +134,21 @@ class SummarisingMemory(BaseChatMemory):
             "failures": self.failures,
             "last_error": self.last_error,
         }
+
+    get_summary_stats = waited(aget_summary_stats)
+
+    async def aload_memory_variables(
+        self,
+        inputs: Mapping[str, Any],  # noqa: ARG002 - what is asked makes no difference here
+    ) -> dict[str, Any]:
+        """The summary and what is told beside it, under `memory_key`."""
+        past = await self._aread_past()
+        shown = self._shown(self._beside(past.messages))
+        if not past.summary:
+            return {self.memory_key: shown}
+        if isinstance(shown, str):
+            return {self.memory_key: f"{past.summary}\n{shown}" if shown else past.summary}
+        return {self.memory_key: [self.summary_message_cls(past.summary), *shown]}
 
     async def asave_context(self, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> None:
         """Keep the turn, then bring the summary up to date."""
@@ -149,41 +163,47 @@ class SummarisingMemory(BaseChatMemory):
         if await self.chat_memory.aget_state(STATE):
             await self.chat_memory.aset_state(STATE, {})
 
-    async def _apast(self) -> _Past:
+    @abstractmethod
+    def _oldest(self, messages: Sequence[BaseMessage]) -> int:
+        """How many of the messages belong in the summary."""
+
+    @abstractmethod
+    def _beside(self, messages: Sequence[BaseMessage]) -> Sequence[BaseMessage]:
+        """Which of the messages that are not in the summary are shown beside it."""
+
+    async def _aread_past(self) -> _Past:
         history = self.chat_memory
         if self.keep == "prune":
             # The messages first: should they be summarised meanwhile, they are told twice rather than not at all.
             messages = await history.aget_messages()
             state = await history.aget_state(STATE) or {}
             summarised = int(state.get("summarised", 0))
-            told, messages = messages[:summarised], messages[summarised:]
         else:
-            told = []
             state = await history.aget_state(STATE) or {}
-            summarised = int(state.get("summarised", 0))
-            messages = await history.alatest(max(0, await history.acount() - summarised))
+            summarised = 0
+            messages = await history.alatest(max(0, await history.acount() - int(state.get("summarised", 0))))
         summary = state.get("summary", self._first_buffer)
-        return _Past(told, summary, messages, summarised, {**_stats(), **state.get("stats", {})}, state)
+        return _Past(state, summary, messages[summarised:], messages[:summarised])
 
-    @abstractmethod
-    def _oldest(self, past: _Past) -> int:
-        """How many of the messages belong in the summary."""
+    async def _aput(self, summary: str) -> None:
+        state = (await self._aread_past()).state
+        await self.chat_memory.aset_state(STATE, {**state, "summary": summary})
 
     async def _abring_up_to_date(self) -> None:
         # Whoever comes while another turn is summarised leaves its own to the next.
         if not self._summarising.acquire(blocking=False):
             return
         try:
-            past = await self._apast()
-            if oldest := self._oldest(past):
+            past = await self._aread_past()
+            if oldest := self._oldest(past.messages):
                 await self._asummarise(past, oldest)
         finally:
             self._summarising.release()
 
     async def _asummarise(self, past: _Past, oldest: int) -> None:
         """Put the summary of the oldest messages in their place; when the model fails, leave them."""
-        told, summary, messages, gone, stats, state = past
-        for piece in self._pieces(messages[:oldest]):
+        state, summary, stats, gone = past.state, past.summary, past.stats, past.summarised
+        for piece in self._pieces(past.messages[:oldest]):
             started = time.perf_counter()
             try:
                 summary = await self.apredict_new_summary(piece, summary)
@@ -192,19 +212,18 @@ class SummarisingMemory(BaseChatMemory):
                 self.last_error = str(error)
                 log.warning("the conversation is kept as it was said, until a summary succeeds: %s", error)
                 return
-            stats = self._counted(stats, piece, summary, time.perf_counter() - started)
-            gone += len(piece)
-            pruned = self.keep == "prune"
-            new = {"summary": summary, "summarised": 0 if pruned else gone, "stats": stats}
+            stats = self._new_stats(stats, piece, summary, time.perf_counter() - started)
+            new = {"summary": summary, "summarised": 0, "stats": stats}
+            gone = [*gone, *piece]
+            if self.keep == "all":
+                new["summarised"] = int(state.get("summarised", 0)) + len(piece)
+                gone = []
             # A model takes its time. Should another process have summarised meanwhile, the messages that are the oldest
             # now are not the ones that were read, and dropping them would lose them.
-            if not await self.chat_memory.afold_messages(
-                [*told, *piece] if pruned else [], STATE, new, state
-            ):
+            if not await self.chat_memory.afold_messages(gone, STATE, new, state):
                 log.info("another summary of this conversation came first, and stands")
                 return
-            state, told = new, []
-            gone = 0 if pruned else gone
+            state, gone = new, []
 
     def _pieces(self, messages: Sequence[BaseMessage]) -> Iterator[list[BaseMessage]]:
         """The messages in portions that one prompt can hold: a long history may be opened with this memory."""
@@ -214,7 +233,7 @@ class SummarisingMemory(BaseChatMemory):
         piece: list[BaseMessage] = []
         tokens = 0
         for message in messages:
-            cost = self._count(self._line(message))
+            cost = self._cost(message)
             if piece and tokens + cost > self.max_prompt_tokens:
                 yield piece
                 piece, tokens = [], 0
@@ -222,12 +241,7 @@ class SummarisingMemory(BaseChatMemory):
             tokens += cost
         yield piece
 
-    async def _aput(self, summary: str) -> None:
-        past = await self._apast()
-        state = {"summary": summary, "summarised": past.summarised, "stats": past.stats}
-        await self.chat_memory.aset_state(STATE, state)
-
-    def _counted(
+    def _new_stats(
         self, before: Mapping[str, Any], messages: Sequence[BaseMessage], summary: str, seconds: float
     ) -> dict[str, Any]:
         original, made = self._count(self._as_text(messages)), self._count(summary)
@@ -241,7 +255,7 @@ class SummarisingMemory(BaseChatMemory):
             "sum_of_ratios": before["sum_of_ratios"] + ratio,
         }
 
-    def _extracted(self, messages: Sequence[BaseMessage], before: str) -> str:
+    def _extract(self, messages: Sequence[BaseMessage], before: str) -> str:
         from octavo.kernel.terms.extract import extract  # its patterns take time to build
         from octavo.kernel.terms.lines import Line
 
@@ -251,36 +265,26 @@ class SummarisingMemory(BaseChatMemory):
         ]
         return extract(lines, self.max_summary_tokens, before) or before
 
-    def _told(self, summary: str, messages: Sequence[BaseMessage]) -> list[BaseMessage] | str:
-        """A summary and what came after it, as this memory was asked to give them."""
-        shown = self._shown(messages)
-        if not summary:
-            return shown
-        if isinstance(shown, str):
-            return f"{summary}\n{shown}" if shown else summary
-        return [self.summary_message_cls(summary), *shown]
+    def _cost(self, message: BaseMessage) -> int:
+        return self._count(self._line(message))
 
 
 class ConversationSummaryMemory(SummarisingMemory):
     """The summary of the whole conversation, brought up to date with every turn.
 
-    What is in it is removed from the history, unless `keep="all"`.
+    What is in it is removed from the history, unless `keep="all"`. What a failing model has not summarised yet is told
+    as it was said.
     """
-
-    async def aload_memory_variables(
-        self,
-        inputs: Mapping[str, Any],  # noqa: ARG002 - what is asked makes no difference here
-    ) -> dict[str, Any]:
-        """The summary, and what a failing model has not summarised yet, under `memory_key`."""
-        past = await self._apast()
-        return {self.memory_key: self._told(past.summary, past.messages)}
 
     def _update_summary(self) -> None:
         """Bring the summary up to date with the history."""
         self._wait(self._abring_up_to_date())
 
-    def _oldest(self, past: _Past) -> int:
-        return len(past.messages) if len(past.messages) >= 2 else 0  # half a turn waits for the other half
+    def _oldest(self, messages: Sequence[BaseMessage]) -> int:
+        return len(messages) if len(messages) >= 2 else 0  # half a turn waits for the other half
+
+    def _beside(self, messages: Sequence[BaseMessage]) -> Sequence[BaseMessage]:
+        return messages
 
 
 class ConversationSummaryBufferMemory(SummarisingMemory):
@@ -301,31 +305,15 @@ class ConversationSummaryBufferMemory(SummarisingMemory):
     def moving_summary_buffer(self, summary: str) -> None:
         self.buffer = summary
 
-    async def aload_memory_variables(
-        self,
-        inputs: Mapping[str, Any],  # noqa: ARG002 - what is asked makes no difference here
-    ) -> dict[str, Any]:
-        """The summary and the newest turns, under `memory_key`."""
-        past = await self._apast()
-        return {self.memory_key: self._told(past.summary, past.messages[self._oldest(past) :])}
-
     def prune(self) -> None:
         """Summarise the oldest turns that no longer fit."""
         self._wait(self._abring_up_to_date())
 
-    def _oldest(self, past: _Past) -> int:
-        return first_kept(past.messages, self.max_token_limit, lambda one: self._count(self._line(one))) or 0
+    def _oldest(self, messages: Sequence[BaseMessage]) -> int:
+        return first_kept(messages, self.max_token_limit, self._cost) or 0
 
-
-def _stats() -> dict[str, Any]:
-    return {
-        "summary_count": 0,
-        "total_summary_tokens": 0,
-        "original_message_count": 0,
-        "compression_ratio": 0.0,
-        "last_summary_time": None,
-        "sum_of_ratios": 0.0,
-    }
+    def _beside(self, messages: Sequence[BaseMessage]) -> Sequence[BaseMessage]:
+        return messages[self._oldest(messages) :]
 
 
 def _role(message: BaseMessage) -> str:

@@ -30,11 +30,11 @@ def as_store(memory_store: BaseMemoryStore) -> Store:
     if isinstance(memory_store, EventStore) and all(
         getattr(type(memory_store), name) is getattr(EventStore, name) for name in VERBS
     ):
-        return memory_store.kernel if memory_store.retention is None else Housekept(memory_store)
+        return memory_store.kernel if memory_store.retention is None else RetainedStore(memory_store)
     return AdaptedStore(memory_store)
 
 
-class Housekept(Wrap):
+class RetainedStore(Wrap):
     """The store under a memory store with a retention, which whoever writes past the memory store must start too."""
 
     def __init__(self, memory_store: EventStore) -> None:
@@ -43,7 +43,7 @@ class Housekept(Wrap):
 
     async def apply(self, ops: Sequence[Op]) -> list[int]:
         """Apply all of the ops in order, or none."""
-        self._memory_store.keep_house()
+        self._memory_store.start_retention()
         return await self.inner.apply(ops)
 
     async def close(self) -> None:
@@ -67,14 +67,14 @@ class AdaptedStore(BaseStore):
         self._half: dict[tuple[str, str], None] = {}
 
     async def _open(self) -> None:
-        await self._asked(self.memory_store.initialize())
+        await self._call(self.memory_store.initialize())
 
     async def _close(self) -> None:
-        await self._asked(self.memory_store.close())
+        await self._call(self.memory_store.close())
 
     async def _apply(self, ops: list[Prepared]) -> list[int]:
-        if _takes_back(ops):  # how the Journal finds out whether a store works; here only a question can tell
-            await self._asked(self.memory_store.retrieve(limit=1))
+        if _is_probe(ops):  # how the Journal finds out whether a store works; here only a question can tell
+            await self._call(self.memory_store.retrieve(limit=1))
             return [1, 1]
         if any(isinstance(op, Change) or (isinstance(op, Remove) and not _clearable(op.query)) for op in ops):
             raise StoreError(f"{self._name} can only store events and clear them by agent, session and time")
@@ -84,8 +84,8 @@ class AdaptedStore(BaseStore):
                 counts.append(await self._store([sealed.record for sealed in op.records]))
             else:
                 query = op.query
-                named = _named(query, {"start_time": query.since, "end_time": query.until})
-                removed = await self._asked(self.memory_store.clear(**named)) if query.limit is None else 0
+                named = _filters(query, {"start_time": query.since, "end_time": query.until})
+                removed = await self._call(self.memory_store.clear(**named)) if query.limit is None else 0
                 counts.append(removed or 0)
         return counts
 
@@ -109,7 +109,7 @@ class AdaptedStore(BaseStore):
 
     async def _store_one(self, record: Record) -> None:
         # Only False says no: a method that forgets to return has still done its work.
-        if await self._asked(self.memory_store.store(to_event(record))) is False:
+        if await self._call(self.memory_store.store(to_event(record))) is False:
             raise StoreUnavailable(f"{self._name} did not keep the event {record.id}")
 
     async def _find(self, query: Query) -> list[Record]:
@@ -128,11 +128,11 @@ class AdaptedStore(BaseStore):
     async def _read(
         self, query: Query, since: datetime | None, until: datetime | None, limit: int
     ) -> list[Record]:
-        named = _named(query, {"start_time": since, "end_time": until})
+        named = _filters(query, {"start_time": since, "end_time": until})
         if query.kinds is not None and len(query.kinds) == 1:
             named["event_type"] = query.kinds[0]
-        events: list[AgentEvent] | None = await self._asked(self.memory_store.retrieve(**named, limit=limit))
-        return _ranked(events or [], self._tenant)
+        events: list[AgentEvent] | None = await self._call(self.memory_store.retrieve(**named, limit=limit))
+        return _to_records(events or [], self._tenant)
 
     async def pages(
         self, query: Query, after: Cursor = START, size: int = 500
@@ -161,7 +161,7 @@ class AdaptedStore(BaseStore):
     def _name(self) -> str:
         return type(self.memory_store).__name__
 
-    async def _asked(self, answer: Awaitable[T]) -> T:
+    async def _call(self, answer: Awaitable[T]) -> T:
         """What the user's method answers; whatever it raises means that the store cannot be used now."""
         with foreign(self._name, StoreUnavailable):
             return await answer
@@ -177,7 +177,7 @@ def _simple(query: Query) -> bool:
     return bare == query
 
 
-def _takes_back(ops: list[Prepared]) -> bool:
+def _is_probe(ops: list[Prepared]) -> bool:
     """Whether one record is added and at once removed by its id, so that nothing would remain of the write."""
     if len(ops) != 2 or not isinstance(ops[0], Kept) or not isinstance(ops[1], Remove):
         return False
@@ -192,13 +192,13 @@ def _clearable(query: Query) -> bool:
     )
 
 
-def _named(query: Query, more: dict[str, Any]) -> dict[str, Any]:
+def _filters(query: Query, more: dict[str, Any]) -> dict[str, Any]:
     """The filters a memory store is asked by; only those given, since a user's method may not take the others."""
     given = {"agent_name": query.scope.agent, "session_id": query.scope.session, **more}
     return {name: value for name, value in given.items() if value is not None}
 
 
-def _ranked(events: list[AgentEvent], tenant: str) -> list[Record]:
+def _to_records(events: list[AgentEvent], tenant: str) -> list[Record]:
     """Events as records whose seq is their place among those of the same moment, the same however often they are read."""
     records: list[Record] = []
     at: datetime | None = None

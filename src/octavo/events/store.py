@@ -5,6 +5,8 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
+import msgspec
+
 from octavo.errors import InvalidQuery, InvalidRecord, StoreClosed, StoreError
 from octavo.events.base import BaseMemoryStore
 from octavo.events.records import (
@@ -17,13 +19,15 @@ from octavo.events.records import (
     to_record,
 )
 from octavo.events.retention import Retention
-from octavo.events.searching import holding, holding_words
-from octavo.kernel.model import Add, Query, Remove, Scope
-from octavo.kernel.ports import Store
+from octavo.kernel.model import Add, Query, Record, Remove, Scope
+from octavo.kernel.ports import Searches, Store
+from octavo.kernel.terms.matches import MOST
 from octavo.stores import open_store
 from octavo.util.attributes import Fixed
 
 _log = logging.getLogger("octavo.events")
+_MOST_TERMS = 20  # every one must be held: leaving some out only makes more candidates
+_PAGE = 500  # candidates that are looked at together
 
 
 @runtime_checkable
@@ -75,14 +79,14 @@ class EventStore(BaseMemoryStore):
             # Asked for something, a store connects on every backend: opening alone is lazy on some.
             await self.kernel.find(Query(collection=COLLECTION, scope=self._scope(None, None), limit=1))
             self._tried = True
-        self.keep_house()
+        self.start_retention()
 
     async def store(self, event: AgentEvent) -> bool:
         """Keep an event; False when it was not kept, for the reason that is logged and in `last_error`.
 
         An event whose id is already kept in its agent's session is left alone, and is kept.
         """
-        self.keep_house()
+        self.start_retention()
         try:
             await self.kernel.apply([Add([to_record(event, self.tenant)])])
         except StoreClosed:
@@ -96,7 +100,7 @@ class EventStore(BaseMemoryStore):
 
     async def store_many(self, events: Sequence[AgentEvent]) -> int:
         """Keep events in one write, all or none; answer how many of them are new."""
-        self.keep_house()
+        self.start_retention()
         [added] = await self.kernel.apply([Add([to_record(event, self.tenant) for event in events])])
         return added
 
@@ -110,7 +114,7 @@ class EventStore(BaseMemoryStore):
         end_time: datetime | None = None,
     ) -> list[AgentEvent]:
         """The newest `limit` events that all filters name, oldest first; None is all. `""` names those with none."""
-        self.keep_house()
+        self.start_retention()
         query = Query(
             collection=COLLECTION,
             scope=self._scope(agent_name, session_id),
@@ -144,7 +148,7 @@ class EventStore(BaseMemoryStore):
 
         `total_size_bytes` is there too where the store is made of files; it is of all of them.
         """
-        self.keep_house()
+        self.start_retention()
         tally = await self.kernel.tally(
             Query(collection=COLLECTION, scope=self._scope(agent_name, session_id))
         )
@@ -170,14 +174,15 @@ class EventStore(BaseMemoryStore):
     ) -> list[AgentEvent]:
         """The newest `limit` events that hold the query anywhere in the values of their data, newest first.
 
-        They are of an agent or of a session; with `everyone`, of all of them. Upper and lower case, full and half width are alike; `%` and `_` are ordinary characters. With `whole_words`, a
-        word inside of a longer one does not count, and the index alone answers, however many events there are.
+        They are of an agent or of a session; with `everyone`, of all of them. Upper and lower case, full and half width
+        are alike; `%` and `_` are ordinary characters. With `whole_words`, a word inside of a longer one does not count,
+        and the index of words answers, however many events there are.
         """
         named = agent_name is not None or session_id is not None
         if named is bool(everyone):
             both = ", not both" if named else ""
             raise InvalidQuery(f"whose events? give agent_name or session_id, or everyone=True{both}")
-        self.keep_house()
+        self.start_retention()
         asked = Query(
             collection=COLLECTION,
             scope=self._scope(agent_name, session_id),
@@ -185,8 +190,8 @@ class EventStore(BaseMemoryStore):
             newest_first=True,
             limit=limit,
         )
-        find = holding_words if whole_words else holding
-        return [to_event(record) for record in await find(self.kernel, asked)]
+        found = await (_with_words(self.kernel, asked) if whole_words else self.kernel.find(asked))
+        return [to_event(record) for record in found]
 
     async def close(self) -> None:
         """Stop the retention and close the store, unless it was handed in; called again, it does nothing."""
@@ -199,7 +204,7 @@ class EventStore(BaseMemoryStore):
     def _scope(self, agent_name: str | None, session_id: str | None) -> Scope:
         return Scope(tenant=self.tenant, agent=agent_name, session=session_id)
 
-    def keep_house(self) -> None:
+    def start_retention(self) -> None:
         """Start the retention, if there is one and it does not run."""
         if self.retention is not None and not self._closed:
             self.retention.start()
@@ -210,3 +215,26 @@ def _kind(event_type: EventType | str) -> str:
         return event_type_of(event_type).value
     except ValueError as error:
         raise InvalidQuery(str(error)) from None
+
+
+async def _with_words(store: Store, query: Query) -> list[Record]:
+    """The newest `limit` records that hold the text of the query as whole words, in any form of them, newest first."""
+    from octavo.kernel.terms.terms import (
+        terms,
+    )  # its patterns take time to build, and only a search needs them
+
+    words = list(dict.fromkeys(terms(query.text or "")))[:_MOST_TERMS]
+    if not isinstance(store, Searches) or not words or query.limit == 0:
+        return await store.find(query)  # a text without words, such as %, is looked for as it is
+    matches = await store.search(query, words)
+    ids = [match.id for match in reversed(matches.found) if all(match.counts)]
+    most = len(ids) if query.limit is None else query.limit
+    found: dict[tuple[str, str], Record] = {}
+    for start in range(0, len(ids), _PAGE):
+        page = msgspec.structs.replace(query, ids=tuple(ids[start : start + _PAGE]), limit=None)
+        found.update((record.key, record) for record in await store.find(page))
+        if len(found) >= most:
+            break
+    if len(found) < most and min(matches.held) > MOST:  # there may be more than the index was asked for
+        return await store.find(query)
+    return sorted(found.values(), key=lambda record: record.rank, reverse=True)[:most]

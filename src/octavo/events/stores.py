@@ -101,7 +101,7 @@ class NamedStore(EventStore):
     def __init__(
         self, config: Mapping[str, Any] | None = None, *, retention: timedelta | str | None = None
     ) -> None:
-        asked = _read(type(self).__name__, self.keys, config)
+        asked = _read_config(type(self).__name__, self.keys, config)
         super().__init__(
             asked.url(), retention=asked.retention if retention is None else retention, config=config
         )
@@ -143,7 +143,7 @@ class RedisMemoryStore(NamedStore):
     keys = RedisKeys
 
 
-def _read(owner: str, keys: type[Keys], config: Mapping[str, Any] | None) -> Keys:
+def _read_config(owner: str, keys: type[Keys], config: Mapping[str, Any] | None) -> Keys:
     """The config with its defaults; a key nobody knows, or a value of the wrong type, is refused by name."""
     known = keys.__struct_fields__
     given = {

@@ -15,8 +15,7 @@ from octavo.kernel.model import Record, Scope
 from octavo.kernel.ports import Store
 from octavo.kernel.text import printable_json
 from octavo.transfer import lines
-from octavo.transfer.moved import Count, Moved, Progress
-from octavo.transfer.reading import Reach, checked_size, pour
+from octavo.transfer.copying import Count, Moved, Progress, Reach, checked_size, pour
 from octavo.transfer.trail import Step, Trail
 from octavo.util.file_modes import keep_mode, open_file
 
@@ -38,21 +37,39 @@ async def export(
     """
     size = checked_size(batch)
     reach = await Reach.of(store, collections, scope)
-    total = await reach.total(store) if progress else None
-    with _opened(to) as out, Trail(resume if isinstance(out, _Part) else None, reach.run("export")) as trail:
+    with _open(to) as out, Trail(resume if isinstance(out, _Part) else None, reach.run("export")) as trail:
         while True:
-            try:
-                moved = await _pass(store, reach, size, Count(progress, total), out, trail)
-            except _Behind:
+            count = await reach.count(store, progress)
+            if await _wrote_all(store, reach, size, count, out, trail):
+                out.publish()
                 trail.clear()
-                continue
-            out.publish()
+                return count.moved()
+            # Older records arrived behind the cursor while the export was interrupted: they would be missed.
             trail.clear()
-            return moved
 
 
-class _Behind(Exception):  # noqa: N818 - a turn of the work, not an error
-    """Older records arrived behind the cursor while the export was interrupted."""
+async def _wrote_all(
+    store: Store, reach: Reach, size: int, count: Count, to: "_Stream | _Part", trail: Trail
+) -> bool:
+    """Write everything from the trail's end on; False when that would leave something out."""
+    if not to.begin(trail.last.offset if trail.last else 0):
+        trail.clear()
+        to.begin(0)
+    if trail.last is None:
+        to.write(lines.header())
+
+    async def put(page: list[Record], step: Step) -> Step:
+        offset = to.write(lines.to_lines(page))
+        return msgspec.structs.replace(step, added=step.added + len(page), offset=offset)
+
+    count.resumed = trail.read
+    for query in reach.queries():
+        begun = trail.step(query.scope.tenant, query.collection)
+        ended = await pour(store, query, begun, size, put, trail, count)
+        if begun.read and (await store.tally(query)).total > ended.read:
+            return False
+    to.write(lines.end(count.resumed + count.read))
+    return True
 
 
 class _Stream:
@@ -79,7 +96,7 @@ class _Part:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._part = path.with_name(path.name + ".part")
-        self._pack: Callable[[bytes], bytes] = _packed if path.suffix == ".gz" else bytes
+        self._pack: Callable[[bytes], bytes] = _gzip if path.suffix == ".gz" else bytes
         self._file = open(self._part, "ab", opener=open_file)  # noqa: SIM115 - closed by `close`
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -117,7 +134,7 @@ class _Part:
 
 
 @contextmanager
-def _opened(to: Path | str | BinaryIO) -> Iterator[_Stream | _Part]:
+def _open(to: Path | str | BinaryIO) -> Iterator[_Stream | _Part]:
     if not isinstance(to, Path | str):
         yield _Stream(to)
         return
@@ -130,35 +147,5 @@ def _opened(to: Path | str | BinaryIO) -> Iterator[_Stream | _Part]:
             yield part
 
 
-def _packed(spelled: bytes) -> bytes:
+def _gzip(spelled: bytes) -> bytes:
     return gzip.compress(spelled, compresslevel=6, mtime=0)  # without a time, equal stores give equal files
-
-
-async def _pass(
-    store: Store, reach: Reach, size: int, count: Count, to: _Stream | _Part, trail: Trail
-) -> Moved:
-    """Write everything from the trail's end on, or raise _Behind when that would leave something out."""
-    count.tenants = len(reach.tenants)
-    if not to.begin(trail.last.offset if trail.last else 0):
-        trail.clear()
-        to.begin(0)
-    if trail.last is None:
-        to.write(lines.header())
-
-    async def take(page: list[Record], step: Step) -> Step:
-        offset = to.write(lines.spelled(page))
-        step = msgspec.structs.replace(
-            step, cursor=page[-1].cursor, read=step.read + len(page), offset=offset
-        )
-        trail.mark(step)
-        count.batch(page, len(page))
-        return step
-
-    count.resumed = trail.read
-    for query in reach.queries():
-        begun = trail.step(query.scope.tenant, query.collection)
-        ended = await pour(store, query, begun, size, take)
-        if begun.read and (await store.tally(query)).total > ended.read:
-            raise _Behind
-    to.write(lines.end(count.resumed + count.read))
-    return count.moved()

@@ -16,9 +16,8 @@ from octavo.kernel.codec import seal
 from octavo.kernel.model import Add, Record
 from octavo.kernel.ports import Store
 from octavo.kernel.text import spell
-from octavo.transfer.lines import MAX_LINE_BYTES, End, Header, parsed
-from octavo.transfer.moved import Count, Moved, Progress
-from octavo.transfer.reading import PAGE_BYTES, checked_size
+from octavo.transfer.copying import PAGE_BYTES, Count, Moved, Progress, checked_size
+from octavo.transfer.lines import MAX_LINE_BYTES, End, Header, parse_line
 from octavo.transfer.trail import Step, Trail
 
 
@@ -58,12 +57,12 @@ async def import_(
     """
     size = checked_size(batch)
     name = Path(source).name if isinstance(source, Path | str) else ""
-    with _opened(source) as (lines, raw), Trail(resume if name else None, spell(["import", name])) as trail:
+    with _open(source) as (lines, raw), Trail(resume if name else None, spell(["import", name])) as trail:
         return await _Import(lines, raw, name, target, on_bad, Count(progress), trail).run(size)
 
 
 @contextmanager
-def _opened(source: Path | str | BinaryIO) -> Iterator[tuple[BinaryIO, BinaryIO | None]]:
+def _open(source: Path | str | BinaryIO) -> Iterator[tuple[BinaryIO, BinaryIO | None]]:
     """The lines, and the file they come from if there is one to measure."""
     if not isinstance(source, Path | str):
         yield source, None
@@ -146,7 +145,7 @@ class _Import:
         if not content.strip():
             return
         try:
-            found = parsed(content)
+            found = parse_line(content)
         except ValueError as error:
             torn = not line.endswith(b"\n")
             reason = f"the last line is torn: {error}" if torn else str(error)

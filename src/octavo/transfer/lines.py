@@ -50,14 +50,16 @@ _decode_record = msgspec.json.Decoder(_Line).decode
 
 
 def header() -> bytes:
+    """The first line."""
     return _encode(Header(FORMAT)) + b"\n"
 
 
 def end(records: int) -> bytes:
+    """The last line."""
     return _encode(End(records)) + b"\n"
 
 
-def spelled(records: list[Record]) -> bytes:
+def to_lines(records: list[Record]) -> bytes:
     """Records as lines."""
     return b"".join([encode_record(_placed(record)) + b"\n" for record in records])
 
@@ -69,7 +71,7 @@ def _placed(record: Record) -> Record:
     return msgspec.structs.replace(record, scope=_NOWHERE)
 
 
-def parsed(line: bytes) -> Line:
+def parse_line(line: bytes) -> Line:
     """What a line says, or ValueError with the reason why it says nothing."""
     try:
         if line.startswith(b'{"octavo_export'):

@@ -3,6 +3,7 @@
 The trail is only a shortcut. Losing it costs time, never a record: `Add` leaves alone what is already kept.
 """
 
+from datetime import timedelta
 from io import FileIO
 from pathlib import Path
 from typing import Self
@@ -32,7 +33,14 @@ class Step(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         """Whether the target still has the record this step ends with: a store may have been emptied since."""
         if self.cursor.at is None:
             return True
-        query = Query(collection=self.collection, ids=(self.cursor.id,), scope=Scope(tenant=self.tenant))
+        until = self.cursor.at + timedelta(microseconds=1)
+        query = Query(
+            collection=self.collection,
+            ids=(self.cursor.id,),
+            scope=Scope(tenant=self.tenant),
+            since=self.cursor.at,
+            until=until,
+        )
         return any(record.scope.place == self.cursor.place for record in await target.find(query))
 
 
@@ -52,6 +60,7 @@ class Trail:
     def __init__(self, path: Path | str | None, run: str) -> None:
         self._path = None if path is None else Path(path)
         self._run = run
+        self._head = _encode(_Head(octavo_resume=1, run=run)) + b"\n"
         self._file: FileIO | None = None
         self._steps: dict[tuple[str, str], Step] = {}
         self.last: Step | None = None
@@ -62,15 +71,14 @@ class Trail:
         if self._path is None or not self._path.exists():
             return 0
         found = self._path.read_bytes()
-        whole = found[
-            : found.rfind(b"\n") + 1
-        ]  # a kill can tear the last line; that batch is simply moved again
-        lines = whole.splitlines()
-        if not lines:
+        # A kill can tear the last line: that batch is simply moved again.
+        whole = found[: found.rfind(b"\n") + 1]
+        if self._head.startswith(found):  # nothing was moved yet
             return 0
+        first, *others = whole.splitlines() or [found]
         try:
-            head = _decode_head(lines[0])
-            steps = [_decode_step(line) for line in lines[1:]]
+            head = _decode_head(first)
+            steps = [_decode_step(line) for line in others]
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise ConfigError(
                 f"{self._path} is not the state of a move ({error}); name another file"
@@ -100,7 +108,7 @@ class Trail:
             self._file = FileIO(self._path, "ab", opener=open_file)
             self._file.truncate(self._whole_bytes)
             if not self._whole_bytes:
-                self._file.write(_encode(_Head(octavo_resume=1, run=self._run)) + b"\n")
+                self._file.write(self._head)
         self._file.write(_encode(step) + b"\n")
 
     def clear(self) -> None:

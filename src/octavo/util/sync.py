@@ -7,6 +7,7 @@ can be awaited on any event loop. Connections belong to the loop they were made 
 import asyncio
 import contextlib
 import functools
+import inspect
 import os
 import threading
 from collections.abc import Callable, Coroutine
@@ -36,7 +37,7 @@ class Portal:
 
     def call(self, work: Coroutine[Any, Any, T]) -> T:
         """Run it over there, and block until it is done."""
-        if self._is_here:
+        if self.is_here:
             work.close()
             raise RuntimeError(
                 "a blocking call from inside the event loop would wait for itself; await its twin"
@@ -52,7 +53,7 @@ class Portal:
 
     async def acall(self, work: Coroutine[Any, Any, T]) -> T:
         """Run it over there, and await it here; cancelling the waiter cancels the work."""
-        if self._is_here:
+        if self.is_here:
             return await work
         future = self._begun(work)
         try:
@@ -80,7 +81,7 @@ class Portal:
             thread.join()
 
     @property
-    def _is_here(self) -> bool:
+    def is_here(self) -> bool:
         """Whether this is the thread that everything runs on."""
         return threading.current_thread() is self._thread and self._process == os.getpid()
 
@@ -144,6 +145,22 @@ def _live(loop: asyncio.AbstractEventLoop) -> None:
         loop.close()
 
 
+_shared = Portal()  # its thread starts with the first call
+
+
+def portal() -> Portal:
+    """The thread on which blocking calls of all `Twins` run; it ends with the process."""
+    return _shared
+
+
+def _after_fork() -> None:
+    global _shared  # noqa: PLW0603 - one for the process is the point
+    _shared = Portal()  # a thread does not outlive a fork
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
 class Faced(Protocol[B_co]):
     """What has a portal and, behind it, the coroutines it shows."""
 
@@ -201,3 +218,74 @@ def awaiting(
 
     wait.__name__, wait.__qualname__ = f"a{method.__name__}", f"a{method.__qualname__}"
     return wait
+
+
+class Twins:
+    """A class whose methods come in two forms, `verb` and `averb` to await: whichever a subclass writes, the other is made.
+
+    A verb written plainly is awaited on another thread; one written as a coroutine is waited for when called plainly.
+    """
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        for verb in dir(cls):
+            twin = f"a{verb}"
+            if not all(inspect.isfunction(getattr(cls, name, None)) for name in (verb, twin)):
+                continue
+            plain, awaited = (_writer(cls, name) for name in (verb, twin))
+            # Of the very method that is written: through `self`, each of the two would end up in the other.
+            if plain < awaited:
+                setattr(cls, twin, threaded(getattr(cls, verb)))
+            elif awaited < plain:
+                setattr(cls, verb, waited(getattr(cls, twin)))
+
+    def refuse_deadlock(self) -> None:
+        """RuntimeError when a blocking call from here would wait for itself."""
+
+    def _wait(self, work: Coroutine[Any, Any, T]) -> T:
+        """Block until a coroutine of this object is done."""
+        try:
+            self.refuse_deadlock()
+        except RuntimeError:
+            work.close()  # or Python warns that it was never awaited
+            raise
+        return portal().call(work)
+
+    async def _away(self, work: Callable[[], T]) -> T:
+        """Do what may block, without blocking the event loop."""
+        return await asyncio.to_thread(work)
+
+
+W = TypeVar("W", bound=Twins)
+
+
+def waited(method: Callable[Concatenate[W, P], Coroutine[Any, Any, T]]) -> Callable[Concatenate[W, P], T]:
+    """The plain form of a coroutine of `Twins`: it blocks until the answer is there."""
+
+    @functools.wraps(method)
+    def plain(self: W, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return self._wait(method(self, *args, **kwargs))
+
+    return _renamed(plain, method.__name__.replace("a", "", 1))
+
+
+def threaded(method: Callable[Concatenate[W, P], T]) -> Callable[Concatenate[W, P], Coroutine[Any, Any, T]]:
+    """The awaited form of a plain method of `Twins`: it runs on another thread."""
+
+    @functools.wraps(method)
+    async def awaited(self: W, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return await self._away(functools.partial(method, self, *args, **kwargs))
+
+    return _renamed(awaited, f"a{method.__name__}")
+
+
+def _writer(cls: type, name: str) -> int:
+    """Where among a class and its bases, the class first, an attribute is written."""
+    return next(at for at, base in enumerate(cls.__mro__) if name in vars(base))
+
+
+def _renamed(function: T, name: str) -> T:
+    """The function under this name, as tracebacks and `help` show it."""
+    function.__qualname__ = function.__qualname__.removesuffix(function.__name__) + name  # type: ignore[attr-defined]
+    function.__name__ = name  # type: ignore[attr-defined]
+    return function

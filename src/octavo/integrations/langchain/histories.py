@@ -7,11 +7,10 @@ from langchain_core import messages as langchain  # type: ignore[import-not-foun
 from langchain_core.chat_history import BaseChatMessageHistory  # type: ignore[import-not-found]
 
 from octavo import conversation
-from octavo.conversation.waiting import portal
 from octavo.integrations.langchain.messages import all_to_langchain, all_to_octavo
 from octavo.kernel.ports import Store
 from octavo.stores import open_store
-from octavo.util.sync import Closing
+from octavo.util.sync import Closing, portal
 
 
 class OctavoChatMessageHistory(Closing, BaseChatMessageHistory):  # type: ignore[misc] # its types are not there without LangChain
