@@ -16,7 +16,7 @@ import pytest
 import octavo as package
 from octavo import open_store
 from octavo.cli.commands import octavo as command
-from octavo.cli.teller import Teller
+from octavo.cli.output import Output
 from octavo.kernel.ports import Finding
 from octavo.stores.memory import MemoryStore
 
@@ -145,7 +145,7 @@ def test_a_bad_line_stops_an_import(octavo, url):
 
 def test_an_interrupted_copy_says_how_to_continue(octavo, url, monkeypatch):
     """Ctrl-C ends with 130 and leaves a state that the same command takes up, and --restart forgets."""
-    remember = Teller._remember
+    remember = Output._count
 
     def interrupting(self, done, total):
         remember(self, done, total)
@@ -154,7 +154,7 @@ def test_an_interrupted_copy_says_how_to_continue(octavo, url, monkeypatch):
 
     def interrupted():
         with monkeypatch.context() as patch:
-            patch.setattr(Teller, "_remember", interrupting)
+            patch.setattr(Output, "_count", interrupting)
             stopped = octavo("copy", url, "sqlite:///new.db", "--batch", 10)
         assert stopped.exit_code == 130
         [noted] = re.findall(
@@ -294,7 +294,7 @@ def test_a_file_that_cannot_be_written_is_one_sentence(octavo, url):
 
 
 def test_progress_is_a_line_now_and_then_where_there_is_no_terminal(octavo, url, monkeypatch):
-    monkeypatch.setattr("octavo.cli.teller.LINE_SECONDS", 0.0)
+    monkeypatch.setattr("octavo.cli.output.LINE_SECONDS", 0.0)
     told = octavo("copy", url, "memory://", "--batch", 20)
     lines = told.stderr.splitlines()
     assert lines[0] == "copied 20 of 100 records"
