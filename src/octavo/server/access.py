@@ -11,7 +11,7 @@ import msgspec
 from starlette.responses import Response
 
 from octavo.config import Settings
-from octavo.config.layered import LOOPBACK
+from octavo.config.settings import LOOPBACK
 from octavo.errors import StoreUnavailable
 from octavo.kernel.ids import now
 from octavo.keys import Access, KeyInfo, RateLimit
