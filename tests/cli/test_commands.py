@@ -302,7 +302,7 @@ def test_progress_is_a_line_now_and_then_where_there_is_no_terminal(octavo, url,
     assert octavo("copy", url, "memory://", "--quiet").output == ""
 
 
-def test_progress_is_a_bar_on_a_terminal(url):
+def test_progress_is_one_line_that_goes_on_a_terminal(url):
     ours, theirs = pty.openpty()
     try:
         done = subprocess.run(
@@ -317,25 +317,25 @@ def test_progress_is_a_bar_on_a_terminal(url):
     finally:
         os.close(ours)
         os.close(theirs)
-    assert b"copied" in drawn
+    assert drawn.startswith(b"\r\x1b[Kcopied 50 of 100 records")
+    assert drawn.endswith(b"\r\x1b[K")
     assert json.loads(done.stdout)["read"] == 100
 
 
-@pytest.mark.parametrize("missing", ["click", "rich"])
-def test_a_missing_extra_is_one_sentence(missing):
-    code = f"import sys; sys.modules[{missing!r}] = None; from octavo.cli import main; main(['stores'])"
+def test_a_missing_extra_is_one_sentence():
+    code = "import sys; sys.modules['click'] = None; from octavo.cli import main; main(['stores'])"
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False
     )
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == f"octavo: the command needs {missing}: pip install 'octavo[cli]'\n"
+    assert done.stderr == "octavo: the command needs click: pip install 'octavo[cli]'\n"
 
 
 def test_the_command_loads_no_driver_until_it_needs_one():
     code = (
         "import sys\n"
         "from octavo.cli.commands import octavo\n"
-        "print(sorted({'asyncpg', 'asyncmy', 'redis', 'sqlalchemy', 'apsw', 'rich'} & set(sys.modules)))"
+        "print(sorted({'asyncpg', 'asyncmy', 'redis', 'sqlalchemy', 'apsw'} & set(sys.modules)))"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True

@@ -251,13 +251,8 @@ def test_keys(tmp_path, monkeypatch):
     ("ours", "theirs"),
     [
         (answers.Remembered, told.Remembered),
-        (answers.MemoryWithHistory, told.MemoryWithHistory),
         (answers.Event, EventRecord),
         (answers.Turn, TurnRecord),
-        (answers.Session, told.Session),
-        (answers.Counted, told.Counted),
-        (answers.Stats, told.Stats),
-        (answers.Replayed, told.Replayed),
         (answers.Health, told.HealthReport),
     ],
     ids=lambda each: each.__name__,

@@ -15,7 +15,9 @@ from octavo.kernel.text import printable, printable_json
 from octavo.transfer import Progress
 from octavo.util.secrets import hidden
 
-LINE_SECONDS = 5.0  # between two lines of progress where there is no terminal to draw a bar on
+LINE_SECONDS = 5.0  # between two lines of progress where there is no terminal
+REDRAW_SECONDS = 0.1  # between two states of the line on a terminal
+_ERASE = "\r\x1b[K"  # to the beginning of the line, and what was in it goes
 
 
 def several(count: int, thing: str) -> str:
@@ -118,55 +120,31 @@ class Output:
 
     @contextmanager
     def progress(self, doing: str, thing: str = "record") -> Iterator[Progress]:
-        """A callback that draws a bar on a terminal, writes a line now and then elsewhere, or only counts."""
+        """A callback that says how far it is: in one line of a terminal, or in a new line now and then."""
         self.thing = thing
-        if self.quiet:
-            yield self._count
-        elif sys.stderr.isatty():
-            with self._bar(doing) as draw:
-                yield draw
-        else:
-            yield self._lines(doing)
-
-    def _count(self, done: int, total: int | None) -> None:
-        del total
-        self.done = done
-
-    def _lines(self, doing: str) -> Progress:
-        last_line = self._clock()
+        terminal = sys.stderr.isatty()
+        last = self._clock() if not terminal else 0.0
         first: tuple[float, int] | None = None
 
-        def write(done: int, total: int | None) -> None:
-            nonlocal last_line, first
+        def tell(done: int, total: int | None) -> None:
+            nonlocal last, first
             self._count(done, total)
             now = self._clock()
             # The speed is that of this run: what an earlier one has done is not counted.
             first = first or (now, done)
-            if now - last_line >= LINE_SECONDS:
-                last_line = now
+            if not self.quiet and now - last >= (REDRAW_SECONDS if terminal else LINE_SECONDS):
+                last = now
                 of = "" if total is None else f" of {total:,}"
                 speed = f", {(done - first[1]) / (now - first[0]):,.0f}/s" if now > first[0] else ""
-                _echo(f"{doing} {done:,}{of} {self.thing}s{speed}", err=True)
+                line = printable(f"{doing} {done:,}{of} {thing}s{speed}")
+                click.echo(f"{_ERASE}{line}" if terminal else line, err=True, nl=not terminal)
 
-        return write
+        try:
+            yield tell
+        finally:
+            if terminal and not self.quiet:
+                click.echo(_ERASE, err=True, nl=False)
 
-    @contextmanager
-    def _bar(self, doing: str) -> Iterator[Progress]:
-        from rich import progress
-        from rich.console import Console
-
-        columns = (
-            progress.TextColumn("{task.description}"),
-            progress.BarColumn(),
-            progress.TaskProgressColumn(show_speed=True),
-            progress.MofNCompleteColumn(),
-            progress.TimeRemainingColumn(),
-        )
-        with progress.Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-            task = bar.add_task(printable(doing), total=None)
-
-            def draw(done: int, total: int | None) -> None:
-                self._count(done, total)
-                bar.update(task, completed=done, total=total)
-
-            yield draw
+    def _count(self, done: int, total: int | None) -> None:
+        del total
+        self.done = done

@@ -1,7 +1,7 @@
 """`octavo reindex`: build anew, or only compare, what is derived from the records of a store."""
 
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -96,10 +96,7 @@ async def _rebuild(call: Call, wanted: _Wanted) -> tuple[int, dict[str, Any]]:
     async with _open_indexes(call, wanted) as (searching, vectors):
         begun = time.monotonic()
         if searching is not None:
-            for collection in wanted.collections or _COLLECTIONS:
-                with call.progress(f"indexed {collection}") as progress:
-                    if count := await searching.reindex(collection, progress):
-                        terms[collection] = count
+            terms = await rebuild_terms(call, searching, wanted.collections)
             total = several(sum(terms.values()), "record")
             call.say(f"indexed {total} by terms in {time.monotonic() - begun:.1f} s")
         if vectors is not None:
@@ -124,6 +121,16 @@ async def _rebuild(call: Call, wanted: _Wanted) -> tuple[int, dict[str, Any]]:
             f"octavo: {texts} not embedded ({status.last_error}); tried again by whoever opens the store"
         )
     return refused, {"terms": terms, "embedded": embedded, "refused": refused, "other_spaces": others}
+
+
+async def rebuild_terms(out: Output, store: Searches, collections: Sequence[str] = ()) -> dict[str, int]:
+    """Build the index of terms anew; how many records of each collection are in it."""
+    terms: dict[str, int] = {}
+    for collection in collections or _COLLECTIONS:
+        with out.progress(f"indexed {collection}") as progress:
+            if count := await store.reindex(collection, progress):
+                terms[collection] = count
+    return terms
 
 
 async def _verify(call: Call, wanted: _Wanted) -> tuple[int, dict[str, Any]]:

@@ -47,15 +47,15 @@ def serve_command(call: Call, sample: bool) -> int:
     Example: octavo serve --store sqlite:///octavo.db --sample
     """
     settings = call.settings
-    from octavo.server import packages
+    from octavo.server import check_packages
 
-    packages()
+    check_packages()
     from octavo.server import running as server
 
-    server.checked(settings)
+    server.check_settings(settings)
     with server.bind(settings.server.host, settings.server.port) as sock:
         # A store in memory is made in the process that serves it, and nothing can be made ready for it here.
-        alone = server.fleeting(settings.database.dsn)
+        alone = server.in_memory(settings.database.dsn)
         if alone:
             prepared = server.Prepared(reachable=True, keys=0)
         else:

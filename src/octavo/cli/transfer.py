@@ -78,8 +78,7 @@ async def copy_command(call: Call, source: str, target: str, **given: Any) -> in
         async with open_store(source) as old, open_store(target) as new:
             _warn_of_tenants(call, old, arguments)
             moved = await copy(old, new, progress=progress, **arguments)
-    call.say(f"{moved_text('copied', moved)} in {time.monotonic() - begun:.1f} s")
-    return _document(call, moved, begun, source=shown(source), target=shown(target))
+    return _tell(call, "copied", moved, begun, source=shown(source), target=shown(target))
 
 
 @click.command("export")
@@ -114,8 +113,7 @@ async def export_command(call: Call, url: str | None, file: str | None, **given:
             _warn_of_tenants(call, opened, arguments)
             out = sys.stdout.buffer if to == "-" else to
             moved = await export(opened, out, progress=progress, **arguments)
-    call.say(f"{moved_text('exported', moved)} in {time.monotonic() - begun:.1f} s", err=to == "-")
-    return _document(call, moved, begun, source=shown(store), file=to)
+    return _tell(call, "exported", moved, begun, source=shown(store), file=to)
 
 
 @click.command("import")
@@ -155,13 +153,10 @@ async def import_command(call: Call, file: str, on_error: str, set_aside: str | 
                 progress=progress,
                 **arguments,
             )
-    call.say(f"{moved_text('imported', moved)} in {time.monotonic() - begun:.1f} s")
     kept = str(skipped.path) if skipped.written else None
-    if moved.bad:
-        call.note(f"octavo: {several(moved.bad, 'bad line')}{f', set aside in {kept}' if kept else ''}")
     lines = [{"line": each.number, "reason": each.reason} for each in skipped.first]
     more = {"bad": moved.bad, "bad_lines": lines, "set_aside": kept}
-    return _document(call, moved, begun, file=file, target=shown(store), **more)
+    return _tell(call, "imported", moved, begun, file=file, target=shown(store), **more)
 
 
 class _SkippedLines:
@@ -208,10 +203,17 @@ def moved_text(done: str, moved: Any, thing: str = "record") -> str:
     return f"{done} {several(moved.read, thing)}{inside}"
 
 
-def _document(call: Call, moved: Moved, begun: float, **more: Any) -> int:
+def _tell(call: Call, done: str, moved: Moved, begun: float, **more: Any) -> int:
+    """Print what a move came to; the exit status."""
+    seconds = time.monotonic() - begun
+    call.say(
+        f"{moved_text(done, moved)} in {seconds:.1f} s", err=more.get("file") == "-" and done == "exported"
+    )
+    if moved.bad:
+        where = f", set aside in {more['set_aside']}" if more["set_aside"] else ""
+        call.note(f"octavo: {several(moved.bad, 'bad line')}{where}")
     numbers = {name: getattr(moved, name) for name in ("read", "added", "resumed", "collections")}
-    seconds = round(time.monotonic() - begun, 3)
-    return call.document(ok=not moved.bad, **{**numbers, **more}, seconds=seconds)
+    return call.document(ok=not moved.bad, **{**numbers, **more}, seconds=round(seconds, 3))
 
 
 def _warn_of_tenants(out: Output, store: Store, arguments: dict[str, Any]) -> None:

@@ -11,10 +11,10 @@ import msgspec
 
 from octavo.cli.command import CONFIG, Call, options, override, runs, store_option, text
 from octavo.cli.output import Output, Styled, several, time_text
+from octavo.cli.reindex import rebuild_terms
 from octavo.errors import ConfigError, StoreUnavailable
 from octavo.kernel.model import Scope
 from octavo.kernel.ports import Searches
-from octavo.kernel.shapes import SHAPES
 from octavo.stores import open_store
 
 if TYPE_CHECKING:
@@ -193,8 +193,16 @@ async def _sync(call: Call, vault: "Vault") -> "SyncReport":
 
 async def _reindex(call: Call, assembled: "Assembled") -> dict[str, Any]:
     """Build anew the vectors, if there are any, or else the index of terms."""
-    if (indexed := assembled.indexed) is None:
-        return {"terms": await _reindex_terms(call, assembled), "embedded": None, "refused": 0}
+    store, indexed = assembled.store, assembled.indexed
+    if indexed is None:
+        if not isinstance(store, Searches):
+            raise ConfigError(
+                "no vectors are configured (vector.enabled), and this store keeps no index of terms"
+            )
+        terms = await rebuild_terms(call, store)
+        total = several(sum(terms.values()), "record")
+        call.say(f"no vectors are configured (vector.enabled); indexed {total} by terms")
+        return {"terms": terms, "embedded": None, "refused": 0}
     call.resumable = True
     with call.progress("embedded") as progress:
         embedded = await indexed.reindex_vectors(progress)
@@ -203,22 +211,6 @@ async def _reindex(call: Call, assembled: "Assembled") -> dict[str, Any]:
     if status.failures:
         call.note(f"octavo: {several(status.failures, 'text')} not embedded ({status.last_error})")
     return {"terms": {}, "embedded": embedded, "refused": status.failures}
-
-
-async def _reindex_terms(call: Call, assembled: "Assembled") -> dict[str, int]:
-    store, terms = assembled.store, dict[str, int]()
-    if not isinstance(store, Searches):
-        raise ConfigError(
-            "no vectors are configured (vector.enabled), and this store keeps no index of terms"
-        )
-    for collection in SHAPES:
-        if collection not in ("vectors", "pending"):  # those are derived
-            with call.progress(f"indexed {collection}") as progress:
-                if count := await store.reindex(collection, progress):
-                    terms[collection] = count
-    indexed = several(sum(terms.values()), "record")
-    call.say(f"no vectors are configured (vector.enabled); indexed {indexed} by terms")
-    return terms
 
 
 def _say_keys(out: Output, word: str, keys: list[str]) -> None:
