@@ -12,11 +12,10 @@ from typing import Any
 import click
 
 from octavo.cli.commands import octavo
-from octavo.config import Settings
-from octavo.config.layered import Server
+from octavo.config import Server, Settings
+from octavo.config.setting import settings_of
 from octavo.config.settings import SECTIONS
 from octavo.config.template import spelled
-from octavo.config.values import described
 from octavo.server import create_app
 
 FOLDER = Path(__file__).parents[1] / "docs" / "reference"
@@ -61,11 +60,11 @@ def settings() -> str:
         f"{MADE} How they are read is told in [configuration.md](../configuration.md).",
     ]
     for name, section in SECTIONS.items():
-        lines += ["", f"## {name}", "", _cell(section.__doc__ or ""), ""]
+        lines += ["", f"## {name}", "", _cell(section.about()), ""]
         lines += ["| setting | default | may be | why |", "|---|---|---|---|"]
         lines += [
             f"| `{each.key}`<br>`{each.variable}` | `{spelled(each.default)}` | {_cell(each.expected)} | {_cell(each.why)} |"
-            for each in described(section)
+            for each in settings_of(section)
         ]
     return "\n".join(lines) + "\n"
 

@@ -12,7 +12,6 @@ import msgspec
 import pytest
 
 from octavo.client import AsyncClient, Client, answers
-from octavo.client.calls import Calls
 from octavo.errors import AccessDenied, Conflict, InvalidQuery, InvalidRecord, NotFound, StoreUnavailable
 from octavo.layers.values import Extracted, Found, LogEntry, Memory
 from octavo.server import answers as told
@@ -252,13 +251,8 @@ def test_keys(tmp_path, monkeypatch):
     ("ours", "theirs"),
     [
         (answers.Remembered, told.Remembered),
-        (answers.MemoryWithHistory, told.MemoryWithHistory),
         (answers.Event, EventRecord),
         (answers.Turn, TurnRecord),
-        (answers.Session, told.Session),
-        (answers.Counted, told.Counted),
-        (answers.Stats, told.Stats),
-        (answers.Replayed, told.Replayed),
         (answers.Health, told.HealthReport),
     ],
     ids=lambda each: each.__name__,
@@ -273,7 +267,7 @@ def test_the_answers_are_the_servers(ours, theirs):
 
 def test_every_route_has_its_call():
     """A route that the client cannot reach is one that its users do not have."""
-    source = "".join(path.read_text() for path in (Path(answers.__file__).parent).glob("calls.py"))
+    source = "".join(path.read_text() for path in (Path(answers.__file__).parent).glob("async_client.py"))
     from octavo.config import Settings
     from octavo.server import create_app
 
@@ -284,4 +278,4 @@ def test_every_route_has_its_call():
     owned = {f"/memory/{{}}/{{}}{tail}" for tail in ("", "/profile", "/events", "/logs", "/{}/{}")}
     # The events of a session are also /events?session=, which is the one that is called.
     assert plain - written - owned == {"/sessions/{}/events"}
-    assert callable(Calls.recent_events)
+    assert callable(Client.recent_events)

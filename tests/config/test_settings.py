@@ -88,9 +88,9 @@ def test_every_setting_is_declared_whole():
         assert setting.why[0].isupper(), setting.key
         assert len(setting.why) <= 110, setting.key
         setting.check(setting.default, setting.key)
-        if setting.kind in (int, float):
-            assert setting.at_most is not None
-            assert (setting.at_least is None) != (setting.above is None)
+        if "number" in setting.expected:
+            assert setting.kind.le is not None
+            assert (setting.kind.ge is None) != (setting.kind.gt is None)
     assert len({setting.variable for setting in settings}) == len(settings)
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from octavo import Add, Record, Scope, open_store
 from octavo.client import AsyncClient, Client
-from octavo.server.sessions import sessions_page
+from octavo.server.routes.events import sessions_page
 from running_server import octavo_process
 
 KINDS = ("memory", "file", "sqlite", "postgres", "mysql", "redis")

@@ -8,10 +8,9 @@ from typing import NoReturn
 
 def main(args: Sequence[str] | None = None) -> NoReturn:
     """Run the command and end the process: 0 is well, 1 is failed, 2 is a mistake in what was asked."""
-    for package in ("click", "rich"):
-        if importlib.util.find_spec(package) is None:
-            print(f"octavo: the command needs {package}: pip install 'octavo[cli]'", file=sys.stderr)
-            sys.exit(2)
+    if importlib.util.find_spec("click") is None:
+        print("octavo: the command needs click: pip install 'octavo[cli]'", file=sys.stderr)
+        sys.exit(2)
     from octavo.cli.commands import octavo
 
     octavo(args=args, prog_name="octavo")

@@ -5,9 +5,7 @@ from typing import Any
 
 import click
 
-from octavo.cli import running
-from octavo.cli.options import voice
-from octavo.cli.teller import Teller
+from octavo.cli.command import Call, runs, text
 
 
 @click.group("bench")
@@ -22,13 +20,12 @@ def bench() -> None:
 
 
 @bench.command("recall")
-@click.option(
-    "--data",
-    "path",
+@text(
+    "--data path",
+    "FILE",
+    "Conversations with questions and the turns that answer them.",
     required=True,
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="Conversations with questions and the turns that answer them.",
 )
 @click.option(
     "--format",
@@ -36,42 +33,33 @@ def bench() -> None:
     type=click.Choice(["locomo", "memdaily"]),
     help="The format of FILE. [default: recognised]",
 )
-@click.option(
-    "--store",
-    "urls",
+@text(
+    "--store urls",
+    "URL",
+    "Where the data is written and asked for; given several times, the others are compared with the first.",
     multiple=True,
     default=("memory://",),
     show_default="memory://",
-    metavar="URL",
-    help="Where the data is written and asked for; given several times, the others are compared with the first.",
 )
-@click.option(
-    "--embedder", metavar="SPEC", help="Find by meaning too: fastembed:<model or folder> or openai:<model>."
-)
-@click.option(
-    "--vectors", metavar="URL", help="Where the embedder's vectors are kept. [default: in memory, exact]"
-)
-@click.option(
-    "--limit", "-n", type=click.IntRange(min=1), metavar="N", help="Ask N questions, drawn from all."
-)
-@click.option(
+@text("--embedder", "SPEC", "Find by meaning too: fastembed:<model or folder> or openai:<model>.")
+@text("--vectors", "URL", "Where the embedder's vectors are kept. [default: in memory, exact]")
+@text("--limit -n", "N", "Ask N questions, drawn from all.", type=click.IntRange(min=1))
+@text(
     "--seed",
+    "N",
+    "For what is drawn: the order of writing and, with --limit, the questions.",
     type=int,
     default=0,
     show_default=True,
-    metavar="N",
-    help="For what is drawn: the order of writing and, with --limit, the questions.",
 )
-@click.option(
+@text(
     "--out",
+    "FILE",
+    "Write every question with what was found to FILE, one JSON object a line.",
     type=click.Path(dir_okay=False, writable=True, path_type=Path),
-    metavar="FILE",
-    help="Write every question with what was found to FILE, one JSON object a line.",
 )
-@voice
-def recall_command(
-    path: Path, urls: tuple[str, ...], as_json: bool, quiet: bool, debug: bool, **options: Any
-) -> None:
+@runs
+async def recall_command(call: Call, path: Path, out: Path | None, **given: Any) -> int:
     """Ask questions with known answers, and score what recall finds.
 
     FILE is in the format of LoCoMo or MemDaily. Its conversations are written to the store under a tenant of their
@@ -80,12 +68,7 @@ def recall_command(
     \b
     Example: octavo bench recall --data locomo.json --store sqlite:///octavo.db --out answers.jsonl
     """
-    teller = Teller(json=as_json, quiet=quiet, debug=debug)
+    # Loaded here, so that the other commands need not wait for what only this one uses.
+    from octavo.cli.recall_bench import measure_recall
 
-    def work() -> int:
-        # Loaded here, so that the other commands need not wait for what only this one uses.
-        from octavo.cli.measuring import measure_recall
-
-        return measure_recall(teller, path, urls, **options)
-
-    running.run(teller, [*urls, options["vectors"] or "", options["embedder"] or ""], work)
+    return await measure_recall(call, path, out, **given)

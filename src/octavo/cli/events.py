@@ -1,36 +1,67 @@
 """`octavo events`: look at what agents lived through, search it, count it, prune it and move it."""
 
 import asyncio
+import importlib
+import shutil
+import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 import msgspec
 
-from octavo.cli import running
-from octavo.cli.event_rows import Rows
-from octavo.cli.event_sources import open_named
-from octavo.cli.options import voice
-from octavo.cli.settings import STORE_DEFAULT, configured, store_url
-from octavo.cli.state import state_file
-from octavo.cli.teller import Styled, Teller, several
-from octavo.cli.times import moment
+from octavo.cli.command import (
+    STORE_DEFAULT,
+    Call,
+    check_exists,
+    configured,
+    flag,
+    limit,
+    options,
+    override,
+    parse_time,
+    resumable,
+    runs,
+    text,
+)
+from octavo.cli.output import Output, Styled, several
+from octavo.cli.transfer import moved_text
 from octavo.errors import ConfigError, StoreUnavailable
-from octavo.events import BaseMemoryStore, EventStore, EventType, Migrated, as_store, migrate, to_event
+from octavo.events import AgentEvent, BaseMemoryStore, EventStore, EventType, as_store, migrate, to_event
 from octavo.events.records import COLLECTION
 from octavo.events.retention import age, before
 from octavo.kernel.ids import now
 from octavo.kernel.model import Query, Record, Scope
+from octavo.kernel.text import printable, printable_json, spell
 from octavo.util.secrets import shown
 
-F = TypeVar("F", bound=Callable[..., Any])
-_LATE = timedelta(
-    minutes=1
-)  # an event may arrive so much later than its time says, and `tail -f` still shows it
+_COLOURS = {"error": "red", "success": "green", "message": "cyan", "response": "blue"}
+_WIDEST = 24  # characters of a column
+#: An event may arrive so much later than its time says, and `tail -f` still shows it.
+_LATE = timedelta(minutes=1)
+
+_store_option = text(
+    "--store where", "URL|MODULE:NAME", f"Where the events are. {STORE_DEFAULT}", **override("database.dsn")
+)
+_which = options(
+    configured,
+    _store_option,
+    text("--agent", "NAME", "Only this agent's events."),
+    text("--session", "ID", "Only this session's events."),
+)
+_when = options(
+    text(
+        "--type event_type",
+        "TYPE",
+        "Only events of this type, such as user_message.",
+        type=click.Choice([*EventType], case_sensitive=False),
+    ),
+    text("--since", "WHEN", "Only events from then on: 2026-03-01T12:00, or 2h for two hours ago."),
+    text("--until", "WHEN", "Only events before then."),
+)
 
 
 @click.group("events")
@@ -46,78 +77,41 @@ def events() -> None:
     """
 
 
-def which(command: F) -> F:
-    """The store, and which of its events are meant."""
-    for option in (
-        click.option("--session", metavar="ID", help="Only this session's events."),
-        click.option("--agent", metavar="NAME", help="Only this agent's events."),
-        _STORE,
-    ):
-        command = option(command)
-    return configured(command)
-
-
-_STORE = click.option(
-    "--store", "where", metavar="URL|MODULE:NAME", help=f"Where the events are. {STORE_DEFAULT}"
-)
-
-
-def when(command: F) -> F:
-    """Of which type and time the events are."""
-    for option in (
-        click.option("--until", metavar="WHEN", help="Only events before then."),
-        click.option("--since", metavar="WHEN", help="Only events from then on: 2026-03-01T12:00, or 2h for two hours ago."),
-        click.option("--type", "event_type", metavar="TYPE", type=click.Choice([*EventType], case_sensitive=False), help="Only events of this type, such as user_message."),
-    ):  # fmt: skip
-        command = option(command)
-    return command
-
-
-def count(default: int) -> Callable[[F], F]:
-    return click.option(
-        "--limit", "-n", type=click.IntRange(min=0), default=default, show_default=True, metavar="N", help="No more than these."
-    )  # fmt: skip
-
-
 @events.command("list")
-@which
-@when
-@count(100)
-@voice
-def list_command(limit: int, as_json: bool, quiet: bool, debug: bool, **asked: Any) -> None:
+@_which
+@_when
+@limit(100)
+@runs
+async def list_command(call: Call, limit: int, **asked: Any) -> int:
     """Show the newest events, the newest last. With --json, one line of JSON for each.
 
     \b
     Example: octavo events list --store sqlite:///agent_memory.db --type tool_call_error --since 24h
     """
-    teller = Teller(json=as_json, quiet=quiet, debug=debug)
-
-    async def look(store: BaseMemoryStore) -> None:
-        Rows(teller).show(await store.retrieve(**_filters(asked), limit=limit))
-
-    _with_store(teller, asked, look)
+    kind = None if asked["event_type"] is None else EventType(asked["event_type"])
+    since, until = _times(asked)
+    named = _given(**_owner(asked), event_type=kind, start_time=since, end_time=until)
+    async with _open_named(call.existing_store()) as store:
+        _Rows(call).show(await store.retrieve(**named, limit=limit))
+    return 0
 
 
 @events.command("tail")
-@which
-@when
-@count(10)
-@click.option("--follow", "-f", is_flag=True, help="Go on and show events as they come, until interrupted.")
-@click.option("--every", metavar="AGE", default="1s", show_default=True, help="How often to look for more.")
-@voice
-def tail_command(
-    limit: int, follow: bool, every: str, as_json: bool, quiet: bool, debug: bool, **asked: Any
-) -> None:
+@_which
+@_when
+@limit(10)
+@flag("--follow -f", "Go on and show events as they come, until interrupted.")
+@text("--every", "AGE", "How often to look for more.", default="1s", show_default=True)
+@runs
+async def tail_command(call: Call, limit: int, follow: bool, every: str, **asked: Any) -> int:
     """Show the last events, and with -f those that come. With --json, one line of JSON for each.
 
     \b
     Example: octavo events tail -f --store sqlite:///agent_memory.db
     """
-    teller = Teller(json=as_json, quiet=quiet, debug=debug)
-
-    async def look(store: BaseMemoryStore) -> None:
-        pause = age(every).total_seconds()
-        rows, query = Rows(teller), _query(store, asked)
+    pause = age(every).total_seconds()
+    async with _open_named(call.existing_store()) as store:
+        rows, query = _Rows(call), _query(store, asked)
         find = as_store(store).find
         newest = await find(msgspec.structs.replace(query, limit=1))
         begun = newest[-1].created_at if newest else now()
@@ -134,34 +128,26 @@ def tail_command(
                 down = False
             except StoreUnavailable as error:
                 if not down:
-                    teller.note(f"octavo: {teller.hidden(str(error))}; waiting for it")
+                    call.note(f"octavo: {call.hidden(str(error))}; waiting for it")
                 down = True
                 continue
             rows.show([to_event(record) for key, record in fresh.items() if key not in seen])
             begun = max([begun, *(record.created_at for record in fresh.values())])
             seen = {**seen, **fresh}
             seen = {key: record for key, record in seen.items() if record.created_at >= begun - _LATE}
-
-    _with_store(teller, asked, look)
+    return 0
 
 
 @events.command("search")
 @click.argument("query")
-@which
-@count(10)
-@click.option("--words", is_flag=True, help="Only as whole words: quick, however many events there are.")
-@click.option("--everyone", is_flag=True, help="The events of everyone, in place of --agent or --session.")
-@voice
-def search_command(
-    query: str,
-    limit: int,
-    words: bool,
-    everyone: bool,
-    as_json: bool,
-    quiet: bool,
-    debug: bool,
-    **asked: Any,
-) -> None:
+@_which
+@limit(10)
+@flag("--words", "Only as whole words: quick, however many events there are.")
+@flag("--everyone", "The events of everyone, in place of --agent or --session.")
+@runs
+async def search_command(
+    call: Call, query: str, limit: int, words: bool, everyone: bool, **asked: Any
+) -> int:
     """Show events that hold QUERY anywhere in their data, the newest first. With --json, one line of JSON for each.
 
     Case and width of letters do not matter; % and _ are characters like others. Exit status 1 says that nothing was found.
@@ -169,10 +155,8 @@ def search_command(
     \b
     Example: octavo events search 计算器 --agent assistant --store sqlite:///agent_memory.db
     """
-    teller = Teller(json=as_json, quiet=quiet, debug=debug)
-
-    async def look(store: BaseMemoryStore) -> int:
-        named = _given(agent_name=asked["agent"], session_id=asked["session"])
+    named = _owner(asked)
+    async with _open_named(call.existing_store()) as store:
         if bool(named) is everyone:
             both = ", not both" if named else ""
             raise ConfigError(f"whose events? name --agent or --session, or everyone by --everyone{both}")
@@ -185,81 +169,67 @@ def search_command(
                 )
             named["whole_words"] = True
         found = await store.search(query, limit=limit, **named)
-        Rows(teller).show(found or [])
-        return 0 if found else 1
-
-    _with_store(teller, asked, look)
+        _Rows(call).show(found or [])
+    return 0 if found else 1
 
 
 @events.command("stats")
-@which
-@voice
-def stats_command(as_json: bool, quiet: bool, debug: bool, **asked: Any) -> None:
+@_which
+@runs
+async def stats_command(call: Call, **asked: Any) -> int:
     """Count events, in all and by type, and say when the first and the last were.
 
     \b
     Example: octavo events stats --store sqlite:///agent_memory.db --agent assistant
     """
-    teller = Teller(json=as_json, quiet=quiet, debug=debug)
-
-    async def look(store: BaseMemoryStore) -> None:
-        stats = await store.get_stats(**_given(agent_name=asked["agent"], session_id=asked["session"])) or {}
-        teller.document(ok=True, command="events stats", store=shown(asked["named"]), **stats)
-        teller.say(Styled(several(stats.get("total_events", 0), "event"), bold=True))
-        for kind, number in sorted(dict(stats.get("by_type") or {}).items(), key=lambda pair: -pair[1]):
-            teller.say(f"  {kind!s:20}{number:>12,}")
-        for name, words in (("first_event", "first"), ("last_event", "last"), ("total_size_bytes", "bytes")):
-            if stats.get(name) is not None:
-                teller.say(f"  {words:20}{stats[name]}")
-
-    _with_store(teller, asked, look)
+    url = call.existing_store()
+    async with _open_named(url) as store:
+        stats = await store.get_stats(**_owner(asked)) or {}
+    call.say(Styled(several(stats.get("total_events", 0), "event"), bold=True))
+    for kind, number in sorted(dict(stats.get("by_type") or {}).items(), key=lambda pair: -pair[1]):
+        call.say(f"  {kind!s:20}{number:>12,}")
+    for name, words in (("first_event", "first"), ("last_event", "last"), ("total_size_bytes", "bytes")):
+        if stats.get(name) is not None:
+            call.say(f"  {words:20}{stats[name]}")
+    return call.document(store=shown(url), **stats)
 
 
 @events.command("prune")
-@which
-@click.option(
-    "--older-than", required=True, metavar="AGE", help="Remove events older than this: 7d, 12h, 30m, 90s."
-)
-@click.option("--dry-run", is_flag=True, help="Only say how many there are.")
-@voice
-def prune_command(
-    older_than: str, dry_run: bool, as_json: bool, quiet: bool, debug: bool, **asked: Any
-) -> None:
+@_which
+@text("--older-than", "AGE", "Remove events older than this: 7d, 12h, 30m, 90s.", required=True)
+@flag("--dry-run", "Only say how many there are.")
+@runs
+async def prune_command(call: Call, older_than: str, dry_run: bool, **asked: Any) -> int:
     """Remove events that are older than an age.
 
     \b
     Example: octavo events prune --older-than 7d --store sqlite:///agent_memory.db
     """
-    teller = Teller(json=as_json, quiet=quiet, debug=debug)
-
-    async def work(store: BaseMemoryStore) -> None:
-        cutoff = before(age(older_than), now())
+    url = call.existing_store()
+    cutoff = before(age(older_than), now())
+    async with _open_named(url) as store:
         if dry_run:
             query = msgspec.structs.replace(_query(store, asked), until=cutoff)
             number = (await as_store(store).tally(query)).total
         else:
-            named = _given(agent_name=asked["agent"], session_id=asked["session"])
-            number = await store.clear(**named, end_time=cutoff) or 0
-        done = "would remove" if dry_run else "removed"
-        teller.say(f"{done} {several(number, 'event')} from before {cutoff.astimezone():%Y-%m-%d %H:%M:%S}")
-        teller.document(
-            ok=True, command="events prune", store=shown(asked["named"]), removed=0 if dry_run else number,
-            matching=number, cutoff=cutoff,
-        )  # fmt: skip
-
-    _with_store(teller, asked, work)
+            number = await store.clear(**_owner(asked), end_time=cutoff) or 0
+    done = "would remove" if dry_run else "removed"
+    call.say(f"{done} {several(number, 'event')} from before {cutoff.astimezone():%Y-%m-%d %H:%M:%S}")
+    removed = 0 if dry_run else number
+    return call.document(store=shown(url), removed=removed, matching=number, cutoff=cutoff)
 
 
 @events.command("migrate")
 @click.argument("source", metavar="SOURCE")
 @click.argument("target", metavar="TARGET")
-@click.option("--batch", type=click.IntRange(min=1), default=500, show_default=True, metavar="N", help="Events per read and write.")  # fmt: skip
-@click.option("--state", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Where to keep how far it has come. [default: a file of this command's own]")  # fmt: skip
-@click.option("--restart", is_flag=True, help="Forget an interrupted run and begin again.")
-@voice
-def migrate_command(
-    source: str, target: str, batch: int, state: Path | None, restart: bool, as_json: bool, quiet: bool, debug: bool
-) -> None:  # fmt: skip
+@text(
+    "--batch", "N", "Events per read and write.", type=click.IntRange(min=1), default=500, show_default=True
+)
+@resumable
+@runs
+async def migrate_command(
+    call: Call, source: str, target: str, batch: int, state: Path | None, restart: bool
+) -> int:
     """Add every event of SOURCE to TARGET, in order, with ids and times.
 
     Both are URLs or module:name. What TARGET already has is left alone; an interrupted run goes on where it stopped when
@@ -268,59 +238,76 @@ def migrate_command(
     \b
     Example: octavo events migrate file://./agent_memory sqlite:///agent_memory.db
     """
-    teller = Teller(json=as_json, quiet=quiet, debug=debug)
-
-    async def move(trail: Path | None) -> Migrated:
-        async with _opened(source) as old, _opened(target) as new:
-            with teller.progress("moved", "event") as progress:
-                return await migrate(old, new, batch=batch, resume=trail, progress=progress)
-
-    def work() -> int:
-        running.existing(source)
-        trail = state or state_file("migrate", shown(source), shown(target))
-        if trail is not None:
-            if restart:
-                trail.unlink(missing_ok=True)
-            if trail.exists():
-                teller.note("continuing an interrupted migration; --restart begins again")
-        teller.resumable = trail is not None
-        begun = time.monotonic()
-        moved = asyncio.run(move(trail))
-        aside = [f"{moved.read - moved.added:,} already there"] if moved.read > moved.added else []
-        aside += [f"{moved.resumed:,} more by an earlier run"] if moved.resumed else []
-        inside = f" ({', '.join(aside)})" if aside else ""
-        teller.say(f"moved {several(moved.read, 'event')}{inside}")
-        teller.document(
-            ok=True, command="events migrate", source=shown(source), target=shown(target),
-            **msgspec.to_builtins(moved), seconds=round(time.monotonic() - begun, 3),
-        )  # fmt: skip
-        return 0
-
-    running.run(teller, [source, target], work)
+    check_exists(source)
+    resume, begun = (
+        call.state_file(state, restart, "migration", shown(source), shown(target)),
+        time.monotonic(),
+    )
+    async with _open_named(source) as old, _open_named(target) as new:
+        with call.progress("moved", "event") as progress:
+            moved = await migrate(old, new, batch=batch, resume=resume, progress=progress)
+    call.say(moved_text("moved", moved, "event"))
+    numbers, seconds = msgspec.to_builtins(moved), round(time.monotonic() - begun, 3)
+    return call.document(source=shown(source), target=shown(target), **numbers, seconds=seconds)
 
 
-def _with_store(
-    teller: Teller, asked: dict[str, Any], look: Callable[[BaseMemoryStore], Awaitable[int | None]]
-) -> None:
-    async def looked(named: str) -> int:
-        async with _opened(named) as store:
-            return await look(store) or 0
+class _Rows:
+    """Shows events as they come: a row each for people, a line of JSON each for programs."""
 
-    def work() -> int:
-        named = asked["named"] = store_url(teller, asked["where"], asked["config"], asked["verbose"])
-        running.existing(named)
-        try:
-            return asyncio.run(looked(named))
-        except KeyboardInterrupt:  # the way to end `tail -f`: there is nothing to say about it
-            return 130
+    def __init__(self, out: Output) -> None:
+        self._out = out
+        self._widths = [0, 0, 0]  # of the columns: as wide as what was seen so far
 
-    running.run(teller, [asked["where"] or ""], work)
+    def show(self, events: Sequence[AgentEvent]) -> None:
+        """Print these events."""
+        if self._out.json:
+            for event in events:
+                click.echo(printable_json(event.to_json()))
+            return
+        rows = [(event, self._columns(event)) for event in events]
+        for event, columns in rows:
+            self._out.say(*self._row(event, columns))
+
+    def _columns(self, event: AgentEvent) -> list[str]:
+        columns = [printable(each) for each in (str(event.event_type), event.agent_name, event.session_id)]
+        sizes = [min(_WIDEST, len(column)) for column in columns]
+        self._widths = [max(pair) for pair in zip(self._widths, sizes, strict=True)]
+        return columns
+
+    def _row(self, event: AgentEvent, columns: Sequence[str]) -> tuple[str | Styled, ...]:
+        kind, agent, session = (text.ljust(wide) for text, wide in zip(columns, self._widths, strict=True))
+        at = f"{event.timestamp.astimezone():%Y-%m-%d %H:%M:%S.%f}"[:-3]
+        data = printable(spell(event.data))
+        if sys.stdout.isatty():
+            room = shutil.get_terminal_size().columns - len(at) - sum(self._widths) - 8
+            data = data if len(data) <= room else data[: max(0, room - 1)] + "…"
+        colour = _COLOURS.get(str(event.event_type).rpartition("_")[2])
+        return Styled(at, dim=True), "  ", Styled(kind, fg=colour), f"  {agent}  {session}  {data}"
 
 
-@asynccontextmanager
-async def _opened(named: str) -> AsyncIterator[BaseMemoryStore]:
-    async with open_named(named) as store:
-        yield store
+def _open_named(named: str) -> BaseMemoryStore:
+    """A store by URL, or by `module:name` of a subclass of BaseMemoryStore or of a function that makes one."""
+    if "://" in named or ":" not in named:
+        return EventStore(named)
+    module_name, _, name = named.partition(":")
+    if (here := str(Path.cwd())) not in sys.path:
+        sys.path.insert(0, here)  # as `python -m` does: the class is most likely in a file of this folder
+    try:
+        module = importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        if error.name not in (module_name.partition(".")[0], module_name):
+            raise ConfigError(
+                f"{module_name} needs the module {error.name}, which is not installed"
+            ) from error
+        raise ConfigError(f"there is no module {module_name!r}, in this folder or installed") from error
+    made = getattr(module, name, None)
+    if made is None:
+        raise ConfigError(f"the module {module_name!r} has no {name!r}")
+    if not isinstance(made, BaseMemoryStore) and callable(made):
+        made = made()
+    if not isinstance(made, BaseMemoryStore):
+        raise ConfigError(f"{named} is a {type(made).__name__}, not a BaseMemoryStore")
+    return made
 
 
 async def _since(
@@ -331,22 +318,25 @@ async def _since(
 
 
 def _query(store: BaseMemoryStore, asked: dict[str, Any]) -> Query:
+    """The question to the store below that is asked for."""
     kind = asked.get("event_type")
+    since, until = _times(asked)
     return Query(
         collection=COLLECTION,
         scope=Scope(tenant=store.tenant, agent=asked["agent"], session=asked["session"]),
         kinds=None if kind is None else (EventType(kind).value,),
-        since=moment("--since", asked.get("since"), ago=True),
-        until=moment("--until", asked.get("until"), ago=True),
+        since=since,
+        until=until,
     )
 
 
-def _filters(asked: dict[str, Any]) -> dict[str, Any]:
-    return _given(
-        agent_name=asked["agent"], session_id=asked["session"],
-        event_type=None if asked["event_type"] is None else EventType(asked["event_type"]),
-        start_time=moment("--since", asked["since"], ago=True), end_time=moment("--until", asked["until"], ago=True),
-    )  # fmt: skip
+def _times(asked: dict[str, Any]) -> tuple[datetime | None, datetime | None]:
+    since = parse_time("--since", asked.get("since"), ago=True)
+    return since, parse_time("--until", asked.get("until"), ago=True)
+
+
+def _owner(asked: dict[str, Any]) -> dict[str, Any]:
+    return _given(agent_name=asked["agent"], session_id=asked["session"])
 
 
 def _given(**named: Any) -> dict[str, Any]:

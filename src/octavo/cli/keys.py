@@ -1,29 +1,20 @@
 """`octavo keys`: who may call the server."""
 
-import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 import msgspec
 
-from octavo.cli import running
-from octavo.cli.options import voice
-from octavo.cli.settings import resolved, store_option
-from octavo.cli.teller import Teller
-from octavo.cli.times import told
+from octavo.cli.command import Call, check_exists, parse_time, runs, store_option, text
+from octavo.cli.output import time_text
 from octavo.errors import ConfigError
 from octavo.events.retention import age
 from octavo.kernel.ids import now
-from octavo.kernel.model import utc
-
-if TYPE_CHECKING:
-    from octavo.config import Settings
-    from octavo.keys import KeyInfo, Keys
-
-_ACCESS = ("read", "write", "admin")
+from octavo.keys import ACCESS, KeyInfo, Keys
+from octavo.stores import open_store
 
 
 @click.group("keys")
@@ -42,29 +33,16 @@ def keys() -> None:
 @click.argument("name")
 @click.option(
     "--access",
-    type=click.Choice(_ACCESS),
+    type=click.Choice(ACCESS),
     default="read",
     show_default=True,
     help="What it may do; each includes those before it.",
 )
-@click.option(
-    "--tenant", metavar="NAME", help="Whose memory it opens. [default: service.tenant, of the settings]"
-)
-@click.option(
-    "--expires", metavar="WHEN", help="When it ends: 90d, or 2027-03-01. [default: when it is revoked]"
-)
+@text("--tenant", "NAME", "Whose memory it opens. [default: service.tenant, of the settings]")
+@text("--expires", "WHEN", "When it ends: 90d, or 2027-03-01. [default: when it is revoked]")
 @store_option
-@voice
-def create_command(
-    name: str,
-    access: Any,
-    tenant: str | None,
-    expires: str | None,
-    as_json: bool,
-    quiet: bool,
-    debug: bool,
-    **named: Any,
-) -> None:
+@runs
+async def create_command(call: Call, name: str, access: Any, tenant: str | None, expires: str | None) -> int:
     """Make a key called NAME and print it, this once.
 
     Only a hash of it is kept, so it cannot be shown again; with --quiet the key is all that is printed. Send it as
@@ -73,121 +51,82 @@ def create_command(
     \b
     Example: octavo keys create laptop --access write --tenant acme --expires 90d
     """
-    teller = Teller(json=as_json, quiet=quiet, debug=debug)
-
-    async def work(held: "Keys", settings: "Settings") -> int:
-        whose = settings.service.tenant if tenant is None else tenant
-        created = await held.create(name, access=access, tenant=whose, expires=_end(expires))
-        if quiet and not as_json:
-            click.echo(created.key)
-        teller.say(created.key)
-        teller.note(f"octavo: key {created.info.id} for {name!r}; keep it safe, it is not shown again")
-        teller.document(ok=True, command="keys create", key=created.key, **msgspec.to_builtins(created.info))
-        return 0
-
-    _with_keys(teller, work, make=True, **named)
+    tenant = call.settings.service.tenant if tenant is None else tenant
+    ends = _end(expires)
+    async with _open_keys(call, make=True) as held:
+        created = await held.create(name, access=access, tenant=tenant, expires=ends)
+    if call.quiet and not call.json:
+        click.echo(created.key)
+    call.say(created.key)
+    call.note(f"octavo: key {created.info.id} for {name!r}; keep it safe, it is not shown again")
+    return call.document(key=created.key, **msgspec.to_builtins(created.info))
 
 
 @keys.command("list")
-@click.option("--tenant", metavar="NAME", help="Only this tenant's. [default: every tenant]")
+@text("--tenant", "NAME", "Only this tenant's. [default: every tenant]")
 @store_option
-@voice
-def list_command(tenant: str | None, as_json: bool, quiet: bool, debug: bool, **named: Any) -> None:
+@runs
+async def list_command(call: Call, tenant: str | None) -> int:
     """List every key there is or was, oldest first; what it opens with is not known.
 
     \b
     Example: octavo keys list --store sqlite:///octavo.db
     """
-    teller = Teller(json=as_json, quiet=quiet, debug=debug)
-
-    async def work(held: "Keys", _: "Settings") -> int:
+    async with _open_keys(call) as held:
         infos = await held.list(tenant)
-        for info in infos:
-            teller.say(_line(info))
-        if not infos:
-            teller.say("no keys")
-        teller.document(ok=True, command="keys list", keys=msgspec.to_builtins(infos))
-        return 0
-
-    _with_keys(teller, work, **named)
+    for info in infos:
+        call.say(_row(info))
+    if not infos:
+        call.say("no keys")
+    return call.document(keys=msgspec.to_builtins(infos))
 
 
 @keys.command("revoke")
 @click.argument("key_id", metavar="ID")
 @store_option
-@voice
-def revoke_command(key_id: str, as_json: bool, quiet: bool, debug: bool, **named: Any) -> None:
+@runs
+async def revoke_command(call: Call, key_id: str) -> int:
     """Make the key ID useless for ever. Servers that run learn of it within 5 seconds.
 
     \b
     Example: octavo keys revoke 3f9c2b1e0a7d4c55 --store sqlite:///octavo.db
     """
-    teller = Teller(json=as_json, quiet=quiet, debug=debug)
-
-    async def work(held: "Keys", _: "Settings") -> int:
+    async with _open_keys(call) as held:
         info = await held.revoke(key_id)
-        teller.say(f"revoked {info.id} ({info.name})")
-        teller.document(ok=True, command="keys revoke", **msgspec.to_builtins(info))
-        return 0
-
-    _with_keys(teller, work, **named)
-
-
-def _with_keys(
-    teller: Teller,
-    work: Callable[["Keys", "Settings"], Awaitable[int]],
-    *,
-    config: str | None,
-    verbose: bool,
-    url: str | None,
-    make: bool = False,
-) -> None:
-    def run() -> int:
-        settings = resolved(teller, config, verbose, {"database.dsn": ("--store", url)}).settings
-        store = settings.database.dsn
-        if store.startswith("memory:") or store == "sqlite:///:memory:":
-            raise ConfigError(f"{store} forgets its keys with this command; name a store that lasts")
-        if not make:  # the first key may be made before the server has ever run
-            running.existing(store)
-
-        async def worked() -> int:
-            async with _opened(store) as held:
-                return await work(held, settings)
-
-        return asyncio.run(worked())
-
-    running.run(teller, [url or ""], run)
+    call.say(f"revoked {info.id} ({info.name})")
+    return call.document(**msgspec.to_builtins(info))
 
 
 @asynccontextmanager
-async def _opened(url: str) -> AsyncIterator["Keys"]:
-    from octavo.keys import Keys
-    from octavo.stores import open_store
-
+async def _open_keys(call: Call, *, make: bool = False) -> AsyncIterator[Keys]:
+    """The keys of the store that is named; `make` may make the store: the first key may come before the first run."""
+    url = call.settings.database.dsn
+    if url.startswith("memory:") or url == "sqlite:///:memory:":
+        raise ConfigError(f"{url} forgets its keys with this command; name a store that lasts")
+    if not make:
+        check_exists(url)
     async with open_store(url) as store:
         yield Keys(store)
 
 
 def _end(spelled: str | None) -> datetime | timedelta | None:
-    if spelled is None:
-        return None
     try:
-        return utc(datetime.fromisoformat(spelled))
-    except (ValueError, OverflowError):
+        return parse_time("--expires", spelled)
+    except ConfigError:
         pass
     try:
-        return age(spelled)
+        return age(spelled or "")
     except ConfigError:
         raise ConfigError(
             f"--expires {spelled!r} is no time; try 90d, 12h, 2027-03-01 or 2027-03-01T12:00:00+08:00"
         ) from None
 
 
-def _line(info: "KeyInfo") -> str:
+def _row(info: KeyInfo) -> str:
     state = ""
     if info.revoked_at is not None:
-        state = f"  revoked {told(info.revoked_at)}"
+        state = f"  revoked {time_text(info.revoked_at)}"
     elif info.expires_at is not None:
-        state = f"  {'expired' if info.expires_at <= now() else 'expires'} {told(info.expires_at)}"
+        state = f"  {'expired' if info.expires_at <= now() else 'expires'} {time_text(info.expires_at)}"
     tenant = f"  tenant {info.tenant}" if info.tenant else ""
-    return f"{info.id}  {info.access:5}  {told(info.created_at)}  {info.name}{tenant}{state}"
+    return f"{info.id}  {info.access:5}  {time_text(info.created_at)}  {info.name}{tenant}{state}"

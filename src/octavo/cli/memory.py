@@ -1,31 +1,56 @@
 """`octavo memory`: remember, look, search, see what was changed and why, forget and take back."""
 
-from typing import Any
+import sys
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, TypeVar
 
 import click
 import msgspec
 
-from octavo.cli import running
-from octavo.cli.memory_asked import (
-    CATEGORY_NAMES,
-    Asked,
-    category,
-    count,
-    json_object,
-    layer,
-    layer_of,
-    one_memory,
-    owner,
-    stdin,
-    where,
+from octavo.cli.command import (
+    Call,
+    check_exists,
+    flag,
+    limit,
+    options,
+    override,
+    parse_time,
+    runs,
+    store_option,
+    text,
 )
-from octavo.cli.memory_rows import Rows, plain, quoted
-from octavo.cli.options import voice
-from octavo.cli.teller import Teller
-from octavo.cli.times import moment
-from octavo.errors import ConfigError, NotFound
-from octavo.layers import Layer, LayeredMemory, Memory
+from octavo.cli.output import Output, Styled, several, time_text
+from octavo.errors import ConfigError, InvalidQuery, InvalidRecord, NotFound
+from octavo.events.retention import age
+from octavo.kernel.ids import now
+from octavo.kernel.text import printable
+from octavo.layers import CATEGORIES, Layer, LayeredMemory, Memory
 from octavo.layers.values import ACTIONS, LAYERS
+
+F = TypeVar("F", bound=Callable[..., Any])
+_CATEGORY_NAMES = [name for names in CATEGORIES.values() for name in names]
+_COLOURS = {"insert": "green", "update": "cyan", "ignore": None, "delete": "red", "expire": "yellow"}
+_COUNTS = ("total_extracted", "inserted", "updated", "ignored", "profile_count", "event_count")
+_MOST_QUOTED = 60  # characters of a content inside of a sentence
+
+_owner_options = options(
+    text("--user", "NAME", "The user whose memory it is."),
+    text("--agent", "NAME", "The agent whose memory it is."),
+)
+_where = options(
+    store_option,
+    text("--tenant", "NAME", "Whose memory it is. [default: as configured]", **override("service.tenant")),
+)
+_reason = text("--reason", "TEXT", "Why, for the log.")
+
+
+def _layer(help_: str) -> Callable[[F], F]:
+    return click.option("--layer", type=click.Choice(LAYERS), help=help_)
+
+
+def _category(help_: str) -> Callable[[F], F]:
+    return text("--category", "NAME", help_, type=click.Choice(_CATEGORY_NAMES))
 
 
 @click.group("memory")
@@ -37,121 +62,109 @@ def memory() -> None:
 
     \b
     Example: octavo memory add "Lin is a nurse" --user lin --layer profile --store sqlite:///octavo.db
-    """  # fmt: skip
+    """
 
 
 @memory.command("add")
-@click.argument("text")
-@owner
-@layer("Where it belongs. [default: that of the category, or event]")
-@category(f"What it is about: {', '.join(CATEGORY_NAMES)}. [default: by the rules]")
-@click.option(
-    "--auto", is_flag=True, help="Find the single facts of TEXT, and compare them with what is known."
-)
-@click.option("--permanent", is_flag=True, help="Keep it for ever; in the profile that is so anyway.")
-@click.option("--ttl", metavar="AGE", help="Keep it so long: 7d, 12h, 30m, 90s.")
-@click.option("--expires", metavar="WHEN", help="Keep it until then: 2027-03-01, 2027-03-01T12:00:00+08:00.")
-@click.option("--metadata", metavar="JSON", help='An object of your own, such as {"from": "mail"}.')
-@click.option("--reason", metavar="TEXT", help="Why, for the log.")
-@where
-@voice
-def add_command(
-    text: str, auto: bool, metadata: str | None, as_json: bool, quiet: bool, debug: bool, **given: Any
-) -> None:  # fmt: skip
+@click.argument("content", metavar="TEXT")
+@_owner_options
+@_layer("Where it belongs. [default: that of the category, or event]")
+@_category(f"What it is about: {', '.join(_CATEGORY_NAMES)}. [default: by the rules]")
+@flag("--auto", "Find the single facts of TEXT, and compare them with what is known.")
+@flag("--permanent", "Keep it for ever; in the profile that is so anyway.")
+@text("--ttl", "AGE", "Keep it so long: 7d, 12h, 30m, 90s.")
+@text("--expires", "WHEN", "Keep it until then: 2027-03-01, 2027-03-01T12:00:00+08:00.")
+@text("--metadata", "JSON", 'An object of your own, such as {"from": "mail"}.')
+@_reason
+@_where
+@runs
+async def add_command(
+    call: Call,
+    content: str,
+    user: str | None,
+    agent: str | None,
+    auto: bool,
+    metadata: str | None,
+    **given: Any,
+) -> int:
     """Remember TEXT as it is, or with --auto the facts in it. With - for TEXT, it is read from stdin.
 
     \b
     Example: octavo memory add "我喜欢喝咖啡，昨天和老板开了会" --user lin --auto
     """
-    teller = Teller(json=as_json, quiet=quiet, debug=debug)
-
-    def work() -> int:
-        asked = Asked(teller, given, must_exist=False)
-        whose = asked.owner()
-        said = stdin() if text == "-" else text
-        extra = json_object("--metadata", metadata)
-        wanted = one_memory(given, auto)
-
-        async def remember(memory: LayeredMemory) -> None:
-            if auto:
-                extracted = await memory.extract(said, **whose, metadata=extra)
-                Rows(teller).extracted(extracted)
-                counted = {
-                    name: getattr(extracted, name)
-                    for name in (
-                        "total_extracted", "inserted", "updated", "ignored", "profile_count", "event_count"
-                    )
-                }  # fmt: skip
-                teller.document(
-                    ok=True, command="memory add", mode="auto_extract", **msgspec.to_builtins(extracted), **counted
-                )  # fmt: skip
-                return
-            kept = await memory.remember(said, **whose, metadata=extra, **wanted)
-            teller.say(f"remembered {plain(kept.id)} in the {kept.layer} layer as {kept.category}")
-            teller.document(ok=True, command="memory add", mode="direct", memory=msgspec.to_builtins(kept))
-
-        return asked.run(remember)
-
-    running.run(teller, [given["url"] or ""], work)
+    whose = _owner(user, agent)
+    content = _stdin() if content == "-" else content
+    extra = _json_object("--metadata", metadata)
+    wanted = _wanted(auto, **given)
+    async with _open_memory(call, make=True) as memory:
+        if not auto:
+            kept = await memory.remember(content, **whose, metadata=extra, **wanted)
+            call.say(f"remembered {_plain(kept.id)} in the {kept.layer} layer as {kept.category}")
+            return call.document(mode="direct", memory=msgspec.to_builtins(kept))
+        extracted = await memory.extract(content, **whose, metadata=extra)
+    for each in extracted.memories:
+        was = f"  (was: {_quoted(each.supersedes)})" if each.supersedes else ""
+        call.say(_action(each.action), f"  {_which(each)}  {_plain(each.content)}{was}")
+    counts = {name: getattr(extracted, name) for name in _COUNTS}
+    facts = several(extracted.total_extracted, "fact")
+    call.say("{}: {inserted} inserted, {updated} updated, {ignored} ignored".format(facts, **counts))
+    return call.document(mode="auto_extract", **msgspec.to_builtins(extracted), **counts)
 
 
 @memory.command("list")
-@owner
-@layer("Only this layer. [default: both, the profile first]")
-@category("Only this category.")
-@count(50, "No more than these of each layer.")
-@click.option(
-    "--as-of", metavar="WHEN", help="What was known then: 2026-03-01T12:00, or 2h for two hours ago."
-)
-@where
-@voice
-def list_command(
-    layer: Layer | None, category: str | None, limit: int, as_of: str | None,
-    as_json: bool, quiet: bool, debug: bool, **given: Any,
-) -> None:  # fmt: skip
+@_owner_options
+@_layer("Only this layer. [default: both, the profile first]")
+@_category("Only this category.")
+@limit(50, "No more than these of each layer.")
+@text("--as-of", "WHEN", "What was known then: 2026-03-01T12:00, or 2h for two hours ago.")
+@_where
+@runs
+async def list_command(
+    call: Call,
+    user: str | None,
+    agent: str | None,
+    layer: Layer | None,
+    category: str | None,
+    limit: int,
+    as_of: str | None,
+) -> int:
     """Show what is remembered about somebody, the newest first.
 
     \b
     Example: octavo memory list --user lin --layer profile --as-of 7d
     """
-    teller = Teller(json=as_json, quiet=quiet, debug=debug)
-
-    def work() -> int:
-        asked = Asked(teller, given)
-        whose = asked.owner()
-        at = moment("--as-of", as_of, ago=True)
-        layers = LAYERS if layer is None and category is None else (layer_of(layer, category),)
-
-        async def look(memory: LayeredMemory) -> None:
-            found: list[Memory] = []
-            for one in layers:
-                read = memory.profile if one == "profile" else memory.events
-                found += await read(**whose, category=category, limit=limit, as_of=at)
-            Rows(teller).memories(found)
-            if not found:
-                teller.say("nothing is remembered")
-            teller.document(
-                ok=True, command="memory list", **{name: value for name, value in whose.items() if value},
-                as_of=at, count=len(found), memories=msgspec.to_builtins(found),
-            )  # fmt: skip
-
-        return asked.run(look)
-
-    running.run(teller, [given["url"] or ""], work)
+    whose = _owner(user, agent)
+    at = parse_time("--as-of", as_of, ago=True)
+    layers = LAYERS if layer is None and category is None else (_layer_of(layer, category),)
+    found: list[Memory] = []
+    async with _open_memory(call) as memory:
+        for one in layers:
+            read = memory.profile if one == "profile" else memory.events
+            found += await read(**whose, category=category, limit=limit, as_of=at)
+    _say_memories(call, found)
+    if not found:
+        call.say("nothing is remembered")
+    named = {name: value for name, value in whose.items() if value}
+    return call.document(**named, as_of=at, count=len(found), memories=msgspec.to_builtins(found))
 
 
 @memory.command("search")
 @click.argument("query")
-@owner
-@layer("Only this layer. [default: both]")
-@count(10)
-@click.option("--everyone", is_flag=True, help="The memories of everyone, in place of --user or --agent.")
-@where
-@voice
-def search_command(
-    query: str, layer: Layer | None, limit: int, everyone: bool,
-    as_json: bool, quiet: bool, debug: bool, **given: Any,
-) -> None:  # fmt: skip
+@_owner_options
+@_layer("Only this layer. [default: both]")
+@limit(10)
+@flag("--everyone", "The memories of everyone, in place of --user or --agent.")
+@_where
+@runs
+async def search_command(
+    call: Call,
+    query: str,
+    user: str | None,
+    agent: str | None,
+    layer: Layer | None,
+    limit: int,
+    everyone: bool,
+) -> int:
     """Show the memories of somebody that answer QUERY best, the best first.
 
     Exit status 1 says that nothing was found.
@@ -159,40 +172,37 @@ def search_command(
     \b
     Example: octavo memory search 咖啡 --user lin
     """
-    teller = Teller(json=as_json, quiet=quiet, debug=debug)
-
-    def work() -> int:
-        asked = Asked(teller, given)
-        whose = asked.owner_or_everyone(everyone=everyone)
-
-        async def look(memory: LayeredMemory) -> int:
-            found = await memory.recall(query, **whose, layer=layer, top_k=limit)
-            Rows(teller).memories([each.memory for each in found])
-            if not found:
-                teller.note("octavo: nothing was found")
-            teller.document(
-                ok=bool(found), command="memory search", query=query, count=len(found),
-                memories=[{**msgspec.to_builtins(each.memory), "score": each.score} for each in found],
-            )  # fmt: skip
-            return 0 if found else 1
-
-        return asked.run(look)
-
-    running.run(teller, [given["url"] or ""], work)
+    named = user is not None or agent is not None
+    if named is everyone:
+        both = ", not both" if named else ""
+        raise ConfigError(f"whose memories? name one by --user or --agent, or everyone by --everyone{both}")
+    whose = _owner(user, agent, needed=False)
+    async with _open_memory(call) as memory:
+        found = await memory.recall(query, **whose, everyone=everyone, layer=layer, top_k=limit)
+    _say_memories(call, [each.memory for each in found])
+    if not found:
+        call.note("octavo: nothing was found")
+    scored = [{**msgspec.to_builtins(each.memory), "score": each.score} for each in found]
+    return call.document(ok=bool(found), query=query, count=len(found), memories=scored)
 
 
 @memory.command("log")
 @click.argument("id_", metavar="[ID]", required=False)
-@owner
-@layer("Only changes in this layer.")
+@_owner_options
+@_layer("Only changes in this layer.")
 @click.option("--action", type=click.Choice(ACTIONS), help="Only this sort of change.")
-@count(100)
-@where
-@voice
-def log_command(
-    id_: str | None, layer: Layer | None, action: Any, limit: int,
-    as_json: bool, quiet: bool, debug: bool, **given: Any,
-) -> None:  # fmt: skip
+@limit(100)
+@_where
+@runs
+async def log_command(
+    call: Call,
+    id_: str | None,
+    user: str | None,
+    agent: str | None,
+    layer: Layer | None,
+    action: Any,
+    limit: int,
+) -> int:
     """Show what was changed and why, the newest first: of one memory, of an owner or of everybody.
 
     The log of a memory stays when it is forgotten.
@@ -200,111 +210,187 @@ def log_command(
     \b
     Example: octavo memory log --user lin --action update
     """
-    teller = Teller(json=as_json, quiet=quiet, debug=debug)
-
-    def work() -> int:
-        asked = Asked(teller, given)
-        whose = asked.perhaps_owner()
-
-        async def look(memory: LayeredMemory) -> None:
-            entries = await memory.logs(id_, **whose, memory_layer=layer, action=action, limit=limit)
-            if id_ is not None and not entries and layer is None and action is None and limit:
-                of = next((f" of {value}" for value in whose.values() if value), "")
-                raise NotFound(f"there is no memory {id_!r}{of}, and there was none")
-            Rows(teller).log(entries)
-            if not entries:
-                teller.say("nothing was changed")
-            teller.document(
-                ok=True, command="memory log", count=len(entries), logs=msgspec.to_builtins(entries)
-            )
-
-        return asked.run(look)
-
-    running.run(teller, [given["url"] or ""], work)
+    whose = _owner(user, agent, needed=False)
+    async with _open_memory(call) as memory:
+        entries = await memory.logs(id_, **whose, memory_layer=layer, action=action, limit=limit)
+    if id_ is not None and not entries and layer is None and action is None and limit:
+        of = next((f" of {name}" for name in (user, agent) if name), "")
+        raise NotFound(f"there is no memory {id_!r}{of}, and there was none")
+    for each in entries:
+        row = f"  {each.memory_layer:7}  {_plain(each.id) or '-'}  {_plain(each.reason)}"
+        call.say(Styled(time_text(each.created_at), dim=True), "  ", _action(each.action), row)
+    if not entries:
+        call.say("nothing was changed")
+    return call.document(count=len(entries), logs=msgspec.to_builtins(entries))
 
 
 @memory.command("forget")
 @click.argument("id_", metavar="ID")
-@owner
-@layer("Only if it is in this layer.")
-@click.option("--reason", metavar="TEXT", help="Why, for the log.")
-@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
-@where
-@voice
-def forget_command(
-    id_: str, layer: Layer | None, reason: str | None, yes: bool,
-    as_json: bool, quiet: bool, debug: bool, **given: Any,
-) -> None:  # fmt: skip
+@_owner_options
+@_layer("Only if it is in this layer.")
+@_reason
+@flag("--yes -y", "Do not ask.")
+@_where
+@runs
+async def forget_command(
+    call: Call,
+    id_: str,
+    user: str | None,
+    agent: str | None,
+    layer: Layer | None,
+    reason: str | None,
+    yes: bool,
+) -> int:
     """Remove a memory of somebody. What it was stays in the log, and `octavo memory undo` brings it back.
 
     \b
     Example: octavo memory forget user_lin_1790000000.123456804310226914 --user lin
     """
-    teller = Teller(json=as_json, quiet=quiet, debug=debug)
-
-    def work() -> int:
-        asked = Asked(teller, given)
-        whose = asked.owner()
-        if as_json and not yes:
-            raise ConfigError("--json needs --yes: there is nobody to ask")
-
-        async def forget(memory: LayeredMemory) -> None:
-            if not yes:
-                there = await memory.get(id_)
-                if (there.memory_type, there.entity_id) != next(
-                    (name.removesuffix("_id"), value) for name, value in whose.items() if value
-                ):
-                    raise NotFound(f"{asked.named} has no memory {id_!r}")
-                click.confirm(f"Forget {quoted(there.content)}?", abort=True, err=True)
-            gone = await memory.forget(id_, **whose, layer=layer, reason=reason)
-            teller.say(f"forgot {quoted(gone.content)}")
-            teller.document(ok=True, command="memory forget", memory=msgspec.to_builtins(gone))
-
-        return asked.run(forget)
-
-    running.run(teller, [given["url"] or ""], work)
+    whose = _owner(user, agent)
+    if not yes:
+        call.check_can_ask()
+    async with _open_memory(call) as memory:
+        if not yes:
+            there = await memory.get(id_)
+            owner = ("user", user) if agent is None else ("agent", agent)
+            if (there.memory_type, there.entity_id) != owner:
+                raise NotFound(f"the {' '.join(map(str, owner))} has no memory {id_!r}")
+            click.confirm(f"Forget {_quoted(there.content)}?", abort=True, err=True)
+        gone = await memory.forget(id_, **whose, layer=layer, reason=reason)
+    call.say(f"forgot {_quoted(gone.content)}")
+    return call.document(memory=msgspec.to_builtins(gone))
 
 
 @memory.command("undo")
 @click.argument("log_id", metavar="LOG_ID")
-@click.option("--reason", metavar="TEXT", help="Why, for the log.")
-@where
-@voice
-def undo_command(
-    log_id: str, reason: str | None, as_json: bool, quiet: bool, debug: bool, **given: Any
-) -> None:
+@_reason
+@_where
+@runs
+async def undo_command(call: Call, log_id: str, reason: str | None) -> int:
     """Take back the last change of a memory; `octavo memory log` shows the LOG_ID of each.
 
     \b
     Example: octavo memory undo log_user_lin_1790000000.123456804310226914_2
     """
-    teller = Teller(json=as_json, quiet=quiet, debug=debug)
-
-    async def undo(memory: LayeredMemory) -> None:
+    async with _open_memory(call) as memory:
         entry = await memory.undo(log_id, reason)
-        if entry.after is None:
-            teller.say(f"removed {plain(entry.memory_id)} again")
-        else:
-            teller.say(f"{plain(entry.memory_id)} is {quoted(entry.after.content)} again")
-        teller.document(ok=True, command="memory undo", log=msgspec.to_builtins(entry))
-
-    running.run(teller, [given["url"] or ""], lambda: Asked(teller, given).run(undo))
+    name = _plain(entry.memory_id)
+    call.say(
+        f"removed {name} again" if entry.after is None else f"{name} is {_quoted(entry.after.content)} again"
+    )
+    return call.document(log=msgspec.to_builtins(entry))
 
 
 @memory.command("sweep")
-@where
-@voice
-def sweep_command(as_json: bool, quiet: bool, debug: bool, **given: Any) -> None:
+@_where
+@runs
+async def sweep_command(call: Call) -> int:
     """Remove and log what has expired, which nobody sees any more. A running server does so by itself.
 
     \b
     Example: octavo memory sweep --store sqlite:///octavo.db
     """
-    teller = Teller(json=as_json, quiet=quiet, debug=debug)
-
-    async def sweep(memory: LayeredMemory) -> None:
+    async with _open_memory(call) as memory:
         removed = await memory.sweep()
-        teller.say(f"removed {removed:,} expired {'memory' if removed == 1 else 'memories'}")
-        teller.document(ok=True, command="memory sweep", removed=removed)
+    call.say(f"removed {removed:,} expired {'memory' if removed == 1 else 'memories'}")
+    return call.document(removed=removed)
 
-    running.run(teller, [given["url"] or ""], lambda: Asked(teller, given).run(sweep))
+
+@asynccontextmanager
+async def _open_memory(call: Call, *, make: bool = False) -> AsyncIterator[LayeredMemory]:
+    """The memory of the settings; `make` may make its store."""
+    settings = call.unqueued_settings()
+    if not make:
+        check_exists(settings.database.dsn)
+    layers = msgspec.structs.replace(settings.layers, sweep_seconds=0)
+    try:
+        async with LayeredMemory.from_settings(msgspec.structs.replace(settings, layers=layers)) as opened:
+            yield opened
+    except (InvalidQuery, InvalidRecord) as error:  # what was asked is wrong, not what came of it
+        raise ConfigError(str(error)) from error
+
+
+def _owner(user: str | None, agent: str | None, *, needed: bool = True) -> dict[str, Any]:
+    """Whose memory is meant."""
+    if user is not None and agent is not None:
+        raise ConfigError("give --user or --agent, not both: a memory has one owner")
+    if needed and user is None and agent is None:
+        raise ConfigError("whose memory? name a user by --user or an agent by --agent")
+    return {"user_id": user, "agent_id": agent}
+
+
+def _wanted(auto: bool, **given: Any) -> dict[str, Any]:
+    """What was said about one memory, which says nothing about the facts of a text."""
+    names = ("layer", "category", "permanent", "ttl", "expires", "reason")
+    named = [f"--{name}" for name in names if given[name]]
+    if auto:
+        if named:
+            raise ConfigError(f"--auto decides for each fact by itself; leave out {', '.join(named)}")
+        return {}
+    ends = [name for name in named if name in ("--permanent", "--ttl", "--expires")]
+    if len(ends) > 1:
+        raise ConfigError(f"{' and '.join(ends)} say different things about its end; give one of them")
+    expires = parse_time("--expires", given["expires"])
+    if expires is not None and expires <= now():
+        raise ConfigError(f"--expires {given['expires']!r} is in the past")
+    return {
+        "layer": _layer_of(given["layer"], given["category"]),
+        "category": given["category"],
+        "is_permanent": True if given["permanent"] else None,
+        "ttl_seconds": None if given["ttl"] is None else age(given["ttl"]).total_seconds(),
+        "expiry_date": expires,
+        "reason": given["reason"],
+    }
+
+
+def _layer_of(layer: Layer | None, category: str | None) -> Layer:
+    """The layer that is meant: a category is of one only."""
+    of = next((each for each, names in CATEGORIES.items() if category in names), None)
+    if layer is not None and of is not None and layer != of:
+        raise ConfigError(
+            f"--category {category} belongs to the {of} layer; of the {layer} layer are {', '.join(CATEGORIES[layer])}"
+        )
+    return layer or of or "event"
+
+
+def _json_object(option: str, spelled: str | None) -> dict[str, Any] | None:
+    if spelled is None:
+        return None
+    try:
+        return msgspec.json.decode(spelled, type=dict[str, Any])
+    except (msgspec.DecodeError, UnicodeEncodeError) as error:
+        raise ConfigError(f'{option} must be a JSON object, such as {{"from": "mail"}}: {error}') from None
+
+
+def _stdin() -> str:
+    try:
+        return sys.stdin.buffer.read().decode().removesuffix("\n")
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"stdin is not UTF-8: {error}") from None
+
+
+def _say_memories(out: Output, memories: Sequence[Memory]) -> None:
+    for each in memories:
+        end = f"  (until {each.expiry_date:%Y-%m-%d %H:%M} UTC)" if each.expiry_date else ""
+        row = f"  {_which(each)}  {_plain(each.content)}{end}"
+        out.say(Styled(time_text(each.updated_at), dim=True), row)
+
+
+def _which(memory: Any) -> str:
+    """Layer, category and id of a memory, or of what became of a fact."""
+    return f"{memory.layer:7}  {memory.category:12}  {_plain(memory.id) or '-'}"
+
+
+def _action(action: str) -> Styled:
+    return Styled(f"{action:6}", fg=_COLOURS.get(action))
+
+
+def _plain(text: str) -> str:
+    """What was remembered, on one line: runs of spaces and line ends are one space."""
+    return printable(" ".join(text.split()))
+
+
+def _quoted(text: str) -> str:
+    """A content inside of a sentence."""
+    text = _plain(text)
+    return f"“{text if len(text) <= _MOST_QUOTED else text[: _MOST_QUOTED - 1] + '…'}”"

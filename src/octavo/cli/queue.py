@@ -1,19 +1,28 @@
 """`octavo queue`: what waits for a store, what was given up, and what a person can do about it."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
 import click
 import msgspec
 
-from octavo.cli import running
-from octavo.cli.options import voice
-from octavo.cli.settings import CONFIG, STORE_DEFAULT, configured, resolved
-from octavo.cli.teller import Styled, Teller, indented, several
-from octavo.cli.times import told
+from octavo.cli.command import (
+    CONFIG,
+    STORE_DEFAULT,
+    Call,
+    check_exists,
+    configured,
+    flag,
+    limit,
+    options,
+    override,
+    runs,
+    text,
+)
+from octavo.cli.output import Styled, indented, several, time_text
 from octavo.errors import ConfigError, NotFound
 from octavo.kernel.model import Add, Op
 from octavo.transfer import Progress
@@ -22,8 +31,19 @@ from octavo.wraps.spool import DeadLetter, Spool, Waiting, inspect, peek
 if TYPE_CHECKING:
     from octavo.wraps.journal import Journal
 
-F = TypeVar("F", bound=Callable[..., Any])
 _WIDEST = 200  # characters of an error that a line shows
+
+_folder_option = options(
+    configured,
+    text(
+        "--dir",
+        "DIR",
+        "The folder of the queue. [default: failure_queue.directory]",
+        type=click.Path(file_okay=False),
+        **override("failure_queue.directory"),
+    ),
+)
+_which = options(click.argument("ids", nargs=-1, metavar="[ID]..."), flag("--all everything", "All of them."))
 
 
 @click.group("queue")
@@ -36,36 +56,14 @@ def queue() -> None:
 
     \b
     Example: octavo queue status --dir octavo_queue
-    """  # fmt: skip
-
-
-def where(command: F) -> F:
-    """The folder that is meant."""
-    folder = click.option(
-        "--dir",
-        "folder",
-        type=click.Path(file_okay=False),
-        metavar="DIR",
-        help="The folder of the queue. [default: failure_queue.directory]",
-    )
-    return configured(folder(command))
-
-
-def which(command: F) -> F:
-    """The dead letters that are meant."""
-    for option in (
-        click.option("--all", "everything", is_flag=True, help="All of them."),
-        click.argument("ids", nargs=-1, metavar="[ID]..."),
-    ):
-        command = option(command)
-    return command
+    """
 
 
 @queue.command("status")
-@click.option("--strict", is_flag=True, help="Fail (status 1) when there are dead letters or damaged lines.")
-@where
-@voice
-def status_command(strict: bool, as_json: bool, quiet: bool, debug: bool, **named: Any) -> None:
+@flag("--strict", "Fail (status 1) when there are dead letters or damaged lines.")
+@_folder_option
+@runs
+def status_command(call: Call, strict: bool) -> int:
     """Say how much waits, how much was given up and what was damaged.
 
     Nothing is changed, and services may be running.
@@ -73,43 +71,27 @@ def status_command(strict: bool, as_json: bool, quiet: bool, debug: bool, **name
     \b
     Example: octavo queue status --dir octavo_queue --strict
     """
-    teller = Teller(json=as_json, quiet=quiet, debug=debug)
-
-    def work() -> int:
-        status = inspect(_Place(teller, **named).folder)
-        teller.say(Styled(status.directory, bold=True))
-        since = f", the oldest since {told(status.oldest_at)}" if status.oldest_at else ""
-        teller.say(f"  {'waiting':14}{several(status.waiting, 'write')}{since}")
-        teller.say(f"  {'dead letters':14}{status.dead:,}")
-        teller.say(f"  {'bad lines':14}{status.bad_lines:,}")
-        teller.say(f"  {'files':14}{status.files:,}, {status.bytes:,} bytes")
-        for slot in status.slots:
-            held = "in use" if slot.alive else "for the next service to take over"
-            teller.say(f"  {f'slot {slot.number}':14}{several(slot.waiting, 'write')}, {held}")
-        bad = strict and bool(status.dead or status.bad_lines)
-        teller.document(ok=not bad, command="queue status", **msgspec.to_builtins(status))
-        return 1 if bad else 0
-
-    running.run(teller, [], work)
+    status = inspect(_folder(call))
+    call.say(Styled(status.directory, bold=True))
+    since = f", the oldest since {time_text(status.oldest_at)}" if status.oldest_at else ""
+    call.say(f"  {'waiting':14}{several(status.waiting, 'write')}{since}")
+    call.say(f"  {'dead letters':14}{status.dead:,}")
+    call.say(f"  {'bad lines':14}{status.bad_lines:,}")
+    call.say(f"  {'files':14}{status.files:,}, {status.bytes:,} bytes")
+    for slot in status.slots:
+        held = "in use" if slot.alive else "for the next service to take over"
+        call.say(f"  {f'slot {slot.number}':14}{several(slot.waiting, 'write')}, {held}")
+    bad = strict and bool(status.dead or status.bad_lines)
+    return call.document(ok=not bad, **msgspec.to_builtins(status))
 
 
 @queue.command("list")
 @click.argument("id_", metavar="[ID]", required=False)
-@click.option("--waiting", is_flag=True, help="What waits, instead of what was given up.")
-@click.option(
-    "--limit",
-    "-n",
-    type=click.IntRange(min=0),
-    default=100,
-    show_default=True,
-    metavar="N",
-    help="At most N, oldest first.",
-)
-@where
-@voice
-def list_command(
-    id_: str | None, waiting: bool, limit: int, as_json: bool, quiet: bool, debug: bool, **named: Any
-) -> None:
+@flag("--waiting", "What waits, instead of what was given up.")
+@limit(100, "At most N, oldest first.")
+@_folder_option
+@runs
+def list_command(call: Call, id_: str | None, waiting: bool, limit: int) -> int:
     """List dead letters with the errors that killed them, or show one whole.
 
     Nothing is changed, and services may be running.
@@ -117,50 +99,35 @@ def list_command(
     \b
     Example: octavo queue list --dir octavo_queue
     """
-    teller = Teller(json=as_json, quiet=quiet, debug=debug)
-
-    def work() -> int:
-        folder = _Place(teller, **named).folder
-        if id_ is not None:
-            entry = _one(folder, id_)
-            teller.say_lines(indented(entry))
-            teller.document(ok=True, command="queue list", entry=msgspec.to_builtins(entry))
-            return 0
-        entries: Iterable[Waiting | DeadLetter] = peek(folder) if waiting else Spool(folder).dead
-        listed = list(islice(entries, limit + 1))
-        more, listed = len(listed) > limit, listed[:limit]
-        for each in listed:
-            teller.say(teller.hidden(_line(each)))
-        if not listed:
-            teller.say("nothing waits" if waiting else "no dead letters")
-        if more:
-            teller.note(f"octavo: there are more than {limit:,}; --limit shows them")
-        kind = "waiting" if waiting else "dead"
-        teller.document(ok=True, command="queue list", more=more, **{kind: msgspec.to_builtins(listed)})
-        return 0
-
-    running.run(teller, [], work)
+    folder = _folder(call)
+    if id_ is not None:
+        entry = _one(folder, id_)
+        call.say_lines(indented(entry))
+        return call.document(entry=msgspec.to_builtins(entry))
+    entries: Iterable[Waiting | DeadLetter] = peek(folder) if waiting else Spool(folder).dead
+    listed = list(islice(entries, limit + 1))
+    more, listed = len(listed) > limit, listed[:limit]
+    for each in listed:
+        call.say(call.hidden(_row(each)))
+    if not listed:
+        call.say("nothing waits" if waiting else "no dead letters")
+    if more:
+        call.note(f"octavo: there are more than {limit:,}; --limit shows them")
+    kind = "waiting" if waiting else "dead"
+    return call.document(more=more, **{kind: msgspec.to_builtins(listed)})
 
 
 @queue.command("replay")
-@which
-@click.option(
-    "--store",
-    "url",
-    metavar="URL",
-    help=f"The store to bring everything to that waits. {STORE_DEFAULT}",
+@_which
+@text(
+    "--store url",
+    "URL",
+    f"The store to bring everything to that waits. {STORE_DEFAULT}",
+    **override("database.dsn"),
 )
-@where
-@voice
-def replay_command(
-    ids: tuple[str, ...],
-    everything: bool,
-    url: str | None,
-    as_json: bool,
-    quiet: bool,
-    debug: bool,
-    **named: Any,
-) -> None:
+@_folder_option
+@runs
+def replay_command(call: Call, ids: tuple[str, ...], everything: bool) -> int:
     """Put dead letters back into the queue, and bring what waits to its store.
 
     Without a store the letters only go back into the queue, where the next service that looks takes them over. With a store
@@ -169,103 +136,75 @@ def replay_command(
 
     \b
     Example: octavo queue replay --all --dir octavo_queue --store sqlite:///octavo.db
-    """  # fmt: skip
-    teller = Teller(json=as_json, quiet=quiet, debug=debug)
-
-    def work() -> int:
-        place = _Place(teller, url=url, **named)
-        applies = place.delivers
-        if ids or everything or not applies:
-            _chosen(ids, everything)
-        revived = 0
-        missing: list[str] = []
-        if ids or everything:
-            with Spool(place.folder) as spool:
-                missing = _missing(spool, ids)
-                revived = spool.revive(None if everything else ids)
-            teller.say(f"put {several(revived, 'dead letter')} back into the queue")
-        stored, left, error = 0, 0, ""
-        if applies:
-            with teller.progress("stored", "write") as progress:
-                stored, left, error = asyncio.run(_deliver(place, progress))
-            teller.say(f"stored {several(stored, 'write')}")
-        for each in missing:
-            teller.note(f"octavo: there is no dead letter {each}")
-        if left:
-            teller.note(f"octavo: {several(left, 'write')} not stored: {teller.hidden(error)}")
-        ok = not missing and not left
-        teller.document(
-            ok=ok, command="queue replay", revived=revived, stored=stored, left=left, missing=missing
-        )
-        return 0 if ok else 1
-
-    running.run(teller, [url or ""], work)
+    """
+    folder = _folder(call)
+    # A file that nobody named says where its own queue goes, and not where another folder's writes belong.
+    own_queue = call.by_file and "failure_queue.directory" not in call.overrides
+    delivers = _store_is_named(call) or call.config is not None or own_queue
+    if ids or everything or not delivers:
+        _check_chosen(ids, everything)
+    revived = 0
+    missing: list[str] = []
+    if ids or everything:
+        with Spool(folder) as spool:
+            missing = _missing(spool, ids)
+            revived = spool.revive(None if everything else ids)
+        call.say(f"put {several(revived, 'dead letter')} back into the queue")
+    stored, left, error = 0, 0, ""
+    if delivers:
+        with call.progress("stored", "write") as progress:
+            stored, left, error = asyncio.run(_deliver(call, folder, progress))
+        call.say(f"stored {several(stored, 'write')}")
+    _note_missing(call, missing)
+    if left:
+        call.note(f"octavo: {several(left, 'write')} not stored: {call.hidden(error)}")
+    ok = not missing and not left
+    return call.document(ok=ok, revived=revived, stored=stored, left=left, missing=missing)
 
 
 @queue.command("discard")
-@which
-@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
-@where
-@voice
-def discard_command(
-    ids: tuple[str, ...],
-    everything: bool,
-    yes: bool,
-    as_json: bool,
-    quiet: bool,
-    debug: bool,
-    **named: Any,
-) -> None:
+@_which
+@flag("--yes -y", "Do not ask.")
+@_folder_option
+@runs
+def discard_command(call: Call, ids: tuple[str, ...], everything: bool, yes: bool) -> int:
     """Forget dead letters for ever.
 
     \b
     Example: octavo queue discard q_0655f5e8a1b2c3 --dir octavo_queue
     """
-    teller = Teller(json=as_json, quiet=quiet, debug=debug)
-
-    def work() -> int:
-        spool = Spool(_Place(teller, **named).folder)
-        _chosen(ids, everything)
-        missing = _missing(spool, ids)
-        count = spool.dead.count if everything else len(set(ids)) - len(missing)
-        if count and not yes:
-            if as_json:
-                raise ConfigError("--json needs --yes: there is nobody to ask")
-            click.confirm(f"Forget {several(count, 'dead letter')} for ever?", abort=True, err=True)
-        gone = spool.dead.discard(None if everything else ids) if count else 0
-        teller.say(f"forgot {several(gone, 'dead letter')}")
-        for each in missing:
-            teller.note(f"octavo: there is no dead letter {each}")
-        teller.document(ok=not missing, command="queue discard", discarded=gone, missing=missing)
-        return 1 if missing else 0
-
-    running.run(teller, [], work)
+    spool = Spool(_folder(call))
+    _check_chosen(ids, everything)
+    missing = _missing(spool, ids)
+    count = spool.dead.count if everything else len(set(ids)) - len(missing)
+    if count and not yes:
+        call.check_can_ask()
+        click.confirm(f"Forget {several(count, 'dead letter')} for ever?", abort=True, err=True)
+    gone = spool.dead.discard(None if everything else ids) if count else 0
+    call.say(f"forgot {several(gone, 'dead letter')}")
+    _note_missing(call, missing)
+    return call.document(ok=not missing, discarded=gone, missing=missing)
 
 
-class _Place:
-    """The folder that was named, and the settings it belongs to."""
-
-    def __init__(
-        self, teller: Teller, *, folder: str | None, config: str | None, verbose: bool, url: str | None = None
-    ) -> None:
-        options = {"failure_queue.directory": ("--dir", folder), "database.dsn": ("--store", url)}
-        found = resolved(teller, config, verbose, options)
-        self.settings = found.settings
-        self.folder = Path(self.settings.failure_queue.directory)
-        if folder is not None and not self.folder.is_dir():
-            raise ConfigError(f"there is no folder {folder}; check --dir")
-        by_file = config is not None or CONFIG.exists()
-        if not (by_file or "failure_queue.directory" in found.origins or self.folder.is_dir()):
-            raise ConfigError(f"no queue was named; give --dir or --config, or make {CONFIG}")
-        store = found.origins.get("database.dsn", "")
-        self.store_named = bool(store) and not (by_file and store.startswith(str(config or CONFIG)))
-        # A file that nobody named says where its own queue goes, and not where another folder's writes belong.
-        self.delivers = self.store_named or config is not None or (by_file and folder is None)
+def _folder(call: Call) -> Path:
+    """The folder of the queue that is meant; ConfigError where none was named and none is there."""
+    folder = Path(call.settings.failure_queue.directory)
+    if "failure_queue.directory" in call.overrides and not folder.is_dir():
+        raise ConfigError(f"there is no folder {folder}; check --dir")
+    if not (call.by_file or "failure_queue.directory" in call.resolved.origins or folder.is_dir()):
+        raise ConfigError(f"no queue was named; give --dir or --config, or make {CONFIG}")
+    return folder
 
 
-async def _deliver(place: _Place, progress: Progress) -> tuple[int, int, str]:
+def _store_is_named(call: Call) -> bool:
+    """Whether an option or the environment names the store, and not the settings file."""
+    named_by = call.resolved.origins.get("database.dsn", "")
+    return bool(named_by) and not (call.by_file and named_by.startswith(str(call.config or CONFIG)))
+
+
+async def _deliver(call: Call, folder: Path, progress: Progress) -> tuple[int, int, str]:
     """Bring what waits to the store; how many got there, how many did not, and why."""
-    journal = _journal(place)
+    journal = _journal(call, folder)
     watching = asyncio.create_task(_watch(journal, progress))
     try:
         stored = await journal.replay_now()
@@ -287,16 +226,15 @@ async def _watch(journal: "Journal", progress: Progress) -> None:
         progress(status.replayed, status.replayed + status.waiting)
 
 
-def _journal(place: _Place) -> "Journal":
+def _journal(call: Call, folder: Path) -> "Journal":
     from octavo.stores import open_store
     from octavo.wraps.journal import Journal
 
-    if place.store_named:
-        running.existing(place.settings.database.dsn)
-        return Journal(open_store(place.settings.database.dsn), place.folder)
+    if _store_is_named(call):
+        return Journal(open_store(check_exists(call.settings.database.dsn)), folder)
     from octavo.assemble import assemble
 
-    journal = assemble(place.settings).journal
+    journal = assemble(call.settings).journal
     if journal is None:
         raise ConfigError(
             "failure_queue.enabled is off in these settings; name the folder by --dir and the store by --store"
@@ -304,7 +242,7 @@ def _journal(place: _Place) -> "Journal":
     return journal
 
 
-def _chosen(ids: Sequence[str], everything: bool) -> None:
+def _check_chosen(ids: Sequence[str], everything: bool) -> None:
     if bool(ids) == everything:
         raise ConfigError(
             "name the ids of dead letters, or --all for every one; octavo queue list shows them"
@@ -314,6 +252,11 @@ def _chosen(ids: Sequence[str], everything: bool) -> None:
 def _missing(spool: Spool, ids: Sequence[str]) -> list[str]:
     there = {letter.id for letter in spool.dead} if ids else set()
     return [id_ for id_ in dict.fromkeys(ids) if id_ not in there]
+
+
+def _note_missing(call: Call, missing: Sequence[str]) -> None:
+    for id_ in missing:
+        call.note(f"octavo: there is no dead letter {id_}")
 
 
 def _one(folder: Path, id_: str) -> Waiting | DeadLetter:
@@ -326,21 +269,21 @@ def _one(folder: Path, id_: str) -> Waiting | DeadLetter:
         raise NotFound(f"nothing with the id {id_} waits in {folder} or was given up there") from None
 
 
-def _line(entry: Waiting | DeadLetter) -> str:
+def _row(entry: Waiting | DeadLetter) -> str:
     """One write in one line: which, when, what it does, what went wrong."""
     at = entry.died_at if isinstance(entry, DeadLetter) else entry.queued_at
     tried = f" after {several(entry.attempts, 'attempt')}" if entry.attempts else ""
     error = " ".join(entry.error.split())[:_WIDEST]
     wrong = f": {error}" if error else ""
-    return f"{entry.id}  {told(at)}  {_does(entry.ops)}{tried}{wrong}"
+    return f"{entry.id}  {time_text(at)}  {_does(entry.ops)}{tried}{wrong}"
 
 
 def _does(ops: Sequence[Op]) -> str:
-    said = []
+    parts = []
     for op in ops:
         if isinstance(op, Add):
             collections = list(dict.fromkeys(record.collection for record in op.records))
-            said.append(f"add {len(op.records):,} to {', '.join(collections) or 'nothing'}")
+            parts.append(f"add {len(op.records):,} to {', '.join(collections) or 'nothing'}")
         else:
-            said.append(f"{type(op).__name__.lower()} {op.query.collection}")
-    return ", ".join(said) or "nothing"
+            parts.append(f"{type(op).__name__.lower()} {op.query.collection}")
+    return ", ".join(parts) or "nothing"

@@ -1,21 +1,17 @@
 """`octavo reindex`: build anew, or only compare, what is derived from the records of a store."""
 
-import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import click
 import msgspec
 
-from octavo.cli import running
-from octavo.cli.options import voice
-from octavo.cli.settings import configured, store_url
-from octavo.cli.teller import Teller, several
+from octavo.cli.command import Call, check_exists, configured, flag, runs, store_argument, text
+from octavo.cli.output import Output, several
 from octavo.errors import ConfigError
-from octavo.kernel.ports import EntryKey, Lexicon, ListsTenants, Searches, Store, VectorIndex
+from octavo.kernel.ports import EntryKey, Lexicon, ListsTenants, Searches, VectorIndex
 from octavo.kernel.shapes import SHAPES
 from octavo.stores import open_store
 from octavo.util.secrets import shown
@@ -25,7 +21,7 @@ from octavo.wraps.comparing import Differences
 _COLLECTIONS = tuple(name for name in SHAPES if name not in ("vectors", "pending"))  # those are derived
 
 
-class Asked(msgspec.Struct, frozen=True, kw_only=True):
+class _Wanted(msgspec.Struct, frozen=True, kw_only=True):
     """What was asked for on the command line."""
 
     url: str
@@ -37,11 +33,11 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     forget: tuple[str, ...]
 
     def check(self) -> None:
+        """Refuse what makes no sense together."""
         if (self.vectors is None) != (self.embedder is None):
             given, other = ("--vectors", "--embedder") if self.vectors else ("--embedder", "--vectors")
-            raise ConfigError(
-                f"{given} needs {other} too, for example --vectors sqlite:///octavo.db --embedder fastembed:BAAI/bge-small-en-v1.5"
-            )
+            example = "--vectors sqlite:///octavo.db --embedder fastembed:BAAI/bge-small-en-v1.5"
+            raise ConfigError(f"{given} needs {other} too, for example {example}")
         if self.vectors is None and self.tenant is not None:
             raise ConfigError(
                 "--tenant narrows what is embedded; the index of terms is one for all tenants, leave it out or name --vectors"
@@ -53,45 +49,23 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @click.command("reindex")
-@click.argument("url", required=False)
-@click.option(
-    "--verify",
-    is_flag=True,
-    help="Change nothing; name every difference and fail (status 1) if there is one.",
-)
-@click.option(
-    "--collection",
-    "collections",
+@store_argument
+@flag("--verify", "Change nothing; name every difference and fail (status 1) if there is one.")
+@text(
+    "--collection collections",
+    "NAME",
+    "Only this collection; may be given several times. [default: all that have an index]",
     multiple=True,
     type=click.Choice(_COLLECTIONS),
-    metavar="NAME",
-    help="Only this collection; may be given several times. [default: all that have an index]",
 )
-@click.option(
-    "--tenant", metavar="NAME", help="Only the vectors of this tenant's records. [default: every tenant]"
-)
+@text("--tenant", "NAME", "Only the vectors of this tenant's records. [default: every tenant]")
 @click.option("--terms/--no-terms", default=True, help="Whether to see to the index of terms. [default: yes]")
-@click.option(
-    "--vectors", metavar="URL", help="The index of vectors, such as sqlite:///octavo.db; needs --embedder."
-)
-@click.option(
-    "--embedder", metavar="SPEC", help="The model that makes them, such as fastembed:BAAI/bge-small-en-v1.5."
-)
-@click.option(
-    "--forget", multiple=True, metavar="SPACE", help="Remove the vectors of a model that is no longer used."
-)
+@text("--vectors", "URL", "The index of vectors, such as sqlite:///octavo.db; needs --embedder.")
+@text("--embedder", "SPEC", "The model that makes them, such as fastembed:BAAI/bge-small-en-v1.5.")
+@text("--forget", "SPACE", "Remove the vectors of a model that is no longer used.", multiple=True)
 @configured
-@voice
-def reindex_command(
-    url: str | None,
-    verify: bool,
-    config: str | None,
-    verbose: bool,
-    as_json: bool,
-    quiet: bool,
-    debug: bool,
-    **options: Any,
-) -> None:
+@runs
+async def reindex_command(call: Call, verify: bool, **given: Any) -> int:
     """Build anew what a store is searched by.
 
     The index of terms is built from the records, while searches go on. With --vectors and --embedder, every record that
@@ -101,167 +75,149 @@ def reindex_command(
 
     \b
     Example: octavo reindex sqlite:///octavo.db --verify
-    """  # fmt: skip
-    teller = Teller(json=as_json, quiet=quiet, debug=debug)
-
-    def work() -> int:
-        asked = Asked(url=store_url(teller, url, config, verbose, "URL"), **options)
-        asked.check()
-        running.existing(asked.url)
-        if verify and asked.vectors:
-            running.existing(asked.vectors)
-        begun = time.monotonic()
-        done = asyncio.run((_verify if verify else _rebuild)(teller, asked))
-        sound = not done.pop("differences", 0)
-        teller.document(
-            ok=sound, command="reindex", url=shown(asked.url), verify=verify, **done,
-            seconds=round(time.monotonic() - begun, 3),
-        )  # fmt: skip
-        return 0 if sound else 1
-
-    running.run(teller, [url or "", options["vectors"] or ""], work)
+    """
+    wanted = _Wanted(url=call.settings.database.dsn, **given)
+    wanted.check()
+    check_exists(wanted.url)
+    if verify and wanted.vectors:
+        check_exists(wanted.vectors)
+    begun = time.monotonic()
+    differences, done = await (_verify if verify else _rebuild)(call, wanted)
+    seconds = round(time.monotonic() - begun, 3)
+    return call.document(ok=not differences, url=shown(wanted.url), verify=verify, **done, seconds=seconds)
 
 
-async def _rebuild(teller: Teller, asked: Asked) -> dict[str, Any]:
+async def _rebuild(call: Call, wanted: _Wanted) -> tuple[int, dict[str, Any]]:
+    """Build everything anew; how many texts could not be embedded, and what was done."""
     terms: dict[str, int] = {}
     embedded: int | None = None
     others: list[str] = []
     refused = 0
-    clock = _Clock()
-    async with _opened(teller, asked) as (searching, vectors):
+    async with _open_indexes(call, wanted) as (searching, vectors):
+        begun = time.monotonic()
         if searching is not None:
-            for collection in asked.collections or _COLLECTIONS:
-                with teller.progress(f"indexed {collection}") as progress:
-                    if count := await searching.reindex(collection, progress):
-                        terms[collection] = count
-            teller.say(f"indexed {several(sum(terms.values()), 'record')} by terms in {clock.lap():.1f} s")
+            terms = await rebuild_terms(call, searching, wanted.collections)
+            total = several(sum(terms.values()), "record")
+            call.say(f"indexed {total} by terms in {time.monotonic() - begun:.1f} s")
         if vectors is not None:
-            teller.resumable = True
-            with teller.progress("embedded") as progress:
+            call.resumable = True
+            begun = time.monotonic()
+            with call.progress("embedded") as progress:
                 embedded = await vectors.indexed.reindex_vectors(
-                    progress, collections=asked.collections or None, tenant=asked.tenant
+                    progress, collections=wanted.collections or None, tenant=wanted.tenant
                 )
-            teller.say(f"embedded {several(embedded, 'record')} by {vectors.space} in {clock.lap():.1f} s")
+            total = several(embedded, "record")
+            call.say(f"embedded {total} by {vectors.space} in {time.monotonic() - begun:.1f} s")
             status = await vectors.indexed.status()
             refused = status.failures
-            for space in asked.forget:
+            for space in wanted.forget:
                 await vectors.index.forget(space)
             others = [space.name for space in await vectors.index.spaces() if space.name != vectors.space]
     for other in others:
-        teller.note(f"octavo: the index also holds vectors of {other}; --forget {other} removes them")
+        call.note(f"octavo: the index also holds vectors of {other}; --forget {other} removes them")
     if refused:
-        teller.note(
-            f"octavo: {several(refused, 'text')} not embedded ({status.last_error}); tried again by whoever opens the store"
+        texts = several(refused, "text")
+        call.note(
+            f"octavo: {texts} not embedded ({status.last_error}); tried again by whoever opens the store"
         )
-    return {
-        "differences": refused,
-        "terms": terms,
-        "embedded": embedded,
-        "refused": refused,
-        "other_spaces": others,
-    }
+    return refused, {"terms": terms, "embedded": embedded, "refused": refused, "other_spaces": others}
 
 
-async def _verify(teller: Teller, asked: Asked) -> dict[str, Any]:
+async def rebuild_terms(out: Output, store: Searches, collections: Sequence[str] = ()) -> dict[str, int]:
+    """Build the index of terms anew; how many records of each collection are in it."""
+    terms: dict[str, int] = {}
+    for collection in collections or _COLLECTIONS:
+        with out.progress(f"indexed {collection}") as progress:
+            if count := await store.reindex(collection, progress):
+                terms[collection] = count
+    return terms
+
+
+async def _verify(call: Call, wanted: _Wanted) -> tuple[int, dict[str, Any]]:
+    """Compare the indexes with the records; how many differences there are, and which."""
     terms: list[Lexicon] = []
     found: Differences | None = None
-    async with _opened(teller, asked) as (searching, vectors):
+    async with _open_indexes(call, wanted) as (searching, vectors):
         if searching is not None:
-            for collection in asked.collections or _COLLECTIONS:
-                with teller.progress(f"compared {collection}") as progress:
+            for collection in wanted.collections or _COLLECTIONS:
+                with call.progress(f"compared {collection}") as progress:
                     terms.append(await searching.verify(collection, progress))
         if vectors is not None:
-            with teller.progress("compared vectors of") as progress:
+            with call.progress("compared vectors of") as progress:
                 found = await vectors.indexed.verify_vectors(
-                    progress, collections=asked.collections or None, tenant=asked.tenant
+                    progress, collections=wanted.collections or None, tenant=wanted.tenant
                 )
-    count = sum(_tell_terms(teller, lexicon) for lexicon in terms)
-    count += 0 if found is None else _tell_vectors(teller, found)
-    teller.say(
-        "no differences" if not count else f"{several(count, 'difference')}; octavo reindex mends them"
-    )
-    return {
-        "differences": count,
-        "terms": [msgspec.to_builtins(lexicon) for lexicon in terms if _told(lexicon)],
+    count = sum(_say_terms(call, lexicon) for lexicon in terms)
+    count += 0 if found is None else _say_vectors(call, found)
+    call.say(f"{several(count, 'difference')}; octavo reindex mends them" if count else "no differences")
+    listed = [each for each in terms if each.records or each.missing or each.stray or each.waiting]
+    return count, {
+        "terms": msgspec.to_builtins(listed),
         "vectors": None if found is None else msgspec.to_builtins(found),
     }
 
 
-class _Clock:
-    """Tells the seconds since it was last asked."""
+class _Vectors(msgspec.Struct, frozen=True):
+    """An index of vectors, and the model that fills it."""
 
-    def __init__(self) -> None:
-        self._at = time.monotonic()
-
-    def lap(self) -> float:
-        before, self._at = self._at, time.monotonic()
-        return self._at - before
-
-
-@dataclass(frozen=True)
-class _Vectors:
     indexed: Indexed
     index: VectorIndex
     space: str
 
 
 @asynccontextmanager
-async def _opened(teller: Teller, asked: Asked) -> AsyncIterator[tuple[Searches | None, _Vectors | None]]:
+async def _open_indexes(
+    call: Call, wanted: _Wanted
+) -> AsyncIterator[tuple[Searches | None, _Vectors | None]]:
     """What was named, opened before anything is done: a mistake is told at once, not after an hour of work."""
-    async with open_store(asked.url) as store:
-        searching = store if asked.terms and isinstance(store, Searches) else None
-        if asked.vectors is None:
+    from octavo.models import open_embedder
+    from octavo.vectors import open_vectors
+
+    async with open_store(wanted.url) as store:
+        searching = store if wanted.terms and isinstance(store, Searches) else None
+        if wanted.vectors is None:
             if searching is None:
                 raise ConfigError("this store keeps no index of terms; nothing to do without --vectors")
             yield searching, None
             return
-        if asked.tenant is None and not isinstance(store, ListsTenants):
-            teller.note(
+        if wanted.tenant is None and not isinstance(store, ListsTenants):
+            call.note(
                 "octavo: this store cannot list its tenants, only the empty one is read; name others by --tenant"
             )
-        vectors = _indexed(store, asked, asked.vectors)
-        try:
-            yield searching, vectors
+        embedder = open_embedder(wanted.embedder)
+        if embedder is None:
+            raise ConfigError(
+                f"--embedder {wanted.embedder} names no model; nothing can be embedded without one"
+            )
+        if embedder.name in wanted.forget:
+            raise ConfigError(f"--forget {embedder.name} names the model that --embedder says is in use")
+        index = open_vectors(wanted.vectors)
+        indexed = Indexed(store, index, embedder)
+        try:  # not entered: that would begin to embed beside this command
+            yield searching, _Vectors(indexed, index, embedder.name)
         finally:
-            await vectors.indexed.close()
+            await indexed.close()
 
 
-def _indexed(store: Store, asked: Asked, url: str) -> _Vectors:
-    from octavo.models import open_embedder
-    from octavo.vectors import open_vectors
-
-    embedder = open_embedder(asked.embedder)
-    if embedder is None:
-        raise ConfigError(f"--embedder {asked.embedder} names no model; nothing can be embedded without one")
-    if embedder.name in asked.forget:
-        raise ConfigError(f"--forget {embedder.name} names the model that --embedder says is in use")
-    index = open_vectors(url)
-    return _Vectors(Indexed(store, index, embedder), index, embedder.name)
-
-
-def _told(lexicon: Lexicon) -> bool:
-    return bool(lexicon.records or lexicon.missing or lexicon.stray or lexicon.waiting)
-
-
-def _tell_terms(teller: Teller, lexicon: Lexicon) -> int:
+def _say_terms(out: Output, lexicon: Lexicon) -> int:
     for id_ in lexicon.missing:
-        teller.say(f"{lexicon.collection} {id_}: not in the index of terms, or there with another text")
+        out.say(f"{lexicon.collection} {id_}: not in the index of terms, or there with another text")
     if lexicon.stray:
-        teller.say(f"{lexicon.collection}: entries of records that are gone: {lexicon.stray:,}")
+        out.say(f"{lexicon.collection}: entries of records that are gone: {lexicon.stray:,}")
     if lexicon.waiting:
-        teller.note(f"octavo: {lexicon.collection}: {several(lexicon.waiting, 'record')} not indexed yet")
+        out.note(f"octavo: {lexicon.collection}: {several(lexicon.waiting, 'record')} not indexed yet")
     return len(lexicon.missing) + lexicon.stray
 
 
-def _tell_vectors(teller: Teller, vectors: Differences) -> int:
-    said: list[tuple[tuple[EntryKey, ...], str]] = [
+def _say_vectors(out: Output, vectors: Differences) -> int:
+    wrong: list[tuple[tuple[EntryKey, ...], str]] = [
         (vectors.missing, "no vector"),
         (vectors.stale, "a vector of another text"),
         (vectors.stray, "a vector without a record"),
     ]
-    for keys, what in said:
+    for keys, what in wrong:
         for key in keys:
-            teller.say(f"{key.collection} {key.id} ({key.place}): {what}")
+            out.say(f"{key.collection} {key.id} ({key.place}): {what}")
     if vectors.waiting:
-        teller.note(f"octavo: {several(vectors.waiting, 'write')} not embedded yet")
-    return sum(len(keys) for keys, _ in said)
+        out.note(f"octavo: {several(vectors.waiting, 'write')} not embedded yet")
+    return sum(len(keys) for keys, _ in wrong)

@@ -1,4 +1,4 @@
-"""A typed client of the server, blocking and async, with one implementation of both."""
+"""A typed client of the server, blocking and awaited, with one implementation of both."""
 
 from octavo.client.answers import (
     Counted,
@@ -11,7 +11,8 @@ from octavo.client.answers import (
     Stats,
     Turn,
 )
-from octavo.client.client import AsyncClient, Client
+from octavo.client.async_client import AsyncClient
+from octavo.client.client import Client
 
 __all__ = [
     "AsyncClient",

@@ -1,14 +1,18 @@
-"""What is sent, when it is sent again, and what an answer means. Nothing here does I/O: both clients drive it."""
+"""One request: how it is spelled, when it is sent again, and which error its answer is. Nothing here does I/O."""
 
+import os
 import random
-from collections.abc import Callable, Mapping
-from typing import Any, Generic, TypeVar
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+from urllib.parse import quote, urlsplit
 
 import msgspec
 from msgspec import UNSET
 
 from octavo.errors import (
     AccessDenied,
+    ConfigError,
     Conflict,
     InvalidQuery,
     InvalidRecord,
@@ -17,125 +21,75 @@ from octavo.errors import (
     StoreError,
     StoreUnavailable,
 )
+from octavo.kernel.model import utc
+from octavo.util.secrets import shown
 
-T = TypeVar("T")
+DEFAULT_URL = "http://127.0.0.1:8000"
 LONGEST_WAIT_SECONDS = 30.0  # a server that wants more is not waited for: its error is the answer
 _SHORTEST_WAIT_SECONDS = 0.1
 _PASSING = {429, 502, 503, 504}
 
 
-class Asked(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
-    """One request: what goes out, and how its answer is read. `reads` says that repeating it changes nothing."""
+class Request(msgspec.Struct, frozen=True):
+    """What goes out; `reads` says that repeating it changes nothing."""
 
     method: str
     path: str
-    answer: Callable[[bytes], T]
-    params: dict[str, str | int | float] = {}
+    params: Mapping[str, str | int | float] = {}
     body: dict[str, Any] | None = None
     reads: bool = False
-    keeps: bool = (
-        False  # something even when the store fails in between, so that a 503 does not say "nothing was done"
-    )
+    keeps: bool = False  # something even when the store fails: then a 503 does not say that nothing was done
     also: tuple[int, ...] = ()  # statuses beside 2xx whose body is an answer all the same
-    listed: str = ""  # where the rows of a listing are in its answer; it may take several pages
-    most: int | None = None  # rows that were asked for, if that is not all
-    backwards: bool = False  # whether each further page stands before the one that was read
 
+    def answered_by(self, status: int) -> bool:
+        """Whether the body of such an answer is what was asked for."""
+        return 200 <= status < 300 or status in self.also
 
-class Listing(Generic[T]):
-    """A listing, page by page, until all that was asked for is there."""
-
-    def __init__(self, asked: "Asked[T]") -> None:
-        self._asked = asked
-        self.rows: list[Any] = []
-
-    def take(self, page: Any) -> "Asked[T] | None":
-        """Keep the rows of a page; what to ask for next, if there is more and it is wanted."""
-        asked, rows = self._asked, getattr(page, self._asked.listed)
-        self.rows = [*rows, *self.rows] if asked.backwards else [*self.rows, *rows]
-        left = None if asked.most is None else asked.most - len(self.rows)
-        if page.next is UNSET or (left is not None and left <= 0):
+    def pause_after(self, status: int, headers: Mapping[str, str], tried: int) -> float | None:
+        """The seconds to wait before this is sent again, or None for an answer that stands."""
+        if status not in _PASSING or status in self.also:
             return None
-        limit = {} if left is None else {"limit": left}
-        return msgspec.structs.replace(asked, params={**asked.params, **limit, "after": page.next})
-
-
-class Tries(Generic[T]):
-    """One request until it is answered or given up."""
-
-    def __init__(self, asked: Asked[T], retries: int, where: str) -> None:
-        self._asked = asked
-        self._left = retries
-        self._tried = 0
-        self._where = where
-
-    def failed(self, error: Exception, *, unsent: bool) -> float:
-        """The seconds to wait before the next try, after one that got no answer; StoreUnavailable when it was the last."""
-        if self._left and (unsent or self._asked.reads):
-            return self._pause(None)
-        doubt = "" if unsent or self._asked.reads else "; whether the change was made is not known"
-        said = " ".join(str(error).split()) or type(error).__name__
-        raise StoreUnavailable(f"no answer from {self._where}: {said}{doubt}") from error
-
-    def answered(self, status: int, headers: Mapping[str, str]) -> float | None:
-        """The seconds to wait before the next try, or None for an answer that stands."""
-        if status not in _PASSING or status in self._asked.also or not self._left:
+        wait = _seconds(headers.get("retry-after"))
+        if wait is not None and wait > LONGEST_WAIT_SECONDS:
             return None
-        after = _seconds(headers.get("retry-after"))
         # With that header the server says that it did nothing yet; without, it may be a proxy that does not know.
-        undone = status == 429 or (status == 503 and not self._asked.keeps)
-        if not (self._asked.reads or (after is not None and undone)):
+        undone = wait is not None and (status == 429 or (status == 503 and not self.keeps))
+        if not (self.reads or undone):
             return None
-        return None if after is not None and after > LONGEST_WAIT_SECONDS else self._pause(after)
+        return backoff_seconds(tried) if wait is None else wait
 
-    def read(self, status: int, body: bytes) -> T:
-        """What the answer says, or the error that it is."""
-        if 200 <= status < 300 or status in self._asked.also:
-            try:
-                return self._asked.answer(body)
-            except msgspec.DecodeError as error:
-                raise StoreError(
-                    f"{self._where} gave an answer that this client cannot read ({error}); is it an Octavo server?"
-                ) from error
-        raise _error(status, self._asked, body, self._where)
+    def error(self, status: int, body: bytes, server: str) -> OctavoError:
+        """The error that an answer is."""
+        detail = _detail(body) or f"the server answered {status}"
+        sentence = f"{detail} ({self.method} {self.path}, status {status})"
+        if status in {401, 403, 421}:  # 421: without keys, the server answers its own machine alone
+            return AccessDenied(sentence)
+        if status == 404:
+            return NotFound(sentence)
+        if status == 409:
+            return Conflict(sentence)
+        if status in _PASSING:
+            return StoreUnavailable(f"{server}: {sentence}")
+        if 400 <= status < 500:
+            return InvalidQuery(sentence) if self.reads else InvalidRecord(sentence)
+        return StoreError(f"{server}: {sentence}")
 
-    def _pause(self, after: float | None) -> float:
-        self._left -= 1
-        self._tried += 1
-        if after is not None:
-            return after
-        # Spread out: clients that lost the same server must not come back as one.
-        return _SHORTEST_WAIT_SECONDS * float(2 ** (self._tried - 1)) * random.uniform(0.5, 1.5)  # noqa: S311
+
+def backoff_seconds(tried: int) -> float:
+    """How long to wait after so many tries; spread out, or clients that lost the same server would come back as one."""
+    return _SHORTEST_WAIT_SECONDS * float(2**tried) * random.uniform(0.5, 1.5)  # noqa: S311
 
 
 def _seconds(spelled: str | None) -> float | None:
-    if spelled is None:
-        return None
     try:
-        seconds = float(spelled)
-    except ValueError:  # a date, which Octavo never sends
+        seconds = float(spelled or "")
+    except ValueError:  # none, or a date, which Octavo never sends
         return None
     return seconds if 0 <= seconds < float("inf") else None
 
 
 class _Refusal(msgspec.Struct):
     detail: Any = ""
-
-
-def _error(status: int, asked: Asked[Any], body: bytes, where: str) -> OctavoError:
-    detail = _detail(body) or f"the server answered {status}"
-    said = f"{detail} ({asked.method} {asked.path}, status {status})"
-    if status in {401, 403, 421}:  # 421: without keys, the server answers its own machine alone
-        return AccessDenied(said)
-    if status == 404:
-        return NotFound(said)
-    if status == 409:
-        return Conflict(said)
-    if status in _PASSING:
-        return StoreUnavailable(f"{where}: {said}")
-    if 400 <= status < 500:
-        return InvalidQuery(said) if asked.reads else InvalidRecord(said)
-    return StoreError(f"{where}: {said}")
 
 
 def _detail(body: bytes) -> str:
@@ -154,3 +108,66 @@ def _complaint(each: Any) -> str:
         return str(each)
     place = ".".join(str(part) for part in each.get("loc") or ())
     return f"{place}: {each.get('msg', each)}" if place else str(each.get("msg", each))
+
+
+def checked_url(given: str | None) -> str:
+    """The address of a server: the given one, else OCTAVO_SERVER, else this machine; ConfigError if it is none."""
+    if given is None:
+        given = os.environ.get("OCTAVO_SERVER") or DEFAULT_URL
+    try:
+        parts = urlsplit(given)
+        usable = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        usable = False
+    if not usable or "?" in given or "#" in given:
+        raise ConfigError(f"base_url {shown(given)!r} is no address of a server; try {DEFAULT_URL}")
+    return given.rstrip("/")
+
+
+def checked_key(given: str | None) -> str:
+    """The API key: the given one, else OCTAVO_API_KEY, else none."""
+    key = (os.environ.get("OCTAVO_API_KEY", "") if given is None else given).strip()
+    if not (key.isascii() and key.isprintable() and " " not in key):
+        # Said here, without the key: whoever builds the header would repeat it in his error.
+        raise ConfigError("api_key holds characters that no header can carry; `octavo keys create` makes one")
+    return key
+
+
+def owner_path(user_id: str | None, agent_id: str | None) -> str:
+    """The path of whose memory is meant."""
+    if (user_id is None) == (agent_id is None):
+        raise InvalidQuery(
+            f"whose memory? give user_id or agent_id, and one of them; got {user_id!r}, {agent_id!r}"
+        )
+    return (
+        f"/memory/user/{path_name(user_id)}"
+        if user_id is not None
+        else f"/memory/agent/{path_name(agent_id)}"
+    )
+
+
+def path_name(given: str | None) -> str:
+    """A name as one part of a path, whatever characters it holds."""
+    if not given:
+        raise InvalidQuery("an empty name names nothing")
+    try:
+        quoted = quote(given, safe="")
+    except UnicodeEncodeError:
+        raise InvalidQuery(f"{given!r} holds a character that UTF-8 cannot say") from None
+    # A path is tidied on its way: these two would be taken for this folder and the one above.
+    return quoted.replace(".", "%2E") if given in {".", ".."} else quoted
+
+
+def given(**named: Any) -> dict[str, Any]:
+    """What was given of a body, with times in UTC."""
+    return {
+        name: utc(value) if isinstance(value, datetime) else value
+        for name, value in named.items()
+        if value is not None and value is not UNSET
+    }
+
+
+def given_params(**named: Any) -> dict[str, str | int | float]:
+    """What was given of a query, with times in UTC."""
+    values = given(**named)
+    return {name: each.isoformat() if isinstance(each, datetime) else each for name, each in values.items()}

@@ -1,11 +1,13 @@
 """Settings: typed, checked, with their reasons, from a YAML file and the environment, and shown without their secrets."""
 
-from octavo.config.layered import Extraction, Layers, Server
 from octavo.config.loading import Resolved, load_settings, resolve_settings
 from octavo.config.settings import (
     Database,
+    Extraction,
     FailureQueue,
     Files,
+    Layers,
+    Server,
     Service,
     Settings,
     Vault,

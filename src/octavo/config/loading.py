@@ -3,21 +3,22 @@
 import difflib
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import msgspec
 
-from octavo.config.reading import Given, Key, read_sections
+from octavo.config.setting import PREFIX, Setting
 from octavo.config.settings import SECTIONS, Settings, every_setting
-from octavo.config.values import PREFIX, Setting
+from octavo.config.yaml_file import YamlFile
 from octavo.errors import ConfigError
 from octavo.util.secrets import shown
 
 URL_VARIABLE = "OCTAVO_URL"
-_NAMED = re.compile(r"<([A-Za-z_][A-Za-z0-9_]*)>")
+_VARIABLE = re.compile(r"<([A-Za-z_][A-Za-z0-9_]*)>")
+_Text = str | list[str] | None  # as a file has it
 
 
 class Resolved(msgspec.Struct, frozen=True):
@@ -49,26 +50,25 @@ def resolve_settings(
     """The same with `options` of a command before all others: database.dsn → ("--store", its value)."""
     values: dict[str, dict[str, Any]] = {name: {} for name in SECTIONS}
     origins: dict[str, str] = {}
-    table = {setting.key: setting for setting in every_setting()}
-    overrides = _overrides(environ)
     options = options or {}
+    overrides = _overrides(environ)
 
     def decide(setting: Setting, origin: str, value: Any) -> None:
         values[setting.section][setting.name] = value
         origins[setting.key] = origin
 
-    if path is not None:
-        for setting, given in _chosen(read_sections(path), table):
-            # What wins over it cures a bad value, or a variable that is not set here.
-            if setting.key not in overrides and setting.key not in options:
-                decide(setting, given.where, _read(setting, given, environ))
-    for key, (variable, text) in overrides.items():
-        if key not in options:
-            value = table[key].read(text, f"the environment variable {variable}")
-            decide(table[key], variable, value)
-    for key, (option, value) in options.items():
-        table[key].check(value, option)
-        decide(table[key], option, value)
+    for setting, where, text in _in_file(path):
+        # What wins over it cures a bad value, or a variable that is not set here.
+        if setting.key not in overrides and setting.key not in options:
+            decide(setting, where, _read(setting, where, text, environ))
+    for setting in every_setting():
+        if setting.key in options:
+            option, value = options[setting.key]
+            setting.check(value, option)
+            decide(setting, option, value)
+        elif setting.key in overrides:
+            variable, text = overrides[setting.key]
+            decide(setting, variable, setting.read(text, f"the environment variable {variable}"))
     try:
         settings = Settings(**{name: kind(**values[name]) for name, kind in SECTIONS.items()})  # type: ignore[arg-type]
     except ConfigError as error:
@@ -76,89 +76,70 @@ def resolve_settings(
     return Resolved(settings, origins)
 
 
-def _chosen(
-    sections: Mapping[Key, dict[Key, Given] | Given], table: Mapping[str, Setting]
-) -> list[tuple[Setting, Given]]:
-    chosen = []
-    for section, held in sections.items():
-        if section.name not in SECTIONS:
-            raise _unknown(f"{section.where}: ", section.name, list(SECTIONS), table)
-        if isinstance(held, Given):
-            keys = ", ".join(setting.name for setting in table.values() if setting.section == section.name)
+def _in_file(path: str | Path | None) -> Iterator[tuple[Setting, str, _Text]]:
+    """The settings of a file, each with its line and its text; unknown keys are refused."""
+    if path is None:
+        return
+    file, table = YamlFile(path), {setting.key: setting for setting in every_setting()}
+    for section, line, held in file.pairs(file.root, "the file"):
+        if section not in SECTIONS:
+            raise _unknown_key(line, section, list(SECTIONS))
+        names = [setting.name for setting in table.values() if setting.section == section]
+        if not file.is_null(held) and not file.is_mapping(held):
             raise ConfigError(
-                f"{held.where}: {section.name} must hold keys with values, one to a line; it has {keys}"
+                f"{line}: {section} must hold keys with values, one to a line; it has {', '.join(names)}"
             )
-        for key, given in held.items():
-            setting = table.get(f"{section.name}.{key.name}")
-            if setting is None:
-                names = [known.name for known in table.values() if known.section == section.name]
-                raise _unknown(f"{key.where}: ", key.name, names, table, f" in {section.name}")
-            chosen.append((setting, given))
-    return chosen
+        for name, key_line, node in file.pairs(held, section):
+            if name not in names:
+                raise _unknown_key(key_line, name, names, f" in {section}")
+            yield table[f"{section}.{name}"], *file.text(name, node)
 
 
-def _unknown(
-    where: str, name: str, known: list[str], table: Mapping[str, Setting], inside: str = ""
-) -> ConfigError:
+def _unknown_key(line: str, name: str, known: list[str], inside: str = "") -> ConfigError:
     # A key that stands in the wrong section, or outside of any, is known elsewhere.
-    elsewhere = [had for had in table.values() if name.lower() in (had.name, had.key)]
+    elsewhere = [had for had in every_setting() if name.lower() in (had.name, had.key)]
     if len(elsewhere) == 1:
         cure = f"did you mean {elsewhere[0].name} in {elsewhere[0].section}?"
     elif near := difflib.get_close_matches(name.lower(), known, 1):
         cure = f"did you mean {near[0]}?"
     else:
         cure = f"known: {', '.join(known)}"
-    return ConfigError(f"{where}unknown key {shown(name)!r}{inside}; {cure}")
+    return ConfigError(f"{line}: unknown key {shown(name)!r}{inside}; {cure}")
 
 
 def _overrides(environ: Mapping[str, str]) -> dict[str, tuple[str, str]]:
     """Setting → the variable that overrides it, and its text, which is taken as it is."""
-    table = {setting.variable: setting for setting in every_setting()}
+    table = {setting.variable: setting.key for setting in every_setting()}
     found: dict[str, tuple[str, str]] = {}
-    for variable in sorted(environ):
-        if not variable.startswith(PREFIX):
-            continue
-        setting = table.get(variable.upper())
-        if setting is None:
+    for variable in sorted(name for name in environ if name.startswith(PREFIX)):
+        key = table.get(variable.upper())
+        if key is None:
             near = difflib.get_close_matches(variable.upper(), table, 1)
-            cure = (
-                f"did you mean {near[0]}?"
-                if near
-                else f"it is {PREFIX}SECTION__KEY, as in OCTAVO__DATABASE__DSN"
-            )
+            form = f"it is {PREFIX}SECTION__KEY, as in OCTAVO__DATABASE__DSN"
+            cure = f"did you mean {near[0]}?" if near else form
             raise ConfigError(f"the environment variable {variable} names no setting; {cure}")
-        if setting.key in found:
+        if key in found:
+            raise ConfigError(f"{key} is set twice in the environment: {found[key][0]}, {variable}")
+        found[key] = (variable, environ[variable])
+    if url := environ.get(URL_VARIABLE):
+        variable, dsn = found.setdefault("database.dsn", (URL_VARIABLE, url))
+        if dsn != url:  # whichever won, somebody would look for records where none are
             raise ConfigError(
-                f"{setting.key} is set twice in the environment: {found[setting.key][0]}, {variable}"
+                f"{URL_VARIABLE} and {variable} name different stores, {shown(url)} and {shown(dsn)}; unset one of them"
             )
-        found[setting.key] = (variable, environ[variable])
-    return _with_url(found, environ.get(URL_VARIABLE))
+    return found
 
 
-def _with_url(found: dict[str, tuple[str, str]], url: str | None) -> dict[str, tuple[str, str]]:
-    if not url:
-        return found
-    variable, dsn = found.get("database.dsn", (URL_VARIABLE, url))
-    if dsn != url:  # whichever won, somebody would look for records where none are
-        raise ConfigError(
-            f"{URL_VARIABLE} and {variable} name different stores, {shown(url)} and {shown(dsn)}; unset one of them"
-        )
-    return {**found, "database.dsn": (variable, url)}
-
-
-def _read(setting: Setting, given: Given, environ: Mapping[str, str]) -> Any:
-    where = f"{given.where}: {setting.key}"
-    written = given.text
-    if written is None:
-        return setting.read(None, where)
-    if isinstance(written, str):
-        text = _filled(setting, written, where, environ)
+def _read(setting: Setting, line: str, text: _Text, environ: Mapping[str, str]) -> Any:
+    where = f"{line}: {setting.key}"
+    if isinstance(text, str):
+        filled = _fill(setting, text, where, environ)
         # What came from a variable may be a secret that stands in the wrong line: its name says enough.
-        return setting.read(text, where, "" if text == written else f"what {shown(written)!r} stands for")
-    return setting.read([_filled(setting, part, where, environ) for part in written], where)
+        return setting.read(filled, where, "" if filled == text else f"what {shown(text)!r} stands for")
+    return setting.read(text and [_fill(setting, part, where, environ) for part in text], where)
 
 
-def _filled(setting: Setting, text: str, where: str, environ: Mapping[str, str]) -> str:
+def _fill(setting: Setting, text: str, where: str, environ: Mapping[str, str]) -> str:
     """The text with variables in the place of their names."""
     begin, mark, rest = text.partition("://")
     credentials = len(begin) + len(mark) + rest.rfind("@") if mark and "@" in rest else 0
@@ -173,4 +154,4 @@ def _filled(setting: Setting, text: str, where: str, environ: Mapping[str, str])
         # Before the @ of a URL stand user and password, where a / or @ of theirs would be read as the URL's own.
         return quote(environ[name], safe="") if found.start() < credentials else environ[name]
 
-    return _NAMED.sub(value, text)
+    return _VARIABLE.sub(value, text)

@@ -1,114 +1,85 @@
-"""Every setting with its type, its default and one line of why."""
+"""Every setting with its type, its default and, in the text of its section, one line of why."""
 
 from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec
-from msgspec import Meta
+from msgspec import Meta, field
 
-from octavo.config.layered import Extraction, Layers, Server
-from octavo.config.section import MOST, SECRET, SHOWN_URL, Section, shown_section
-from octavo.config.values import Setting, described
+from octavo.config.setting import (
+    FILLED,
+    MOST,
+    PATH,
+    SECRET,
+    URL,
+    Section,
+    Setting,
+    above,
+    settings_of,
+    within,
+)
 from octavo.errors import ConfigError
 from octavo.kernel.codec import MAX_TENANT_BYTES
 from octavo.kernel.shapes import SHAPES
 from octavo.util.cache import DEFAULT_BYTES
 
-_PATH = Meta(min_length=1, extra={"path": "yes"})
+LOOPBACK = ("127.0.0.1", "::1", "localhost")
 _UNREAD = ("vectors", "pending", "keys")  # nothing in these is told to anybody
+_BY_MEANING = ("observations", "knowledge", "configs", "profile", "episodes")
+_CONTENT_BYTES = 1_048_576
 
 
 class Database(Section, frozen=True):
-    """Where records are kept."""
+    """Where records are kept.
+
+    dsn: Which store: any URL of docs/stores.md, or SQLAlchemy's spelling of it.
+    pool_size: Connections to PostgreSQL or MySQL; a pool_size in the dsn wins.
+    max_overflow: How many more when all are busy: at most pool_size + max_overflow.
+    """
 
     section: ClassVar[str] = "database"
-
-    dsn: Annotated[
-        str,
-        Meta(
-            min_length=1,
-            description="Which store: any URL of docs/stores.md, or SQLAlchemy's spelling of it.",
-            extra=SHOWN_URL,
-        ),
-    ] = "sqlite:///octavo.db"
-    pool_size: Annotated[
-        int,
-        Meta(ge=1, le=10_000, description="Connections to PostgreSQL or MySQL; a pool_size in the dsn wins."),
-    ] = 5
-    max_overflow: Annotated[
-        int,
-        Meta(
-            ge=0, le=10_000, description="How many more when all are busy: at most pool_size + max_overflow."
-        ),
-    ] = 10
+    dsn: Annotated[str, FILLED, URL] = "sqlite:///octavo.db"
+    pool_size: Annotated[int, within(1, 10_000)] = 5
+    max_overflow: Annotated[int, within(0, 10_000)] = 10
 
 
 class Vault(Section, frozen=True):
-    """Documents that people read and edit."""
+    """Documents that people read and edit.
+
+    enabled: Whether configuration and knowledge are also Markdown files.
+    root_path: The folder with md/, knowledge/ and metadata.json.
+    watch_seconds: How often to look for files that a person edited; 0 is never.
+    """
 
     section: ClassVar[str] = "vault"
-
-    enabled: Annotated[
-        bool, Meta(description="Whether configuration and knowledge are also Markdown files.")
-    ] = True
-    root_path: Annotated[
-        str, _PATH, Meta(description="The folder with md/, knowledge/ and metadata.json.")
-    ] = "octavo_vault"
-    watch_seconds: Annotated[
-        float,
-        Meta(ge=0, le=86_400, description="How often to look for files that a person edited; 0 is never."),
-    ] = 2.0
+    enabled: bool = True
+    root_path: Annotated[str, PATH] = "octavo_vault"
+    watch_seconds: Annotated[float, within(0, 86_400)] = 2.0
 
 
 class Vector(Section, frozen=True):
-    """Finding by meaning, beside finding by words."""
+    """Finding by meaning, beside finding by words.
+
+    enabled: Off: recall by words needs no model, and a weak model makes it worse.
+    embedder: The model, such as fastembed:BAAI/bge-small-en-v1.5; needed when enabled.
+    api_key: For an openai: embedder; empty is OPENAI_API_KEY.
+    base_url: Its server, when that is not OpenAI's; empty is OPENAI_BASE_URL.
+    previous_embedder: After a change of model: the one before, which answers meanwhile.
+    keep_previous: Whether the former model's vectors stay when the new ones are complete.
+    url: Where the vectors are, a URL of docs/vectors.md; empty is beside the records.
+    collections: What is found by meaning; events are in observations.
+    cache_entries: Vectors of recent texts held in memory, so that none is made twice; 0 is none.
+    """
 
     section: ClassVar[str] = "vector"
-
-    enabled: Annotated[
-        bool, Meta(description="Off: recall by words needs no model, and a weak model makes it worse.")
-    ] = False
-    embedder: Annotated[
-        str,
-        Meta(
-            description="The model, such as fastembed:BAAI/bge-small-en-v1.5; needed when enabled.",
-            extra=SHOWN_URL,
-        ),
-    ] = ""
-    api_key: Annotated[
-        str, Meta(description="For an openai: embedder; empty is OPENAI_API_KEY.", extra=SECRET)
-    ] = ""
-    base_url: Annotated[
-        str,
-        Meta(description="Its server, when that is not OpenAI's; empty is OPENAI_BASE_URL.", extra=SHOWN_URL),
-    ] = ""
-    previous_embedder: Annotated[
-        str,
-        Meta(
-            description="After a change of model: the one before, which answers meanwhile.", extra=SHOWN_URL
-        ),
-    ] = ""
-    keep_previous: Annotated[
-        bool, Meta(description="Whether the former model's vectors stay when the new ones are complete.")
-    ] = False
-    url: Annotated[
-        str,
-        Meta(
-            description="Where the vectors are, a URL of docs/vectors.md; empty is beside the records.",
-            extra=SHOWN_URL,
-        ),
-    ] = ""
-    collections: Annotated[
-        tuple[str, ...],
-        Meta(min_length=1, description="What is found by meaning; events are in observations."),
-    ] = ("observations", "knowledge", "configs", "profile", "episodes")
-    cache_entries: Annotated[
-        int,
-        Meta(
-            ge=0,
-            le=MOST,
-            description="Vectors of recent texts held in memory, so that none is made twice; 0 is none.",
-        ),
-    ] = 10_000
+    enabled: bool = False
+    embedder: Annotated[str, URL] = ""
+    api_key: Annotated[str, SECRET] = ""
+    base_url: Annotated[str, URL] = ""
+    previous_embedder: Annotated[str, URL] = ""
+    keep_previous: bool = False
+    url: Annotated[str, URL] = ""
+    collections: Annotated[tuple[str, ...], Meta(min_length=1)] = _BY_MEANING
+    cache_entries: Annotated[int, within(0, MOST)] = 10_000
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -124,58 +95,33 @@ class Vector(Section, frozen=True):
 
 
 class FailureQueue(Section, frozen=True):
-    """What could not be stored waits on disk until it can."""
+    """What could not be stored waits on disk until it can.
+
+    enabled: Off: a write fails when the database is down.
+    directory: Where failed_events.jsonl and the dead letters are; processes may share it.
+    durability: Queued writes survive: fsync a power cut, flush a kill -9, memory only a call of close.
+    max_in_memory: Queued writes held in memory; the rest is on disk.
+    spill_batch_size: How many go to disk, or come back from it, at once.
+    max_dump_file_size_mb: Size at which a queue file is rotated, in MiB.
+    max_dump_backups: Rotated files kept after all in them is stored; others are never deleted.
+    max_retries: Attempts with one write, the database being up, before it is a dead letter.
+    max_age_hours: Age at which a queued write is a dead letter; null is never.
+    backoff_min_seconds: The first pause before the database is tried again; it doubles.
+    backoff_max_seconds: The longest pause, so how late a return is noticed.
+    """
 
     section: ClassVar[str] = "failure_queue"
-
-    enabled: Annotated[bool, Meta(description="Off: a write fails when the database is down.")] = True
-    directory: Annotated[
-        str,
-        _PATH,
-        Meta(description="Where failed_events.jsonl and the dead letters are; processes may share it."),
-    ] = "octavo_queue"
-    durability: Annotated[
-        Literal["fsync", "flush", "memory"],
-        Meta(
-            description="Queued writes survive: fsync a power cut, flush a kill -9, memory only a call of close."
-        ),
-    ] = "fsync"
-    max_in_memory: Annotated[
-        int, Meta(ge=1, le=MOST, description="Queued writes held in memory; the rest is on disk.")
-    ] = 1000
-    spill_batch_size: Annotated[
-        int, Meta(ge=1, le=MOST, description="How many go to disk, or come back from it, at once.")
-    ] = 200
-    max_dump_file_size_mb: Annotated[
-        float, Meta(gt=0, le=1_000_000, description="Size at which a queue file is rotated, in MiB.")
-    ] = 10.0
-    max_dump_backups: Annotated[
-        int,
-        Meta(
-            ge=0,
-            le=MOST,
-            description="Rotated files kept after all in them is stored; others are never deleted.",
-        ),
-    ] = 0
-    max_retries: Annotated[
-        int,
-        Meta(
-            ge=0,
-            le=MOST,
-            description="Attempts with one write, the database being up, before it is a dead letter.",
-        ),
-    ] = 5
-    max_age_hours: Annotated[
-        Annotated[float, Meta(gt=0, le=876_000)] | None,
-        Meta(description="Age at which a queued write is a dead letter; null is never."),
-    ] = 168.0
-    backoff_min_seconds: Annotated[
-        float,
-        Meta(gt=0, le=86_400, description="The first pause before the database is tried again; it doubles."),
-    ] = 0.1
-    backoff_max_seconds: Annotated[
-        float, Meta(gt=0, le=86_400, description="The longest pause, so how late a return is noticed.")
-    ] = 30.0
+    enabled: bool = True
+    directory: Annotated[str, PATH] = "octavo_queue"
+    durability: Literal["fsync", "flush", "memory"] = "fsync"
+    max_in_memory: Annotated[int, within(1, MOST)] = 1000
+    spill_batch_size: Annotated[int, within(1, MOST)] = 200
+    max_dump_file_size_mb: Annotated[float, above(0, 1_000_000)] = 10.0
+    max_dump_backups: Annotated[int, within(0, MOST)] = 0
+    max_retries: Annotated[int, within(0, MOST)] = 5
+    max_age_hours: Annotated[float, above(0, 876_000)] | None = 168.0
+    backoff_min_seconds: Annotated[float, above(0, 86_400)] = 0.1
+    backoff_max_seconds: Annotated[float, above(0, 86_400)] = 30.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -186,55 +132,24 @@ class FailureQueue(Section, frozen=True):
             )
 
 
-class Files(Section, frozen=True):
-    """Who may read what is kept on disk."""
-
-    section: ClassVar[str] = "files"
-
-    group_access: Annotated[
-        bool,
-        Meta(
-            description="New files and folders: 0660 and 0770, instead of 0600 and 0700; those that are there keep their mode."
-        ),
-    ] = False
-
-
 class Service(Section, frozen=True):
-    """How the memory service answers."""
+    """How the memory service answers.
+
+    tenant: Whose memory this is, when several share one database.
+    timeout_seconds: The longest any call takes while the database hangs.
+    recent_events: Events of each session held in memory (L1), read even when the database is down.
+    recent_sessions: Sessions that have such events; the one not used for longest goes first.
+    dedup_window: Ids of stored records remembered, so that they are not sent again; 0 is none.
+    dedup_seconds: For how long they are remembered.
+    """
 
     section: ClassVar[str] = "service"
-
-    tenant: Annotated[str, Meta(description="Whose memory this is, when several share one database.")] = ""
-    timeout_seconds: Annotated[
-        float, Meta(gt=0, le=86_400, description="The longest any call takes while the database hangs.")
-    ] = 5.0
-    recent_events: Annotated[
-        int,
-        Meta(
-            ge=0,
-            le=MOST,
-            description="Events of each session held in memory (L1), read even when the database is down.",
-        ),
-    ] = 200
-    recent_sessions: Annotated[
-        int,
-        Meta(
-            ge=1,
-            le=MOST,
-            description="Sessions that have such events; the one not used for longest goes first.",
-        ),
-    ] = 1000
-    dedup_window: Annotated[
-        int,
-        Meta(
-            ge=0,
-            le=MOST,
-            description="Ids of stored records remembered, so that they are not sent again; 0 is none.",
-        ),
-    ] = 10_000
-    dedup_seconds: Annotated[
-        float, Meta(gt=0, le=86_400, description="For how long they are remembered.")
-    ] = 60.0
+    tenant: str = ""
+    timeout_seconds: Annotated[float, above(0, 86_400)] = 5.0
+    recent_events: Annotated[int, within(0, MOST)] = 200
+    recent_sessions: Annotated[int, within(1, MOST)] = 1000
+    dedup_window: Annotated[int, within(0, MOST)] = 10_000
+    dedup_seconds: Annotated[float, above(0, 86_400)] = 60.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -246,48 +161,143 @@ class Service(Section, frozen=True):
             raise ConfigError(f"service.tenant is longer than {MAX_TENANT_BYTES} bytes: {self.tenant!r}")
 
 
+class Layers(Section, frozen=True):
+    """Profile and event memories.
+
+    event_ttl_days: After how long an event memory expires that is not permanent and says no date; null is never.
+    sweep_seconds: How often expired memories are removed and logged; unseen they are at once. 0 is never.
+    """
+
+    section: ClassVar[str] = "layers"
+    event_ttl_days: Annotated[float, above(0, 36_500)] | None = None
+    sweep_seconds: Annotated[float, within(0, 86_400)] = 60.0
+
+
+class Extraction(Section, frozen=True):
+    """How single facts are found in a text: by rules, or by a language model with the rules behind it.
+
+    model: The name of a model on an OpenAI-compatible server; empty is rules alone.
+    base_url: Its server, when that is not OpenAI's; empty is OPENAI_BASE_URL.
+    api_key: Its key; empty is OPENAI_API_KEY.
+    timeout_seconds: The longest the model may take before the rules decide.
+    attempts: How often a model is asked that answers nothing of use.
+    known_memories: How many of the memories there are the model is shown.
+    """
+
+    section: ClassVar[str] = "extraction"
+    model: str = ""
+    base_url: Annotated[str, URL] = ""
+    api_key: Annotated[str, SECRET] = ""
+    timeout_seconds: Annotated[float, above(0, 3600)] = 30.0
+    attempts: Annotated[int, within(1, 10)] = 2
+    known_memories: Annotated[int, within(0, 1000)] = 50
+
+
+def _body_bytes(content_bytes: int) -> int:
+    """What a request takes that holds such a content: JSON may spell each byte as six, and there is more than the content."""
+    return 6 * content_bytes + 1_048_576
+
+
+class Server(Section, frozen=True):
+    """The server of `octavo serve`.
+
+    host: Where to listen; anything but loopback needs keys.
+    port: The port; 0 is any that is free.
+    workers: Processes that answer; several need a database with a server.
+    auth: Whether callers need an API key; auto is on, except on loopback.
+    requests_per_minute: How many each key may make, in each worker; 0 is no limit.
+    max_content_bytes: The longest content of a memory, in UTF-8.
+    max_body_bytes: The largest request that is read; left alone, it rises with max_content_bytes.
+    max_page_bytes: The most that a listing answers at once, unless one record is larger; `next` goes on.
+    max_connections: Connections at once in each worker; for one more, the oldest that asks nothing is closed.
+    header_seconds: The longest the headers of a request may take to arrive.
+    idle_seconds: How long a connection stays open that asks nothing more.
+    max_concurrent: Requests under way at once in each worker; each key may have as many as are left.
+    request_seconds: The longest a request may take.
+    stop_seconds: How long a stopping server waits for requests under way.
+    """
+
+    section: ClassVar[str] = "server"
+    host: Annotated[str, FILLED] = "127.0.0.1"
+    port: Annotated[int, within(0, 65_535)] = 8000
+    workers: Annotated[int, within(1, 256)] = 1
+    auth: Literal["auto", "on", "off"] = "auto"
+    requests_per_minute: Annotated[int, within(0, MOST)] = 6000
+    max_content_bytes: Annotated[int, within(1024, 4_194_304)] = _CONTENT_BYTES
+    max_body_bytes: Annotated[int, within(1024, MOST)] = _body_bytes(_CONTENT_BYTES)
+    max_page_bytes: Annotated[int, within(1024, MOST)] = 2_097_152
+    max_connections: Annotated[int, within(1, MOST)] = 1000
+    header_seconds: Annotated[float, above(0, 3600)] = 10.0
+    idle_seconds: Annotated[float, above(0, 3600)] = 30.0
+    max_concurrent: Annotated[int, within(1, MOST)] = 512
+    request_seconds: Annotated[float, above(0, 3600)] = 60.0
+    stop_seconds: Annotated[float, above(0, 3600)] = 10.0
+
+    @property
+    def loopback(self) -> bool:
+        """Whether only this machine can call."""
+        return self.host in LOOPBACK
+
+    @property
+    def needs_key(self) -> bool:
+        """Whether callers need an API key."""
+        return self.auth == "on" or (self.auth == "auto" and not self.loopback)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.max_body_bytes == _body_bytes(_CONTENT_BYTES) < _body_bytes(self.max_content_bytes):
+            msgspec.structs.force_setattr(self, "max_body_bytes", _body_bytes(self.max_content_bytes))
+        if self.auth == "off" and not self.loopback:
+            raise ConfigError(
+                f"server.auth is off, but server.host is {self.host!r}, where others can call; "
+                f"listen on 127.0.0.1, or leave auth on"
+            )
+
+
+class Files(Section, frozen=True):
+    """Who may read what is kept on disk.
+
+    group_access: New files and folders: 0660 and 0770, instead of 0600 and 0700; those that are there keep their mode.
+    """
+
+    section: ClassVar[str] = "files"
+    group_access: bool = False
+
+
 class Cache(Section, frozen=True):
-    """What a process holds in memory only to be quicker."""
+    """What a process holds in memory only to be quicker.
+
+    max_bytes: Bytes that all caches of a process take together; what was not used for longest goes first.
+    """
 
     section: ClassVar[str] = "cache"
-
-    max_bytes: Annotated[
-        int,
-        Meta(
-            ge=0,
-            le=MOST,
-            description="Bytes that all caches of a process take together; what was not used for longest goes first.",
-        ),
-    ] = DEFAULT_BYTES
+    max_bytes: Annotated[int, within(0, MOST)] = DEFAULT_BYTES
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """All settings, each with a default that works on one machine without a server."""
 
-    database: Database = msgspec.field(default_factory=Database)
-    vault: Vault = msgspec.field(default_factory=Vault)
-    vector: Vector = msgspec.field(default_factory=Vector)
-    failure_queue: FailureQueue = msgspec.field(default_factory=FailureQueue)
-    service: Service = msgspec.field(default_factory=Service)
-    layers: Layers = msgspec.field(default_factory=Layers)
-    extraction: Extraction = msgspec.field(default_factory=Extraction)
-    server: Server = msgspec.field(default_factory=Server)
-    files: Files = msgspec.field(default_factory=Files)
-    cache: Cache = msgspec.field(default_factory=Cache)
+    database: Database = field(default_factory=Database)
+    vault: Vault = field(default_factory=Vault)
+    vector: Vector = field(default_factory=Vector)
+    failure_queue: FailureQueue = field(default_factory=FailureQueue)
+    service: Service = field(default_factory=Service)
+    layers: Layers = field(default_factory=Layers)
+    extraction: Extraction = field(default_factory=Extraction)
+    server: Server = field(default_factory=Server)
+    files: Files = field(default_factory=Files)
+    cache: Cache = field(default_factory=Cache)
 
 
 #: The sections, by the names they have in a file.
-SECTIONS: dict[str, type[Section]] = {
-    kind.section: kind
-    for kind in (Database, Vault, Vector, FailureQueue, Service, Layers, Extraction, Server, Files, Cache)
-}
+SECTIONS: dict[str, type[Section]] = {each.name: each.type for each in msgspec.structs.fields(Settings)}
 
 
 def every_setting() -> list[Setting]:
     """All settings, in the order of the file."""
-    return [setting for kind in SECTIONS.values() for setting in described(kind)]
+    return [setting for section in SECTIONS.values() for setting in settings_of(section)]
 
 
 def shown_settings(settings: Settings) -> dict[str, dict[str, Any]]:
     """All settings as they may be printed, logged or answered: passwords and keys are replaced by …"""
-    return {name: shown_section(getattr(settings, name)) for name in SECTIONS}
+    return {name: getattr(settings, name).shown() for name in SECTIONS}

@@ -4,8 +4,8 @@ import json
 import textwrap
 from typing import Any
 
+from octavo.config.setting import settings_of
 from octavo.config.settings import SECTIONS
-from octavo.config.values import described
 
 _HEAD = """\
 # The settings of Octavo's memory service. Every setting is here with its default; leave out what you do not change.
@@ -19,10 +19,9 @@ def template() -> str:
     """A settings file with every setting, its default and its reason."""
     lines = [_HEAD]
     for name, section in SECTIONS.items():
-        lines.append(f"# {section.__doc__}\n{name}:")
-        for setting in described(section):
-            reason = textwrap.wrap(setting.why, 110)
-            lines += [f"  # {line}" for line in reason]
+        lines.append(f"# {section.about()}\n{name}:")
+        for setting in settings_of(section):
+            lines += [f"  # {line}" for line in textwrap.wrap(setting.why, 110)]
             lines.append(f"  {setting.name}: {spelled(setting.default)}")
         lines.append("")
     return "\n".join(lines)

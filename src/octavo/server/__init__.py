@@ -21,13 +21,13 @@ def create_app(
 
     With `sample` it begins with one user to look at, if there is none of that name.
     """
-    packages()
+    check_packages()
     from octavo.server.app import create
 
     return create(settings, assembled=assembled, sample=sample)
 
 
-def packages() -> None:
+def check_packages() -> None:
     """Refuse to go on without the packages of the server."""
     for package in ("fastapi", "uvicorn"):
         if importlib.util.find_spec(package) is None:

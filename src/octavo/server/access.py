@@ -3,7 +3,6 @@
 import hashlib
 import re
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
@@ -11,10 +10,10 @@ import msgspec
 from starlette.responses import Response
 
 from octavo.config import Settings
-from octavo.config.layered import LOOPBACK
+from octavo.config.settings import LOOPBACK
 from octavo.errors import StoreUnavailable
 from octavo.kernel.ids import now
-from octavo.keys import Access, KeyInfo, RateLimit
+from octavo.keys import Access, FreshValues, KeyInfo, RateLimit
 from octavo.server.problems import problem
 
 if TYPE_CHECKING:
@@ -67,17 +66,22 @@ class Door:
         self._memories = memories
         self._tenant = settings.service.tenant
         self._rate = RateLimit(settings.server.requests_per_minute)
-        self._timer = timer
-        self._good: OrderedDict[bytes, tuple[float, KeyInfo]] = OrderedDict()
+        self._good: FreshValues[KeyInfo] = FreshValues(_STALE_SECONDS, _MOST_KEYS, timer)
 
     def stranger(self, headers: Mapping[bytes, bytes]) -> Response | None:
         """Without keys: refuse what another site made a browser send, or what came through a proxy."""
         host = headers.get(b"host", b"").decode("latin-1")
         if host and not _this_machine(host):
             # A site whose name was pointed at this machine would otherwise read and write all of it.
-            return problem(421, "this server answers only to 127.0.0.1 and localhost; set server.auth: on and give keys to callers from elsewhere")  # fmt: skip
+            return problem(
+                421,
+                "this server answers only to 127.0.0.1 and localhost; "
+                "set server.auth: on and give keys to callers from elsewhere",
+            )
         if any(name in headers for name in _FORWARDED):
-            return problem(421, "this request came through a proxy, but the server asks for no keys; set server.auth: on")  # fmt: skip
+            return problem(
+                421, "this request came through a proxy, but the server asks for no keys; set server.auth: on"
+            )
         origin = headers.get(b"origin", b"").decode("latin-1")
         if origin and not _this_machine(origin.partition("://")[2]):
             return problem(403, "a page of another site may not call this server")
@@ -94,20 +98,24 @@ class Door:
             # Which of them counts is not for this server to guess: a proxy in front may have looked at the other.
             return _unknown("this request shows more than one API key; send one")
         if not shown:
-            return _unknown("this server needs an API key: send `Authorization: Bearer oct_…` or `X-API-Key: oct_…`; octavo keys create makes one")  # fmt: skip
+            return _unknown(
+                "this server needs an API key: send `Authorization: Bearer oct_…` or `X-API-Key: oct_…`; "
+                "octavo keys create makes one"
+            )
         access = needed_access(method, path)
         key = await self._checked(shown.pop(), access)
         if key is None:
             return _unknown("this API key is unknown, expired or revoked")
         if wait := self._rate.wait(key.id):
             seconds = max(1, round(wait + 0.5))
-            return problem(429, f"this key may make {self._rate.per_minute} requests a minute; come back in {seconds} s", {"Retry-After": str(seconds)})  # fmt: skip
+            detail = f"this key may make {self._rate.per_minute} requests a minute; come back in {seconds} s"
+            return problem(429, detail, {"Retry-After": str(seconds)})
         if not key.allows(access):
             return problem(403, f"this needs a key with {access} access; this one has {key.access}")
         return Caller(key.tenant, key.id, key.access)
 
     async def _checked(self, text: str, access: Access) -> KeyInfo | None:
-        name = hashlib.sha256(text.encode("utf-8", "replace")).digest()
+        name = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
         # While the store is down, writes can still be queued for it, if their callers are let in. Whoever reads waits: nobody
         # can say whether the key was revoked since.
         queues = access == "write"
@@ -121,21 +129,16 @@ class Door:
                 raise
             return key
         if key is None:
-            self._good.pop(name, None)
+            self._good.drop(name)
         else:
-            self._good.pop(name, None)
-            self._good[name] = (self._timer(), key)
-            if len(self._good) > _MOST_KEYS:
-                self._good.popitem(last=False)
+            self._good.put(name, key, self._good.time())
         return key
 
-    def _remembered(self, name: bytes) -> KeyInfo | None:
-        at, key = self._good.get(name, (0.0, None))
-        if key is None or self._timer() - at > _STALE_SECONDS or not key.valid_at(now()):
-            return None
-        if self._memories.keys.revoked(key.id):
-            return None
-        return key
+    def _remembered(self, name: str) -> KeyInfo | None:
+        """The key that was good not long ago, as far as can be known without the store."""
+        key = self._good.get(name)
+        usable = key is not None and key.valid_at(now()) and not self._memories.keys.revoked(key.id)
+        return key if usable else None
 
 
 def _shown_keys(headers: Iterable[tuple[bytes, bytes]]) -> set[str]:

@@ -1,4 +1,7 @@
-"""What the server answers: structs that are written to JSON as they are, and that OpenAPI is made from."""
+"""What the server answers: structs that are written to JSON as they are, and that OpenAPI is made from.
+
+Those that the client reads as they are written here are in `octavo.client.answers`: one spelling of both.
+"""
 
 from datetime import datetime
 from typing import Any, Literal
@@ -7,31 +10,10 @@ import msgspec
 from msgspec import UNSET, UnsetType
 from starlette.responses import Response
 
-# The client reads them as they are written here: one spelling of both.
-from octavo.client.answers import Counted, MemoryWithHistory, Replayed, Session, Stats
+from octavo.client.answers import Session
 from octavo.layers.deciding import Layer
 from octavo.layers.values import LogEntry, Memory, Outcome, Status
 from octavo.service.records import EventRecord, TurnRecord
-
-__all__ = [
-    "Answers",
-    "AutoExtracted",
-    "Configuration",
-    "Counted",
-    "EventList",
-    "FoundMemory",
-    "HealthReport",
-    "LogList",
-    "MemoryList",
-    "MemoryWithHistory",
-    "Remembered",
-    "Replayed",
-    "Session",
-    "SessionList",
-    "Stats",
-    "TurnList",
-    "answer",
-]
 
 _encode = msgspec.json.Encoder().encode
 
@@ -76,7 +58,7 @@ class MemoryList(msgspec.Struct, frozen=True, kw_only=True):
     layer: Layer
     count: int
     memories: list[Memory]
-    next: str | UnsetType = UNSET  # what `after` is given for more; left out when there is no more
+    next: str | UnsetType = UNSET  # what `after` is given for more
 
 
 class LogList(msgspec.Struct, frozen=True, kw_only=True):
@@ -87,7 +69,7 @@ class LogList(msgspec.Struct, frozen=True, kw_only=True):
     agent_id: str | UnsetType = UNSET
     count: int
     logs: list[LogEntry]
-    next: str | UnsetType = UNSET  # what `after` is given for more; left out when there is no more
+    next: str | UnsetType = UNSET  # what `after` is given for more
 
 
 class FoundMemory(Memory, frozen=True, kw_only=True):
@@ -111,7 +93,7 @@ class EventList(msgspec.Struct, frozen=True, kw_only=True):
     session: str | None
     count: int
     events: list[EventRecord]
-    next: str | UnsetType = UNSET  # what `after` is given for more; left out when there is no more
+    next: str | UnsetType = UNSET  # what `after` is given for more
 
 
 class TurnList(msgspec.Struct, frozen=True, kw_only=True):
@@ -120,7 +102,7 @@ class TurnList(msgspec.Struct, frozen=True, kw_only=True):
     session: str
     count: int
     turns: list[TurnRecord]
-    next: str | UnsetType = UNSET  # what `after` is given for more; left out when there is no more
+    next: str | UnsetType = UNSET  # what `after` is given for more
 
 
 class SessionList(msgspec.Struct, frozen=True, kw_only=True):
@@ -128,7 +110,7 @@ class SessionList(msgspec.Struct, frozen=True, kw_only=True):
 
     count: int
     sessions: list[Session]
-    next: str | UnsetType = UNSET  # what `after` is given for more; left out when there is no more
+    next: str | UnsetType = UNSET  # what `after` is given for more
 
 
 class HealthReport(msgspec.Struct, frozen=True, kw_only=True):

@@ -89,7 +89,13 @@ When = Annotated[
 Metadata = dict[str, Any]
 
 
+def _examples(*bodies: dict[str, Any]) -> ConfigDict:
+    return ConfigDict(json_schema_extra={"examples": list(bodies)})
+
+
 class Body(BaseModel):
+    """What is sent with a request; the examples of each are in its schema."""
+
     model_config = ConfigDict(extra="forbid")
 
     @model_validator(mode="before")
@@ -107,14 +113,10 @@ class Body(BaseModel):
 class NewMemory(Body):
     """Something to remember about a user or an agent: as it stands, or split into single facts by `auto_extract`."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {"content": "用户是一名软件工程师，毕业于北京大学", "memory_layer": "profile"},
-                {"content": "Joined the product review", "memory_layer": "event", "ttl_seconds": 86400},
-                {"content": "他是一名软件工程师。他下午参加了技术分享会。", "auto_extract": True},
-            ]
-        }
+    model_config = _examples(
+        {"content": "用户是一名软件工程师，毕业于北京大学", "memory_layer": "profile"},
+        {"content": "Joined the product review", "memory_layer": "event", "ttl_seconds": 86400},
+        {"content": "他是一名软件工程师。他下午参加了技术分享会。", "auto_extract": True},
     )
 
     content: Content
@@ -141,13 +143,9 @@ class NewMemory(Body):
 class Revision(Body):
     """What is to change in a memory; fields left out stay as they are."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {"content": "用户是一名高级软件工程师", "reason": "补充了具体的职级信息"},
-                {"metadata": {"source": "interview"}, "reason": "Where it came from"},
-            ]
-        }
+    model_config = _examples(
+        {"content": "用户是一名高级软件工程师", "reason": "补充了具体的职级信息"},
+        {"metadata": {"source": "interview"}, "reason": "Where it came from"},
     )
 
     content: Content | None = None
@@ -170,13 +168,9 @@ class Revision(Body):
 class Question(Body):
     """What to look for, and in whose memories; `everyone` needs a key with admin access, where keys are needed."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {"query": "他在哪里上的大学？", "user_id": "user123", "top_k": 5},
-                {"query": "What was decided about the database?", "agent_id": "planner", "layer": "event"},
-            ]
-        }
+    model_config = _examples(
+        {"query": "他在哪里上的大学？", "user_id": "user123", "top_k": 5},
+        {"query": "What was decided about the database?", "agent_id": "planner", "layer": "event"},
     )
 
     query: Annotated[str, Field(min_length=1, max_length=MAX_QUESTION_BYTES), AfterValidator(_question)]
@@ -200,7 +194,7 @@ class Question(Body):
 class Undoing(Body):
     """Why a change is undone."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{"reason": "记错了"}]})
+    model_config = _examples({"reason": "记错了"})
 
     reason: Reason | None = None
 
@@ -208,16 +202,12 @@ class Undoing(Body):
 class NewEvent(Body):
     """One thing observed; the same `obs_id` in the same session is one event, however often it is sent."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {
-                    "session_key": "dm:lin",
-                    "obs_type": "message",
-                    "payload": {"text": "我对花生过敏"},
-                    "actor": "lin",
-                }
-            ]
+    model_config = _examples(
+        {
+            "session_key": "dm:lin",
+            "obs_type": "message",
+            "payload": {"text": "我对花生过敏"},
+            "actor": "lin",
         }
     )
 

@@ -8,7 +8,7 @@ import msgspec
 import uvicorn
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
-from octavo.config.layered import Server
+from octavo.config import Server
 from octavo.server.problems import Problem
 
 log = logging.getLogger("octavo.server")

@@ -5,6 +5,7 @@ import dataclasses
 import importlib
 import logging
 from collections import OrderedDict
+from typing import Any
 
 import msgspec
 
@@ -13,13 +14,22 @@ from octavo.config import Settings
 from octavo.errors import OctavoError
 from octavo.keys import Keys
 from octavo.layers import LayeredMemory
-from octavo.server.sample import add_sample
 from octavo.service.health import Health
 from octavo.service.memory import Memory
 
 log = logging.getLogger("octavo.server")
 _MOST_TENANTS = 1000  # whose recent events are held; more are made again when they call
 _HEALTH_SECONDS = 0.5  # for which an answer about health is good enough: anybody may ask, without a key
+
+#: One user to look at, so that a newcomer's first question has an answer.
+_SAMPLE_USER = "user123"
+_SAMPLE: tuple[dict[str, Any], ...] = (
+    {"content": "用户是一名软件工程师，毕业于北京大学", "layer": "profile", "category": "career"},
+    {"content": "用户喜欢喝绿茶，不喝咖啡", "layer": "profile", "category": "preference"},
+    {"content": "Speaks fluent English and Chinese", "layer": "profile", "category": "ability"},
+    {"content": "用户下午参加了技术分享会，讨论了人工智能的应用", "layer": "event", "category": "meeting"},
+    {"content": "Decided to move the project to PostgreSQL", "layer": "event", "category": "decision"},
+)
 
 
 class Memories:
@@ -97,3 +107,14 @@ class Memories:
             await self._layers.sweep()
         except OctavoError as error:
             log.warning("expired memories could not be swept, and will be later: %s", error)
+
+
+async def add_sample(layers: LayeredMemory) -> int:
+    """Remember a few things about the sample user, once: not again after they were forgotten. How many were added."""
+    if await layers.logs(user_id=_SAMPLE_USER, limit=1):
+        return 0
+    for memory in _SAMPLE:
+        await layers.remember(
+            user_id=_SAMPLE_USER, reason="a sample to look at", metadata={"sample": True}, **memory
+        )
+    return len(_SAMPLE)

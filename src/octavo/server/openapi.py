@@ -39,16 +39,22 @@ _described: list[Any] = [Problem]
 Answers = dict[int | str, dict[str, Any]]
 
 
-def answers(kind: Any, example: Any, *more: int, body: bool = False, keyless: bool = False) -> Answers:
-    """What a route can answer: 200 with this kind of value, what every route can, and `more`."""
-    kinds = kind if isinstance(kind, tuple) else (kind,)
+def answers(
+    example: msgspec.Struct,
+    *more: int,
+    also: type[msgspec.Struct] | None = None,
+    body: bool = False,
+    keyless: bool = False,
+) -> Answers:
+    """What a route can answer: 200 with a value like this, or of another kind, what every route can, and `more`."""
+    kinds = [type(example)] if also is None else [type(example), also]
     _described.extend(each for each in kinds if each not in _described)
     refs = [{"$ref": REF.format(name=each.__name__)} for each in kinds]
     schema = refs[0] if len(refs) == 1 else {"anyOf": refs}
     told: Answers = {
         200: {
             "description": " ".join((each.__doc__ or "").splitlines()[0] for each in kinds),
-            "content": {"application/json": {"schema": schema, "example": example}},
+            "content": {"application/json": {"schema": schema, "example": msgspec.to_builtins(example)}},
         }
     }
     statuses: Sequence[int] = _OPEN if keyless else _ALWAYS
@@ -114,18 +120,8 @@ def _given(schema: dict[str, Any]) -> dict[str, Any]:
 def _closed(schema: dict[str, Any]) -> dict[str, Any]:
     """An answer has the fields it is described with and no others, and every one that is always sent is required."""
     properties: dict[str, Any] = schema.get("properties", {})
-    always = [name for name in properties if name not in _SOMETIMES.get(schema.get("title", ""), ())]
+    kind = next((each for each in _described if each.__name__ == schema.get("title")), None)
+    fields = () if kind is None else msgspec.structs.fields(kind)
+    sometimes = {field.encode_name for field in fields if field.default is msgspec.UNSET}
+    always = [name for name in properties if name not in sometimes]
     return {**schema, "required": always, "additionalProperties": False} if properties else schema
-
-
-# Left out when they do not apply.
-_SOMETIMES = {
-    "MemoryList": ("user_id", "agent_id", "next"),
-    "LogList": ("memory_id", "user_id", "agent_id", "next"),
-    "MemoryWithHistory": ("next",),
-    "EventList": ("next",),
-    "TurnList": ("next",),
-    "SessionList": ("next",),
-    "Answers": ("left_out",),
-    "AutoExtracted": ("note",),
-}

@@ -24,8 +24,8 @@ from octavo.layers import LayeredMemory
 from octavo.server import create_app
 from octavo.server.connections import Config, most_connections
 from octavo.server.logs import write_logs
+from octavo.server.memories import add_sample
 from octavo.server.problems import Secrets
-from octavo.server.sample import add_sample
 
 SERVED = ("observations", "turns", "profile", "episodes", "log")  # what requests read and write
 _READY_SECONDS = 60.0
@@ -58,16 +58,16 @@ class WorkerApp(msgspec.Struct, frozen=True):
         return app
 
 
-def fleeting(dsn: str) -> bool:
+def in_memory(dsn: str) -> bool:
     """Whether the store is in the memory of one process, so that no other could see it."""
     parts = urlsplit(dsn)
     scheme = parts.scheme.partition("+")[0].lower()
     return scheme == "memory" or (scheme == "sqlite" and parts.path.strip("/") in ("", ":memory:"))
 
 
-def checked(settings: Settings) -> None:
+def check_settings(settings: Settings) -> None:
     """Refuse settings that no server can run with."""
-    if fleeting(settings.database.dsn):
+    if in_memory(settings.database.dsn):
         if settings.server.workers > 1:
             raise ConfigError(
                 f"server.workers is {settings.server.workers}, but a store in memory belongs to one process; "
@@ -87,9 +87,8 @@ async def prepare(settings: Settings, *, sample: bool) -> Prepared:
                 layers = LayeredMemory.from_assembled(assembled).of(settings.service.tenant)
                 await add_sample(layers)
             keys = await Keys(assembled.store).list() if settings.server.needs_key else []
-            for (
-                collection
-            ) in SERVED:  # another program's table of the same name is refused now, not request by request
+            # Another program's table of the same name is refused now, not request by request.
+            for collection in SERVED:
                 await assembled.store.find(Query(collection=collection, limit=1))
     except StoreUnavailable as error:  # it is queued for, and may be back before anybody asks
         return Prepared(reachable=False, keys=0, trouble=Secrets(settings).hidden(str(error)))

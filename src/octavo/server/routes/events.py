@@ -2,29 +2,32 @@
 
 from typing import Annotated
 
-from fastapi import Query, Request, Response
+import fastapi
+from fastapi import Request, Response
+from msgspec.structs import replace
 
-from octavo.kernel import model
+from octavo.client.answers import Session
 from octavo.kernel.ids import new_id, now
+from octavo.kernel.model import Cursor, Head, Query, Scope
+from octavo.kernel.ports import Store, heads
+from octavo.server import examples
 from octavo.server.answers import EventList, SessionList, TurnList, answer
 from octavo.server.bodies import Name, NewEvent
 from octavo.server.gate import caller_of
 from octavo.server.openapi import answers
-from octavo.server.routes import examples, quick
-from octavo.server.routes.common import After, Limit, PathName, memories_of, page_bytes, service_of, token
-from octavo.server.sessions import sessions_page
+from octavo.server.routes import base
+from octavo.server.routes.base import After, Limit, PathName, memories_of, page_bytes, service_of, token
 from octavo.service.observations import Observation, ObservationType
-from octavo.service.records import EVENTS, TURNS, EventRecord, event_of, turn_of
+from octavo.service.records import EVENTS, TURNS, event_of, turn_of
 
-router = quick.router(tags=["events"])
+router = base.router("events")
+_NEWEST = 1000  # events that are looked through for their sessions
 
 
 @router.post(
     "/events",
-    operation_id="append_event",
     summary="Append an event",
-    response_class=Response,
-    responses=answers(EventRecord, examples.EVENT, body=True),
+    responses=answers(examples.EVENT, body=True),
 )
 async def append_event(body: NewEvent, request: Request) -> Response:
     """Remember an observation; sent again with the same `obs_id`, it is the event it already is."""
@@ -46,14 +49,12 @@ async def append_event(body: NewEvent, request: Request) -> Response:
 
 @router.get(
     "/events",
-    operation_id="list_events",
     summary="The newest events",
-    response_class=Response,
-    responses=answers(EventList, {"session": None, "count": 1, "events": [examples.EVENT]}),
+    responses=answers(examples.EVENTS),
 )
 async def list_events(
     request: Request,
-    session: Annotated[Name | None, Query()] = None,
+    session: Annotated[Name | None, fastapi.Query()] = None,
     limit: Limit = 50,
     after: After = None,
 ) -> Response:
@@ -63,10 +64,8 @@ async def list_events(
 
 @router.get(
     "/sessions",
-    operation_id="list_sessions",
     summary="Sessions that something happened in lately",
-    response_class=Response,
-    responses=answers(SessionList, examples.SESSIONS),
+    responses=answers(examples.SESSIONS),
 )
 async def list_sessions(request: Request, limit: Limit = 100, after: After = None) -> Response:
     """The sessions of the newest 1,000 events, the latest first, with how many of these events they have; `next` goes on."""
@@ -78,10 +77,8 @@ async def list_sessions(request: Request, limit: Limit = 100, after: After = Non
 
 @router.get(
     "/sessions/{session:name}/events",
-    operation_id="list_session_events",
     summary="The newest events of a session",
-    response_class=Response,
-    responses=answers(EventList, {"session": "dm:lin", "count": 1, "events": [examples.EVENT]}),
+    responses=answers(examples.SESSION_EVENTS),
 )
 async def list_session_events(
     session: PathName, request: Request, limit: Limit = 50, after: After = None
@@ -92,10 +89,8 @@ async def list_session_events(
 
 @router.get(
     "/sessions/{session:name}/turns",
-    operation_id="list_session_turns",
     summary="The newest turns of a session",
-    response_class=Response,
-    responses=answers(TurnList, {"session": "dm:lin", "count": 1, "turns": [examples.TURN]}),
+    responses=answers(examples.TURNS),
 )
 async def list_session_turns(
     session: PathName, request: Request, limit: Limit = 50, after: After = None
@@ -108,7 +103,7 @@ async def list_session_turns(
     return answer(TurnList(session=session, count=len(turns), turns=turns, next=token(following)))
 
 
-async def _events(request: Request, session: str | None, limit: int, after: model.Cursor | None) -> Response:
+async def _events(request: Request, session: str | None, limit: int, after: Cursor | None) -> Response:
     found, following = await service_of(request).page(
         EVENTS, session, limit, after=after, max_bytes=page_bytes(request)
     )
@@ -122,3 +117,32 @@ def _kind(word: str) -> ObservationType:
         return ObservationType(word)
     except ValueError:
         return word  # type: ignore[return-value]
+
+
+async def sessions_page(
+    store: Store, tenant: str, limit: int, after: Cursor | None
+) -> tuple[list[Session], Cursor | None]:
+    """The sessions of the newest events from a cursor on, the latest first, and where to go on.
+
+    A session stands where its newest event does. One that has a newer event than the cursor was on an earlier page.
+    """
+    query = Query(collection=EVENTS, scope=Scope(tenant=tenant), newest_first=True)
+    newest = await heads(store, replace(query, limit=_NEWEST + 1, after=after)) if limit else []
+    following = newest[_NEWEST - 1].cursor if len(newest) > _NEWEST else None
+    held: dict[str, list[Head]] = {}
+    for head in newest[:_NEWEST]:
+        held.setdefault(head.scope.session or "", []).append(head)
+    found: list[Session] = []
+    for name, events in held.items():
+        if after is not None:
+            own = replace(query, scope=Scope(tenant=tenant, session=name), limit=1)
+            if await heads(store, own) != events[:1]:
+                continue
+        if len(found) == limit:
+            return found, newest[newest.index(events[0]) - 1].cursor
+        found.append(
+            Session(
+                session=name, events=len(events), first_at=events[-1].created_at, last_at=events[0].created_at
+            )
+        )
+    return found, following

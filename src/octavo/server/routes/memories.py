@@ -1,4 +1,4 @@
-"""Remember, look up, change, forget and find the memories of users and agents."""
+"""Remember, look up, change, forget and find the memories of users and agents; the log of it, and undoing it."""
 
 from typing import Annotated, Any
 
@@ -7,13 +7,15 @@ from fastapi import Query, Request, Response
 from msgspec import UNSET
 from starlette.exceptions import HTTPException
 
-from octavo.layers.values import Memory
+from octavo.client.answers import MemoryWithHistory
+from octavo.layers.values import Action, Memory
+from octavo.server import examples
 from octavo.server.answers import (
     Answers,
     AutoExtracted,
     FoundMemory,
+    LogList,
     MemoryList,
-    MemoryWithHistory,
     Remembered,
     answer,
 )
@@ -27,12 +29,13 @@ from octavo.server.bodies import (
     Question,
     Reason,
     Revision,
+    Undoing,
     When,
 )
 from octavo.server.gate import caller_of
 from octavo.server.openapi import answers
-from octavo.server.routes import examples, quick
-from octavo.server.routes.common import (
+from octavo.server.routes import base
+from octavo.server.routes.base import (
     After,
     Limit,
     PathName,
@@ -43,19 +46,14 @@ from octavo.server.routes.common import (
     token,
 )
 
-router = quick.router(tags=["memories"])
+router = base.router("memories")
+log_router = base.router("log")
 
 
 @router.post(
     "/memory/query",
-    operation_id="query_memories",
     summary="Find memories by what they say",
-    response_class=Response,
-    responses=answers(
-        Answers,
-        {"query": "他在哪里上的大学？", "count": 1, "memories": [{**examples.MEMORY, "score": 0.82}]},
-        body=True,
-    ),
+    responses=answers(examples.FOUND, body=True),
 )
 async def query_memories(body: Question, request: Request) -> Response:
     """Look through both layers, or one of them, of a user or an agent; best first. Everyone of the tenant needs admin access."""
@@ -79,10 +77,8 @@ async def query_memories(body: Question, request: Request) -> Response:
 
 @router.get(
     "/memory/{memory_id:name}",
-    operation_id="get_memory",
     summary="One memory with its history",
-    response_class=Response,
-    responses=answers(MemoryWithHistory, {**examples.MEMORY, "history": [examples.LOG]}, 404),
+    responses=answers(examples.WITH_HISTORY, 404),
 )
 async def get_memory(memory_id: PathName, request: Request, after: After = None) -> Response:
     """A memory as it is now, and its changes, oldest first; of a long history the newest, and `next` for what was before."""
@@ -96,10 +92,8 @@ async def get_memory(memory_id: PathName, request: Request, after: After = None)
 
 @router.post(
     "/memory/{memory_type:owner}/{entity_id:name}",
-    operation_id="remember",
     summary="Remember something",
-    response_class=Response,
-    responses=answers((Remembered, AutoExtracted), examples.REMEMBERED, 404, 409, body=True),
+    responses=answers(examples.REMEMBERED, 404, 409, also=AutoExtracted, body=True),
 )
 async def remember(
     memory_type: OwnerType, entity_id: PathName, body: NewMemory, request: Request
@@ -112,20 +106,8 @@ async def remember(
     check_content(request, body.content)
     if body.auto_extract:
         made = await layers.extract(body.content, metadata=body.metadata, **whose)
-        return answer(
-            AutoExtracted(
-                status=made.status,
-                source_id=made.source_id,
-                total_extracted=made.total_extracted,
-                inserted=made.inserted,
-                updated=made.updated,
-                ignored=made.ignored,
-                profile_count=made.profile_count,
-                event_count=made.event_count,
-                memories=made.memories,
-                note=made.note or UNSET,
-            )
-        )
+        extracted = msgspec.convert(made, AutoExtracted, from_attributes=True)
+        return answer(msgspec.structs.replace(extracted, note=made.note or UNSET))
     memory = await layers.remember(
         body.content,
         layer=body.memory_layer,
@@ -137,23 +119,13 @@ async def remember(
         reason=body.reason,
         **whose,
     )
-    return answer(
-        Remembered(
-            id=memory.id,
-            status=memory.status,
-            created_at=memory.created_at,
-            layer=memory.layer,
-            category=memory.category,
-        )
-    )
+    return answer(msgspec.convert(memory, Remembered, from_attributes=True))
 
 
 @router.get(
     "/memory/{memory_type:owner}/{entity_id:name}/profile",
-    operation_id="get_profile",
     summary="Who somebody is",
-    response_class=Response,
-    responses=answers(MemoryList, examples.PROFILE, 404),
+    responses=answers(examples.PROFILE, 404),
 )
 async def get_profile(
     memory_type: OwnerType,
@@ -175,10 +147,8 @@ async def get_profile(
 
 @router.get(
     "/memory/{memory_type:owner}/{entity_id:name}/events",
-    operation_id="get_event_memories",
     summary="What happened to somebody",
-    response_class=Response,
-    responses=answers(MemoryList, examples.EPISODES, 404),
+    responses=answers(examples.EPISODES, 404),
 )
 async def get_event_memories(
     memory_type: OwnerType,
@@ -209,10 +179,8 @@ async def get_event_memories(
 
 @router.put(
     "/memory/{memory_type:owner}/{entity_id:name}/{layer}/{memory_id:name}",
-    operation_id="revise_memory",
     summary="Change a memory",
-    response_class=Response,
-    responses=answers(Memory, {**examples.MEMORY, "version": 2}, 404, 409, body=True),
+    responses=answers(examples.REVISED, 404, 409, body=True),
 )
 async def revise_memory(
     memory_type: OwnerType,
@@ -236,10 +204,8 @@ async def revise_memory(
 
 @router.delete(
     "/memory/{memory_type:owner}/{entity_id:name}/{layer}/{memory_id:name}",
-    operation_id="forget_memory",
     summary="Forget a memory",
-    response_class=Response,
-    responses=answers(Memory, examples.EPISODE, 404, 409),
+    responses=answers(examples.EPISODE, 404, 409),
 )
 async def forget_memory(
     memory_type: OwnerType,
@@ -252,6 +218,68 @@ async def forget_memory(
     """Forget it, and answer what was forgotten; its log stays."""
     whose = owner(memory_type, entity_id)
     return answer(await layers_of(request).forget(memory_id, layer=layer, reason=reason, **whose))
+
+
+@log_router.get(
+    "/memory/{memory_id:name}/logs",
+    summary="What was done to a memory",
+    responses=answers(examples.MEMORY_LOG),
+)
+async def get_memory_log(
+    memory_id: PathName,
+    request: Request,
+    memory_layer: Layer | None = None,
+    action: Action | None = None,
+    limit: Limit = 100,
+    after: After = None,
+) -> Response:
+    """Every change of a memory and why, newest first; also after it was forgotten."""
+    rows, following = await layers_of(request).log_page(
+        memory_id,
+        memory_layer=memory_layer,
+        action=action,
+        limit=limit,
+        after=after,
+        max_bytes=page_bytes(request),
+    )
+    return answer(LogList(memory_id=memory_id, count=len(rows), logs=rows, next=token(following)))
+
+
+@log_router.get(
+    "/memory/{memory_type:owner}/{entity_id:name}/logs",
+    summary="What was done to somebody's memories",
+    responses=answers(examples.OWNER_LOG, 404),
+)
+async def get_owner_log(
+    memory_type: OwnerType,
+    entity_id: PathName,
+    request: Request,
+    memory_layer: Layer | None = None,
+    action: Action | None = None,
+    limit: Limit = 100,
+    after: After = None,
+) -> Response:
+    """Every change of the memories of a user or an agent, newest first."""
+    whose = owner(memory_type, entity_id)
+    rows, following = await layers_of(request).log_page(
+        memory_layer=memory_layer,
+        action=action,
+        limit=limit,
+        after=after,
+        max_bytes=page_bytes(request),
+        **whose,
+    )
+    return answer(LogList(**whose, count=len(rows), logs=rows, next=token(following)))
+
+
+@log_router.post(
+    "/memory/logs/{log_id:name}/undo",
+    summary="Undo a change",
+    responses=answers(examples.UNDONE, 404, 409, body=True),
+)
+async def undo_change(log_id: PathName, request: Request, body: Undoing | None = None) -> Response:
+    """Bring a memory back to what it was before its newest change; this is logged as a change of its own."""
+    return answer(await layers_of(request).undo(log_id, reason=None if body is None else body.reason))
 
 
 def _fields(memory: Memory) -> dict[str, Any]:

@@ -5,19 +5,22 @@ from typing import Literal
 from fastapi import Request, Response
 
 from octavo import __version__
+from octavo.client.answers import Counted, Replayed, Stats
 from octavo.config import shown_settings
 from octavo.errors import NotFound
 from octavo.kernel import model
 from octavo.kernel.ids import now
-from octavo.server.answers import Configuration, Counted, HealthReport, Replayed, Stats, answer
+from octavo.server import examples
+from octavo.server.answers import Configuration, HealthReport, answer
 from octavo.server.gate import caller_of
 from octavo.server.openapi import answers
-from octavo.server.routes import examples, quick
-from octavo.server.routes.common import memories_of
+from octavo.server.routes import base
+from octavo.server.routes.base import memories_of
 from octavo.service.records import EVENTS, TURNS
-from octavo.wraps.journal import Journal, JournalStatus
+from octavo.wraps.journal import Journal
 
-router = quick.router()
+router = base.router("upkeep")
+admin_router = base.router("admin")
 # Without the reason, which names a folder: anybody may ask.
 _NO_QUEUE = (
     "the failure queue cannot be written to: what the store does not take is refused; the log says why"
@@ -26,11 +29,8 @@ _NO_QUEUE = (
 
 @router.get(
     "/health",
-    operation_id="get_health",
     summary="How the server is",
-    tags=["upkeep"],
-    response_class=Response,
-    responses=answers(HealthReport, examples.HEALTH, keyless=True),
+    responses=answers(examples.HEALTH, keyless=True),
 )
 async def get_health(request: Request) -> Response:
     """`ok`, or `degraded` while the store is away and writes wait on disk; 503 when a write would not be accepted."""
@@ -55,11 +55,8 @@ async def get_health(request: Request) -> Response:
 
 @router.get(
     "/stats",
-    operation_id="get_stats",
     summary="How much is remembered",
-    tags=["upkeep"],
-    response_class=Response,
-    responses=answers(Stats, examples.STATS),
+    responses=answers(examples.STATS),
 )
 async def get_stats(request: Request) -> Response:
     """Numbers of the caller's tenant: memories by category, log rows by action, events and turns by type."""
@@ -77,26 +74,20 @@ async def get_stats(request: Request) -> Response:
     return answer(Stats(**counted))
 
 
-@router.get(
+@admin_router.get(
     "/queue",
-    operation_id="get_queue",
     summary="What waits for the store",
-    tags=["admin"],
-    response_class=Response,
-    responses=answers(JournalStatus, examples.QUEUE, 404),
+    responses=answers(examples.QUEUE, 404),
 )
 async def get_queue(request: Request) -> Response:
     """The failure queue of the process that answers; each worker has its own slot of it."""
     return answer(_journal(request).status())
 
 
-@router.post(
+@admin_router.post(
     "/queue/replay",
-    operation_id="replay_queue",
     summary="Try at once to store what waits",
-    tags=["admin"],
-    response_class=Response,
-    responses=answers(Replayed, {"replayed": 3, "waiting": 0}, 404, 415),
+    responses=answers(examples.REPLAYED, 404, 415),
 )
 async def replay_queue(request: Request) -> Response:
     """Whatever the back-off says; what cannot be stored yet goes on waiting."""
@@ -105,13 +96,10 @@ async def replay_queue(request: Request) -> Response:
     return answer(Replayed(replayed=stored, waiting=journal.status().waiting))
 
 
-@router.get(
+@admin_router.get(
     "/config",
-    operation_id="get_config",
     summary="The settings, without their secrets",
-    tags=["admin"],
-    response_class=Response,
-    responses=answers(Configuration, {"sections": {"database": {"dsn": "postgresql://octavo:…@db/octavo"}}}),
+    responses=answers(examples.CONFIGURATION),
 )
 async def get_config(request: Request) -> Response:
     """All settings this server runs with; passwords and keys are replaced by …"""

@@ -1,6 +1,6 @@
-"""API keys over any store: made, checked, listed and revoked. A key is shown once; only a hash of its secret is kept.
+"""Who may call the server: API keys over any store, of which only a hash is kept, and how often each may call.
 
-A key reads `oct_<id>_<secret>`. All keys are records of the empty tenant, whichever tenant they open.
+A key reads `oct_<id>_<secret>` and is shown once. All keys are records of the empty tenant, whichever tenant they open.
 """
 
 import asyncio
@@ -82,12 +82,12 @@ class Keys:
     ) -> None:
         self._store = store
         self._clock = clock
-        self._known: _Fresh[_Kept] = _Fresh(fresh_seconds, most_cached, timer)
+        self._known: FreshValues[_Hashed] = FreshValues(fresh_seconds, most_cached, timer)
         # Apart from the known ones: whoever tries made-up keys must not push those out.
-        self._unknown: _Fresh[None] = _Fresh(fresh_seconds, most_cached, timer)
+        self._unknown: FreshValues[None] = FreshValues(fresh_seconds, most_cached, timer)
         # For ever: a key that was revoked is never good again, whether the store can be asked or not.
-        self._revoked: _Fresh[None] = _Fresh(math.inf, most_cached, timer)
-        self._asking: dict[str, asyncio.Task[_Kept | None]] = {}
+        self._revoked: FreshValues[None] = FreshValues(math.inf, most_cached, timer)
+        self._asking: dict[str, asyncio.Task[_Hashed | None]] = {}
 
     async def create(
         self,
@@ -106,9 +106,14 @@ class Keys:
         _check_tenant(tenant)
         id_, secret = secrets.token_hex(8), secrets.token_hex(32)
         record = Record(
-            collection=COLLECTION, id=id_, kind=access, text=name, created_at=at, expires_at=_expiry(expires, at),
+            collection=COLLECTION,
+            id=id_,
+            kind=access,
+            text=name,
+            created_at=at,
+            expires_at=_expiry(expires, at),
             data={"hash": _hash(secret), "tenant": tenant},
-        )  # fmt: skip
+        )
         await self._store.apply([Add([record])])
         self._unknown.drop(id_)
         return Created(key=f"oct_{id_}_{secret}", info=_info(record))
@@ -149,7 +154,7 @@ class Keys:
             raise NotFound(f"there is no key with the id {key_id!r}; `octavo keys list` shows them")
         return _info(found[0])
 
-    async def _look(self, key_id: str) -> "_Kept | None":
+    async def _look(self, key_id: str) -> "_Hashed | None":
         if (kept := self._known.get(key_id)) is not None:
             return kept
         if self._unknown.holds(key_id):
@@ -161,19 +166,17 @@ class Keys:
             task.add_done_callback(lambda done: self._asked(key_id, done))
         return await asyncio.shield(task)
 
-    def _asked(self, key_id: str, task: "asyncio.Task[_Kept | None]") -> None:
+    def _asked(self, key_id: str, task: "asyncio.Task[_Hashed | None]") -> None:
         if self._asking.get(key_id) is task:
             del self._asking[key_id]
         if not task.cancelled():
             task.exception()  # looked at, or Python complains when every waiter has gone
 
-    async def _read(self, key_id: str) -> "_Kept | None":
-        since = (
-            self._known.time()
-        )  # before the read: what changes while it is under way is not believed longer
+    async def _read(self, key_id: str) -> "_Hashed | None":
+        since = self._known.time()  # before the read: what changes meanwhile is not believed longer
         me = asyncio.current_task()
         found = await self._store.find(msgspec.structs.replace(_KEYS, ids=(key_id,)))
-        kept = _kept(found[0]) if found else None
+        kept = _hashed(found[0]) if found else None
         if kept is not None and kept.info.revoked_at is not None:
             self._revoked.put(key_id, None, 0)
         if self._asking.get(key_id) is me:
@@ -184,12 +187,43 @@ class Keys:
         return kept
 
 
-class _Kept(msgspec.Struct, frozen=True):
+class RateLimit:
+    """A bucket of tokens for each key: full at first, filled evenly, one token for each request.
+
+    So a key that was idle may make a minute's requests at once, and then as many as come in with time. 0 is no limit.
+    """
+
+    def __init__(
+        self, per_minute: int, clock: Callable[[], float] = time.monotonic, *, most_keys: int = 10_000
+    ) -> None:
+        if per_minute < 0 or most_keys < 1:
+            raise ValueError(f"a rate must be 0 or more, for 1 key or more; got {per_minute}, {most_keys}")
+        self.per_minute = per_minute
+        self._clock = clock
+        self._most_keys = most_keys
+        #: key → its tokens, and when there were so many
+        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    def wait(self, key_id: str) -> float:
+        """Take a token and answer 0; without one, the seconds until there is one."""
+        if not self.per_minute:
+            return 0.0
+        now, per_second = self._clock(), self.per_minute / 60
+        tokens, since = self._buckets.pop(key_id, (float(self.per_minute), now))
+        tokens = min(float(self.per_minute), tokens + max(0.0, now - since) * per_second)
+        lacking = 0.0 if tokens >= 1 else (1 - tokens) / per_second
+        self._buckets[key_id] = (tokens if lacking else tokens - 1, now)
+        if len(self._buckets) > self._most_keys:
+            self._buckets.popitem(last=False)  # the one that has been quiet longest, so the fullest
+        return lacking
+
+
+class _Hashed(msgspec.Struct, frozen=True):
     hash: str
     info: KeyInfo
 
 
-class _Fresh(Generic[T]):
+class FreshValues(Generic[T]):
     """Values that are believed for a while; a bounded number of them, of which the oldest go first."""
 
     def __init__(self, seconds: float, most: int, timer: Callable[[], float]) -> None:
@@ -199,9 +233,11 @@ class _Fresh(Generic[T]):
         self._held: OrderedDict[str, tuple[float, T]] = OrderedDict()
 
     def get(self, name: str) -> T | None:
+        """The value, if it may still be believed."""
         return self._held[name][1] if self.holds(name) else None
 
     def holds(self, name: str) -> bool:
+        """Whether there is a value that may still be believed."""
         held = self._held.get(name)
         if held is None:
             return False
@@ -211,12 +247,14 @@ class _Fresh(Generic[T]):
         return False
 
     def put(self, name: str, value: T, since: float) -> None:
+        """Keep a value that was true at that time."""
         self._held.pop(name, None)
         self._held[name] = (since, value)
         if len(self._held) > self._most:
             self._held.popitem(last=False)
 
     def drop(self, name: str) -> None:
+        """Believe it no longer."""
         self._held.pop(name, None)
 
 
@@ -228,10 +266,10 @@ def _hash(secret: str) -> str:
     return hashlib.sha256(secret.encode()).hexdigest()
 
 
-def _kept(record: Record) -> _Kept | None:
+def _hashed(record: Record) -> _Hashed | None:
     """A key as it may be believed; a row that somebody wrote by hand and got wrong opens nothing."""
     hashed = record.data.get("hash")
-    return _Kept(hashed, _info(record)) if isinstance(hashed, str) and record.kind in _RANK else None
+    return _Hashed(hashed, _info(record)) if isinstance(hashed, str) and record.kind in _RANK else None
 
 
 def _info(record: Record) -> KeyInfo:

@@ -1,0 +1,223 @@
+"""`octavo copy`, `octavo export` and `octavo import`: moving records between stores and files."""
+
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from octavo.cli.command import (
+    Call,
+    check_exists,
+    configured,
+    options,
+    resumable,
+    runs,
+    store_argument,
+    text,
+)
+from octavo.cli.output import Output, several
+from octavo.errors import ConfigError
+from octavo.kernel.model import Scope
+from octavo.kernel.ports import ListsTenants, Store
+from octavo.kernel.shapes import SHAPES
+from octavo.stores import open_store
+from octavo.transfer import BadLine, Moved, copy, export, import_
+from octavo.util.file_modes import open_file
+from octavo.util.secrets import shown
+
+_MOST_TOLD = 10  # bad lines on stderr; the file of skipped lines has them all
+_OWNERS = ("tenant", "user", "agent", "session")
+
+_which = options(
+    text(
+        "--collection collections",
+        "NAME",
+        "Only this collection; may be given several times. [default: all]",
+        multiple=True,
+        type=click.Choice(tuple(SHAPES)),
+    ),
+    text("--tenant", "NAME", "Only this tenant's records. [default: every tenant]"),
+    text("--user", "NAME", "Only this user's records."),
+    text("--agent", "NAME", "Only this agent's records."),
+    text("--session", "NAME", "Only this session's records."),
+)
+_pace = options(
+    text(
+        "--batch",
+        "N",
+        "Records per read and write; fewer when they are large.",
+        type=click.IntRange(min=1),
+        default=1000,
+        show_default=True,
+    ),
+    resumable,
+)
+
+
+@click.command("copy")
+@click.argument("source")
+@click.argument("target")
+@_which
+@_pace
+@runs
+async def copy_command(call: Call, source: str, target: str, **given: Any) -> int:
+    """Copy every record of SOURCE into TARGET.
+
+    Order, ids, times and marks are kept; what TARGET already keeps is left as it is, so that copying twice adds
+    nothing. An interrupted copy goes on where it stopped when the same command is run again.
+
+    \b
+    Example: octavo copy sqlite:///octavo.db postgresql://octavo@localhost/octavo
+    """
+    check_exists(source)
+    arguments, begun = _arguments(call, given, source, target), time.monotonic()
+    with call.progress("copied") as progress:
+        async with open_store(source) as old, open_store(target) as new:
+            _warn_of_tenants(call, old, arguments)
+            moved = await copy(old, new, progress=progress, **arguments)
+    return _tell(call, "copied", moved, begun, source=shown(source), target=shown(target))
+
+
+@click.command("export")
+@click.argument("url", required=False)
+@click.argument("file", required=False)
+@_which
+@_pace
+@configured
+@runs
+async def export_command(call: Call, url: str | None, file: str | None, **given: Any) -> int:
+    """Write every record of a store to a file of JSON lines.
+
+    Without FILE, or with -, the lines go to stdout. A FILE ending in .gz is compressed. FILE appears only when it is
+    whole. URL may be left out when OCTAVO_URL or the settings name a store.
+
+    \b
+    Example: octavo export sqlite:///octavo.db memory.jsonl.gz
+    """
+    # A single word is the file where something else names a store. Without that it is more likely the path of a
+    # database, which would be overwritten.
+    word = url is not None and file is None and "://" not in url
+    if word and (url == "-" or call.is_set("database.dsn")):
+        url, file = None, url
+    if url is not None:
+        call.overrides["database.dsn"] = ("URL", url)
+    store, to = call.existing_store(), file or "-"
+    if call.json and to == "-":
+        raise ConfigError("--json needs a FILE to export to, since stdout carries the records")
+    arguments, begun = _arguments(call, given, store, to), time.monotonic()
+    with call.progress("exported") as progress:
+        async with open_store(store) as opened:
+            _warn_of_tenants(call, opened, arguments)
+            out = sys.stdout.buffer if to == "-" else to
+            moved = await export(opened, out, progress=progress, **arguments)
+    return _tell(call, "exported", moved, begun, source=shown(store), file=to)
+
+
+@click.command("import")
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, allow_dash=True))
+@store_argument
+@click.option(
+    "--on-error",
+    type=click.Choice(["stop", "skip"]),
+    default="stop",
+    show_default=True,
+    help="At a line that holds no record: stop, with all before it kept; or set it aside and go on.",
+)
+@text("--set-aside", "FILE", "Where skipped lines go. [default: FILE.bad]")
+@_pace
+@configured
+@runs
+async def import_command(call: Call, file: str, on_error: str, set_aside: str | None, **given: Any) -> int:
+    """Add every record of an exported file to a store.
+
+    With - for FILE the lines come from stdin. A FILE ending in .gz is uncompressed. What the store already keeps is
+    left as it is, so that importing twice adds nothing. URL may be left out when OCTAVO_URL or the settings name a store.
+
+    \b
+    Example: octavo import memory.jsonl.gz sqlite:///octavo.db
+    """
+    store = call.settings.database.dsn
+    if file == "-" and sys.stdin.isatty():
+        raise ConfigError("stdin is a terminal; name a FILE or send an export through a pipe")
+    skipped = _SkippedLines(call, Path(set_aside or ("octavo-import.bad" if file == "-" else f"{file}.bad")))
+    arguments, begun = _arguments(call, given, file, store), time.monotonic()
+    with call.progress("imported") as progress:
+        async with open_store(store) as opened:
+            moved = await import_(
+                sys.stdin.buffer if file == "-" else file,
+                opened,
+                on_bad=skipped.take if on_error == "skip" else None,
+                progress=progress,
+                **arguments,
+            )
+    kept = str(skipped.path) if skipped.written else None
+    lines = [{"line": each.number, "reason": each.reason} for each in skipped.first]
+    more = {"bad": moved.bad, "bad_lines": lines, "set_aside": kept}
+    return _tell(call, "imported", moved, begun, file=file, target=shown(store), **more)
+
+
+class _SkippedLines:
+    """The lines that an import skips: appended to a file as they are, so that they can be mended and imported."""
+
+    def __init__(self, out: Output, path: Path) -> None:
+        self.path = path
+        self.first: list[BadLine] = []
+        self.written = False
+        self._out = out
+
+    def take(self, bad: BadLine) -> None:
+        """Keep one line, and say what is wrong with it."""
+        if bad.line:
+            with open(self.path, "ab", opener=open_file) as file:
+                file.write(bad.line if bad.line.endswith(b"\n") else bad.line + b"\n")
+            self.written = True
+        if len(self.first) < _MOST_TOLD:
+            self._out.note(f"octavo: line {bad.number}: {bad.reason}")
+        if len(self.first) < 100:
+            self.first.append(bad)
+
+
+def _arguments(call: Call, given: dict[str, Any], source: str, target: str) -> dict[str, Any]:
+    """What a move is told: which records, how many at once, and where it keeps how far it has come."""
+    told: dict[str, Any] = {}
+    if "collections" in given:
+        named = any(given[name] is not None for name in _OWNERS)
+        owners = {name: given[name] for name in _OWNERS}
+        scope = Scope(**{**owners, "tenant": given["tenant"] or ""}) if named else None
+        told = {"collections": given["collections"] or None, "scope": scope}
+    state = None
+    if "-" not in (source, target):  # a stream cannot be taken up again
+        names = [shown(source), shown(target)], msgspec.to_builtins(told)
+        state = call.state_file(given["state"], given["restart"], call.command, *names)
+    return {**told, "resume": state, "batch": given["batch"]}
+
+
+def moved_text(done: str, moved: Any, thing: str = "record") -> str:
+    """A move in a few words, with what did not have to be moved in brackets."""
+    aside = [f"{moved.read - moved.added:,} already there"] if moved.read > moved.added else []
+    aside += [f"{moved.resumed:,} more by an earlier run"] if moved.resumed else []
+    inside = f" ({', '.join(aside)})" if aside else ""
+    return f"{done} {several(moved.read, thing)}{inside}"
+
+
+def _tell(call: Call, done: str, moved: Moved, begun: float, **more: Any) -> int:
+    """Print what a move came to; the exit status."""
+    seconds = time.monotonic() - begun
+    call.say(
+        f"{moved_text(done, moved)} in {seconds:.1f} s", err=more.get("file") == "-" and done == "exported"
+    )
+    if moved.bad:
+        where = f", set aside in {more['set_aside']}" if more["set_aside"] else ""
+        call.note(f"octavo: {several(moved.bad, 'bad line')}{where}")
+    numbers = {name: getattr(moved, name) for name in ("read", "added", "resumed", "collections")}
+    return call.document(ok=not moved.bad, **{**numbers, **more}, seconds=round(seconds, 3))
+
+
+def _warn_of_tenants(out: Output, store: Store, arguments: dict[str, Any]) -> None:
+    if arguments["scope"] is None and not isinstance(store, ListsTenants):
+        out.note(
+            "octavo: this store cannot list its tenants, only the empty one is read; name others by --tenant"
+        )
