@@ -1,10 +1,9 @@
-"""What a model is given and what it answers, checked: strings in, vectors of unit length out."""
+"""What a model is given and what it answers, checked and divided: strings in, vectors of unit length out."""
 
 import importlib
-import importlib.util
 import math
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from octavo.errors import ConfigError, ModelError
@@ -40,6 +39,39 @@ def _sound(text: str) -> str:
     except UnicodeEncodeError:  # half a surrogate pair, which no tokenizer and no JSON takes
         return text.encode("utf-8", "replace").decode()
     return text
+
+
+# Texts of like length are put together: a batch is padded to its longest text, and padding costs as much as text.
+
+
+def batches(sizes: Sequence[int], most: int, most_size: int) -> Iterator[list[int]]:
+    """The numbers of the texts, shortest first, in groups of at most `most` that stay under `most_size` when padded.
+
+    A text larger than `most_size` is a group by itself.
+    """
+    group: list[int] = []
+    for number in sorted(range(len(sizes)), key=sizes.__getitem__):
+        if group and (len(group) >= most or sizes[number] * (len(group) + 1) > most_size):
+            yield group
+            group = []
+        group.append(number)
+    if group:
+        yield group
+
+
+def tokens_at_most(text: str) -> int:
+    """How many tokens a text may have: few tokenizers make more than one of two bytes."""
+    return len(text) // 2 + 1 if text.isascii() else len(text.encode()) // 2 + 1
+
+
+def cut(text: str, tokens: int) -> str:
+    """The beginning of a text that surely has no more than so many tokens."""
+    if tokens_at_most(text) <= tokens:
+        return text
+    return text.encode()[: 2 * tokens].decode("utf-8", "ignore")
+
+
+# What it answers.
 
 
 def vectors(rows: Any, count: int, dimensions: int | None = None) -> list[Vector]:
@@ -85,28 +117,6 @@ def unit_rows(rows: Any) -> list[Vector]:
         if length == 0 or not math.isfinite(length):
             unit(rows[number - 1].tolist(), number)  # says what is wrong with it
     return [array("f", row.tobytes()) for row in rows / lengths]
-
-
-def needed(package: str, extra: str) -> Any:
-    """An optional package, imported; where it is missing, the cure."""
-    try:
-        return importlib.import_module(package)
-    except ImportError as error:
-        raise _missing(package, extra) from error
-
-
-def expect(package: str, extra: str) -> None:
-    """Fail at once when an optional package is not installed, without paying for its import."""
-    try:
-        found = importlib.util.find_spec(package)
-    except ValueError:  # somebody put None in sys.modules, which makes the import fail
-        found = None
-    if found is None:
-        raise _missing(package, extra)
-
-
-def _missing(package: str, extra: str) -> ConfigError:
-    return ConfigError(f"this embedder needs the package {package}: pip install 'octavo[{extra}]'")
 
 
 def space(name: str) -> str:

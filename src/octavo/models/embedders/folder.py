@@ -14,8 +14,9 @@ import msgspec
 
 from octavo.errors import ConfigError, ModelError
 from octavo.kernel.ports import Vector
-from octavo.models.embedders.answers import needed, unit_rows
+from octavo.models.embedders.answers import unit_rows
 from octavo.models.embedders.languages import Languages
+from octavo.models.packages import needed
 
 Pooling: TypeAlias = Literal["mean", "cls", "last", "none"]
 

@@ -9,13 +9,14 @@ from octavo.kernel.ports import Vector
 from octavo.models.embedders.answers import (
     RefusedText,
     asked,
+    batches,
+    cut,
     positive,
     space,
+    tokens_at_most,
     vectors,
 )
-from octavo.models.embedders.batches import batches, cut, tokens_at_most
-from octavo.models.embedders.families import prefix_mark, prefixes_of
-from octavo.models.embedders.languages import EVERYTHING, Languages
+from octavo.models.embedders.languages import EVERYTHING, Languages, prefix_mark, prefixes_of
 from octavo.models.openai_server import OpenAIServer
 from octavo.util.user_code import foreign
 
