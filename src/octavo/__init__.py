@@ -58,8 +58,8 @@ if TYPE_CHECKING:
     )
     from octavo.vectors import open_vectors
     from octavo.wraps.deduped import Deduped
-    from octavo.wraps.indexed import Indexed
     from octavo.wraps.journal import Journal
+    from octavo.wraps.vectors import Indexed
 
 __version__ = "0.1.0"
 
@@ -82,7 +82,7 @@ _LAZY = {
     "Hit": "octavo.search.hits",
     "InMemoryMemory": "octavo.chat.named",
     "InMemoryMemoryStore": "octavo.events.stores",
-    "Indexed": "octavo.wraps.indexed",
+    "Indexed": "octavo.wraps.vectors",
     "Journal": "octavo.wraps.journal",
     "LayeredMemory": "octavo.layers.memory",
     "MemoryService": "octavo.service",
