@@ -10,7 +10,6 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qsl, unquote, urlsplit
 
 from qdrant_client import AsyncQdrantClient, QdrantClient, models
 from qdrant_client.common.client_exceptions import QdrantException
@@ -19,6 +18,7 @@ from qdrant_client.http.exceptions import ApiException, UnexpectedResponse
 from octavo.errors import ConfigError, StoreClosed, StoreError, StoreUnavailable
 from octavo.kernel.model import Scope
 from octavo.kernel.ports import Entry, EntryKey, Near, Space, Vector
+from octavo.stores.sql.urls import parse
 from octavo.util.file_modes import make_folder
 from octavo.vectors.base import BaseIndex, checked_prefix, cosine, mismatch, short_name, uncut
 
@@ -312,35 +312,26 @@ def _inside(scope: Scope, collections: Sequence[str]) -> models.Filter:
 
 def open_qdrant(url: str) -> QdrantIndex:
     """Open `qdrant://host:port`, `qdrant+https://host:port?api_key=…`, `qdrant:///path/to/folder` or `qdrant://:memory:`."""
-    scheme, _, rest = url.partition("://")
-    bare, _, query = rest.partition("?")
-    options = dict(parse_qsl(query, keep_blank_values=True))
-    prefix, api_key = options.pop("prefix", ""), options.pop("api_key", None)
-    timeout = options.pop("timeout", "30")
-    if options:
-        raise ConfigError(
-            f"unknown option {', '.join(options)} in the qdrant URL; known: api_key, prefix, timeout"
-        )
-    if not (timeout.isascii() and timeout.isdigit() and int(timeout)):
-        raise ConfigError(f"timeout={timeout} in the qdrant URL: a number of seconds from 1 on is needed")
-    transport = scheme.partition("+")[2].lower() or "http"
+    transport = url.partition("://")[0].partition("+")[2].lower() or "http"
     if transport not in {"http", "https"}:
-        raise ConfigError(f"{scheme}:// is no way to reach Qdrant; try qdrant:// or qdrant+https://")
-    if bare == MEMORY:
-        place = MEMORY
-    elif bare.startswith("/"):
-        place = unquote(bare)
+        raise ConfigError(
+            f"qdrant+{transport}:// is no way to reach Qdrant; try qdrant:// or qdrant+https://"
+        )
+    address = parse(url.replace(f"://{MEMORY}", f":///{MEMORY}", 1))
+    prefix, api_key = address.prefix(), address.option("api_key", None)
+    timeout = address.option("timeout", 30, _whole_seconds)
+    address.done("api_key, prefix, timeout")
+    if address.host and not (address.user or address.password):
+        host = f"[{address.host}]" if ":" in address.host else address.host
+        place = f"{transport}://{host}:{address.port or 6333}{address.path.rstrip('/')}"
+    elif address.path and not address.user:
+        place = MEMORY if address.path == f"/{MEMORY}" else address.path
     else:
-        place = f"{transport}://{_server(bare)}"
-    return QdrantIndex(place, prefix, api_key=api_key, timeout=int(timeout))
-
-
-def _server(bare: str) -> str:
-    try:
-        parts = urlsplit(f"//{bare}")
-        host, port = parts.hostname, parts.port
-    except ValueError as error:
-        raise ConfigError(f"not the address of a Qdrant server: {error}") from None
-    if not host or parts.username or parts.password:
         raise ConfigError("a Qdrant server is named as in qdrant://host:6333?api_key=…")
-    return f"{f'[{host}]' if ':' in host else host}:{port or 6333}{parts.path.rstrip('/')}"
+    return QdrantIndex(place, prefix, api_key=api_key, timeout=timeout)
+
+
+def _whole_seconds(spelled: str) -> int:
+    if not (spelled.isascii() and spelled.isdigit() and int(spelled)):
+        raise ValueError("a number of seconds from 1 on is needed")
+    return int(spelled)

@@ -19,7 +19,6 @@ _MOST_COUNTED = 1000  # tenants; counting more beforehand would take longer than
 _PAGE = 100  # records read at once, or markers: few enough that others run in between
 _PAGE_BYTES = 4 * 1024 * 1024
 _BATCH = 128  # differences mended at once
-_PASSES = 2
 _TABLE = """
 PRAGMA journal_mode = OFF;
 BEGIN;
@@ -210,10 +209,9 @@ class Comparison:
 
 
 class Rebuild:
-    """Compares a space with the records and embeds what differs; then compares once more.
+    """Compares a space with the records and embeds what differs.
 
-    The second pass is for what a process that does not know of this space did meanwhile. What is already embedded is
-    never embedded again, so that an interrupted rebuild goes on where it was.
+    What is already embedded is never embedded again, so that an interrupted rebuild goes on where it was.
     """
 
     def __init__(self, store: Store, target: Target, reach: Reach, total: int | None = None) -> None:
@@ -221,8 +219,6 @@ class Rebuild:
         self._reach = reach
         self._comparison: Comparison | None = None
         self._steps: AsyncGenerator[None, None] | None = None
-        self._passes = 0
-        self._mended = False  # whether this pass has found differences
         self.target = target
         self.embedded = 0
         #: How many records are known to have their vectors, and how many there are, if that is known.
@@ -233,21 +229,17 @@ class Rebuild:
         if self._comparison is None:
             self._comparison = Comparison(self._store, self.target, self._reach)
             self._steps = self._comparison.steps()
-            self._mended = False
         if not self._comparison.done:
             await self._compare(self._comparison)
             return Outcome()
         if rows := self._comparison.some():
             outcome = await self._mend(self._comparison, rows)
             self._comparison.settle(rows)
-            self._mended = True
             self.embedded += outcome.embedded
             self._tell(self._comparison)
             return outcome
-        self._passes += 1
-        again = self._mended and self._passes < _PASSES
         await self.close()
-        return Outcome() if again else None
+        return None
 
     async def _compare(self, comparison: Comparison) -> None:
         try:
@@ -281,7 +273,7 @@ class Rebuild:
         self.progress = (max(0, comparison.records - comparison.left), comparison.records)
 
     async def close(self) -> None:
-        """Let go of the temporary file; the next step begins a new pass."""
+        """Let go of the temporary file; another step would begin anew."""
         if self._steps is not None:
             await self._steps.aclose()
             self._steps = None

@@ -70,7 +70,6 @@ class Upkeep:
         self._at_work: Job | None = None
         self._learned = False
         self._noted = False  # whether the index knows that the new space is complete
-        self._old_lives = False
         self._old_serves = False
         self._rebuild: Rebuild | None = None
         self._stopping = False
@@ -196,7 +195,8 @@ class Upkeep:
             if self._old is not None and self._old.space == self._new.space:
                 self._old = None  # the same model twice is no change of model
             old = None if self._old is None else spaces.get(self._old.space)
-            self._old_lives = old is not None and (old.complete or self._keep)
+            if old is None:
+                self._old = None  # one that is not there is neither kept up to date nor forgotten
             self._old_serves = old is not None and old.complete and not complete
             self._noted = complete
             if not complete:
@@ -330,9 +330,9 @@ class Upkeep:
 
     def _targets(self) -> list[Target]:
         """Where vectors go: the new space, and the old one too for as long as it serves or is kept."""
-        if self._old is None or not self._old_lives or not (self._keep or self._rebuild is not None):
-            return [self._new]
-        return [self._new, self._old]
+        if self._old is not None and (self._keep or self._rebuild is not None):
+            return [self._new, self._old]
+        return [self._new]
 
     async def _note(self) -> None:
         """Have the index know that the new space is complete; before its first vector there is no space to know of."""
