@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from octavo.errors import ConfigError
-from octavo.models.packages import expect, needed
+from octavo.models.packages import import_package, require_package
 
 _NO_KEY = "none"  # the package insists on a key; servers at home do not
 _OPENAI = "https://api.openai.com/v1"
@@ -29,7 +29,7 @@ class OpenAIServer:
         max_retries: int,
         client: Any = None,
     ) -> None:
-        expect("openai", "openai")
+        require_package("openai", "openai")
         self.base_url = base_url or os.environ.get("OPENAI_BASE_URL") or None
         self._api_key = (
             _key(api_key or os.environ.get("OPENAI_API_KEY"), self.base_url) if client is None else ""
@@ -42,7 +42,7 @@ class OpenAIServer:
     @property
     def package(self) -> Any:
         """The package, for the errors it defines."""
-        return needed("openai", "openai")
+        return import_package("openai", "openai")
 
     @property
     def where(self) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 from octavo.errors import ConfigError
 
 
-def needed(package: str, extra: str) -> Any:
+def import_package(package: str, extra: str) -> Any:
     """An optional package, imported; where it is missing, the cure."""
     try:
         return importlib.import_module(package)
@@ -15,7 +15,7 @@ def needed(package: str, extra: str) -> Any:
         raise _missing(package, extra) from error
 
 
-def expect(package: str, extra: str) -> None:
+def require_package(package: str, extra: str) -> None:
     """Fail at once when an optional package is not installed, without paying for its import."""
     try:
         found = importlib.util.find_spec(package)

@@ -1,6 +1,5 @@
 """What a model is given and what it answers, checked and divided: strings in, vectors of unit length out."""
 
-import importlib
 import math
 from array import array
 from collections.abc import Iterator, Sequence
@@ -24,7 +23,7 @@ class RefusedText(ModelError):  # noqa: N818 - names say what is wrong, not that
         return self.reason if self.number is None else f"text {self.number}: {self.reason}"
 
 
-def asked(texts: Sequence[str]) -> list[str]:
+def check_texts(texts: Sequence[str]) -> list[str]:
     """The texts as any model can take them."""
     if isinstance(texts, str):  # a string is a sequence too: every letter would be embedded by itself
         raise TypeError("embed takes a list of texts, not one string")
@@ -74,7 +73,7 @@ def cut(text: str, tokens: int) -> str:
 # What it answers.
 
 
-def vectors(rows: Any, count: int, dimensions: int | None = None) -> list[Vector]:
+def check_vectors(rows: Any, count: int, dimensions: int | None = None) -> list[Vector]:
     """A model's answer to `count` texts as vectors of unit length and equal dimensions, or ModelError."""
     rows = rows.tolist() if hasattr(rows, "tolist") else rows
     if not isinstance(rows, Sequence) or isinstance(rows, str):
@@ -82,7 +81,7 @@ def vectors(rows: Any, count: int, dimensions: int | None = None) -> list[Vector
     if rows is None or len(rows) != count:
         got = "no list" if rows is None else str(len(rows))
         raise ModelError(f"the model was given {count} texts and answered {got} vectors")
-    found = [unit(row, number) for number, row in enumerate(rows, 1)]
+    found = [unit_vector(row, number) for number, row in enumerate(rows, 1)]
     for number, vector in enumerate(found, 1):
         expected = len(found[0]) if dimensions is None else dimensions
         if len(vector) != expected:
@@ -92,7 +91,7 @@ def vectors(rows: Any, count: int, dimensions: int | None = None) -> list[Vector
     return found
 
 
-def unit(row: Any, number: int) -> Vector:
+def unit_vector(row: Any, number: int) -> Vector:
     """One answer as a vector of unit length; `number` says which text it is for when it cannot be one."""
     try:
         values = [float(value) for value in row]
@@ -108,18 +107,7 @@ def unit(row: Any, number: int) -> Vector:
     return array("f", [value / length for value in values])
 
 
-def unit_rows(rows: Any) -> list[Vector]:
-    """Each row of a numpy array as a vector of unit length; the same as `vectors`, for those who have numpy."""
-    np = importlib.import_module("numpy")
-    rows = np.asarray(rows, dtype=np.float32)
-    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
-    for number, length in enumerate(lengths[:, 0].tolist(), 1):
-        if length == 0 or not math.isfinite(length):
-            unit(rows[number - 1].tolist(), number)  # says what is wrong with it
-    return [array("f", row.tobytes()) for row in rows / lengths]
-
-
-def space(name: str) -> str:
+def check_name(name: str) -> str:
     """The name of an embedder's space, once it is known to be one."""
     if not isinstance(name, str) or not name.strip():
         raise ConfigError("an embedder needs a name: vectors of two names are never compared")
@@ -130,7 +118,7 @@ def space(name: str) -> str:
     return name
 
 
-def positive(**options: float | None) -> None:
+def check_positive(**options: float | None) -> None:
     """Refuse options below what makes sense, by name."""
     for name, number in options.items():
         if number is not None and not number > 0:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from octavo.errors import ConfigError, ModelError
 from octavo.kernel.ports import Embedder, Vector
-from octavo.models.embedders.answers import RefusedText, asked
+from octavo.models.embedders.answers import RefusedText, check_texts
 from octavo.util.cache import Cache
 
 
@@ -32,7 +32,7 @@ class Cached:
 
     async def embed(self, texts: Sequence[str], *, asking: bool = False) -> list[Vector]:
         """One vector of unit length for each text, remembered or new."""
-        given = asked(texts)
+        given = check_texts(texts)
         keys = [self._key(text, asking=asking) for text in given]
         known = {key: vector for key in keys if (vector := self._kept.get(key)) is not None}
         new = {key: text for key, text in zip(keys, given, strict=True) if key not in known}

@@ -11,16 +11,16 @@ from octavo.errors import ConfigError, ModelError
 from octavo.kernel.ports import Vector
 from octavo.models.embedders.answers import (
     RefusedText,
-    asked,
     batches,
-    positive,
-    space,
+    check_name,
+    check_positive,
+    check_texts,
+    check_vectors,
     tokens_at_most,
-    unit_rows,
 )
 from octavo.models.embedders.folder import FolderModel
 from octavo.models.embedders.languages import EVERYTHING, Languages, languages_of, prefix_mark, prefixes_of
-from octavo.models.packages import expect, needed
+from octavo.models.packages import import_package, require_package
 from octavo.util.user_code import foreign
 
 T = TypeVar("T")
@@ -65,7 +65,7 @@ class FastEmbedder:
         cache_dir: str | None = None,
         local_files_only: bool | None = None,
     ) -> None:
-        positive(threads=threads, batch_size=batch_size, max_tokens=max_tokens)
+        check_positive(threads=threads, batch_size=batch_size, max_tokens=max_tokens)
         local = isinstance(model, Path) or model.startswith(("/", ".", "~"))
         of_folders = {"file": file, "pooling": pooling, "max_tokens": max_tokens}
         of_the_hub = {"cache_dir": cache_dir, "local_files_only": local_files_only}
@@ -75,13 +75,13 @@ class FastEmbedder:
                 raise ConfigError(f"{option} is for a {kind}, and {str(model)!r} is none")
         self._model: _Model
         if local:
-            expect("onnxruntime", "fastembed")
+            require_package("onnxruntime", "fastembed")
             folder = FolderModel(
                 Path(model).expanduser(), file=file, pooling=pooling, max_tokens=max_tokens, threads=threads
             )
             self._model, known_as = folder, folder.called
         else:
-            expect("fastembed", "fastembed")
+            require_package("fastembed", "fastembed")
             self._model = HubModel(
                 str(model), threads=threads, cache_dir=cache_dir, local_files_only=bool(local_files_only)
             )
@@ -97,7 +97,7 @@ class FastEmbedder:
             name = f"fastembed:{folder.path.resolve().name}@{folder.fingerprint(self._prefixes.passage)}"
         elif name is None:
             name = f"fastembed:{model}{prefix_mark(self._prefixes, family)}"
-        self._name = space(name)
+        self._name = check_name(name)
 
     @property
     def name(self) -> str:
@@ -116,7 +116,7 @@ class FastEmbedder:
 
     async def embed(self, texts: Sequence[str], *, asking: bool = False) -> list[Vector]:
         """One vector of unit length for each text."""
-        given = [self._prefixes(text, asking=asking) for text in asked(texts)]
+        given = [self._prefixes(text, asking=asking) for text in check_texts(texts)]
         found: list[Vector] = []
         for start in range(0, len(given), _PLANNED):
             found += await self._embed_planned(given[start : start + _PLANNED], start, asking=asking)
@@ -193,7 +193,7 @@ class HubModel:
                 f"fastembed knows no model {self._called!r}; it knows {', '.join(sorted(supported))}. "
                 "A folder starts with / or ./"
             )
-        made = needed("fastembed", "fastembed").TextEmbedding
+        made = import_package("fastembed", "fastembed").TextEmbedding
         try:
             self._loaded = made(self._called, **self._options)
         except ValueError as error:
@@ -208,10 +208,7 @@ class HubModel:
     def embed(self, texts: list[str], *, asking: bool) -> list[Vector]:
         # Not plain embed(): some models take questions and passages through different heads.
         method = self._loaded.query_embed if asking else self._loaded.passage_embed
-        rows = list(method(texts))
-        if len(rows) != len(texts):
-            raise ModelError(f"the model was given {len(texts)} texts and answered {len(rows)} vectors")
-        return unit_rows(rows)
+        return check_vectors(list(method(texts)), len(texts))
 
     def quantized_by_batch(self) -> bool:
         return self._called.endswith("-Q")  # fastembed's own spelling of int8
@@ -225,5 +222,5 @@ class HubModel:
         return Languages.of(codes) if codes else EVERYTHING
 
     def _supported(self) -> dict[str, str]:
-        listed = needed("fastembed", "fastembed").TextEmbedding.list_supported_models()
+        listed = import_package("fastembed", "fastembed").TextEmbedding.list_supported_models()
         return {model["model"].lower(): model.get("description", "") for model in listed}

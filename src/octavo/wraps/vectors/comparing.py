@@ -12,7 +12,7 @@ import msgspec
 from octavo.errors import OctavoError
 from octavo.kernel.model import Add, Query, Scope
 from octavo.kernel.ports import EntryKey, Store, walk
-from octavo.wraps.vectors.embedding import Outcome, Target, contents, refresh, said
+from octavo.wraps.vectors.embedding import Outcome, Target, passage_of, passages, refresh
 from octavo.wraps.vectors.waiting import Key, key_of, keys_in, markers, waiting
 
 _MOST_COUNTED = 1000  # tenants; counting more beforehand would take longer than a progress bar is worth
@@ -106,7 +106,7 @@ class Comparison:
         """Compare, a page at a time."""
         for query in await self._reach.queries():
             async for page in walk(self._store, query, _PAGE, _PAGE_BYTES):
-                rows = [(key_of(record), self._target.wants(said(record))) for record in page]
+                rows = [(key_of(record), self._target.wants(passage_of(record))) for record in page]
                 self._note("want", [(key.entry, key.scope, want) for key, want in rows if want])
                 self.records += len(page)
                 yield
@@ -177,7 +177,7 @@ class Comparison:
             if ids:
                 asked = msgspec.structs.replace(query, ids=tuple(ids))
                 async for page in walk(self._store, asked, _PAGE, _PAGE_BYTES):
-                    wanted = [key_of(record) for record in page if self._target.wants(said(record))]
+                    wanted = [key_of(record) for record in page if self._target.wants(passage_of(record))]
                     found.update(key for key in wanted if key.entry in among)
         return found
 
@@ -188,7 +188,7 @@ class Comparison:
         stray: list[EntryKey] = []
         rows: list[Difference] = self.some()
         while rows:
-            now = await contents(self._store, _keys(rows))
+            now = await passages(self._store, _keys(rows))
             for row, key in zip([row for row in rows if row.scope], _keys(rows), strict=True):
                 # One that was changed since has a marker, or had one, and is somebody's business already.
                 if self._target.wants(now[key]) == row.want:

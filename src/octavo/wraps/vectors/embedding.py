@@ -20,19 +20,19 @@ _HOPELESS = 3  # single texts refused one after the other before the model itsel
 Answer: TypeAlias = "Vector | ModelError"  # the first is spelled as a string, which `|` does not take
 
 
-class Said(NamedTuple):
+class Passage(NamedTuple):
     """What a record says: the part of it that is embedded, and the digest of all of it."""
 
     text: str
     digest: str
 
 
-def said(record: Record) -> Said | None:
+def passage_of(record: Record) -> Passage | None:
     """What is to be embedded of a record; None when that is nothing, as of an expired one."""
     whole = content(record.text, record.data)
     if not whole.strip() or (record.expires_at is not None and record.expires_at <= now()):
         return None
-    return Said(whole[:MOST_CHARACTERS], digest(whole))
+    return Passage(whole[:MOST_CHARACTERS], digest(whole))
 
 
 class Outcome:
@@ -52,11 +52,11 @@ class Target:
         self.embedder = embedder
         self.space = embedder.name
 
-    def wants(self, found: Said | None) -> str | None:
+    def wants(self, found: Passage | None) -> str | None:
         """The digest of the vector there should be; None when there should be none."""
         return found.digest if found is not None and self.embedder.reads(found.text) else None
 
-    async def write(self, texts: dict[Key, Said | None], outcome: Outcome) -> None:
+    async def write(self, texts: dict[Key, Passage | None], outcome: Outcome) -> None:
         """Put a vector for each text and drop those of the rest; a text the model refuses is named in the outcome."""
         wanted = {key: found for key, found in texts.items() if found is not None and self.wants(found)}
         vectors = await _vectors(self.embedder, [found.text for found in wanted.values()])
@@ -82,20 +82,20 @@ async def refresh(
 ) -> Outcome:
     """Bring the vectors of these records up to date in every target; what came of it is added to the outcome."""
     outcome = outcome or Outcome()
-    texts = await contents(store, keys)
+    texts = await passages(store, keys)
     while texts:
         for target in targets:
             await target.write(texts, outcome)
         # Somebody else may have put a newer text's vector between our look at the record and our own write, and have
         # removed its marker. Without this second look, our old vector would stay.
-        again = await contents(store, texts)
+        again = await passages(store, texts)
         texts = {key: found for key, found in again.items() if found != texts[key]}
     return outcome
 
 
-async def contents(store: Store, keys: Iterable[Key]) -> dict[Key, Said | None]:
+async def passages(store: Store, keys: Iterable[Key]) -> dict[Key, Passage | None]:
     """What each of these records says now; None for one that is gone."""
-    found: dict[Key, Said | None] = dict.fromkeys(keys)
+    found: dict[Key, Passage | None] = dict.fromkeys(keys)
     ids: dict[tuple[str, Scope], list[str]] = {}
     for key in found:
         ids.setdefault((key.collection, key.scope), []).append(key.id)
@@ -103,7 +103,7 @@ async def contents(store: Store, keys: Iterable[Key]) -> dict[Key, Said | None]:
         for start in range(0, len(ids_here), _PART):
             part = tuple(ids_here[start : start + _PART])
             for record in await store.find(Query(collection=collection, ids=part, scope=scope)):
-                found[key_of(record)] = said(record)
+                found[key_of(record)] = passage_of(record)
     return found
 
 
