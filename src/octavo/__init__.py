@@ -66,7 +66,7 @@ if TYPE_CHECKING:
     )
     from octavo.vectors import open_vectors as open_vectors
     from octavo.wraps.deduped import Deduped as Deduped
-    from octavo.wraps.indexed import Indexed as Indexed
+    from octavo.wraps.vectors import Indexed as Indexed
     from octavo.wraps.journal import Journal as Journal
 
 __version__ = "0.1.0"
@@ -91,7 +91,7 @@ _LAZY = {
     "Hit": "octavo.search.hits",
     "InMemoryMemory": "octavo.chat.named",
     "InMemoryMemoryStore": "octavo.events.stores",
-    "Indexed": "octavo.wraps.indexed",
+    "Indexed": "octavo.wraps.vectors",
     "Journal": "octavo.wraps.journal",
     "LayeredMemory": "octavo.layers.memory",
     "MemoryService": "octavo.service",

@@ -16,8 +16,8 @@ from octavo.util.file_modes import share_with_group
 from octavo.util.secrets import hidden
 
 if TYPE_CHECKING:
-    from octavo.wraps.indexed import Indexed
     from octavo.wraps.journal import Journal
+    from octavo.wraps.vectors import Indexed
 
 T = TypeVar("T")
 
@@ -103,7 +103,7 @@ def pooled(dsn: str, connections: int) -> str:
 
 def _indexed(settings: Settings, store: Store) -> "Indexed":
     from octavo.models import Cached
-    from octavo.wraps.indexed import Indexed
+    from octavo.wraps.vectors import Indexed
 
     vector = settings.vector
 

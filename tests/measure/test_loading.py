@@ -7,8 +7,7 @@ import pytest
 
 from octavo.errors import ConfigError
 from octavo.measure import load
-from octavo.measure.locomo import told_at as told_in_locomo
-from octavo.measure.memdaily import told_at as told_in_memdaily
+from octavo.measure.formats import locomo_time, memdaily_time
 from questions import locomo, memdaily, written
 
 
@@ -53,15 +52,15 @@ def test_locomo_questions_need_evidence_that_exists(tmp_path):
     ],
 )
 def test_times_of_locomo(spelled, at):
-    assert told_in_locomo(spelled) == datetime(*at, tzinfo=UTC)
+    assert locomo_time(spelled) == datetime(*at, tzinfo=UTC)
 
 
 @pytest.mark.parametrize(
     "spelled", ["", "8 May", "1:56 pm on 31 June, 2023", "1:56 pm on 8 Floreal, 2023", None, 5]
 )
 def test_other_spellings_are_no_times(spelled):
-    assert told_in_locomo(spelled) is None
-    assert told_in_memdaily(spelled) is None
+    assert locomo_time(spelled) is None
+    assert memdaily_time(spelled) is None
 
 
 def test_memdaily(tmp_path):
@@ -128,10 +127,10 @@ def test_some_questions(tmp_path):
         ("[]", "holds neither LoCoMo conversations .* nor MemDaily trajectories"),
         ('{"a": [1, 2]}', "holds neither"),
         ('[{"conversation": {}, "qa": []}]', "has no question whose evidence exists"),
-        ('[{"conversation": [], "qa": []}]', "conversation 1: 'conversation' is list"),
-        ('[{"conversation": {"session_1": [{"text": "hm"}]}, "qa": []}]', "session_1, turn 1: 'dia_id' is missing"),
-        ('[{"message_list": [{"mid": 0, "message": 5}], "question_list": []}]', "message 1: 'message' is int"),
-        ('[{"message_list": [{"message": "x"}], "question_list": []}]', "message 1: 'mid' is missing"),
+        ('[{"conversation": [], "qa": []}]', r"conversation 1: Expected `object`, got `array` - at `\$\.conversation`"),
+        ('[{"conversation": {"session_1": [{"text": "hm"}]}, "qa": []}]', r"session_1: Object missing required field `dia_id` - at `\$\[0\]`"),
+        ('[{"message_list": [{"mid": 0, "message": 5}], "question_list": []}]', r"trajectory 1: Expected `str`, got `int` - at `\$\.message_list\[0\]\.message`"),
+        ('[{"message_list": [{"message": "x"}], "question_list": []}]', "missing required field `mid`"),
     ],
 )  # fmt: skip
 def test_a_file_that_cannot_be_used_is_one_sentence(tmp_path, content, sentence):

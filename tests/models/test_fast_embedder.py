@@ -10,7 +10,7 @@ import pytest
 
 from octavo import ConfigError, ModelError
 from octavo.models import FastEmbedder, open_embedder
-from octavo.models.embedders.answers import RefusedText, unit_rows
+from octavo.models.embedders.answers import RefusedText, check_vectors
 from octavo.models.embedders.folder import FolderModel
 
 LONG = "We swam in the cold lake all day long and then we walked home. " * 12  # more than 128 tokens
@@ -185,7 +185,8 @@ async def test_the_number_of_a_refused_text(model_dir):
         def load(self): ...
 
         def embed(self, texts, *, asking):
-            return unit_rows([[float("nan") if text == "bad" else 1.0, 2.0] for text in texts])
+            rows = [[float("nan") if text == "bad" else 1.0, 2.0] for text in texts]
+            return check_vectors(rows, len(texts))
 
     made = FastEmbedder(model_dir, batch_size=2)
     made._model = Stub(model_dir)
@@ -268,7 +269,7 @@ async def test_prefixes_by_family(folder, monkeypatch):
 
     def embed(self, texts, *, asking):
         seen.extend(texts)
-        return unit_rows([[1.0]] * len(texts))
+        return check_vectors([[1.0]] * len(texts), len(texts))
 
     monkeypatch.setattr(FolderModel, "embed", embed)
     e5 = folder.rename(folder.with_name("multilingual-e5-small-int8"))

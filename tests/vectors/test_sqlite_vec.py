@@ -43,25 +43,24 @@ async def test_prefixes_keep_apart(tmp_path):
         SqliteVecIndex(path, 'a"; --')
 
 
-async def test_the_scope_comes_first(tmp_path):
+async def test_the_scope_comes_first(tmp_path, monkeypatch):
     """A scope is read off its index: no table is scanned, whatever form the scope has."""
     path = str(tmp_path / "octavo.db")
     plans = []
+
+    def explain(connection):
+        def trace(cursor, sql, bindings):
+            if "vec_distance_cosine" in sql and not sql.startswith("EXPLAIN"):
+                plans.append(connection.execute(f"EXPLAIN QUERY PLAN {sql}", bindings).fetchall())
+            return True
+
+        connection.exec_trace = trace
+
+    monkeypatch.setattr(apsw, "connection_hooks", [explain])
     async with SqliteVecIndex(path) as index:
         await index.put(
             HOME.space, [HOME.entry(str(n), plane(1, n), scope=HOME.scope(user=str(n))) for n in range(50)]
         )
-
-        def explained(connection):
-            def trace(cursor, sql, bindings):
-                if "vec_distance_cosine" in sql and not sql.startswith("EXPLAIN"):
-                    plans.append(connection.execute(f"EXPLAIN QUERY PLAN {sql}", bindings).fetchall())
-                return True
-
-            connection.exec_trace = trace
-
-        for reader in index._readers:
-            await reader.run(explained)
         exact = HOME.scope(user="7", agent="", session="")
         for scope in (
             HOME.scope(user="7"),
@@ -74,7 +73,7 @@ async def test_the_scope_comes_first(tmp_path):
     assert len(plans) == 5
     for plan in plans:
         steps = [step[3] for step in plan]
-        assert any("octavo_space_1_by_place" in step for step in steps), steps
+        assert any("octavo_space_1_by_" in step for step in steps), steps
         assert not any(step.startswith("SCAN") for step in steps), steps
 
 

@@ -103,8 +103,9 @@ async def test_a_refused_text_does_not_hold_up_a_new_space(wrap):
         while not any(space.complete for space in await index.spaces()):
             await asyncio.sleep(0.001)
     assert len(await entries(index, embedder.name)) == 9
-    await until(lambda: indexed._upkeep.restless)  # the task knows, without being told to look
-    assert (await indexed.status()).waiting == 1
+    async with asyncio.timeout(SETTLED):  # the task knows, without being told to look
+        while (await indexed.status()).waiting != 1:
+            await asyncio.sleep(0.001)
     embedder.poison = None
     await indexed.settle(SETTLED)
     assert key("bad") in await entries(index, embedder.name)

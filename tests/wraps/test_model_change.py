@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from faults import SETTLED, FailingEmbedder, FailingIndex, entries, key, left, near, said
 
-from octavo import Add, Change, Query, Remove, Scope, open_store, open_vectors
+from octavo import Add, Change, Indexed, Query, Remove, Scope, open_store, open_vectors
 from octavo.testing.embedding import HashEmbedder
 
 STORES = ["memory", "sqlite", "file", "postgres", "mysql", "redis"]
@@ -179,6 +179,28 @@ async def test_two_at_once(wrap):
     assert await names(index) == {HashEmbedder(NEW).name: True}
     assert await left(store, "", "acme") == 0
     assert not await both[0].verify_vectors()
+
+
+@pytest.mark.parametrize("steps", [0, 5, 20, 60])
+def test_an_event_loop_that_ends_while_a_space_is_filled(steps):
+    """However far the comparison or the embedding has come, the next loop leaves nothing out."""
+    store, index = open_store("memory://"), open_vectors("memory://")
+    indexed = Indexed(store, index, HashEmbedder())
+
+    async def begin():
+        await store.apply([Add([said(f"m{n}", f"word{n}") for n in range(500)])])
+        await indexed.find(Query(collection="messages", limit=1))
+        for _ in range(steps):
+            await asyncio.sleep(0)
+
+    async def finish():
+        await indexed.settle(SETTLED)
+        assert len(await entries(index, HashEmbedder().name)) == 500
+        assert not await indexed.verify_vectors()
+        await indexed.close()
+
+    asyncio.run(begin())
+    asyncio.run(finish())
 
 
 async def test_a_store_filled_before_it_had_an_index(wrap):

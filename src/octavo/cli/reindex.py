@@ -16,7 +16,7 @@ from octavo.kernel.shapes import SHAPES
 from octavo.stores import open_store
 from octavo.util.secrets import shown
 from octavo.wraps import Indexed
-from octavo.wraps.comparing import Differences
+from octavo.wraps.vectors import Differences
 
 _COLLECTIONS = tuple(name for name in SHAPES if name not in ("vectors", "pending"))  # those are derived
 

@@ -3,7 +3,7 @@
 from octavo.measure.asking import Asked, Run, Trial, measure, new_tenant
 from octavo.measure.data import Case, Data, Talk
 from octavo.measure.figures import Compared, Figures, Summary, compared, summary
-from octavo.measure.loading import FORMATS, load
+from octavo.measure.formats import FORMATS, load
 
 __all__ = [
     "FORMATS",

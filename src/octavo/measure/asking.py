@@ -17,7 +17,7 @@ from octavo.measure.data import COLLECTION, Case, Data, Talk
 from octavo.measure.metrics import all_at, hit_at, ndcg_at, ranks, recall_at
 from octavo.search.recall import Recall
 from octavo.wraps import Indexed
-from octavo.wraps.marking import waiting
+from octavo.wraps.vectors.waiting import waiting
 
 LIMIT = 10  # hits asked for, by message and by session
 _BATCH = 200  # records in one write: few enough that progress is seen while a model reads them

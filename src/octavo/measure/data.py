@@ -1,20 +1,13 @@
 """What a file of questions becomes, whatever its format."""
 
-from collections.abc import Mapping
 from datetime import datetime
 from random import Random
-from typing import Any
 
 import msgspec
 
-from octavo.errors import OctavoError
 from octavo.kernel.model import Record, Scope
 
 COLLECTION = "messages"
-
-
-class BadData(OctavoError):  # noqa: N818 - names say what is wrong, not that it is an error
-    """A file of questions that cannot be read; the sentence says where."""
 
 
 class Said(msgspec.Struct, frozen=True, kw_only=True):
@@ -90,12 +83,3 @@ class Data(msgspec.Struct, frozen=True, kw_only=True):
             for at, talk in enumerate(self.talks)
         )
         return msgspec.structs.replace(self, talks=talks)
-
-
-def part(of: Mapping[str, Any], name: str, kind: type | tuple[type, ...], where: str) -> Any:
-    """The part of this name, which has to be of this kind."""
-    value = of.get(name)
-    if not isinstance(value, kind) or isinstance(value, bool):
-        found = "is missing" if value is None else f"is {type(value).__name__}"
-        raise BadData(f"{where}: {name!r} {found}")
-    return value

@@ -1,14 +1,13 @@
 """A server that speaks OpenAI's protocol: its address and key, its client, and its errors without the key."""
 
 import asyncio
-import importlib
-import importlib.util
 import os
 import re
 from typing import Any
 from urllib.parse import urlsplit
 
 from octavo.errors import ConfigError
+from octavo.models.packages import import_package, require_package
 
 _NO_KEY = "none"  # the package insists on a key; servers at home do not
 _OPENAI = "https://api.openai.com/v1"
@@ -30,7 +29,7 @@ class OpenAIServer:
         max_retries: int,
         client: Any = None,
     ) -> None:
-        _expected()
+        require_package("openai", "openai")
         self.base_url = base_url or os.environ.get("OPENAI_BASE_URL") or None
         self._api_key = (
             _key(api_key or os.environ.get("OPENAI_API_KEY"), self.base_url) if client is None else ""
@@ -43,10 +42,7 @@ class OpenAIServer:
     @property
     def package(self) -> Any:
         """The package, for the errors it defines."""
-        try:
-            return importlib.import_module("openai")
-        except ImportError as error:
-            raise _missing() from error
+        return import_package("openai", "openai")
 
     @property
     def where(self) -> str:
@@ -99,19 +95,3 @@ def _key(key: str | None, base_url: str | None) -> str:
     if not re.fullmatch(r"[\x21-\x7e]+", key):
         raise ConfigError("the API key has characters in it that no key has (it is not shown here)")
     return key
-
-
-def _expected() -> None:
-    """Fail at once when the package is not installed, without paying for its import."""
-    try:
-        found = importlib.util.find_spec("openai")
-    except ValueError:  # somebody put None in sys.modules, which makes the import fail
-        found = None
-    if found is None:
-        raise _missing()
-
-
-def _missing() -> ConfigError:
-    return ConfigError(
-        "models behind an OpenAI-compatible server need the package openai: pip install 'octavo[openai]'"
-    )

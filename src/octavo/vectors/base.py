@@ -1,9 +1,11 @@
 """What every vector index does before its own work: check at the edge, open once, refuse after close."""
 
+import base64
+import hashlib
 import math
 import re
 from array import array
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 
 import msgspec
 
@@ -157,6 +159,21 @@ def checked_prefix(prefix: str) -> str:
     return prefix
 
 
+def short_name(*parts: str) -> str:
+    """A short fixed-length name for these parts, of letters, digits, - and _."""
+    # Lengths in front keep ("ab", "c") and ("a", "bc") apart, whatever characters the names hold.
+    spelled = "".join([f"{len(part)}:{part}" for part in parts])
+    digest = hashlib.blake2b(spelled.encode(), digest_size=15).digest()
+    return base64.urlsafe_b64encode(digest).decode()
+
+
+def exact_scope(scope: Scope) -> Scope:
+    """The scope of a record as a query that finds what is in the very same place."""
+    return Scope(
+        tenant=scope.tenant, user=scope.user or "", agent=scope.agent or "", session=scope.session or ""
+    )
+
+
 def mismatch(space: str, kept: int, got: int) -> InvalidRecord:
     """The refusal of a vector that cannot be compared with those of the space."""
     return InvalidRecord(f"space {space!r} holds vectors of {kept} dimensions; got one of {got}")
@@ -176,11 +193,9 @@ def _order(near: Near) -> tuple[float, EntryKey]:
     return (-near.score, near.key)
 
 
-async def settled(fetch: Callable[[int], Awaitable[list[Near]]], limit: int) -> list[Near]:
-    """The nearest from an engine that breaks ties as it likes: so many are fetched that no tie is cut in two."""
-    ask = limit + 16
-    while True:
-        found = best(await fetch(ask), ask)
-        if len(found) < ask or found[-1].score < found[limit - 1].score:
-            return found[:limit]
-        ask *= 4
+def uncut(found: list[Near], asked: int, limit: int) -> list[Near] | None:
+    """The nearest of so many asked of an engine that breaks ties as it likes; None when it may have cut a tie in two."""
+    found = best(found, asked)
+    if len(found) < asked or found[-1].score < found[limit - 1].score:
+        return found[:limit]
+    return None

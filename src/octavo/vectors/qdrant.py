@@ -2,32 +2,31 @@
 
 import asyncio
 import contextlib
+import functools
 import hashlib
 import sqlite3
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, TypeVar
-from urllib.parse import parse_qsl, unquote, urlsplit
+from typing import Any
 
-from qdrant_client import AsyncQdrantClient, models
+from qdrant_client import AsyncQdrantClient, QdrantClient, models
 from qdrant_client.common.client_exceptions import QdrantException
 from qdrant_client.http.exceptions import ApiException, UnexpectedResponse
 
 from octavo.errors import ConfigError, StoreClosed, StoreError, StoreUnavailable
 from octavo.kernel.model import Scope
 from octavo.kernel.ports import Entry, EntryKey, Near, Space, Vector
+from octavo.stores.sql.urls import parse
 from octavo.util.file_modes import make_folder
-from octavo.vectors.base import BaseIndex, checked_prefix, cosine, mismatch, settled
-from octavo.vectors.names import short
+from octavo.vectors.base import BaseIndex, checked_prefix, cosine, mismatch, short_name, uncut
 
-T = TypeVar("T")
 MEMORY = ":memory:"
 _PART = 250  # points in one request, which a server takes up to 32 MiB of
 _PAGE = 1000
-_PARTS = ("tenant", "user", "agent", "session")
-_TOLD = ["collection", "id", "place", "digest"]
+_SCOPE_FIELDS = ("tenant", "user", "agent", "session")
+_KEY_FIELDS = ["collection", "id", "place", "digest"]
 
 
 class _Missing(StoreError):  # noqa: N818
@@ -61,16 +60,14 @@ class QdrantIndex(BaseIndex):
         self._hnsw_ef = hnsw_ef
         self._prefix = f"{checked_prefix(prefix)}octavo_"
         self._list = f"{self._prefix}spaces"
-        self._client: AsyncQdrantClient
-        self._aside: _Aside | None = None
+        self._client: Any = None
+        self._thread: ThreadPoolExecutor | None = None  # where Qdrant in process works
         self._local = False
-        self._left = False  # whether the client was used in an event loop that has ended
-        self._known: dict[str, int] = {}  # space → dimensions
 
     # Opening and calling.
 
     async def _open(self) -> None:
-        if self._aside is not None:  # its thread works for any event loop, one after the other
+        if self._thread is not None:  # which works for any event loop, one after the other
             return
         if not isinstance(self._place, str):
             self._client = self._place
@@ -80,8 +77,7 @@ class QdrantIndex(BaseIndex):
                 url=self._place, api_key=self._api_key, timeout=self._timeout, check_compatibility=False
             )
         else:
-            await self._open_aside(self._place)
-        self._left = False
+            await self._open_in_process(self._place)
         options = self._client.init_options
         self._local = options["location"] == MEMORY or options["path"] is not None
         try:
@@ -90,157 +86,150 @@ class QdrantIndex(BaseIndex):
             await self._close()
             raise
 
-    async def _open_aside(self, place: str) -> None:
+    async def _open_in_process(self, place: str) -> None:
         """In process, Qdrant works in Python: in a thread of its own, or it would hold up the event loop."""
         if place != MEMORY:
             make_folder(Path(place))  # what Qdrant makes in it is by the umask, and behind this
-        self._aside = _Aside()
         where = {"location": place} if place == MEMORY else {"path": place}
-
-        async def make() -> AsyncQdrantClient:
-            return AsyncQdrantClient(**where)  # type: ignore[arg-type]
-
+        thread = ThreadPoolExecutor(1, "octavo-qdrant")
         try:
             with _translated():
-                self._client = await self._aside.run(make())
+                make = functools.partial(QdrantClient, **where)  # type: ignore[arg-type]
+                self._client = await asyncio.get_running_loop().run_in_executor(thread, make)
         except BaseException:
-            await self._aside.close()
-            self._aside = None
+            thread.shutdown(wait=False)
             raise
+        self._thread = thread
 
     async def _leave(self) -> None:
-        if self._aside is None:
+        if self._thread is None:
             await self._close()
 
     def _abandon(self) -> None:
-        self._left = True
+        if self._thread is None:
+            self._client = None
 
     async def _close(self) -> None:
-        if isinstance(self._place, str) and not (self._left and self._aside is None):
-            await self._call(self._client.close())
-        if self._aside is not None:
-            await self._aside.close()
+        if isinstance(self._place, str) and self._client is not None:
+            await self._call("close")
+        if self._thread is not None:
+            self._thread.shutdown(wait=False)
 
-    async def _call(self, verb: Coroutine[Any, Any, T]) -> T:
+    async def _call(self, verb: str, *args: Any, **options: Any) -> Any:
+        """What the client answers; its errors come out as Octavo's."""
+        work = functools.partial(getattr(self._client, verb), *args, **options)
         with _translated():
-            return await (verb if self._aside is None else self._aside.run(verb))
+            if self._thread is None:
+                return await work()
+            return await asyncio.get_running_loop().run_in_executor(self._thread, work)
 
     # Spaces.
 
     def _name(self, space: str) -> str:
-        return self._prefix + short(space).replace("=", "")
+        return self._prefix + short_name(space)
 
     async def _create(self, name: str, vectors: Any) -> None:
         with contextlib.suppress(_Exists):  # whoever came first
-            await self._call(self._client.create_collection(name, vectors_config=vectors))
+            await self._call("create_collection", name, vectors_config=vectors)
 
-    async def _make_space(self, space: str, dimensions: int) -> None:
+    async def _dimensions(self, space: str) -> int | None:
+        """How long the vectors of a space are; None when there is no such space."""
+        found = await self._call("retrieve", self._list, [_uuid(space)], with_payload=True)
+        return found[0].payload["dimensions"] if found else None
+
+    async def _make_space(self, space: str, dimensions: int) -> int:
+        """Make a space and answer how long its vectors are: as another has made it, who perhaps came first."""
         name = self._name(space)
         await self._create(name, models.VectorParams(size=dimensions, distance=models.Distance.COSINE))
         if not self._local:  # which has no indexes, and would say so
-            for field in (*_PARTS, "place", "collection"):
+            for field in (*_SCOPE_FIELDS, "place", "collection"):
                 schema = models.KeywordIndexParams(
                     type=models.KeywordIndexType.KEYWORD, is_tenant=True if field == "tenant" else None
                 )
-                await self._call(self._client.create_payload_index(name, field, field_schema=schema))
-        info = await self._call(self._client.get_collection(name))
-        params = info.config.params.vectors
-        # As it was made, perhaps by another who came first.
-        made = params.size if isinstance(params, models.VectorParams) else dimensions
-        await self._note(space, "space", {"name": space, "dimensions": made})
+                await self._call("create_payload_index", name, field, field_schema=schema)
+        info = await self._call("get_collection", name)
+        made: int = info.config.params.vectors.size
+        payload = {"name": space, "dimensions": made, "complete": False}
+        point = models.PointStruct(id=_uuid(space), vector={}, payload=payload)
+        await self._call("upsert", self._list, [point], wait=True)
+        return made
 
-    async def _note(self, space: str, what: str, payload: dict[str, Any]) -> None:
-        """Enter something about a space into the list; each fact is a point, so that no two writers undo each other."""
-        point = models.PointStruct(id=_uuid(what, space), vector={}, payload={"what": what, **payload})
-        await self._call(self._client.upsert(self._list, [point], wait=True))
+    async def _spaces(self) -> list[Space]:
+        spaces = []
+        for listed in await self._scroll(self._list, True):
+            entries = 0
+            with contextlib.suppress(_Missing):
+                entries = (await self._call("count", self._name(listed["name"]), exact=True)).count
+            spaces.append(Space(**listed, entries=entries))
+        return spaces
 
-    async def _dimensions(self, space: str) -> int | None:
-        if space not in self._known:
-            ids = [_uuid("space", space)]
-            found = await self._call(self._client.retrieve(self._list, ids, with_payload=True))
-            for point in found:
-                self._known[space] = (point.payload or {})["dimensions"]
-        return self._known.get(space)
+    async def _complete(self, space: str) -> None:
+        if await self._dimensions(space) is not None:
+            await self._call("set_payload", self._list, {"complete": True}, points=[_uuid(space)], wait=True)
 
-    async def _on_space(
-        self,
-        space: str,
-        got: int,
-        work: Callable[[], Awaitable[T]],
-        make: Callable[[], Awaitable[None]] | None,
-    ) -> T | None:
-        """Do some work with vectors of this length on a space that fits them, also when what was known of it is out of date."""
-        for last in (False, True):
-            if await self._dimensions(space) is None and make is not None:
-                await make()
-            kept = await self._dimensions(space)
-            if kept is None:
-                return None
-            if kept != got:
-                self._known.pop(space)
-                if last or await self._dimensions(space) == kept:
-                    raise mismatch(space, kept, got)
-                continue
-            try:
-                return await work()
-            except StoreUnavailable:
-                raise
-            except StoreError as error:
-                self._known.pop(space)  # another process may have forgotten it, or made it anew
-                if last:
-                    if isinstance(error, _Missing) and make is None:
-                        return None
-                    raise
-                if isinstance(error, _Missing) and make is not None:
-                    await make()
-        raise AssertionError  # unreachable
+    async def _forget(self, space: str) -> None:
+        # From the list first, so that nobody is served by what is left when this is interrupted.
+        await self._call("delete", self._list, models.PointIdsList(points=[_uuid(space)]), wait=True)
+        with contextlib.suppress(_Missing):
+            await self._call("delete_collection", self._name(space))
 
-    # The verbs.
+    # Entries.
 
     async def _put(self, space: str, entries: list[Entry]) -> None:
-        points = [_point(entry) for entry in entries]
-
-        async def work() -> None:
-            for start in range(0, len(points), _PART):
-                part = points[start : start + _PART]
-                await self._call(self._client.upsert(self._name(space), part, wait=True))
-
         got = len(entries[0].vector)
-        await self._on_space(space, got, work, lambda: self._make_space(space, got))
+        kept = await self._dimensions(space) or await self._make_space(space, got)
+        if kept != got:
+            raise mismatch(space, kept, got)
+        points = [_point(entry) for entry in entries]
+        try:
+            await self._upsert(space, points)
+        except _Missing:  # another process has forgotten the space this very moment
+            await self._make_space(space, got)
+            await self._upsert(space, points)
+
+    async def _upsert(self, space: str, points: list[models.PointStruct]) -> None:
+        for start in range(0, len(points), _PART):
+            await self._call("upsert", self._name(space), points[start : start + _PART], wait=True)
 
     async def _drop(self, space: str, keys: list[EntryKey]) -> None:
         with contextlib.suppress(_Missing):
             for start in range(0, len(keys), _PAGE):
-                ids = [_uuid(key.collection, key.id, key.place) for key in keys[start : start + _PAGE]]
-                selector = models.PointIdsList(points=ids)  # type: ignore[arg-type]
-                await self._call(self._client.delete(self._name(space), selector, wait=True))
+                ids: list[Any] = [
+                    _uuid(key.collection, key.id, key.place) for key in keys[start : start + _PAGE]
+                ]
+                await self._call("delete", self._name(space), models.PointIdsList(points=ids), wait=True)
 
     async def _nearest(
         self, space: str, vector: Vector, scope: Scope, collections: list[str], limit: int
     ) -> list[Near]:
-        inside, asked = _inside(scope, collections), vector.tolist()
-
-        async def fetch(count: int) -> list[Near]:
-            # In process all are compared, and asking for candidates would be warned about.
-            params = None if self._local else models.SearchParams(hnsw_ef=max(self._hnsw_ef, count))
-            answer = await self._call(
-                self._client.query_points(
+        kept = await self._dimensions(space)
+        if kept is None:
+            return []
+        if kept != len(vector):
+            raise mismatch(space, kept, len(vector))
+        ask, found = limit + 16, None
+        with contextlib.suppress(_Missing):  # forgotten this very moment
+            while found is None:
+                # In process all are compared, and asking for candidates would be warned about.
+                params = None if self._local else models.SearchParams(hnsw_ef=max(self._hnsw_ef, ask))
+                answer = await self._call(
+                    "query_points",
                     self._name(space),
-                    query=asked,
-                    query_filter=inside,
-                    limit=count,
+                    query=vector.tolist(),
+                    query_filter=_inside(scope, collections),
+                    limit=ask,
                     search_params=params,
-                    with_payload=_TOLD,
+                    with_payload=_KEY_FIELDS,
                 )
-            )
-            return [Near(*_told(point.payload), cosine(point.score)) for point in answer.points]
-
-        return await self._on_space(space, len(vector), lambda: settled(fetch, limit), None) or []
+                nearest = [Near(*_key(point.payload), cosine(point.score)) for point in answer.points]
+                found = uncut(nearest, ask, limit)
+                ask *= 4
+        return found or []
 
     async def _walk(self, space: str, size: int) -> AsyncIterator[list[tuple[EntryKey, str]]]:
         try:
             # Qdrant reads in the order of its own ids, so all keys are gathered before the first page.
-            found = sorted([_told(payload) for payload in await self._scroll(self._name(space), _TOLD)])
+            found = sorted([_key(payload) for payload in await self._scroll(self._name(space), _KEY_FIELDS)])
         except _Missing:
             return
         for start in range(0, len(found), size):
@@ -251,71 +240,11 @@ class QdrantIndex(BaseIndex):
         offset: Any = None
         while True:
             points, offset = await self._call(
-                self._client.scroll(name, limit=_PAGE, offset=offset, with_payload=fields, with_vectors=False)
+                "scroll", name, limit=_PAGE, offset=offset, with_payload=fields, with_vectors=False
             )
             found += [point.payload or {} for point in points]
             if offset is None:
                 return found
-
-    async def _spaces(self) -> list[Space]:
-        facts = await self._scroll(self._list, True)
-        complete = {fact["name"] for fact in facts if fact["what"] == "complete"}
-        spaces = []
-        for fact in facts:
-            if fact["what"] != "space":
-                continue
-            name, entries = fact["name"], 0
-            with contextlib.suppress(_Missing):
-                entries = (await self._call(self._client.count(self._name(name), exact=True))).count
-            spaces.append(
-                Space(name=name, dimensions=fact["dimensions"], complete=name in complete, entries=entries)
-            )
-        return spaces
-
-    async def _complete(self, space: str) -> None:
-        self._known.pop(space, None)
-        if await self._dimensions(space) is not None:
-            await self._note(space, "complete", {"name": space})
-
-    async def _forget(self, space: str) -> None:
-        # First, so that nobody is served by what is left when this is interrupted.
-        for what in ("complete", None, "space"):
-            if what is None:
-                with contextlib.suppress(_Missing):
-                    await self._call(self._client.delete_collection(self._name(space)))
-            else:
-                selector = models.PointIdsList(points=[_uuid(what, space)])
-                await self._call(self._client.delete(self._list, selector, wait=True))
-        self._known.pop(space, None)
-
-
-class _Aside:
-    """A thread with an event loop of its own, which does one thing after the other."""
-
-    def __init__(self) -> None:
-        self._thread = ThreadPoolExecutor(1, "octavo-qdrant")
-        self._loop: asyncio.AbstractEventLoop | None = None
-
-    async def run(self, verb: Coroutine[Any, Any, T]) -> T:
-        try:
-            answer = asyncio.get_running_loop().run_in_executor(self._thread, self._drive, verb)
-        except RuntimeError:  # the thread has ended
-            verb.close()
-            raise
-        return await answer
-
-    def _drive(self, verb: Coroutine[Any, Any, T]) -> T:
-        if self._loop is None:
-            self._loop = asyncio.new_event_loop()
-        return self._loop.run_until_complete(verb)
-
-    async def close(self) -> None:
-        await asyncio.get_running_loop().run_in_executor(self._thread, self._end)
-        self._thread.shutdown(wait=False)
-
-    def _end(self) -> None:
-        if self._loop is not None:
-            self._loop.close()
 
 
 @contextlib.contextmanager
@@ -357,25 +286,25 @@ def _uuid(*parts: str) -> str:
 
 def _point(entry: Entry) -> models.PointStruct:
     key, scope = entry.key, entry.scope
-    payload = {
-        "collection": key.collection, "id": key.id, "place": key.place, "digest": entry.digest,
-        "tenant": scope.tenant, "user": scope.user or "", "agent": scope.agent or "", "session": scope.session or "",
-    }  # fmt: skip
+    payload = {field: getattr(scope, field) or "" for field in _SCOPE_FIELDS}
+    payload |= {"collection": key.collection, "id": key.id, "place": key.place, "digest": entry.digest}
     vector = entry.vector.tolist()
     return models.PointStruct(id=_uuid(key.collection, key.id, key.place), vector=vector, payload=payload)
 
 
-def _told(payload: dict[str, Any] | None) -> tuple[EntryKey, str]:
-    told = payload or {}
-    return EntryKey(told["collection"], told["id"], told["place"]), told["digest"]
+def _key(payload: dict[str, Any]) -> tuple[EntryKey, str]:
+    return EntryKey(payload["collection"], payload["id"], payload["place"]), payload["digest"]
 
 
 def _inside(scope: Scope, collections: Sequence[str]) -> models.Filter:
-    parts = {part: getattr(scope, part) for part in _PARTS} if not scope.exact else {"place": scope.place}
+    if scope.exact:
+        given = {"place": scope.place}
+    else:
+        parts = {field: getattr(scope, field) for field in _SCOPE_FIELDS}
+        given = {field: value for field, value in parts.items() if value is not None}
     tests: list[Any] = [
-        models.FieldCondition(key=name, match=models.MatchValue(value=value))
-        for name, value in parts.items()
-        if value is not None
+        models.FieldCondition(key=field, match=models.MatchValue(value=value))
+        for field, value in given.items()
     ]
     tests.append(models.FieldCondition(key="collection", match=models.MatchAny(any=list(collections))))
     return models.Filter(must=tests)
@@ -383,35 +312,26 @@ def _inside(scope: Scope, collections: Sequence[str]) -> models.Filter:
 
 def open_qdrant(url: str) -> QdrantIndex:
     """Open `qdrant://host:port`, `qdrant+https://host:port?api_key=…`, `qdrant:///path/to/folder` or `qdrant://:memory:`."""
-    scheme, _, rest = url.partition("://")
-    bare, _, query = rest.partition("?")
-    options = dict(parse_qsl(query, keep_blank_values=True))
-    prefix, api_key = options.pop("prefix", ""), options.pop("api_key", None)
-    timeout = options.pop("timeout", "30")
-    if options:
-        raise ConfigError(
-            f"unknown option {', '.join(options)} in the qdrant URL; known: api_key, prefix, timeout"
-        )
-    if not (timeout.isascii() and timeout.isdigit() and int(timeout)):
-        raise ConfigError(f"timeout={timeout} in the qdrant URL: a number of seconds from 1 on is needed")
-    transport = scheme.partition("+")[2].lower() or "http"
+    transport = url.partition("://")[0].partition("+")[2].lower() or "http"
     if transport not in {"http", "https"}:
-        raise ConfigError(f"{scheme}:// is no way to reach Qdrant; try qdrant:// or qdrant+https://")
-    if bare == MEMORY:
-        place = MEMORY
-    elif bare.startswith("/"):
-        place = unquote(bare)
+        raise ConfigError(
+            f"qdrant+{transport}:// is no way to reach Qdrant; try qdrant:// or qdrant+https://"
+        )
+    address = parse(url.replace(f"://{MEMORY}", f":///{MEMORY}", 1))
+    prefix, api_key = address.prefix(), address.option("api_key", None)
+    timeout = address.option("timeout", 30, _whole_seconds)
+    address.done("api_key, prefix, timeout")
+    if address.host and not (address.user or address.password):
+        host = f"[{address.host}]" if ":" in address.host else address.host
+        place = f"{transport}://{host}:{address.port or 6333}{address.path.rstrip('/')}"
+    elif address.path and not address.user:
+        place = MEMORY if address.path == f"/{MEMORY}" else address.path
     else:
-        place = f"{transport}://{_server(bare)}"
-    return QdrantIndex(place, prefix, api_key=api_key, timeout=int(timeout))
-
-
-def _server(bare: str) -> str:
-    try:
-        parts = urlsplit(f"//{bare}")
-        host, port = parts.hostname, parts.port
-    except ValueError as error:
-        raise ConfigError(f"not the address of a Qdrant server: {error}") from None
-    if not host or parts.username or parts.password:
         raise ConfigError("a Qdrant server is named as in qdrant://host:6333?api_key=…")
-    return f"{f'[{host}]' if ':' in host else host}:{port or 6333}{parts.path.rstrip('/')}"
+    return QdrantIndex(place, prefix, api_key=api_key, timeout=timeout)
+
+
+def _whole_seconds(spelled: str) -> int:
+    if not (spelled.isascii() and spelled.isdigit() and int(spelled)):
+        raise ValueError("a number of seconds from 1 on is needed")
+    return int(spelled)

@@ -2,8 +2,8 @@
 
 from octavo.kernel.ports import Written
 from octavo.wraps.deduped import Deduped
-from octavo.wraps.indexed import Indexed
 from octavo.wraps.journal import Journal, JournalStatus
+from octavo.wraps.vectors import Indexed
 from octavo.wraps.wrap import Wrap
 
 __all__ = ["Deduped", "Indexed", "Journal", "JournalStatus", "Wrap", "Written"]

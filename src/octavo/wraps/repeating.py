@@ -13,8 +13,9 @@ from msgspec import UNSET
 from octavo.kernel.codec import Kept, prepare
 from octavo.kernel.model import Add, Change, Op, Query, Remove, Scope
 from octavo.kernel.ports import Store
+from octavo.vectors.base import exact_scope
 from octavo.wraps.footprints import overlap
-from octavo.wraps.marking import exact, pages
+from octavo.wraps.vectors.waiting import pages_of_heads
 
 #: Why a write is not queued that would mean something else later.
 UNKNOWN = (
@@ -116,9 +117,9 @@ async def bind(store: Store, ops: Sequence[Op]) -> tuple[list[Op], list[int]]:
 async def _bind_query(store: Store, query: Query) -> list[Query]:
     """What the query finds, by name. Its other clauses stay: what somebody else has taken meanwhile is not taken again."""
     found: dict[Scope, list[str]] = {}  # an id names one record in each scope
-    async for page in pages(store, query):
-        for record in page:
-            found.setdefault(exact(record.scope), []).append(record.id)
+    async for page in pages_of_heads(store, query):
+        for head in page:
+            found.setdefault(exact_scope(head.scope), []).append(head.id)
     return [
         msgspec.structs.replace(query.unpaged, scope=scope, ids=tuple(ids[start : start + _MOST_IDS]))
         for scope, ids in found.items()

@@ -1,10 +1,8 @@
-"""What a model is given and what it answers, checked: strings in, vectors of unit length out."""
+"""What a model is given and what it answers, checked and divided: strings in, vectors of unit length out."""
 
-import importlib
-import importlib.util
 import math
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from octavo.errors import ConfigError, ModelError
@@ -25,7 +23,7 @@ class RefusedText(ModelError):  # noqa: N818 - names say what is wrong, not that
         return self.reason if self.number is None else f"text {self.number}: {self.reason}"
 
 
-def asked(texts: Sequence[str]) -> list[str]:
+def check_texts(texts: Sequence[str]) -> list[str]:
     """The texts as any model can take them."""
     if isinstance(texts, str):  # a string is a sequence too: every letter would be embedded by itself
         raise TypeError("embed takes a list of texts, not one string")
@@ -42,7 +40,40 @@ def _sound(text: str) -> str:
     return text
 
 
-def vectors(rows: Any, count: int, dimensions: int | None = None) -> list[Vector]:
+# Texts of like length are put together: a batch is padded to its longest text, and padding costs as much as text.
+
+
+def batches(sizes: Sequence[int], most: int, most_size: int) -> Iterator[list[int]]:
+    """The numbers of the texts, shortest first, in groups of at most `most` that stay under `most_size` when padded.
+
+    A text larger than `most_size` is a group by itself.
+    """
+    group: list[int] = []
+    for number in sorted(range(len(sizes)), key=sizes.__getitem__):
+        if group and (len(group) >= most or sizes[number] * (len(group) + 1) > most_size):
+            yield group
+            group = []
+        group.append(number)
+    if group:
+        yield group
+
+
+def tokens_at_most(text: str) -> int:
+    """How many tokens a text may have: few tokenizers make more than one of two bytes."""
+    return len(text) // 2 + 1 if text.isascii() else len(text.encode()) // 2 + 1
+
+
+def cut(text: str, tokens: int) -> str:
+    """The beginning of a text that surely has no more than so many tokens."""
+    if tokens_at_most(text) <= tokens:
+        return text
+    return text.encode()[: 2 * tokens].decode("utf-8", "ignore")
+
+
+# What it answers.
+
+
+def check_vectors(rows: Any, count: int, dimensions: int | None = None) -> list[Vector]:
     """A model's answer to `count` texts as vectors of unit length and equal dimensions, or ModelError."""
     rows = rows.tolist() if hasattr(rows, "tolist") else rows
     if not isinstance(rows, Sequence) or isinstance(rows, str):
@@ -50,7 +81,7 @@ def vectors(rows: Any, count: int, dimensions: int | None = None) -> list[Vector
     if rows is None or len(rows) != count:
         got = "no list" if rows is None else str(len(rows))
         raise ModelError(f"the model was given {count} texts and answered {got} vectors")
-    found = [unit(row, number) for number, row in enumerate(rows, 1)]
+    found = [unit_vector(row, number) for number, row in enumerate(rows, 1)]
     for number, vector in enumerate(found, 1):
         expected = len(found[0]) if dimensions is None else dimensions
         if len(vector) != expected:
@@ -60,7 +91,7 @@ def vectors(rows: Any, count: int, dimensions: int | None = None) -> list[Vector
     return found
 
 
-def unit(row: Any, number: int) -> Vector:
+def unit_vector(row: Any, number: int) -> Vector:
     """One answer as a vector of unit length; `number` says which text it is for when it cannot be one."""
     try:
         values = [float(value) for value in row]
@@ -76,40 +107,7 @@ def unit(row: Any, number: int) -> Vector:
     return array("f", [value / length for value in values])
 
 
-def unit_rows(rows: Any) -> list[Vector]:
-    """Each row of a numpy array as a vector of unit length; the same as `vectors`, for those who have numpy."""
-    np = importlib.import_module("numpy")
-    rows = np.asarray(rows, dtype=np.float32)
-    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
-    for number, length in enumerate(lengths[:, 0].tolist(), 1):
-        if length == 0 or not math.isfinite(length):
-            unit(rows[number - 1].tolist(), number)  # says what is wrong with it
-    return [array("f", row.tobytes()) for row in rows / lengths]
-
-
-def needed(package: str, extra: str) -> Any:
-    """An optional package, imported; where it is missing, the cure."""
-    try:
-        return importlib.import_module(package)
-    except ImportError as error:
-        raise _missing(package, extra) from error
-
-
-def expect(package: str, extra: str) -> None:
-    """Fail at once when an optional package is not installed, without paying for its import."""
-    try:
-        found = importlib.util.find_spec(package)
-    except ValueError:  # somebody put None in sys.modules, which makes the import fail
-        found = None
-    if found is None:
-        raise _missing(package, extra)
-
-
-def _missing(package: str, extra: str) -> ConfigError:
-    return ConfigError(f"this embedder needs the package {package}: pip install 'octavo[{extra}]'")
-
-
-def space(name: str) -> str:
+def check_name(name: str) -> str:
     """The name of an embedder's space, once it is known to be one."""
     if not isinstance(name, str) or not name.strip():
         raise ConfigError("an embedder needs a name: vectors of two names are never compared")
@@ -120,7 +118,7 @@ def space(name: str) -> str:
     return name
 
 
-def positive(**options: float | None) -> None:
+def check_positive(**options: float | None) -> None:
     """Refuse options below what makes sense, by name."""
     for name, number in options.items():
         if number is not None and not number > 0:

@@ -5,16 +5,22 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from octavo.errors import ConfigError, ModelError
 from octavo.kernel.ports import Vector
-from octavo.models.embedders.answers import RefusedText, asked, expect, positive, space
-from octavo.models.embedders.batches import batches, tokens_at_most
-from octavo.models.embedders.families import languages_of, prefix_mark, prefixes_of
+from octavo.models.embedders.answers import (
+    RefusedText,
+    batches,
+    check_name,
+    check_positive,
+    check_texts,
+    check_vectors,
+    tokens_at_most,
+)
 from octavo.models.embedders.folder import FolderModel
-from octavo.models.embedders.hub import HubModel
-from octavo.models.embedders.languages import Languages
+from octavo.models.embedders.languages import EVERYTHING, Languages, languages_of, prefix_mark, prefixes_of
+from octavo.models.packages import import_package, require_package
 from octavo.util.user_code import foreign
 
 T = TypeVar("T")
@@ -59,7 +65,7 @@ class FastEmbedder:
         cache_dir: str | None = None,
         local_files_only: bool | None = None,
     ) -> None:
-        positive(threads=threads, batch_size=batch_size, max_tokens=max_tokens)
+        check_positive(threads=threads, batch_size=batch_size, max_tokens=max_tokens)
         local = isinstance(model, Path) or model.startswith(("/", ".", "~"))
         of_folders = {"file": file, "pooling": pooling, "max_tokens": max_tokens}
         of_the_hub = {"cache_dir": cache_dir, "local_files_only": local_files_only}
@@ -69,13 +75,13 @@ class FastEmbedder:
                 raise ConfigError(f"{option} is for a {kind}, and {str(model)!r} is none")
         self._model: _Model
         if local:
-            expect("onnxruntime", "fastembed")
+            require_package("onnxruntime", "fastembed")
             folder = FolderModel(
                 Path(model).expanduser(), file=file, pooling=pooling, max_tokens=max_tokens, threads=threads
             )
             self._model, known_as = folder, folder.called
         else:
-            expect("fastembed", "fastembed")
+            require_package("fastembed", "fastembed")
             self._model = HubModel(
                 str(model), threads=threads, cache_dir=cache_dir, local_files_only=bool(local_files_only)
             )
@@ -91,7 +97,7 @@ class FastEmbedder:
             name = f"fastembed:{folder.path.resolve().name}@{folder.fingerprint(self._prefixes.passage)}"
         elif name is None:
             name = f"fastembed:{model}{prefix_mark(self._prefixes, family)}"
-        self._name = space(name)
+        self._name = check_name(name)
 
     @property
     def name(self) -> str:
@@ -110,7 +116,7 @@ class FastEmbedder:
 
     async def embed(self, texts: Sequence[str], *, asking: bool = False) -> list[Vector]:
         """One vector of unit length for each text."""
-        given = [self._prefixes(text, asking=asking) for text in asked(texts)]
+        given = [self._prefixes(text, asking=asking) for text in check_texts(texts)]
         found: list[Vector] = []
         for start in range(0, len(given), _PLANNED):
             found += await self._embed_planned(given[start : start + _PLANNED], start, asking=asking)
@@ -155,3 +161,66 @@ class FastEmbedder:
         if thread is not None:
             await asyncio.to_thread(thread.shutdown)  # waits for the batch under way
         self._model.unload()
+
+
+class HubModel:
+    """A model that fastembed knows by name; the first use may download it."""
+
+    max_tokens = 512  # for planning batches; fastembed cuts each text where its model ends
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        threads: int | None = None,
+        cache_dir: str | None = None,
+        local_files_only: bool | None = None,
+    ) -> None:
+        self._called = model
+        self._options = {
+            "threads": threads,
+            "cache_dir": cache_dir,
+            "local_files_only": bool(local_files_only),
+        }
+        self._loaded: Any = None
+
+    def load(self) -> None:
+        if self._loaded is not None:
+            return
+        supported = self._supported()
+        if self._called.lower() not in supported:
+            raise ConfigError(
+                f"fastembed knows no model {self._called!r}; it knows {', '.join(sorted(supported))}. "
+                "A folder starts with / or ./"
+            )
+        made = import_package("fastembed", "fastembed").TextEmbedding
+        try:
+            self._loaded = made(self._called, **self._options)
+        except ValueError as error:
+            raise ModelError(
+                f"the model {self._called!r} could be neither found nor downloaded ({error}); "
+                "a local folder needs no network: fastembed:/path/to/folder"
+            ) from error
+
+    def unload(self) -> None:
+        self._loaded = None
+
+    def embed(self, texts: list[str], *, asking: bool) -> list[Vector]:
+        # Not plain embed(): some models take questions and passages through different heads.
+        method = self._loaded.query_embed if asking else self._loaded.passage_embed
+        return check_vectors(list(method(texts)), len(texts))
+
+    def quantized_by_batch(self) -> bool:
+        return self._called.endswith("-Q")  # fastembed's own spelling of int8
+
+    def languages(self) -> Languages:
+        """From fastembed's description, where the name itself did not tell."""
+        described = self._supported().get(self._called.lower(), "").lower()
+        if "multilingual" in described or "multi-lingual" in described:
+            return EVERYTHING
+        codes = [code for word, code in (("english", "en"), ("chinese", "zh")) if word in described]
+        return Languages.of(codes) if codes else EVERYTHING
+
+    def _supported(self) -> dict[str, str]:
+        listed = import_package("fastembed", "fastembed").TextEmbedding.list_supported_models()
+        return {model["model"].lower(): model.get("description", "") for model in listed}

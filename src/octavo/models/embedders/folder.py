@@ -14,8 +14,9 @@ import msgspec
 
 from octavo.errors import ConfigError, ModelError
 from octavo.kernel.ports import Vector
-from octavo.models.embedders.answers import needed, unit_rows
+from octavo.models.embedders.answers import check_vectors
 from octavo.models.embedders.languages import Languages
+from octavo.models.packages import import_package
 
 Pooling: TypeAlias = Literal["mean", "cls", "last", "none"]
 
@@ -87,9 +88,9 @@ class FolderModel:
         """Read tokenizer and weights, once."""
         if self._session is not None:
             return
-        onnxruntime = needed("onnxruntime", "fastembed")
-        self._numpy = needed("numpy", "fastembed")
-        tokenizer = needed("tokenizers", "fastembed").Tokenizer.from_file(str(self._tokenizer_file))
+        onnxruntime = import_package("onnxruntime", "fastembed")
+        self._numpy = import_package("numpy", "fastembed")
+        tokenizer = import_package("tokenizers", "fastembed").Tokenizer.from_file(str(self._tokenizer_file))
         padding = tokenizer.padding or {}
         self._pad = int(padding.get("pad_id") or self._config.get("pad_token_id") or 0)
         tokenizer.no_padding()  # a file may say: pad everything to 128 tokens
@@ -130,7 +131,7 @@ class FolderModel:
         states = self._session.run(
             [self._output], {name: given for name, given in fed.items() if name in self._wanted}
         )[0]
-        return unit_rows(self._pooled(states.astype(np.float32), mask))
+        return check_vectors(self._pooled(states.astype(np.float32), mask), len(texts))
 
     def _pooled(self, states: Any, mask: Any) -> Any:
         np = self._numpy

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from octavo.kernel.ports import Vector
-from octavo.models.embedders.answers import asked, space, vectors
+from octavo.models.embedders.answers import check_name, check_texts, check_vectors
 from octavo.models.embedders.languages import EVERYTHING, Languages
 from octavo.util.user_code import called, foreign
 
@@ -23,7 +23,7 @@ class FunctionEmbedder:
         languages: str | Iterable[str] | None = None,
     ) -> None:
         self._function = function
-        self._name = space(name)
+        self._name = check_name(name)
         self._languages = EVERYTHING if languages is None else Languages.of(languages)
         self._dimensions: int | None = None
 
@@ -40,13 +40,13 @@ class FunctionEmbedder:
 
     async def embed(self, texts: Sequence[str], *, asking: bool = False) -> list[Vector]:  # noqa: ARG002
         """One vector of unit length for each text."""
-        given = asked(texts)
+        given = check_texts(texts)
         if not given:
             return []
         with foreign(f"the embedding function {self._name!r} failed"):
             answered = await called(self._function, given)
             # A thousand vectors take a tenth of a second to check: too long for the event loop.
-            found = await asyncio.to_thread(vectors, answered, len(given), self._dimensions)
+            found = await asyncio.to_thread(check_vectors, answered, len(given), self._dimensions)
         self._dimensions = len(found[0])
         return found
 

@@ -8,14 +8,15 @@ from octavo.errors import ConfigError, ModelError
 from octavo.kernel.ports import Vector
 from octavo.models.embedders.answers import (
     RefusedText,
-    asked,
-    positive,
-    space,
-    vectors,
+    batches,
+    check_name,
+    check_positive,
+    check_texts,
+    check_vectors,
+    cut,
+    tokens_at_most,
 )
-from octavo.models.embedders.batches import batches, cut, tokens_at_most
-from octavo.models.embedders.families import prefix_mark, prefixes_of
-from octavo.models.embedders.languages import EVERYTHING, Languages
+from octavo.models.embedders.languages import EVERYTHING, Languages, prefix_mark, prefixes_of
 from octavo.models.openai_server import OpenAIServer
 from octavo.util.user_code import foreign
 
@@ -47,8 +48,8 @@ class OpenAIEmbedder:
         name: str | None = None,
         client: Any = None,
     ) -> None:
-        positive(dimensions=dimensions, timeout=timeout, batch_size=batch_size, concurrency=concurrency)
-        positive(max_tokens=max_tokens)
+        check_positive(dimensions=dimensions, timeout=timeout, batch_size=batch_size, concurrency=concurrency)
+        check_positive(max_tokens=max_tokens)
         if max_retries < 0:
             raise ConfigError(f"max_retries must be 0 or more; got {max_retries}")
         self._server = OpenAIServer(
@@ -63,7 +64,7 @@ class OpenAIEmbedder:
         self._prefixes = family.overridden(query_prefix, passage_prefix)
         self._languages = EVERYTHING if languages is None else Languages.of(languages)
         size = f"/{dimensions}" if dimensions else ""
-        self._name = space(name or f"openai:{model}{size}{prefix_mark(self._prefixes, family)}")
+        self._name = check_name(name or f"openai:{model}{size}{prefix_mark(self._prefixes, family)}")
         self._turns: tuple[asyncio.AbstractEventLoop, asyncio.Semaphore] | None = None
 
     @property
@@ -80,7 +81,9 @@ class OpenAIEmbedder:
     async def embed(self, texts: Sequence[str], *, asking: bool = False) -> list[Vector]:
         """One vector of unit length for each text."""
         # The endpoint refuses a whole batch for one text that is empty or too long.
-        given = [cut(self._prefixes(text, asking=asking), self._max_tokens) or " " for text in asked(texts)]
+        given = [
+            cut(self._prefixes(text, asking=asking), self._max_tokens) or " " for text in check_texts(texts)
+        ]
         sizes = [tokens_at_most(text) for text in given]
         planned = list(batches(sizes, self._batch_size, _BATCH_TOKENS))
         tasks = [asyncio.create_task(self._ask(given, batch)) for batch in planned]
@@ -111,7 +114,9 @@ class OpenAIEmbedder:
                     raise self._failed(error, batch) from server.told(error)
             try:
                 # In a thread: a hundred vectors take longer to check than the event loop should stand still.
-                found = await asyncio.to_thread(vectors, _in_order(answer.data), len(batch), self._answered)
+                found = await asyncio.to_thread(
+                    check_vectors, _in_order(answer.data), len(batch), self._answered
+                )
             except RefusedText as refused:
                 number = None if refused.number is None else batch[refused.number - 1] + 1
                 raise RefusedText(number, refused.reason) from None

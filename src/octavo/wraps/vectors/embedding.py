@@ -10,30 +10,29 @@ from octavo.kernel.ids import now
 from octavo.kernel.model import Query, Record, Scope
 from octavo.kernel.ports import Embedder, Entry, Store, Vector, VectorIndex
 from octavo.kernel.terms.matching import content, digest
-from octavo.wraps.marking import Key, key_of
+from octavo.wraps.vectors.waiting import Key, key_of
 
-MOST_CHARACTERS = (
-    8000  # of a record; models read less, and a book would cost the time of thousands of messages
-)
+#: Of a record; models read less, and a book would cost the time of thousands of messages.
+MOST_CHARACTERS = 8000
 _PART = 32  # records of any size held at once
 _HOPELESS = 3  # single texts refused one after the other before the model itself is taken to be down
 
 Answer: TypeAlias = "Vector | ModelError"  # the first is spelled as a string, which `|` does not take
 
 
-class Said(NamedTuple):
+class Passage(NamedTuple):
     """What a record says: the part of it that is embedded, and the digest of all of it."""
 
     text: str
     digest: str
 
 
-def said(record: Record) -> Said | None:
+def passage_of(record: Record) -> Passage | None:
     """What is to be embedded of a record; None when that is nothing, as of an expired one."""
     whole = content(record.text, record.data)
     if not whole.strip() or (record.expires_at is not None and record.expires_at <= now()):
         return None
-    return Said(whole[:MOST_CHARACTERS], digest(whole))
+    return Passage(whole[:MOST_CHARACTERS], digest(whole))
 
 
 class Outcome:
@@ -53,11 +52,11 @@ class Target:
         self.embedder = embedder
         self.space = embedder.name
 
-    def wants(self, found: Said | None) -> str:
-        """The digest of the vector there should be; "" when there should be none."""
-        return found.digest if found is not None and self.embedder.reads(found.text) else ""
+    def wants(self, found: Passage | None) -> str | None:
+        """The digest of the vector there should be; None when there should be none."""
+        return found.digest if found is not None and self.embedder.reads(found.text) else None
 
-    async def write(self, texts: dict[Key, Said | None], outcome: Outcome) -> None:
+    async def write(self, texts: dict[Key, Passage | None], outcome: Outcome) -> None:
         """Put a vector for each text and drop those of the rest; a text the model refuses is named in the outcome."""
         wanted = {key: found for key, found in texts.items() if found is not None and self.wants(found)}
         vectors = await _vectors(self.embedder, [found.text for found in wanted.values()])
@@ -66,11 +65,10 @@ class Target:
             if isinstance(vector, ModelError):
                 outcome.failed[key] = vector
                 continue
-            entries.append(
-                Entry(
-                    collection=key.collection, id=key.id, scope=key.scope, digest=found.digest, vector=vector
-                )
+            entry = Entry(
+                collection=key.collection, id=key.id, scope=key.scope, digest=found.digest, vector=vector
             )
+            entries.append(entry)
         if entries:
             await self.index.put(self.space, entries)
             outcome.embedded += len(entries)
@@ -79,51 +77,34 @@ class Target:
             outcome.dropped += len(gone)
 
 
-async def freshen(store: Store, targets: Sequence[Target], keys: Iterable[Key]) -> Outcome:
-    """Bring the vectors of these records up to date in every target."""
-    outcome = Outcome()
-    texts = await contents(store, keys)
+async def refresh(
+    store: Store, targets: Sequence[Target], keys: Iterable[Key], outcome: Outcome | None = None
+) -> Outcome:
+    """Bring the vectors of these records up to date in every target; what came of it is added to the outcome."""
+    outcome = outcome or Outcome()
+    texts = await passages(store, keys)
     while texts:
         for target in targets:
             await target.write(texts, outcome)
         # Somebody else may have put a newer text's vector between our look at the record and our own write, and have
         # removed its marker. Without this second look, our old vector would stay.
-        again = await contents(store, texts)
+        again = await passages(store, texts)
         texts = {key: found for key, found in again.items() if found != texts[key]}
     return outcome
 
 
-async def contents(store: Store, keys: Iterable[Key]) -> dict[Key, Said | None]:
+async def passages(store: Store, keys: Iterable[Key]) -> dict[Key, Passage | None]:
     """What each of these records says now; None for one that is gone."""
-    found: dict[Key, Said | None] = dict.fromkeys(keys)
-    groups: dict[tuple[str, str], list[Key]] = {}
+    found: dict[Key, Passage | None] = dict.fromkeys(keys)
+    ids: dict[tuple[str, Scope], list[str]] = {}
     for key in found:
-        groups.setdefault((key.scope.tenant, key.collection), []).append(key)
-    for (tenant, collection), group in groups.items():
-        for start in range(0, len(group), _PART):
-            part = group[start : start + _PART]
-            for record in await _records(store, collection, tenant, part):
-                if (key := key_of(record)) in found:
-                    found[key] = said(record)
+        ids.setdefault((key.collection, key.scope), []).append(key.id)
+    for (collection, scope), ids_here in ids.items():
+        for start in range(0, len(ids_here), _PART):
+            part = tuple(ids_here[start : start + _PART])
+            for record in await store.find(Query(collection=collection, ids=part, scope=scope)):
+                found[key_of(record)] = passage_of(record)
     return found
-
-
-async def _records(store: Store, collection: str, tenant: str, keys: list[Key]) -> list[Record]:
-    by_scope: dict[Scope, list[str]] = {}
-    for key in keys:
-        by_scope.setdefault(key.scope, []).append(key.id)
-    if len(by_scope) > 1:
-        # One question for all; but an id may be in use in a million sessions, and then each is asked by itself.
-        most = 2 * len(keys)
-        ids = tuple(dict.fromkeys(key.id for key in keys))
-        query = Query(collection=collection, ids=ids, scope=Scope(tenant=tenant), limit=most)
-        if len(records := await store.find(query)) < most:
-            return records
-    return [
-        record
-        for scope, ids_here in by_scope.items()
-        for record in await store.find(Query(collection=collection, ids=tuple(ids_here), scope=scope))
-    ]
 
 
 async def _vectors(embedder: Embedder, texts: list[str]) -> list[Answer]:

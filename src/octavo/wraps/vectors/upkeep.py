@@ -1,11 +1,14 @@
 """The background task that keeps an index up to date with its store, whatever fails meanwhile."""
 
 import asyncio
+import contextlib
+import enum
 import logging
 import os
 import random
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
+from typing import NamedTuple, TypeAlias
 
 import msgspec
 
@@ -13,21 +16,36 @@ from octavo.errors import OctavoError, StoreClosed
 from octavo.kernel.ids import now
 from octavo.kernel.model import START, Add, Op, Record
 from octavo.kernel.ports import Embedder, ListsTenants, Store, VectorIndex
-from octavo.wraps.comparing import Reach
-from octavo.wraps.embedding import Outcome, Target, freshen
-from octavo.wraps.marking import Key, keys_in, markers, removal, waiting
-from octavo.wraps.rebuilding import Rebuild
+from octavo.wraps.vectors.comparing import Reach, Rebuild
+from octavo.wraps.vectors.embedding import Outcome, Target, refresh
+from octavo.wraps.vectors.waiting import Key, keys_in, markers, removal, waiting
 
 _log = logging.getLogger(__name__)
-_MARKERS = 128  # read at once
-_BATCH = 128  # records embedded between two removals of markers
+_BATCH = 128  # markers read at once, and records embedded between two removals of markers
 _LOOK_SECONDS = 60.0  # between two looks for markers that a process left behind when it died
 _LOOK_SECONDS_EACH = 0.05  # so that looking through very many tenants takes a small part of the time
 _MOST_DELAY_SECONDS = 24 * 3600.0  # before a text that the model refused is tried again
 
 
+class _Job(enum.Enum):
+    """What there is to do besides the markers of a tenant."""
+
+    LOOK = enum.auto()  # for tenants whose markers nobody here knows of
+    FILL = enum.auto()  # the new space, and then forget the old one
+
+
+Job: TypeAlias = "str | _Job"  # a tenant, whose markers are to be worked off, or one of these
+
+
+class _Turn(NamedTuple):
+    """When a job is to be done, and how often in a row it has failed."""
+
+    at: datetime
+    failures: int = 0
+
+
 class Upkeep:
-    """Embeds what the markers name, and fills the space of a new model, one batch after the other."""
+    """Does one job after the other, a batch at a time: the markers of each tenant, and the space of a new model."""
 
     def __init__(
         self,
@@ -47,17 +65,11 @@ class Upkeep:
         self._collections = collections
         self._keep = keep
         self._retry_seconds = retry_seconds
-        self._lists = isinstance(store, ListsTenants)
         self._seen: dict[str, None] = {"": None}  # tenants, for a store that cannot list them
-        self._taking: str | None = None  # the tenant whose markers are being worked at
-        self._dirty: dict[str, None] = {}  # tenants that may have markers
-        self._later: dict[str, datetime] = {}  # tenants whose markers are all for later
-        self._fails: dict[str, int] = {}  # how often in a row a tenant's markers failed
-        self._look = True  # whether every tenant has to be looked at
-        self._look_seconds = _LOOK_SECONDS
+        self._turns: dict[Job, _Turn] = {_Job.LOOK: _Turn(now())}
+        self._at_work: Job | None = None
         self._learned = False
         self._noted = False  # whether the index knows that the new space is complete
-        self._old_lives = False
         self._old_serves = False
         self._rebuild: Rebuild | None = None
         self._stopping = False
@@ -91,10 +103,9 @@ class Upkeep:
         return self._rebuild
 
     @property
-    def restless(self) -> list[str]:
+    def busy_tenants(self) -> list[str]:
         """The tenants that may have something waiting."""
-        at_work = () if self._taking is None else (self._taking,)
-        return list(dict.fromkeys([*at_work, *self._dirty, *self._later]))
+        return [job for job in dict.fromkeys([self._at_work, *self._turns]) if isinstance(job, str)]
 
     def start(self) -> asyncio.Task[None]:
         """Have the task run, on this event loop."""
@@ -111,9 +122,10 @@ class Upkeep:
     def written(self, tenants: Iterable[str]) -> None:
         """Markers of these tenants have been written."""
         for tenant in tenants:
-            self._dirty[tenant] = None
-            if not self._lists:
-                self._seen[tenant] = None
+            self._seen[tenant] = None
+            turn = self._turns.get(tenant)
+            if turn is None or not turn.failures:  # one that fails is not hurried
+                self._turns[tenant] = _Turn(now())
         self._quiet.clear()
         self._wake.set()
 
@@ -127,7 +139,7 @@ class Upkeep:
     async def settle(self) -> None:
         """Return when every tenant has been looked at, nothing waits and no space is being filled."""
         task = self.start()
-        self._look = True
+        self._turns[_Job.LOOK] = _Turn(now())
         self._quiet.clear()
         self._wake.set()
         quiet = asyncio.ensure_future(self._quiet.wait())
@@ -156,20 +168,20 @@ class Upkeep:
         """The records to look after, or those of them that were asked for."""
         wanted = self._collections if collections is None else tuple(collections)
 
-        async def only() -> list[str]:
+        async def tenants() -> list[str]:
             return await self._tenants() if tenant is None else [tenant]
 
         every = tenant is None and isinstance(self._store, ListsTenants)
-        return Reach(wanted, only, every_tenant=every)
+        return Reach(wanted, tenants, every_tenant=every)
 
     async def drain(self, tenants: Iterable[str]) -> int:
         """Embed what waits now, in the caller's own time; what fails is raised. Answers how many were embedded."""
         await self.learn()
         before = self.embedded
         for tenant in tenants:
-            more = True
-            while more:
-                more, _ = await self._take(tenant)
+            again: datetime | None = now()
+            while again is not None and again <= now():
+                again = await self._take(tenant)
         return self.embedded - before
 
     async def learn(self) -> None:
@@ -183,11 +195,13 @@ class Upkeep:
             if self._old is not None and self._old.space == self._new.space:
                 self._old = None  # the same model twice is no change of model
             old = None if self._old is None else spaces.get(self._old.space)
-            self._old_lives = old is not None and (old.complete or self._keep)
+            if old is None:
+                self._old = None  # one that is not there is neither kept up to date nor forgotten
             self._old_serves = old is not None and old.complete and not complete
             self._noted = complete
             if not complete:
                 self._rebuild = Rebuild(self._store, self._new, self.reach())
+            self._turns[_Job.FILL] = _Turn(now())
             self._learned = True
 
     async def filled(self) -> None:
@@ -199,24 +213,42 @@ class Upkeep:
     # The task.
 
     async def _run(self) -> None:
-        tries = 0
         while not self._stopping:
+            moment = now()
+            job = next((job for job, turn in self._turns.items() if turn.at <= moment), None)
+            if job is None:
+                await self._idle()
+                continue
+            turn = self._turns.pop(job)  # first, so that a write that arrives meanwhile puts it back
+            self._at_work = job
             try:
                 await self.learn()
-                worked = await self._turn()
+                again = await self._work(job)
+                if again is not None:
+                    self._turns.setdefault(job, _Turn(again))
             except StoreClosed as error:
+                self._turns[job] = turn
                 self._failed(error)
                 return
-            except (
-                OctavoError
-            ) as error:  # of the model or the index, or of the store: no write may fail over it
+            except OctavoError as error:  # of the model, the index or the store: no write may fail over it
                 self._failed(error)
-                tries += 1
-                await _within(self._delay(tries), self._stop)
-                continue
-            tries = 0
-            if not worked:
-                await self._idle()
+                failures = turn.failures + 1
+                self._turns[job] = _Turn(now() + timedelta(seconds=self._delay(failures)), failures)
+                await _within(
+                    self._retry_seconds[0], self._stop
+                )  # what fails one job will often fail the next
+            except BaseException:
+                self._turns[job] = turn
+                raise
+            finally:
+                self._at_work = None
+
+    async def _idle(self) -> None:
+        if self._turns.keys() <= {_Job.LOOK}:
+            self._quiet.set()
+        soonest = min(turn.at for turn in self._turns.values())
+        self._wake.clear()
+        await _within((soonest - now()).total_seconds(), self._wake)
 
     def _failed(self, error: BaseException) -> None:
         self.failures += 1
@@ -227,87 +259,47 @@ class Upkeep:
         if not task.cancelled() and (error := task.exception()) is not None:
             self._failed(error)
 
-    def _delay(self, tries: int) -> float:
+    def _delay(self, failures: int) -> float:
         """How many seconds to wait after so many failures, apart from others who wait for the same thing."""
         first, most = self._retry_seconds
-        return min(most, first * 2.0 ** min(tries - 1, 30)) * random.uniform(0.5, 1)  # noqa: S311
+        return min(most, first * 2.0 ** min(failures - 1, 30)) * random.uniform(0.5, 1)  # noqa: S311
 
-    async def _idle(self) -> None:
-        if not (self._look or self._dirty or self._later):
-            self._quiet.set()
-        seconds = self._look_seconds
-        if self._later:
-            seconds = min(seconds, max(0.0, (min(self._later.values()) - now()).total_seconds()))
-        if not (self._look or self._dirty) and not await _within(seconds, self._wake):
-            self._look = seconds >= self._look_seconds
-        self._wake.clear()
+    async def _work(self, job: Job) -> datetime | None:
+        """Do a batch of a job; answer when to come back to it, None when nothing is left to do."""
+        if job is _Job.LOOK:
+            return await self._look_around()
+        if job is _Job.FILL:
+            return await self._fill()
+        return await self._take(str(job))
 
-    async def _turn(self) -> bool:
-        """Do one batch of each thing there is to do; answer whether there was any."""
-        if self._old is not None and not self._old_serves and not self._keep and self._rebuild is None:
-            await self._index.forget(self._old.space)
-            self._old, self._old_lives = None, False
-        if self._look:
-            await self._look_around()
-        moment = now()
-        self._dirty.update({tenant: None for tenant, due in self._later.items() if due <= moment})
-        worked = False
-        while self._dirty and not worked and not self._stopping:
-            tenant = next(iter(self._dirty))
-            del self._dirty[tenant]  # first, so that a write that arrives meanwhile puts it back
-            self._later.pop(tenant, None)
-            worked = await self._look_after(tenant)
-        if self._rebuild is not None and not self._stopping:
-            outcome = await self._rebuild.step()
-            if outcome is None:
-                await self._note()
-                self._rebuild, self._old_serves = None, False
-            else:
-                self._count(outcome)
-                self.refused(outcome)
-            worked = True
-        return worked
-
-    async def _look_after(self, tenant: str) -> bool:
-        """Do one batch of a tenant's; answer whether there was any. One that fails must not keep the others waiting."""
-        self._taking = tenant
-        try:
-            worked, due = await self._take(tenant)
-        except OctavoError:
-            self._fails[tenant] = self._fails.get(tenant, 0) + 1
-            self._later[tenant] = now() + timedelta(seconds=self._delay(self._fails[tenant]))
-            raise
-        except BaseException:
-            self._dirty[tenant] = None
-            raise
-        finally:
-            self._taking = None
-        self._fails.pop(tenant, None)
-        if worked:
-            self._dirty[tenant] = None
-        elif due is not None and tenant not in self._dirty:
-            self._later[tenant] = due
-        return worked
-
-    async def _look_around(self) -> None:
-        self._look = False  # first, so that whoever asks for another look meanwhile gets one
-        try:
-            tenants = await self._tenants()
-        except OctavoError:
-            self._look = True
-            raise
+    async def _look_around(self) -> datetime:
+        tenants = await self._tenants()
         for tenant in tenants:
-            self._dirty[tenant] = None
-        self._look_seconds = max(_LOOK_SECONDS, _LOOK_SECONDS_EACH * len(tenants))
+            self._turns.setdefault(tenant, _Turn(now()))
+        return now() + timedelta(seconds=max(_LOOK_SECONDS, _LOOK_SECONDS_EACH * len(tenants)))
 
     async def _tenants(self) -> list[str]:
         if isinstance(self._store, ListsTenants):
             return await self._store.tenants()
         return list(self._seen)
 
-    async def _take(self, tenant: str) -> tuple[bool, datetime | None]:
-        """Embed what the oldest markers of a tenant name; whether there were any, or else when there will be."""
-        query = msgspec.structs.replace(waiting(tenant), after=START, limit=_MARKERS)
+    async def _fill(self) -> datetime | None:
+        if self._rebuild is not None:
+            outcome = await self._rebuild.step()
+            if outcome is not None:
+                self._count(outcome)
+                self.refused(outcome)
+                return now()
+            await self._note()
+            self._rebuild, self._old_serves = None, False
+        if self._old is not None and not self._keep:
+            await self._index.forget(self._old.space)
+            self._old = None
+        return None
+
+    async def _take(self, tenant: str) -> datetime | None:
+        """Embed what the oldest markers of a tenant name."""
+        query = msgspec.structs.replace(waiting(tenant), after=START, limit=_BATCH)
         read = await self._store.find(query)
         moment = now()
         batch: list[Record] = []
@@ -317,10 +309,10 @@ class Upkeep:
                 break
             batch.append(marker)
             for key in keys_in(marker):
-                keys[key] = max(keys.get(key, 0), marker.data.get("tries", 0))
+                keys[key] = max(keys.get(key, 0), marker.data["tries"])
         if not batch:
-            return False, read[0].created_at if read else None
-        outcome = await freshen(self._store, self._targets(), keys)
+            return read[0].created_at if read else None
+        outcome = await refresh(self._store, self._targets(), keys)
         ops: list[Op] = [removal(batch)]
         for key, error in outcome.failed.items():
             self._failed(error)
@@ -329,7 +321,7 @@ class Upkeep:
         self._count(outcome)
         if outcome.embedded and not self._noted and self._rebuild is None:
             await self._note()
-        return True, None
+        return now()
 
     def _due(self, tries: int) -> datetime:
         """When to try a refused text again: each time later, since it is probably the text."""
@@ -337,8 +329,10 @@ class Upkeep:
         return now() + timedelta(seconds=seconds)
 
     def _targets(self) -> list[Target]:
-        both = self._old is not None and self._old_lives and (self._keep or self._rebuild is not None)
-        return [self._new, *([self._old] if both and self._old is not None else [])]
+        """Where vectors go: the new space, and the old one too for as long as it serves or is kept."""
+        if self._old is not None and (self._keep or self._rebuild is not None):
+            return [self._new, self._old]
+        return [self._new]
 
     async def _note(self) -> None:
         """Have the index know that the new space is complete; before its first vector there is no space to know of."""
@@ -351,11 +345,8 @@ class Upkeep:
         self.dropped += outcome.dropped
 
 
-async def _within(seconds: float, event: asyncio.Event) -> bool:
-    """Whether the event comes to pass within so many seconds."""
-    try:
-        async with asyncio.timeout(seconds):
+async def _within(seconds: float, event: asyncio.Event) -> None:
+    """Wait for the event, but no longer than so many seconds."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(max(0.0, seconds)):
             await event.wait()
-    except TimeoutError:
-        return False
-    return True

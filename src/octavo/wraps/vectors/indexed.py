@@ -10,11 +10,10 @@ from octavo.errors import ConfigError, InvalidQuery, StoreClosed, StoreError
 from octavo.kernel.model import Add, Op, Query, Record, Scope, Tally
 from octavo.kernel.ports import Embedder, Near, Store, VectorIndex
 from octavo.kernel.shapes import SHAPES
-from octavo.wraps.comparing import Comparison, Differences, Reach
-from octavo.wraps.embedding import MOST_CHARACTERS, Target
-from octavo.wraps.marking import PENDING, markers, touched, waiting
-from octavo.wraps.rebuilding import Rebuild
-from octavo.wraps.upkeep import Upkeep
+from octavo.wraps.vectors.comparing import Comparison, Differences, Reach, Rebuild
+from octavo.wraps.vectors.embedding import MOST_CHARACTERS, Target
+from octavo.wraps.vectors.upkeep import Upkeep
+from octavo.wraps.vectors.waiting import PENDING, markers, touched, waiting
 from octavo.wraps.wrap import Wrap
 
 #: The collections whose records are found by meaning unless others are named.
@@ -158,7 +157,7 @@ class Indexed(Wrap):
     async def status(self) -> Status:
         """How far the index is behind the store."""
         upkeep = self._upkeep
-        behind = [(await self.inner.tally(waiting(tenant))).total for tenant in upkeep.restless]
+        behind = [(await self.inner.tally(waiting(tenant))).total for tenant in upkeep.busy_tenants]
         building = upkeep.building
         done, total = (None, None) if building is None else building.progress
         return Status(

@@ -1,4 +1,4 @@
-"""What a write has to do with vectors: which records it touches, and the markers that say so in the store itself."""
+"""What waits to be embedded: which records a write touches, and the markers that say so in the store itself."""
 
 from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
@@ -9,15 +9,13 @@ from msgspec import UNSET
 
 from octavo.kernel.codec import answerable, asked
 from octavo.kernel.ids import now
-from octavo.kernel.model import START, Add, Change, Op, Query, Record, Remove, Scope
-from octavo.kernel.ports import EntryKey, Store
-from octavo.kernel.terms.matching import content
+from octavo.kernel.model import START, Add, Change, Head, Op, Query, Record, Remove, Scope
+from octavo.kernel.ports import EntryKey, Store, heads
+from octavo.vectors.base import exact_scope
 
 PENDING = "pending"
 KIND = "vector"
 MOST_KEYS = 500  # in one marker
-_PAGE_CHARACTERS = 4 * 1024 * 1024
-_FIRST_PAGE = 100  # before the size of the records is known, a thousand of them could fill the memory
 _PAGE = 1000
 
 
@@ -34,14 +32,10 @@ class Key(msgspec.Struct, frozen=True, gc=False):
 
 
 def key_of(record: Record) -> Key:
-    return Key(record.collection, record.id, exact(record.scope))
+    return Key(record.collection, record.id, exact_scope(record.scope))
 
 
-def exact(scope: Scope) -> Scope:
-    """The scope as a query that covers nothing else."""
-    return Scope(
-        tenant=scope.tenant, user=scope.user or "", agent=scope.agent or "", session=scope.session or ""
-    )
+# Markers.
 
 
 def waiting(tenant: str) -> Query:
@@ -64,7 +58,7 @@ def markers(keys: Iterable[Key], tries: int = 0, due: datetime | None = None) ->
             collection=PENDING,
             kind=KIND,
             scope=Scope(tenant=tenant),
-            data={"keys": named[start : start + MOST_KEYS], **({"tries": tries} if tries else {})},
+            data={"keys": named[start : start + MOST_KEYS], "tries": tries},
             created_at=due or now(),
         )
         for tenant, named in by_tenant.items()
@@ -77,6 +71,15 @@ def keys_in(marker: Record) -> Iterator[Key]:
     for collection, id_, user, agent, session in marker.data["keys"]:
         scope = Scope(tenant=marker.scope.tenant, user=user, agent=agent, session=session)
         yield Key(collection, id_, scope)
+
+
+def removal(read: Sequence[Record]) -> Remove:
+    """The op that takes away exactly these markers, all of one tenant."""
+    scope = exact_scope(read[0].scope)
+    return Remove(Query(collection=PENDING, ids=tuple(marker.id for marker in read), scope=scope))
+
+
+# What a write touches.
 
 
 async def touched(store: Store, ops: Sequence[Op], collections: tuple[str, ...]) -> list[Key]:
@@ -97,11 +100,10 @@ async def touched(store: Store, ops: Sequence[Op], collections: tuple[str, ...])
             continue
         collection = op.query.collection
         # A change of marks alone matters too when a later op looks for those marks.
-        if collection not in collections or at > last.get(collection, -1):
-            continue
-        found = [key async for key in _chosen(store, _widened(asked(op.query), moved[collection]))]
-        moved[collection] += len(found)
-        keys.update(dict.fromkeys(found))
+        if collection in collections and at <= last.get(collection, -1):
+            found = await _found(store, _widened(asked(op.query), moved[collection]))
+            moved[collection] += len(found)
+            keys.update(dict.fromkeys(found))
     return list(keys)
 
 
@@ -120,37 +122,29 @@ def _widened(query: Query, moved: int) -> Query:
     return msgspec.structs.replace(query, limit=limit, offset=0)
 
 
-async def _chosen(store: Store, query: Query) -> AsyncIterator[Key]:
+async def _found(store: Store, query: Query) -> list[Key]:
     if not answerable(query):
-        return
+        return []
     if query.ids is not None and query.scope.exact:  # no need to look: naming too many costs little
-        for id_ in dict.fromkeys(query.ids):
-            yield Key(query.collection, id_, query.scope)
-        return
-    async for page in pages(store, query):
-        for record in page:
-            yield key_of(record)
+        return [Key(query.collection, id_, query.scope) for id_ in dict.fromkeys(query.ids)]
+    return [
+        Key(query.collection, head.id, exact_scope(head.scope))
+        async for page in pages_of_heads(store, query)
+        for head in page
+    ]
 
 
-async def pages(store: Store, query: Query) -> AsyncIterator[list[Record]]:
-    """All that the query finds, in pages that fit in memory; from the newest on unless it says where to begin."""
+async def pages_of_heads(store: Store, query: Query) -> AsyncIterator[list[Head]]:
+    """The heads of all that the query finds, in pages; from the newest on unless it says where to begin."""
     if query.after is None:
         query = msgspec.structs.replace(query, after=START, newest_first=True)
-    left, limit = query.limit, _FIRST_PAGE
+    left = query.limit
     while left is None or left > 0:
-        size = limit if left is None else min(limit, left)
-        page = await store.find(msgspec.structs.replace(query, limit=size))
+        size = _PAGE if left is None else min(_PAGE, left)
+        page = await heads(store, msgspec.structs.replace(query, limit=size))
         if page:
             yield page
         if len(page) < size:
             return
-        left = None if left is None else left - len(page)
+        left = None if left is None else left - size
         query = msgspec.structs.replace(query, after=page[-1].cursor, offset=0)
-        weight = sum(len(content(record.text, record.data)) for record in page) + len(page)
-        limit = max(1, min(_PAGE, _PAGE_CHARACTERS * len(page) // weight))
-
-
-def removal(read: Sequence[Record]) -> Remove:
-    """The op that takes away exactly these markers, all of one tenant."""
-    scope = exact(read[0].scope)
-    return Remove(Query(collection=PENDING, ids=tuple(marker.id for marker in read), scope=scope))

@@ -1,0 +1,263 @@
+"""Vectors in tables of an SQL database: what sqlite-vec and pgvector have in common."""
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Any, ClassVar, NamedTuple, TypeAlias, TypeVar
+
+from octavo.kernel.model import Scope
+from octavo.kernel.ports import Entry, EntryKey, Near, Space, Vector
+from octavo.stores.sql.drivers.port import Driver
+from octavo.stores.sql.statements import Ask, Do, DoEach, Script
+from octavo.vectors.base import BaseIndex, checked_prefix, cosine, mismatch
+
+T = TypeVar("T")
+Ranked: TypeAlias = list[Near] | None  # None when there are too many to compare all of them
+_PART = 1000  # vectors in one transaction
+_SCOPE_COLUMNS = ("tenant", "user_id", "agent_id", "session_id")
+
+
+class SpaceTable(NamedTuple):
+    """Where the vectors of a space are: its number, which is part of the table's name, and how long they are."""
+
+    number: int
+    dimensions: int
+
+
+class SqlIndex(BaseIndex):
+    """One table lists the spaces, and each space has a table of its own; an acknowledgement means COMMIT has returned.
+
+    A subclass says how its database spells what no two databases spell alike.
+    """
+
+    text_type: ClassVar[str]  # compares byte by byte
+    number_type: ClassVar[str]  # counts up by itself, and never gives a number twice
+    share_lock: ClassVar[str]  # keeps a row of the list from being removed until the transaction ends
+    collection_test: ClassVar[str]  # the column, spelled so that the index of a scope is preferred to its own
+
+    def __init__(self, driver: Driver, prefix: str) -> None:
+        super().__init__()
+        self._driver = driver
+        self._prefix = checked_prefix(prefix)
+        self._list = f'"{self._prefix}octavo_spaces"'
+
+    # How a vector is spelled.
+
+    def _vector_type(self, dimensions: int) -> str:
+        """The type of a column of vectors."""
+        raise NotImplementedError
+
+    def _bound(self, vector: Vector) -> Any:
+        """A vector as the driver takes it."""
+        raise NotImplementedError
+
+    def _given(self, hole: str) -> str:
+        """A vector that is bound, as a value of the column's type."""
+        raise NotImplementedError
+
+    def _distance(self, hole: str) -> str:
+        """The cosine distance between the column `embedding` and a vector that is bound."""
+        raise NotImplementedError
+
+    # Opening.
+
+    async def _open(self) -> None:
+        await self._driver.open()
+        try:
+            await self._prepare()
+            await self._driver.make("vectors", self._make_list)
+        except BaseException:
+            await self._driver.close()
+            raise
+
+    async def _prepare(self) -> None:
+        """What has to be known of the database before its tables are made."""
+
+    async def _leave(self) -> None:
+        await self._driver.leave()
+
+    def _abandon(self) -> None:
+        self._driver.abandon()
+
+    async def _close(self) -> None:
+        await self._driver.close()
+
+    def _make_list(self) -> Script[bool]:
+        name = f"{self._prefix}octavo_spaces"
+        if not (yield from self._driver.dialect.exists(name)):
+            yield from self._lock("vectors schema")
+            if not (yield from self._driver.dialect.exists(name)):
+                yield Do(
+                    f"CREATE TABLE {self._list} (number {self.number_type}, name {self.text_type} NOT NULL UNIQUE, "
+                    "dimensions INTEGER NOT NULL, complete BOOLEAN NOT NULL DEFAULT false)"
+                )
+        return False
+
+    def _lock(self, what: str) -> Script[None]:
+        yield from self._driver.dialect.lock_schema(f"{self._prefix}octavo {what}")
+
+    # Spaces.
+
+    def _table(self, space: SpaceTable) -> str:
+        return f'"{self._prefix}octavo_space_{space.number}"'
+
+    def _find_space(self, space: str, lock: str = "") -> Script[SpaceTable | None]:
+        rows = yield Ask(f"SELECT number, dimensions FROM {self._list} WHERE name = $1 {lock}", (space,))
+        return SpaceTable(*rows[0]) if rows else None
+
+    def _make_space(self, space: str, dimensions: int) -> Script[SpaceTable]:
+        yield from self._lock("vectors schema")
+        known = yield from self._find_space(space, self.share_lock)
+        if known is not None:  # another process was quicker
+            return known
+        sql = f"INSERT INTO {self._list} (name, dimensions) VALUES ($1, $2) RETURNING number"
+        rows = yield Ask(sql, (space, dimensions))
+        made = SpaceTable(rows[0][0], dimensions)
+        table, name = self._table(made), f"{self._prefix}octavo_space_{made.number}"
+        names = ("collection", "id", "place", *_SCOPE_COLUMNS, "digest")
+        columns = [f"{column} {self.text_type} NOT NULL" for column in names]
+        columns.append(f"embedding {self._vector_type(dimensions)} NOT NULL")
+        yield Do(f"CREATE TABLE {table} ({', '.join(columns)}, PRIMARY KEY (collection, id, place))")
+        yield Do(f'CREATE INDEX "{name}_by_place" ON {table} (place)')
+        for column in _SCOPE_COLUMNS[1:]:
+            yield Do(f'CREATE INDEX "{name}_by_{column}" ON {table} (tenant, {column})')
+        return made
+
+    async def _spaces(self) -> list[Space]:
+        return await self._look(self._spaces_script)
+
+    def _spaces_script(self) -> Script[list[Space]]:
+        rows = yield Ask(f"SELECT number, dimensions, name, complete FROM {self._list} {self.share_lock}")
+        found = []
+        for number, dimensions, name, complete in rows:
+            counted = yield Ask(f"SELECT count(*) FROM {self._table(SpaceTable(number, dimensions))}")
+            space = Space(name=name, dimensions=dimensions, complete=bool(complete), entries=counted[0][0])
+            found.append(space)
+        return found
+
+    async def _complete(self, space: str) -> None:
+        await self._driver.write(lambda: self._complete_script(space))
+
+    def _complete_script(self, space: str) -> Script[None]:
+        yield Do(f"UPDATE {self._list} SET complete = true WHERE name = $1", (space,))
+
+    async def _forget(self, space: str) -> None:
+        await self._driver.write(lambda: self._forget_script(space))
+
+    def _forget_script(self, space: str) -> Script[None]:
+        rows = yield Ask(f"DELETE FROM {self._list} WHERE name = $1 RETURNING number, dimensions", (space,))
+        for row in rows:
+            yield Do(f"DROP TABLE {self._table(SpaceTable(*row))}")
+
+    # Entries.
+
+    async def _put(self, space: str, entries: list[Entry]) -> None:
+        entries.sort(key=lambda entry: entry.key)  # writers that lock rows in one order do not dead-lock
+        for start in range(0, len(entries), _PART):
+            part = entries[start : start + _PART]
+            await self._driver.write(lambda part=part: self._put_script(space, part))  # type: ignore[misc]
+
+    def _put_script(self, space: str, entries: Sequence[Entry]) -> Script[None]:
+        got = len(entries[0].vector)
+        known = yield from self._find_space(space, self.share_lock)
+        known = known or (yield from self._make_space(space, got))
+        _check_length(space, known, got)
+        sql = (
+            f"INSERT INTO {self._table(known)} VALUES ($1, $2, $3, $4, $5, $6, $7, $8, {self._given('$9')}) "
+            "ON CONFLICT (collection, id, place) "
+            "DO UPDATE SET digest = excluded.digest, embedding = excluded.embedding"
+        )
+        rows = []
+        for entry in entries:
+            scope = entry.scope
+            owner = (scope.tenant, scope.user or "", scope.agent or "", scope.session or "")
+            named = (entry.collection, entry.id, scope.place)
+            rows.append((*named, *owner, entry.digest, self._bound(entry.vector)))
+        yield DoEach(sql, rows)
+
+    async def _drop(self, space: str, keys: list[EntryKey]) -> None:
+        await self._driver.write(lambda: self._drop_script(space, sorted(keys)))
+
+    def _drop_script(self, space: str, keys: Sequence[EntryKey]) -> Script[None]:
+        known = yield from self._find_space(space, self.share_lock)
+        if known is not None:
+            sql = f"DELETE FROM {self._table(known)} WHERE collection = $1 AND id = $2 AND place = $3"
+            yield DoEach(sql, [(key.collection, key.id, key.place) for key in keys])
+
+    async def _walk(self, space: str, size: int) -> AsyncIterator[list[tuple[EntryKey, str]]]:
+        after = EntryKey("", "", "")
+        while page := await self._look(lambda after=after: self._page_script(space, after, size)):  # type: ignore[misc]
+            yield page
+            after = page[-1][0]
+
+    def _page_script(self, space: str, after: EntryKey, size: int) -> Script[list[tuple[EntryKey, str]]]:
+        known = yield from self._find_space(space, self.share_lock)
+        if known is None:
+            return []
+        sql = (
+            f"SELECT collection, id, place, digest FROM {self._table(known)} "
+            f"WHERE (collection, id, place) > ($1, $2, $3) ORDER BY collection, id, place LIMIT {size}"
+        )
+        rows = yield Ask(sql, (after.collection, after.id, after.place))
+        return [(EntryKey(*row[:3]), row[3]) for row in rows]
+
+    async def _look(self, script: Callable[[], Script[T]]) -> T:
+        """Read as of one moment: a space that is found is not forgotten before its rows are read."""
+        return await self._driver.read(script)
+
+    # Searching.
+
+    async def _nearest(
+        self, space: str, vector: Vector, scope: Scope, collections: list[str], limit: int
+    ) -> list[Near]:
+        inside = Inside(scope, collections, self.collection_test, self._bound(vector))
+        ranked = self._ranked(space, len(vector), lambda known: self._rank(known, inside, limit))
+        return await self._driver.read(ranked) or []
+
+    def _ranked(
+        self, space: str, got: int, rank: Callable[[SpaceTable], Script[Ranked]]
+    ) -> Callable[[], Script[Ranked]]:
+        """The script that looks for a space, holds the length of the vector against it, and ranks."""
+
+        def script() -> Script[Ranked]:
+            known = yield from self._find_space(space)
+            if known is None:
+                return []
+            _check_length(space, known, got)
+            return (yield from rank(known))
+
+        return script
+
+    def _rank(self, known: SpaceTable, inside: "Inside", limit: int) -> Script[Ranked]:
+        """The nearest of all entries inside, each of them compared."""
+        # Ordered by the distance in millionths, as scores are told, so that every tie is broken by key.
+        sql = f"{self._candidates(known, inside)} ORDER BY distance, collection, id, place LIMIT {limit}"
+        return [near(row) for row in (yield Ask(sql, inside.values))]
+
+    def _candidates(self, known: SpaceTable, inside: "Inside") -> str:
+        distance = f"round({self._distance('$1')} * 1e6)"
+        return f"SELECT collection, id, place, digest, {distance} AS distance FROM {self._table(known)} WHERE {inside.test}"
+
+
+class Inside:
+    """The test of a row for being inside a scope and some collections, and what is bound: the vector first."""
+
+    def __init__(self, scope: Scope, collections: Sequence[str], collection_test: str, vector: Any) -> None:
+        if scope.exact:
+            parts: dict[str, str | None] = {"place": scope.place}
+        else:
+            owner = (scope.tenant, scope.user, scope.agent, scope.session)
+            parts = dict(zip(_SCOPE_COLUMNS, owner, strict=True))
+        given = {name: value for name, value in parts.items() if value is not None}
+        self.values = [vector, *given.values(), *collections]
+        holes = [f"${number}" for number in range(2, len(self.values) + 1)]
+        tests = [f"{name} = {hole}" for name, hole in zip(given, holes, strict=False)]
+        self.test = " AND ".join([*tests, f"{collection_test} IN ({', '.join(holes[len(given) :])})"])
+
+
+def _check_length(space: str, known: SpaceTable, got: int) -> None:
+    if known.dimensions != got:
+        raise mismatch(space, known.dimensions, got)
+
+
+def near(row: Sequence[Any]) -> Near:
+    """A row of candidates, whose distance is in millionths."""
+    return Near(EntryKey(row[0], row[1], row[2]), row[3], cosine(1 - row[4] / 1e6))

@@ -1,0 +1,291 @@
+"""The records of a store against the vectors of an index, however many there are; and the mending of what differs.
+
+The order of the four looks is what makes the verdict right while others write: records, then markers, then the index, then again
+the records that seemed to differ. A record embedded in between is never called missing, nor a fresh one stray.
+"""
+
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from octavo.errors import OctavoError
+from octavo.kernel.model import Add, Query, Scope
+from octavo.kernel.ports import EntryKey, Store, walk
+from octavo.wraps.vectors.embedding import Outcome, Target, passage_of, passages, refresh
+from octavo.wraps.vectors.waiting import Key, key_of, keys_in, markers, waiting
+
+_MOST_COUNTED = 1000  # tenants; counting more beforehand would take longer than a progress bar is worth
+_PAGE = 100  # records read at once, or markers: few enough that others run in between
+_PAGE_BYTES = 4 * 1024 * 1024
+_BATCH = 128  # differences mended at once
+_TABLE = """
+PRAGMA journal_mode = OFF;
+BEGIN;
+CREATE TABLE keys (
+  collection, id, place, scope, want, have, waits, PRIMARY KEY (collection, id, place)
+) WITHOUT ROWID;
+"""
+
+
+class Reach:
+    """Which records are compared: these collections, of one tenant or of every one there is at that moment.
+
+    Only when every tenant is known can an entry be called stray.
+    """
+
+    def __init__(
+        self,
+        collections: Sequence[str],
+        tenants: Callable[[], Awaitable[Sequence[str]]],
+        *,
+        every_tenant: bool,
+    ) -> None:
+        self.collections = collections
+        self.tenants = tenants
+        self.every_tenant = every_tenant
+
+    async def queries(self) -> list[Query]:
+        return [
+            Query(collection=collection, scope=Scope(tenant=tenant))
+            for tenant in await self.tenants()
+            for collection in self.collections
+        ]
+
+    async def total(self, store: Store) -> int | None:
+        """How many records there are now, or None when counting them would take long."""
+        if len(await self.tenants()) > _MOST_COUNTED:
+            return None
+        return sum([(await store.tally(query)).total for query in await self.queries()])
+
+
+class Differences(msgspec.Struct, frozen=True, kw_only=True):
+    """What is wrong with a space. Records that wait to be embedded are not wrong, and only counted as `waiting`."""
+
+    space: str
+    records: int  # that were looked at
+    entries: int  # of the same collections in the index
+    missing: tuple[EntryKey, ...] = ()  # records that should have a vector and have none
+    stale: tuple[EntryKey, ...] = ()  # records whose vector was made of another text
+    stray: tuple[EntryKey, ...] = ()  # vectors of records that are gone or should have none
+    waiting: int = 0  # markers
+
+    def __bool__(self) -> bool:
+        return bool(self.missing or self.stale or self.stray)
+
+
+class Difference(NamedTuple):
+    """A key whose vector is not of the text it should be of: the digests of both; `scope` is None of a stray one."""
+
+    entry: EntryKey
+    scope: Scope | None
+    want: str | None
+    have: str | None
+
+
+class Comparison:
+    """What should be in a space and what is there, side by side in a temporary file."""
+
+    def __init__(self, store: Store, target: Target, reach: Reach) -> None:
+        import apsw  # half of what `octavo` on the command line would load, and seldom needed
+
+        self._store = store
+        self._target = target
+        self._reach = reach
+        self._table = apsw.Connection("")  # a file without a name: whatever happens, nobody has to remove it
+        self._table.execute(_TABLE).fetchall()  # to the last statement: the first one answers a row
+        self.done = False  # whether all steps are
+        self.records = 0
+        self.entries = 0
+        self.markers = 0
+
+    def close(self) -> None:
+        self._table.close()
+
+    async def steps(self) -> AsyncGenerator[None, None]:
+        """Compare, a page at a time."""
+        for query in await self._reach.queries():
+            async for page in walk(self._store, query, _PAGE, _PAGE_BYTES):
+                rows = [(key_of(record), self._target.wants(passage_of(record))) for record in page]
+                self._note("want", [(key.entry, key.scope, want) for key, want in rows if want])
+                self.records += len(page)
+                yield
+        for tenant in await self._reach.tenants():
+            async for page in walk(self._store, waiting(tenant), _PAGE, _PAGE_BYTES):
+                self._note("waits", [(key.entry, None, "yes") for marker in page for key in keys_in(marker)])
+                self.markers += len(page)
+                yield
+        entries = self._target.index.walk(self._target.space)
+        try:
+            async for found in entries:
+                here = [(key, None, have) for key, have in found if key.collection in self._reach.collections]
+                self._note("have", here)
+                self.entries += len(here)
+                yield
+        finally:
+            if isinstance(entries, AsyncGenerator):  # given up half way, it may hold a connection
+                await entries.aclose()
+        unknown = "" if self._reach.every_tenant else "OR want IS NULL"
+        self._table.execute(f"DELETE FROM keys WHERE waits IS NOT NULL OR want IS have {unknown}")
+        self.done = True
+
+    def _note(self, column: str, rows: Iterable[tuple[EntryKey, Scope | None, str]]) -> None:
+        """Enter what is known of these keys."""
+        self._table.executemany(
+            f"INSERT INTO keys (collection, id, place, scope, {column}) VALUES (?, ?, ?, ?, ?) "
+            f"ON CONFLICT DO UPDATE SET {column} = excluded.{column}, scope = coalesce(scope, excluded.scope)",
+            [
+                (*_named(entry), None if scope is None else msgspec.json.encode(scope), value)
+                for entry, scope, value in rows
+            ],
+        )
+
+    # What was found, once all steps are done.
+
+    @property
+    def left(self) -> int:
+        """How many differences there still are."""
+        count: Any = self._table.execute("SELECT count(*) FROM keys").fetchall()
+        return int(count[0][0])
+
+    def some(self, past: EntryKey | None = None) -> list[Difference]:
+        """The first of the differences, or of those past this key."""
+        rows: Any = self._table.execute(
+            "SELECT collection, id, place, scope, want, have FROM keys "
+            "WHERE (collection, id, place) > (?, ?, ?) ORDER BY collection, id, place LIMIT ?",
+            (*_named(past or EntryKey("", "", "")), _BATCH),
+        )
+        return [
+            Difference(EntryKey(*key), scope and msgspec.json.decode(scope, type=Scope), want, have)
+            for *key, scope, want, have in rows
+        ]
+
+    def settle(self, rows: Sequence[Difference]) -> None:
+        """Cross these off: they are as they should be."""
+        self._table.executemany(
+            "DELETE FROM keys WHERE collection = ? AND id = ? AND place = ?",
+            [_named(row.entry) for row in rows],
+        )
+
+    async def living(self, strays: Sequence[EntryKey]) -> set[Key]:
+        """Those of the entries whose records do exist now and should have a vector."""
+        # Tenants are listed anew: the records of one that was not there before must not be taken for gone.
+        found: set[Key] = set()
+        among = set(strays)
+        for query in await self._reach.queries() if strays else ():
+            ids = {entry.id for entry in among if entry.collection == query.collection}
+            if ids:
+                asked = msgspec.structs.replace(query, ids=tuple(ids))
+                async for page in walk(self._store, asked, _PAGE, _PAGE_BYTES):
+                    wanted = [key_of(record) for record in page if self._target.wants(passage_of(record))]
+                    found.update(key for key in wanted if key.entry in among)
+        return found
+
+    async def differences(self) -> Differences:
+        """Every difference that is still one."""
+        missing: list[EntryKey] = []
+        stale: list[EntryKey] = []
+        stray: list[EntryKey] = []
+        rows: list[Difference] = self.some()
+        while rows:
+            now = await passages(self._store, _keys(rows))
+            for row, key in zip([row for row in rows if row.scope], _keys(rows), strict=True):
+                # One that was changed since has a marker, or had one, and is somebody's business already.
+                if self._target.wants(now[key]) == row.want:
+                    (missing if row.have is None else stale).append(row.entry)
+            strays = [row.entry for row in rows if row.scope is None]
+            alive = {key.entry for key in await self.living(strays)}
+            stray += [entry for entry in strays if entry not in alive]
+            rows = self.some(rows[-1].entry)
+        return Differences(
+            space=self._target.space,
+            records=self.records,
+            entries=self.entries,
+            missing=tuple(missing),
+            stale=tuple(stale),
+            stray=tuple(stray),
+            waiting=self.markers,
+        )
+
+
+class Rebuild:
+    """Compares a space with the records and embeds what differs.
+
+    What is already embedded is never embedded again, so that an interrupted rebuild goes on where it was.
+    """
+
+    def __init__(self, store: Store, target: Target, reach: Reach, total: int | None = None) -> None:
+        self._store = store
+        self._reach = reach
+        self._comparison: Comparison | None = None
+        self._steps: AsyncGenerator[None, None] | None = None
+        self.target = target
+        self.embedded = 0
+        #: How many records are known to have their vectors, and how many there are, if that is known.
+        self.progress: tuple[int, int | None] = (0, total)
+
+    async def step(self) -> Outcome | None:
+        """Do a little of it; None when all is done. After an error it goes on where it was."""
+        if self._comparison is None:
+            self._comparison = Comparison(self._store, self.target, self._reach)
+            self._steps = self._comparison.steps()
+        if not self._comparison.done:
+            await self._compare(self._comparison)
+            return Outcome()
+        if rows := self._comparison.some():
+            outcome = await self._mend(self._comparison, rows)
+            self._comparison.settle(rows)
+            self.embedded += outcome.embedded
+            self._tell(self._comparison)
+            return outcome
+        await self.close()
+        return None
+
+    async def _compare(self, comparison: Comparison) -> None:
+        try:
+            if self._steps is not None:
+                await anext(self._steps)
+        except StopAsyncIteration:
+            if comparison.done:
+                self._tell(comparison)
+            else:  # its event loop has ended
+                await self.close()
+        except OctavoError:
+            await self.close()  # what was read is of an unknown moment by now
+            raise
+
+    async def _mend(self, comparison: Comparison, rows: list[Difference]) -> Outcome:
+        outcome = await refresh(self._store, [self.target], _keys(rows))
+        strays = [row.entry for row in rows if row.scope is None]
+        alive = {key.entry for key in await comparison.living(strays)}
+        if gone := [entry for entry in strays if entry not in alive]:
+            await self.target.index.drop(self.target.space, gone)
+            outcome.dropped += len(gone)
+            # A record added under such a key while we dropped it would be left without its vector.
+            await refresh(self._store, [self.target], await comparison.living(gone), outcome)
+        if outcome.failed:
+            # Left to those who take care of markers: a text the model refuses must not hold up all others.
+            await self._store.apply([Add(markers(outcome.failed))])
+        return outcome
+
+    def _tell(self, comparison: Comparison) -> None:
+        # Strays are differences too, but no records: with many of them there would be less than nothing done.
+        self.progress = (max(0, comparison.records - comparison.left), comparison.records)
+
+    async def close(self) -> None:
+        """Let go of the temporary file; another step would begin anew."""
+        if self._steps is not None:
+            await self._steps.aclose()
+            self._steps = None
+        if self._comparison is not None:
+            self._comparison.close()
+            self._comparison = None
+
+
+def _keys(rows: Sequence[Difference]) -> list[Key]:
+    """The records among these that should have a vector."""
+    return [Key(row.entry.collection, row.entry.id, row.scope) for row in rows if row.scope is not None]
+
+
+def _named(entry: EntryKey) -> tuple[str, str, str]:
+    return (entry.collection, entry.id, entry.place)
