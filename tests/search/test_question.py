@@ -4,8 +4,9 @@ from datetime import UTC, date, datetime, timedelta
 
 import pytest
 
+from octavo.kernel.terms.dates import Span
 from octavo.search.question import MOST_CHARACTERS, MOST_TERMS, Question
-from octavo.search.times import Span, fit
+from octavo.search.times import fit
 
 MONDAY = datetime(2026, 3, 2, 12, tzinfo=UTC)
 
