@@ -10,49 +10,19 @@ from datetime import date, datetime, timedelta
 from typing import NamedTuple, TypeAlias
 
 _YEARS_BACK = 10
-_ENGLISH_NUMBERS = {"a": 1, "an": 1} | {
-    name: n
-    for n, name in enumerate(
-        ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"], 1
-    )
-}
+_NUMBERS = "one two three four five six seven eight nine ten"
+_ENGLISH_NUMBERS = {"a": 1, "an": 1} | {name: n for n, name in enumerate(_NUMBERS.split(), 1)}
 NUMBER_NAMES = "|".join(_ENGLISH_NUMBERS)
+_UNIT_NAMES = "day 天 日|week 周 星期 礼拜|month 月|year 年"
 #: The units of the calendar by their names.
-UNITS = {
-    "天": "day",
-    "日": "day",
-    "周": "week",
-    "星期": "week",
-    "礼拜": "week",
-    "月": "month",
-    "年": "year",
-} | {unit: unit for unit in ("day", "week", "month", "year")}
-_ENGLISH_DAYS = ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"]
-WEEKDAY_NAMES = "|".join(_ENGLISH_DAYS)
+UNITS = {name: names.split()[0] for names in _UNIT_NAMES.split("|") for name in names.split()}
+WEEKDAY_NAMES = "monday|tuesday|wednesday|thursday|friday|saturday|sunday"
 #: The days of the week by their names; Monday is 0.
-WEEKDAYS = {name: n for names in (_ENGLISH_DAYS, "一二三四五六日") for n, name in enumerate(names)} | {
-    "天": 6
+WEEKDAYS = {"天": 6} | {
+    name: n for names in (WEEKDAY_NAMES.split("|"), "一二三四五六日") for n, name in enumerate(names)
 }
-_MONTHS = {
-    name: number
-    for number, name in enumerate(
-        [
-            "january",
-            "february",
-            "march",
-            "april",
-            "may",
-            "june",
-            "july",
-            "august",
-            "september",
-            "october",
-            "november",
-            "december",
-        ],
-        1,
-    )
-}
+_FULL_MONTHS = "january february march april may june july august september october november december"
+_MONTHS = {name: number for number, name in enumerate(_FULL_MONTHS.split(), 1)}
 _MONTHS |= {name[:3]: number for name, number in _MONTHS.items()} | {"sept": 9}
 MONTH_NAMES = "|".join(sorted(_MONTHS, key=len, reverse=True))
 _DIGITS = re.compile(r"(?<!\d)(\d{4})([-/.])(\d{1,2})(?:\2(\d{1,2}))?(?!\d)")

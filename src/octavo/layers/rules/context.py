@@ -5,9 +5,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from octavo.kernel.terms.moments import When, times, without_times
 from octavo.layers.deciding import OwnerType
 from octavo.layers.rules.facts import Fact, Statement, words
+from octavo.layers.rules.moments import When, times, without_times
 from octavo.layers.rules.profile_en import ENGLISH
 from octavo.layers.rules.profile_zh import CHINESE
 

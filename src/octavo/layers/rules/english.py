@@ -4,10 +4,10 @@ import re
 from functools import lru_cache
 from typing import NamedTuple
 
-from octavo.kernel.terms.moments import times
 from octavo.layers.deciding import OwnerType
 from octavo.layers.rules.context import DEEPEST, Context, profile_facts, skipped, time_spans
 from octavo.layers.rules.facts import YES, Fact, Statement, denied, plain
+from octavo.layers.rules.moments import times
 from octavo.layers.rules.profile_en import ENGLISH, profile_statement, statement_about_owner
 from octavo.layers.rules.sentences import Sentence, clauses_en
 
@@ -33,7 +33,7 @@ _PAST, _PRESENT = frozenset(ENGLISH.words["PAST"]), frozenset(ENGLISH.words["PRE
 #: What somebody does without saying when is what they do.
 _HABITS = _PRESENT.difference(ENGLISH.words["NO_HABITS"])
 _NOT_DONE = frozenset(ENGLISH.words["NOT_DONE"])
-_BETWEEN_PERFECT = frozenset(["just", "already", "also", "not", "never", "finally", "recently", "been"])
+_BETWEEN_PERFECT = ("just", "already", "also", "not", "never", "finally", "recently", "been")
 _KIN = re.compile(rf"(?:\w+ ){{0,2}}(?:{ENGLISH.KIN.pattern})\b", _I)
 _RELATION = re.compile(rf"(?:\w+ ){{0,2}}(?:{ENGLISH.RELATIONS.pattern})\b", _I)
 _REPORTER = re.compile(rf"[\w' -]{{1,60}}? (?={ENGLISH.REPORT.pattern})", _I)

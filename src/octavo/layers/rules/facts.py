@@ -58,25 +58,8 @@ _EMPTY_ZH = re.compile(
     "[的了呢吧啊呀嘛哦着过]|一名|(?<!第)一位|一个|这个|那个|非常|特别|比较|有点|一些|一下|其实|真的|现在|目前|自己"
 )
 _OWNER_ZH = re.compile("我们?|用户|智能体|他们?|她们?")
-_WEAK = STOP_WORDS.union(
-    [
-        "user",
-        "agent",
-        "user's",
-        "agent's",
-        "really",
-        "very",
-        "quite",
-        "pretty",
-        "also",
-        "currently",
-        "much",
-        "lot",
-        "lots",
-        "well",
-        "just",
-    ]
-)
+_WEAK_WORDS = "user agent user's agent's really very quite pretty also currently much lot lots well just"
+_WEAK = STOP_WORDS.union(_WEAK_WORDS.split())
 SYNONYMS = {
     "程序员": "软件工程师", "码农": "软件工程师", "软件开发": "软件工程师", "软件开发工程师": "软件工程师", "开发工程师": "软件工程师",
     "软件开发者": "软件工程师", "开发者": "软件工程师", "software developer": "软件工程师", "programmer": "软件工程师",
