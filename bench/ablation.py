@@ -11,7 +11,7 @@ import msgspec
 
 from octavo import open_store
 from octavo.measure import load, measure
-from octavo.search import fuse, recall
+from octavo.search import ranking, recall
 from octavo.search.question import Question
 
 
@@ -32,11 +32,11 @@ class Whole(Question, frozen=True, kw_only=True):
 
 VARIANTS: dict[str, list[tuple[Any, str, Any]]] = {
     "all of it": [],
-    "without sessions": [(fuse, "SESSION", 0.0)],
-    "without neighbours": [(fuse, "NEIGHBOUR", 0.0), (fuse, "VECTOR_NEIGHBOUR", 0.0)],
-    "without times": [(fuse, "TIME", 0.0)],
+    "without sessions": [(ranking, "SESSION", 0.0)],
+    "without neighbours": [(ranking, "NEIGHBOUR", 0.0), (ranking, "VECTOR_NEIGHBOUR", 0.0)],
+    "without times": [(ranking, "TIME", 0.0)],
     "without asking part by part": [(recall, "Question", Whole)],
-    "ranks, not scores": [(fuse, "standard", ranked)],
+    "ranks, not scores": [(ranking, "standard", ranked)],
 }
 
 

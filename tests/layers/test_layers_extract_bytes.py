@@ -61,4 +61,4 @@ async def test_many_middling_memories_are_compared_within_bytes(tenant, clock):
         assert max(watched.read) <= 4 * MEGA
         shown = [int(content.split()[0]) for content in scripted.shown[-1]]
         assert shown == list(range(99, 99 - len(shown), -1))
-        assert len(shown) > 50
+        assert len(shown) > 15  # as many as a megabyte holds

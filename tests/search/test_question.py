@@ -4,8 +4,9 @@ from datetime import UTC, date, datetime, timedelta
 
 import pytest
 
+from octavo.kernel.terms.dates import Span
 from octavo.search.question import MOST_CHARACTERS, MOST_TERMS, Question
-from octavo.search.times import Span, fit
+from octavo.search.ranking import time_fit
 
 MONDAY = datetime(2026, 3, 2, 12, tzinfo=UTC)
 
@@ -112,10 +113,10 @@ def test_how_well_a_time_fits():
     """1 inside the span, half ten days after it or five before, less beyond; 0 when none is named."""
     may = asked("in May 2023").spans
     end = datetime(2023, 5, 31, 23, tzinfo=UTC)
-    assert fit(may, datetime(2023, 5, 1, tzinfo=UTC)) == fit(may, end) == 1.0
-    assert fit(may, end + timedelta(days=10)) == 0.5
-    assert fit(may, datetime(2023, 4, 26, tzinfo=UTC)) == 0.5
-    assert fit(may, end + timedelta(days=100)) < 0.01
-    assert fit((), end) == 0.0
+    assert time_fit(may, datetime(2023, 5, 1, tzinfo=UTC)) == time_fit(may, end) == 1.0
+    assert time_fit(may, end + timedelta(days=10)) == 0.5
+    assert time_fit(may, datetime(2023, 4, 26, tzinfo=UTC)) == 0.5
+    assert time_fit(may, end + timedelta(days=100)) < 0.01
+    assert time_fit((), end) == 0.0
     for extreme in (datetime(1000, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, 23, tzinfo=UTC)):
-        assert 0 <= fit(asked("in June").spans, extreme) < 0.01
+        assert 0 <= time_fit(asked("in June").spans, extreme) < 0.01

@@ -12,8 +12,8 @@ from octavo.errors import InvalidQuery, InvalidRecord
 from octavo.kernel.codec import EARLIEST, seal
 from octavo.kernel.model import Record, utc
 from octavo.layers.deciding import CATEGORIES, Layer
-from octavo.layers.records import Owner, state_of
-from octavo.layers.values import ACTIONS, LAYERS, Action
+from octavo.layers.records import Owner, memory_id, record_of, state_of
+from octavo.layers.values import ACTIONS, LAYERS, Action, State
 
 #: A log row holds a memory twice, before and after a change, and no store keeps more than 16 MiB in a record.
 MAX_MEMORY_BYTES = 7 * 1024 * 1024
@@ -43,12 +43,16 @@ def perhaps_owner(user_id: str | None, agent_id: str | None, wrong: Wrong = Inva
     return Owner("user" if name == "user_id" else "agent", value)
 
 
+def _one_of(value: Any, known: Sequence[T], what: str, wrong: Wrong) -> T:
+    for each in known:
+        if value == each:
+            return each
+    raise wrong(f"unknown {what}; known: {', '.join(map(str, known))}")
+
+
 def layer(value: Any, wrong: Wrong = InvalidQuery) -> Layer:
     """One of the two layers."""
-    for known in LAYERS:
-        if value == known:
-            return known
-    raise wrong(f"unknown layer {_short(value)}; known: {', '.join(LAYERS)}")
+    return _one_of(value, LAYERS, f"layer {_short(value)}", wrong)
 
 
 def perhaps_layer(value: Any, wrong: Wrong = InvalidQuery) -> Layer | None:
@@ -57,19 +61,12 @@ def perhaps_layer(value: Any, wrong: Wrong = InvalidQuery) -> Layer | None:
 
 def category(value: Any, of: Layer, wrong: Wrong = InvalidQuery) -> str:
     """One of the categories of the layer."""
-    if value not in CATEGORIES[of]:
-        raise wrong(f"unknown category {_short(value)} of the {of} layer; known: {', '.join(CATEGORIES[of])}")
-    return str(value)
+    return _one_of(value, CATEGORIES[of], f"category {_short(value)} of the {of} layer", wrong)
 
 
 def action(value: Any) -> Action | None:
     """One of the actions of the log, or None."""
-    for known in ACTIONS:
-        if value == known:
-            return known
-    if value is None:
-        return None
-    raise InvalidQuery(f"unknown action {_short(value)}; known: {', '.join(ACTIONS)}")
+    return None if value is None else _one_of(value, ACTIONS, f"action {_short(value)}", InvalidQuery)
 
 
 def content(value: Any) -> str:
@@ -83,11 +80,9 @@ def content(value: Any) -> str:
 
 def metadata(value: Any) -> dict[str, Any]:
     """The caller's own facts; None is none."""
-    if value is None:
-        return {}
-    if not isinstance(value, dict):
+    if value is not None and not isinstance(value, dict):
         raise InvalidRecord(f"metadata must be a dict; got {_short(value)}")
-    return value
+    return value or {}
 
 
 def reason(value: Any) -> str | None:
@@ -99,10 +94,9 @@ def reason(value: Any) -> str | None:
 
 def sources(value: Any) -> list[str]:
     """Ids of events."""
-    if isinstance(value, str) or not isinstance(value, Sequence):
+    listed = isinstance(value, Sequence) and not isinstance(value, str)
+    if not listed or not all(isinstance(one, str) and one for one in value):
         raise InvalidRecord(f"sources must be a list of event ids; got {_short(value)}")
-    if not all(isinstance(one, str) and one for one in value):
-        raise InvalidRecord(f"sources must be a list of event ids; got {_short(list(value))}")
     return list(dict.fromkeys(value))
 
 
@@ -115,9 +109,7 @@ def name(what: str, value: Any) -> str:
 
 def limit(value: Any) -> int | None:
     """How many at most; None is all."""
-    if value is None:
-        return None
-    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+    if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 0):
         raise InvalidQuery(f"limit must be 0 or more, or None for all; got {_short(value)}")
     return value
 
@@ -226,14 +218,42 @@ def _later(at: datetime, by: timedelta) -> datetime:
     return at + max(by, timedelta(microseconds=1))
 
 
-def kept(record: Record) -> Record:
+def new_memory(
+    owner: Owner,
+    tenant: str,
+    of: Layer,
+    kind: str,
+    text: str,
+    at: datetime,
+    ending: Ending,
+    *,
+    sources: list[str],
+    metadata: dict[str, Any],
+    embeds: bool,
+    happened_at: datetime | None = None,
+) -> Record:
+    """The record of a memory that begins now, under a fresh id."""
+    id_ = memory_id(owner, at)
+    data: dict[str, Any] = {"is_permanent": ending.is_permanent, "sources": sources}
+    if happened_at is not None:
+        data["happened_at"] = spelled_moment(happened_at)
+    if embeds:
+        data["embedding_id"] = id_
+    state = State(
+        category=kind, content=text, metadata=metadata, data=data,
+        created_at=at, updated_at=at, expires_at=ending.expires_at,
+    )  # fmt: skip
+    return storable(record_of(id_, owner, tenant, of, state, version=1))
+
+
+def spelled_moment(at: datetime) -> str:
+    """A time as the data of a memory keeps it."""
+    return (moment("happened_at", at) or at).isoformat()
+
+
+def storable(record: Record) -> Record:
     """The record as it will be stored, or InvalidRecord when it cannot be, or its log could not."""
-    sealed = seal(record)
-    if sealed.facts >= 0:  # flat metadata is stored as it was given: no need to read megabytes back
-        sealed = msgspec.structs.replace(sealed, metadata_json="{}")
-        stored = msgspec.structs.replace(sealed.record, metadata=dict(record.metadata))
-    else:
-        stored = sealed.record
+    stored = seal(record).record
     if _depth(stored.metadata, 1) > MAX_METADATA_DEPTH:
         raise InvalidRecord(f"metadata is nested deeper than {MAX_METADATA_DEPTH} levels")
     size = len(msgspec.json.encode(state_of(stored)))

@@ -1,20 +1,22 @@
 """From a text to memories: what is known is read, every fact is decided, and all of it is written in one go."""
 
 import asyncio
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, TypeAlias
 
 import msgspec
 
 from octavo.errors import Conflict, ModelError
 from octavo.kernel.model import Query, Record
-from octavo.kernel.ports import fitting, heads
+from octavo.kernel.ports import heads
 from octavo.layers import checking, reasons
-from octavo.layers.deciding import CATEGORIES, DEFAULTS, Decision, Extractor, Known, Layer
-from octavo.layers.ledger import Ledger, Step, alteration, insertion, remark
-from octavo.layers.records import COLLECTIONS, LAYER_OF, Owner, made, mark_of, memory_id, version_of
-from octavo.layers.values import Extracted, Outcome, State, Status
-from octavo.search.recall import MOST_HITS, Recall
+from octavo.layers.changes import Step, alteration, insertion, remark
+from octavo.layers.deciding import CATEGORIES, DEFAULTS, Decision, Known, Layer
+from octavo.layers.pages import read_heads
+from octavo.layers.records import COLLECTIONS, LAYER_OF, Owner, happened_at_of, mark_of, version_of
+from octavo.layers.shared import Shared
+from octavo.layers.values import Extracted, Outcome, Status
+from octavo.search.recall import MOST_HITS
 
 PROFILE, EVENTS = 500, 200  # of each layer, the newest are looked at, and what recall finds beside them
 #: Of each layer, and of what recall finds, so many bytes are read. What is as large as this by itself is compared only if
@@ -23,60 +25,44 @@ _KNOWN_BYTES, _LARGE_BYTES = 2**20, 2**16
 SOURCES = 100  # of a memory, the newest that it names
 _ASKED = 2000  # characters of a text that recall is asked with; a book would be a question of a million terms
 ROUNDS = 8  # after a round that others came before in part, that part is decided again
-_Lost: TypeAlias = tuple[int, Decision]
+_Numbered: TypeAlias = tuple[int, Decision]  # with the number of the fact in the text
 
 
 class Extraction:
     """One text of one owner on its way into memory."""
 
     def __init__(
-        self,
-        ledger: Ledger,
-        recall: Recall,
-        extractor: Extractor,
-        owner: Owner,
-        tenant: str,
-        *,
-        source: str,
-        metadata: dict[str, Any],
-        event_ttl: timedelta | None,
-        recalled: int,
-        embeds: bool,
+        self, shared: Shared, owner: Owner, tenant: str, source: str, metadata: dict[str, Any]
     ) -> None:
-        self._ledger = ledger
-        self._recall = recall
-        self._extractor = extractor
+        self._shared = shared
+        self._writer = shared.writer
+        self._extractor = shared.extractor()
         self._owner = owner
-        self._scope = owner.scope(tenant)
         self._tenant = tenant
+        self._scope = owner.scope(tenant)
         self._source = source
         self._metadata = metadata
-        self._event_ttl = event_ttl
-        self._recalled = min(recalled, MOST_HITS)
-        self._embeds = embeds
 
     async def run(self, text: str) -> Extracted:
         """Decide and write until nobody came before any part of it."""
-        outcomes: list[list[Outcome]] = []  # of each fact, in the order of the text
+        outcomes: list[tuple[int, Outcome]] = []  # with the number of the fact in the text
         status: Status = "success"
-        todo: list[_Lost] = []
+        todo: list[_Numbered] = []
         for turn in range(ROUNDS):
             known: dict[str, Record] = {}
-            steps: list[tuple[int, Step, Decision, Outcome]] = []
-            for slot, decision in await self._decisions(text, todo, known, first=not turn):
-                step, outcome = self._step(decision, known)
-                steps.append((slot, step, decision, outcome))
-            if not turn:
-                outcomes = [[] for _ in steps]
+            decisions = await self._decisions(text, todo, known, first=not turn)
+            steps = [self._step(decision, known) for _, decision in decisions]
+            won: list[bool] = []
             if steps:
-                written, won = await self._ledger.take([step for _, step, _, _ in steps])
+                written, won = await self._writer.take([step for step, _ in steps])
                 status = "queued" if written == "queued" else status
-                for (slot, _, _, outcome), done in zip(steps, won, strict=True):
-                    outcomes[slot] += [outcome] if done else []
-                todo = [(slot, of) for (slot, _, of, _), done in zip(steps, won, strict=True) if not done]
+            rows = list(zip(decisions, steps, won, strict=True))
+            outcomes += [(number, outcome) for (number, _), (_, outcome), done in rows if done]
+            todo = [numbered for numbered, _, done in rows if not done]
             if not todo:
-                told = [outcome for slot in outcomes for outcome in slot]
-                return Extracted(source_id=self._source, memories=told, status=status, note=self._note(text))
+                memories = [outcome for _, outcome in sorted(outcomes, key=lambda row: row[0])]
+                note = self._note(text)
+                return Extracted(source_id=self._source, memories=memories, status=status, note=note)
         lost = ", ".join(repr(decision.content[:60]) for _, decision in todo)
         raise Conflict(
             f"others changed the same memories {ROUNDS} times, so these were not kept: {lost}; "
@@ -93,27 +79,27 @@ class Extraction:
         )
 
     async def _decisions(
-        self, text: str, lost: list[_Lost], known: dict[str, Record], *, first: bool
-    ) -> list[_Lost]:
+        self, text: str, lost: list[_Numbered], known: dict[str, Record], *, first: bool
+    ) -> list[_Numbered]:
         """What to do: about the text, or, once that was done in part, about each fact that others came before."""
         if first:
             known.update(await self._known(text))
             return list(enumerate(await self._decided(text, known)))
-        found: list[_Lost] = []
+        found: list[_Numbered] = []
         for slot, decision in lost:
             known.update(await self._known(decision.content))
-            again = await self._decided(decision.content, known) or [_sound(decision, known)]
+            again = await self._decided(decision.content, known) or [_made_good(decision, known)]
             found += [(slot, one) for one in again]
         return found
 
     async def _known(self, text: str) -> dict[str, Record]:
         """What there is to compare with, the nearest first."""
-        at = self._ledger.clock()
+        at = self._writer.clock()
         recalled, profile, events = await asyncio.gather(
-            self._recall.recall(
+            self._shared.recall.recall(
                 text[:_ASKED],
                 self._scope,
-                self._recalled,
+                min(self._shared.known_memories, MOST_HITS),
                 max_bytes=_KNOWN_BYTES,
                 collections=tuple(COLLECTIONS.values()),
             ),
@@ -125,38 +111,34 @@ class Extraction:
 
     async def _newest(self, layer: Layer, limit: int, at: datetime) -> list[Record]:
         """The newest of a layer that are not large, newest first, as far as they fit."""
-        store = self._ledger.store
+        store = self._writer.store
         query = Query(
             collection=COLLECTIONS[layer], scope=self._scope, alive_at=at, limit=limit, newest_first=True
         )
-        there = await heads(store, query)
-        read = [head for head in there if head.size_bytes < _LARGE_BYTES]
-        read = read[: fitting((head.size_bytes for head in read), _KNOWN_BYTES)]
-        if len(read) < len(there):
-            query = msgspec.structs.replace(query, ids=tuple(head.id for head in read))
-        return await store.find(query) if read else []
+        small = [head for head in await heads(store, query) if head.size_bytes < _LARGE_BYTES]
+        return await read_heads(store, query, small, _KNOWN_BYTES)
 
     async def _decided(self, text: str, known: dict[str, Record]) -> list[Decision]:
         decisions = await self._extractor.decide(
             text,
             [_known(record) for record in known.values()],
             owner_type=self._owner.type,
-            at=self._ledger.clock(),
+            at=self._writer.clock(),
         )
-        return [_sound(decision, known) for decision in decisions if decision.content.strip()]
+        return [_made_good(decision, known) for decision in decisions if decision.content.strip()]
 
     def _step(self, decision: Decision, known: dict[str, Record]) -> tuple[Step, Outcome]:
         """What to write for a decision; `known` is brought up to what will be there afterwards."""
         target = known.get(decision.target or "")
         if decision.action == "update" and target is not None:
             changed = self._updated(decision, target)
-            if _told(changed) != _told(target):
+            if _statement(changed) != _statement(target):
                 known[target.id] = changed
                 step = alteration(target, changed, decision.reason, self._facts(decision))
                 return step, _outcome(decision, "update", changed, supersedes=target.text)
             decision = msgspec.structs.replace(decision, action="ignore")
         if decision.action == "ignore":
-            at = self._ledger.after(None if target is None else target.updated_at)
+            at = self._writer.after(None if target is None else target.updated_at)
             facts = {**self._facts(decision), "content": decision.content}
             step = remark(target, self._scope, decision.layer, decision.reason, at, facts)
             return step, _outcome(decision, "ignore", target)
@@ -165,19 +147,12 @@ class Extraction:
         return insertion(record, decision.reason, self._facts(decision)), _outcome(decision, "insert", record)
 
     def _inserted(self, decision: Decision) -> Record:
-        at = self._ledger.clock()
-        ending = checking.ending(decision.layer, at, event_ttl=self._event_ttl)
-        id_ = memory_id(self._owner, at)
-        data: dict[str, Any] = {"is_permanent": ending.is_permanent, "sources": [self._source]}
-        if decision.happened_at is not None:
-            data["happened_at"] = _spelled(decision.happened_at)
-        if self._embeds:
-            data["embedding_id"] = id_
-        state = State(
-            category=decision.category, content=decision.content, metadata=self._metadata, data=data,
-            created_at=at, updated_at=at, expires_at=ending.expires_at,
+        at = self._writer.clock()
+        return checking.new_memory(
+            self._owner, self._tenant, decision.layer, decision.category, decision.content, at,
+            checking.ending(decision.layer, at, event_ttl=self._shared.event_ttl), sources=[self._source],
+            metadata=self._metadata, embeds=self._shared.embeds, happened_at=decision.happened_at,
         )  # fmt: skip
-        return checking.kept(made(self._owner, self._tenant, decision.layer, state, id_=id_, version=1))
 
     def _updated(self, decision: Decision, target: Record) -> Record:
         # What changes every day must not grow every day; each row of the log names its own source.
@@ -185,7 +160,7 @@ class Extraction:
         version = version_of(target) + 1
         data = {**target.data, "sources": sources, "version": version}
         if decision.happened_at is not None:
-            data["happened_at"] = _spelled(decision.happened_at)
+            data["happened_at"] = checking.spelled_moment(decision.happened_at)
         changed = msgspec.structs.replace(
             target,
             kind=decision.category,
@@ -193,9 +168,9 @@ class Extraction:
             data=data,
             metadata={**target.metadata, **self._metadata},
             marks=(mark_of(version),),
-            updated_at=self._ledger.after(target.updated_at),
+            updated_at=self._writer.after(target.updated_at),
         )
-        return checking.kept(changed)
+        return checking.storable(changed)
 
     def _facts(self, decision: Decision) -> dict[str, Any]:
         """What a log row says beside the reason."""
@@ -204,22 +179,21 @@ class Extraction:
 
 
 def _known(record: Record) -> Known:
-    happened = record.data.get("happened_at")
     return Known(
         id=record.id,
         layer=LAYER_OF[record.collection],
         category=record.kind,
         content=record.text,
-        happened_at=None if happened is None else datetime.fromisoformat(happened),
+        happened_at=happened_at_of(record),
     )
 
 
-def _told(record: Record) -> tuple[Any, ...]:
+def _statement(record: Record) -> tuple[Any, ...]:
     """What a memory says; where it came from is no part of that."""
     return (record.text, record.kind, record.data.get("happened_at"))
 
 
-def _sound(decision: Decision, known: dict[str, Record]) -> Decision:
+def _made_good(decision: Decision, known: dict[str, Record]) -> Decision:
     """The decision made good where an extractor does not know better: a target that is there, in its own layer."""
     if decision.layer not in CATEGORIES:
         raise ModelError(f"the extractor gave a fact to the layer {decision.layer!r}, which there is not")
@@ -253,7 +227,3 @@ def _outcome(
         happened_at=decision.happened_at,
         supersedes=supersedes,
     )
-
-
-def _spelled(at: datetime) -> str:
-    return (checking.moment("happened_at", at) or at).isoformat()

@@ -9,32 +9,18 @@ from msgspec import UNSET, UnsetType
 
 from octavo.assemble import Assembled, assemble
 from octavo.config import Settings
-from octavo.errors import (
-    ConfigError,
-    Conflict,
-    InvalidRecord,
-    NotFound,
-    StoreUnavailable,
-)
+from octavo.errors import ConfigError, Conflict, InvalidRecord, NotFound, StoreUnavailable
 from octavo.kernel.ids import new_id, now
 from octavo.kernel.model import Add, Query, Scope
 from octavo.kernel.ports import Store
 from octavo.layers import checking, reasons
-from octavo.layers.changing import Revision, revised, undone
+from octavo.layers.changes import Revision, Step, insertion, removal, revision_step, undo_step
 from octavo.layers.deciding import DEFAULTS, Extractor, Layer
 from octavo.layers.extracting import Extraction
-from octavo.layers.ledger import Step, insertion, removal
-from octavo.layers.parts import Parts
 from octavo.layers.reading import Reading
-from octavo.layers.records import (
-    LOG,
-    entry_of,
-    made,
-    memory_id,
-    memory_of,
-    source_record,
-)
-from octavo.layers.values import Extracted, LogEntry, Memory, State
+from octavo.layers.records import LOG, entry_of, memory_of, source_record
+from octavo.layers.shared import Shared
+from octavo.layers.values import Extracted, LogEntry, Memory
 from octavo.stores import open_store
 from octavo.util.attributes import Fixed
 
@@ -68,17 +54,17 @@ class LayeredMemory(Reading):
         if sweep_seconds is not None and not sweep_seconds >= 0:
             raise ConfigError(f"sweep_seconds must be 0 or more (0 and None are never); got {sweep_seconds}")
         self.tenant = _tenant(tenant)
-        self._parts = Parts(
+        self._shared = Shared(
             open_store(store) if isinstance(store, str) else store,
             extractor,
             event_ttl=event_ttl,
             sweep_seconds=sweep_seconds,
-            recalled=known_memories,
+            known_memories=known_memories,
             clock=clock,
         )
         if isinstance(store, str):
-            self._parts.closing.append(self._parts.store)
-        self._parts.serve(tenant)
+            self._shared.closing.append(self._shared.store)
+        self._shared.serve(tenant)
         self._first = True
 
     @classmethod
@@ -86,7 +72,7 @@ class LayeredMemory(Reading):
         """A memory as the settings say, with all its parts, which it closes with itself."""
         assembled = assemble(settings)
         memory = cls.from_assembled(assembled)
-        memory._parts.closing.append(assembled)  # noqa: SLF001 - its own
+        memory._shared.closing.append(assembled)  # noqa: SLF001 - its own
         return memory
 
     @classmethod
@@ -102,22 +88,22 @@ class LayeredMemory(Reading):
             known_memories=settings.extraction.known_memories,
         )
         if settings.extraction.model:
-            memory._parts.ask(settings)
+            memory._shared.use_model(settings)
         return memory
 
     def of(self, tenant: str) -> "LayeredMemory":
         """The same memory for another tenant; it shares everything, and is closed with this one."""
         other: LayeredMemory = object.__new__(LayeredMemory)
         other.tenant = _tenant(tenant)
-        other._parts = self._parts
+        other._shared = self._shared
         other._first = False
-        self._parts.serve(tenant)
+        self._shared.serve(tenant)
         return other
 
     @property
     def store(self) -> Store:
         """Where everything is kept."""
-        return self._parts.store
+        return self._shared.store
 
     # --- remembering
 
@@ -137,30 +123,25 @@ class LayeredMemory(Reading):
         sources: Sequence[str] = (),
     ) -> Memory:
         """Keep one memory as it is said; its status is "queued" when the store is down and a Journal stands in for it."""
-        parts = self._begin()
-        at = parts.ledger.clock()
+        shared = self._begin()
+        at = shared.writer.clock()
         owner = checking.owner(user_id, agent_id, InvalidRecord)
         of = checking.layer(layer, InvalidRecord)
-        said = checking.content(content)
-        kind = _categorised(said, of) if category is None else checking.category(category, of, InvalidRecord)
+        text = checking.content(content)
+        kind = _categorised(text, of) if category is None else checking.category(category, of, InvalidRecord)
         ending = checking.ending(
             of, at, is_permanent=is_permanent, expiry_date=expiry_date, ttl_seconds=ttl_seconds,
-            event_ttl=parts.event_ttl,
+            event_ttl=shared.event_ttl,
         )  # fmt: skip
-        id_ = memory_id(owner, at)
-        data: dict[str, Any] = {"is_permanent": ending.is_permanent, "sources": checking.sources(sources)}
-        if parts.embeds:
-            data["embedding_id"] = id_
-        state = State(
-            category=kind, content=said, metadata=checking.metadata(metadata), data=data,
-            created_at=at, updated_at=at, expires_at=ending.expires_at,
+        record = checking.new_memory(
+            owner, self.tenant, of, kind, text, at, ending, sources=checking.sources(sources),
+            metadata=checking.metadata(metadata), embeds=shared.embeds,
         )  # fmt: skip
-        record = checking.kept(made(owner, self.tenant, of, state, id_=id_, version=1))
         await asyncio.sleep(0)  # what is long to check is long to write: others have their turn in between
-        why = checking.reason(reason) or reasons.inserted(said, of, kind)
-        status, [added] = await parts.ledger.take([insertion(record, why)])
+        why = checking.reason(reason) or reasons.inserted(text, of, kind)
+        status, [added] = await shared.writer.take([insertion(record, why)])
         if not added:  # a chance in a million million, within one microsecond: but then nothing was kept
-            raise Conflict(f"the id {id_!r} was taken by another memory at this very moment; try again")
+            raise Conflict(f"the id {record.id!r} was taken by another memory at this very moment; try again")
         return memory_of(record, status)
 
     async def extract(
@@ -172,19 +153,16 @@ class LayeredMemory(Reading):
         metadata: dict[str, Any] | None = None,
     ) -> Extracted:
         """Find the single facts of a text, and insert, update or ignore each; the text itself is kept first."""
-        parts = self._begin()
+        shared = self._begin()
         owner = checking.owner(user_id, agent_id, InvalidRecord)
-        said, facts = checking.content(text), checking.metadata(metadata)
-        source = source_record(owner, self.tenant, said, facts, parts.ledger.clock(), new_id())
-        await parts.ledger.write([Add([source])])
-        extraction = Extraction(
-            parts.ledger, parts.recall, parts.extractor(), owner, self.tenant, source=source.id, metadata=facts,
-            event_ttl=parts.event_ttl, recalled=parts.recalled, embeds=parts.embeds,
-        )  # fmt: skip
+        content, facts = checking.content(text), checking.metadata(metadata)
+        source = source_record(owner, self.tenant, content, facts, shared.writer.clock(), new_id())
+        await shared.writer.write([Add([source])])
+        extraction = Extraction(shared, owner, self.tenant, source.id, facts)
         # One after the other: of two equal texts at once, the second must find what the first has made.
-        async with parts.lock(self.tenant, owner):
+        async with shared.lock(self.tenant, owner):
             try:
-                return await extraction.run(said)
+                return await extraction.run(content)
             except StoreUnavailable as error:
                 raise StoreUnavailable(
                     f"the text is kept as {source.id!r}, but its facts could not be written: {error}"
@@ -205,8 +183,7 @@ class LayeredMemory(Reading):
         reason: str | None = None,
     ) -> Memory:
         """Change what is given and leave the rest; a change to what is there already is logged as ignored."""
-        parts = self._begin()
-        ledger = parts.ledger
+        shared = self._begin()
         if content is metadata is category is is_permanent is expiry_date is UNSET:
             raise InvalidRecord(
                 "nothing to revise: give content, metadata, category, is_permanent or expiry_date"
@@ -222,7 +199,9 @@ class LayeredMemory(Reading):
 
         async def attempt() -> Step:
             before = await self._found(memory_id, user_id, agent_id, layer)
-            return revised(ledger, before, revision, why, parts.event_ttl)
+            return revision_step(
+                before, revision, shared.writer.after(before.updated_at), why, shared.event_ttl
+            )
 
         return memory_of((await self._change(memory_id, attempt)).memory)
 
@@ -236,14 +215,13 @@ class LayeredMemory(Reading):
         reason: str | None = None,
     ) -> Memory:
         """Remove a memory, and answer what it was; its log stays."""
-        ledger = self._begin().ledger
+        writer = self._begin().writer
         why = checking.reason(reason)
 
         async def attempt() -> Step:
             before = await self._found(memory_id, user_id, agent_id, layer)
-            return removal(
-                before, "delete", why or reasons.deleted(before.text), ledger.after(before.updated_at)
-            )
+            reason = why or reasons.deleted(before.text)
+            return removal(before, "delete", reason, writer.after(before.updated_at))
 
         return memory_of((await self._change(memory_id, attempt)).memory)
 
@@ -252,7 +230,7 @@ class LayeredMemory(Reading):
 
         What is brought back has its old end, unless that has passed: then it has none.
         """
-        ledger = self._begin().ledger
+        writer = self._begin().writer
         why = checking.reason(reason)
         query = Query(
             collection=LOG, ids=(checking.name("log_id", log_id),), scope=Scope(tenant=self.tenant), limit=1
@@ -265,11 +243,11 @@ class LayeredMemory(Reading):
             raise Conflict(f"there is nothing to undo: {log_id!r} says that nothing was changed")
 
         async def attempt() -> Step:
-            newest = await ledger.newest(entry.memory_id, self.tenant)
+            newest = await writer.last_change(entry.memory_id, self.tenant)
             if newest is None or newest.id != log_id:
                 later = "" if newest is None else f": {newest.id!r} is newer ({newest.kind})"
                 raise Conflict(f"only the last change of a memory can be undone{later}")
-            return await undone(ledger, entry, newest.scope, why)
+            return await undo_step(writer, entry, newest.scope, why)
 
         return entry_of((await self._change(entry.memory_id, attempt)).log)
 
@@ -286,7 +264,7 @@ class LayeredMemory(Reading):
     async def close(self) -> None:
         """End the sweeping, and close what this opened; a second call does nothing."""
         if self._first:
-            await self._parts.close()
+            await self._shared.close()
 
     async def __aenter__(self) -> Self:
         await self._begin().store.__aenter__()
@@ -297,8 +275,8 @@ class LayeredMemory(Reading):
 
     async def _change(self, memory: str, attempt: Any) -> Step:
         # Within a process changes of one memory queue up here: racing each other, most would only be tried again.
-        async with self._parts.lock(self.tenant, memory):
-            return await self._parts.ledger.change(memory, attempt)
+        async with self._shared.lock(self.tenant, memory):
+            return await self._shared.writer.change(memory, attempt)
 
 
 def _tenant(name: str) -> str:

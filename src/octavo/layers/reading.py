@@ -5,24 +5,20 @@ from datetime import datetime
 
 import msgspec
 
-from octavo.errors import InvalidQuery, NotFound, StoreClosed
+from octavo.errors import InvalidQuery, NotFound
 from octavo.kernel.model import Cursor, Query, Record, Scope
-from octavo.kernel.ports import read_page
-from octavo.layers import checking, history
+from octavo.layers import checking, pages
 from octavo.layers.deciding import Layer
-from octavo.layers.paging import last_changed
-from octavo.layers.parts import Parts
 from octavo.layers.records import COLLECTIONS, LOG, memory_of
+from octavo.layers.shared import Shared
 from octavo.layers.values import Action, Found, LogEntry, Memory
-
-_PAGE = 200  # nearly every profile is smaller, and an embedded store reads as many without a thread
 
 
 class Reading:
-    """What can be asked of a tenant's memory."""
+    """What can be asked of a tenant's memory; each list has a form that is read in pages of so many bytes."""
 
     tenant: str
-    _parts: Parts
+    _shared: Shared
 
     async def get(self, memory_id: str) -> Memory:
         """One memory, or NotFound."""
@@ -39,14 +35,8 @@ class Reading:
         as_of: datetime | None = None,
     ) -> list[Memory]:
         """Who somebody is, what changed last first; or was, at that time."""
-        most = checking.limit(limit)
-        if as_of is not None:
-            return await self._layer("profile", user_id, agent_id, category, most, None, None, as_of)
-        found = await self._layer("profile", user_id, agent_id, category, _PAGE, None, None, None)
-        if len(found) == _PAGE:  # perhaps there are more, and what changed last is anywhere among them
-            found = await self._layer("profile", user_id, agent_id, category, None, None, None, None)
-        found.sort(key=lambda memory: (memory.updated_at, memory.id), reverse=True)
-        return found[:most]
+        found, _ = await self._page("profile", limit, None, None, user_id, agent_id, category, as_of=as_of)
+        return found
 
     async def events(
         self,
@@ -60,7 +50,10 @@ class Reading:
         as_of: datetime | None = None,
     ) -> list[Memory]:
         """What happened, newest first: what was remembered from `since` on and before `until`, as it is, or was at a time."""
-        return await self._layer("event", user_id, agent_id, category, limit, since, until, as_of)
+        found, _ = await self._page(
+            "event", limit, None, None, user_id, agent_id, category, since=since, until=until, as_of=as_of
+        )
+        return found
 
     async def profile_page(
         self,
@@ -74,12 +67,7 @@ class Reading:
         as_of: datetime | None = None,
     ) -> tuple[list[Memory], Cursor | None]:
         """As `profile`, from a cursor on: what fits into so many bytes, at least one memory, and where to go on."""
-        if as_of is not None:
-            return await self._then(
-                "profile", user_id, agent_id, category, limit, None, None, as_of, after, max_bytes
-            )
-        query = self._query("profile", user_id, agent_id, category, None, None)
-        return await last_changed(self._begin().store, query, limit, max_bytes, after)
+        return await self._page("profile", limit, max_bytes, after, user_id, agent_id, category, as_of=as_of)
 
     async def event_page(
         self,
@@ -95,71 +83,51 @@ class Reading:
         as_of: datetime | None = None,
     ) -> tuple[list[Memory], Cursor | None]:
         """As `events`, from a cursor on: what fits into so many bytes, at least one memory, and where to go on."""
-        if as_of is not None:
-            return await self._then(
-                "event", user_id, agent_id, category, limit, since, until, as_of, after, max_bytes
-            )
-        query = self._query("event", user_id, agent_id, category, since, until)
-        query = msgspec.structs.replace(query, limit=limit, after=after)
-        found, following = await read_page(self._begin().store, query, max_bytes)
-        return [memory_of(record) for record in found], following
+        return await self._page(
+            "event",
+            limit,
+            max_bytes,
+            after,
+            user_id,
+            agent_id,
+            category,
+            since=since,
+            until=until,
+            as_of=as_of,
+        )
 
-    def _query(
+    async def _page(
         self,
         layer: Layer,
-        user_id: str | None,
-        agent_id: str | None,
-        category: str | None,
-        since: datetime | None,
-        until: datetime | None,
-    ) -> Query:
-        """What asks for all of a layer that can be seen now, newest first."""
-        kind = None if category is None else checking.category(category, layer)
-        return Query(
-            collection=COLLECTIONS[layer], scope=checking.owner(user_id, agent_id).scope(self.tenant),
-            kinds=None if kind is None else (kind,), since=checking.moment("since", since),
-            until=checking.moment("until", until), alive_at=self._begin().ledger.clock(), newest_first=True,
-        )  # fmt: skip
-
-    async def _layer(
-        self,
-        layer: Layer,
-        user_id: str | None,
-        agent_id: str | None,
-        category: str | None,
         limit: int | None,
-        since: datetime | None,
-        until: datetime | None,
-        as_of: datetime | None,
-    ) -> list[Memory]:
-        most = checking.limit(limit)
-        if as_of is not None:
-            then, _ = await self._then(layer, user_id, agent_id, category, most, since, until, as_of)
-            return then
-        query = self._query(layer, user_id, agent_id, category, since, until)
-        found = await self._begin().store.find(msgspec.structs.replace(query, limit=most))
-        return [memory_of(record) for record in found]
-
-    async def _then(
-        self,
-        layer: Layer,
+        max_bytes: int | None,
+        after: Cursor | None,
         user_id: str | None,
         agent_id: str | None,
         category: str | None,
-        limit: int | None,
-        since: datetime | None,
-        until: datetime | None,
-        as_of: datetime,
-        after: Cursor | None = None,
-        max_bytes: int | None = None,
+        *,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        as_of: datetime | None = None,
     ) -> tuple[list[Memory], Cursor | None]:
-        at = checking.moment("as_of", as_of) or as_of
-        query = self._query(layer, user_id, agent_id, category, since, until)
-        return await history.as_of(
-            self._begin().store, checking.owner(user_id, agent_id), self.tenant, layer, at,
-            category=query.kinds[0] if query.kinds else None, limit=limit, since=query.since, until=query.until,
-            after=after, max_bytes=max_bytes,
-        )  # fmt: skip
+        """A layer, the latest first, from a cursor on: what fits into so many bytes (None: all of it), and where to go on."""
+        shared, most = self._begin(), checking.limit(limit)
+        query = Query(
+            collection=COLLECTIONS[layer],
+            scope=checking.owner(user_id, agent_id).scope(self.tenant),
+            kinds=None if category is None else (checking.category(category, layer),),
+            since=checking.moment("since", since),
+            until=checking.moment("until", until),
+            alive_at=shared.writer.clock(),
+            newest_first=True,
+        )
+        if (at := checking.moment("as_of", as_of)) is not None:
+            return await pages.as_of(shared.store, query, layer, at, most, max_bytes, after)
+        if layer == "profile":
+            return await pages.last_changed(shared.store, query, most, max_bytes, after)
+        query = msgspec.structs.replace(query, limit=most, after=after)
+        found, following = await pages.newest(shared.store, query, max_bytes)
+        return [memory_of(record) for record in found], following
 
     async def recall(
         self,
@@ -199,15 +167,15 @@ class Reading:
         everyone: bool,
         max_bytes: int | None,
     ) -> tuple[list[Found], int]:
-        parts = self._begin()
-        owner = checking.perhaps_owner(user_id, agent_id)
-        if (owner is not None) is bool(everyone):
-            both = "" if owner is None else ", not both"
+        shared = self._begin()
+        scope = self._scope(user_id, agent_id)
+        owned = scope != Scope(tenant=self.tenant)
+        if owned is bool(everyone):
+            both = ", not both" if owned else ""
             raise InvalidQuery(f"whose memories? give user_id or agent_id, or everyone=True{both}")
         one = checking.perhaps_layer(layer)
-        scope = Scope(tenant=self.tenant) if owner is None else owner.scope(self.tenant)
         names = tuple(COLLECTIONS.values()) if one is None else (COLLECTIONS[one],)
-        hits = await parts.recall.recall(
+        hits = await shared.recall.recall(
             query, scope, top_k, max_bytes=max_bytes, collections=names, everyone=everyone
         )
         best = max((hit.score for hit in hits), default=0.0)
@@ -236,8 +204,8 @@ class Reading:
         limit: int | None = 100,
     ) -> list[LogEntry]:
         """The log of a memory, of an owner or of the whole tenant, newest first."""
-        query, layer = self._log_query(memory_id, user_id, agent_id, memory_layer, action)
-        return await history.newest(self._parts.store, query, layer, checking.limit(limit))
+        found, _ = await self._log_page(memory_id, limit, None, None, user_id, agent_id, memory_layer, action)
+        return found
 
     async def log_page(
         self,
@@ -252,41 +220,46 @@ class Reading:
         action: Action | None = None,
     ) -> tuple[list[LogEntry], Cursor | None]:
         """As `logs`, from a cursor on: what fits into so many bytes, at least one row, and where to go on."""
-        query, layer = self._log_query(memory_id, user_id, agent_id, memory_layer, action)
-        query = msgspec.structs.replace(query, after=after)
-        return await history.newest_page(self._parts.store, query, layer, limit, max_bytes)
+        return await self._log_page(
+            memory_id, limit, max_bytes, after, user_id, agent_id, memory_layer, action
+        )
 
-    def _log_query(
+    async def _log_page(
         self,
         memory_id: str | None,
+        limit: int | None,
+        max_bytes: int | None,
+        after: Cursor | None,
         user_id: str | None,
         agent_id: str | None,
         memory_layer: Layer | None,
         action: Action | None,
-    ) -> tuple[Query, Layer | None]:
-        """What asks for log rows, and the layer that they are to be of."""
-        self._begin()
-        owner = checking.perhaps_owner(user_id, agent_id)
-        scope = Scope(tenant=self.tenant) if owner is None else owner.scope(self.tenant)
+    ) -> tuple[list[LogEntry], Cursor | None]:
+        """Log rows, newest first, from a cursor on: what fits into so many bytes (None: all), and where to go on."""
+        scope = self._scope(user_id, agent_id)
         if memory_id is not None:
             if not checking.name("memory_id", memory_id):
                 raise InvalidQuery("memory_id is empty")
             scope = msgspec.structs.replace(scope, session=memory_id)
-        layer, kind = checking.perhaps_layer(memory_layer), checking.action(action)
-        return Query(collection=LOG, scope=scope, kinds=None if kind is None else (kind,)), layer
+        kind = checking.action(action)
+        query = Query(collection=LOG, scope=scope, kinds=None if kind is None else (kind,), after=after)
+        layer = checking.perhaps_layer(memory_layer)
+        return await pages.log_rows(self._begin().store, query, layer, checking.limit(limit), max_bytes)
 
-    def _begin(self) -> Parts:
-        if self._parts.closed:
-            raise StoreClosed("this LayeredMemory was closed; make another one")
-        self._parts.sweeper.start()
-        return self._parts
+    def _scope(self, user_id: str | None, agent_id: str | None) -> Scope:
+        """The scope of the owner that was named, or of the whole tenant when nobody was."""
+        owner = checking.perhaps_owner(user_id, agent_id)
+        return Scope(tenant=self.tenant) if owner is None else owner.scope(self.tenant)
+
+    def _begin(self) -> Shared:
+        """The parts, which then are in use: what was closed is refused, and the sweeping begins."""
+        self._shared.start()
+        return self._shared
 
     async def _found(
         self, memory_id: str, user_id: str | None, agent_id: str | None, layer: Layer | None
     ) -> Record:
         """The record of a memory that can be seen, if it is that owner's; else it is as if there were none."""
-        owner = checking.perhaps_owner(user_id, agent_id)
-        one = checking.perhaps_layer(layer)
-        scope = Scope(tenant=self.tenant) if owner is None else owner.scope(self.tenant)
-        ledger = self._parts.ledger
-        return await ledger.find(checking.name("memory_id", memory_id), scope, one, alive_at=ledger.clock())
+        scope, of = self._scope(user_id, agent_id), checking.perhaps_layer(layer)
+        writer = self._shared.writer
+        return await writer.find(checking.name("memory_id", memory_id), scope, of, alive_at=writer.clock())

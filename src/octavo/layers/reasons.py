@@ -14,13 +14,35 @@ _CATEGORIES = {
     "preference": "偏好", "ability": "能力", "career": "职业", "education": "教育", "personality": "性格", "value": "价值观",
     "conversation": "对话", "meeting": "会议", "action": "行为", "decision": "决策", "event": "事件", "other": "其他",
 }  # fmt: skip
-_SHOWN = 60  # characters of a content that are quoted
-_TOLD = 1000  # characters that tell the language of a content
+#: Why a fact of a text was kept, changed something or was left out, by what it is beside the memory nearest to it.
+_COMPARED = {
+    "zh": {
+        "first": "新的{kind}信息“{new}”，此前没有任何记忆。",
+        "new": "新的{kind}信息“{new}”，与已有的{compared}条记忆比较后没有相同的内容。",
+        "same": "“{new}”与已有记忆“{old}”说的是同一件事。",
+        "vaguer": "已有记忆“{old}”比“{new}”更具体，无需更改。",
+        "finer": "“{new}”比已有记忆“{old}”更具体，以新的为准。",
+        "denied": "“{new}”与已有记忆“{old}”相反，以新的说法为准。",
+        "changed": "{kind}信息有变化：已有记忆为“{old}”，现在为“{new}”。",
+    },
+    "en": {
+        "first": 'New {kind}: "{new}"; there were no memories yet.',
+        "new": 'New {kind}: "{new}"; none of the {compared} memories compared says it.',
+        "same": '"{new}" says the same as the memory "{old}".',
+        "vaguer": 'The memory "{old}" says more than "{new}", so nothing changes.',
+        "finer": '"{new}" says more than the memory "{old}" and takes its place.',
+        "denied": '"{new}" is the opposite of the memory "{old}"; what was said last counts.',
+        "changed": 'The {kind} changed: the memory was "{old}", now it is "{new}".',
+    },
+}
+_QUOTED = 60  # characters of a content that are quoted
+_QUOTED_BESIDE = 80  # the same, of two contents that were compared
+_READ = 1000  # characters by which the language of a content is known
 
 
 def chinese(text: str) -> bool:
     """Whether a text is Chinese rather than a Western language with a Chinese name in it, by how it begins."""
-    text = text[:_TOLD]
+    text = text[:_READ]
     return len(_HAN.findall(text)) * 3 >= max(len(_LATIN.findall(text)), 1)
 
 
@@ -34,22 +56,22 @@ def inserted(content: str, layer: Layer, category: str) -> str:
 def updated(before: State, after: State) -> str:
     """What a change changed."""
     zh = chinese(after.content)
-    said = []
+    changes = []
     if before.content != after.content:
         old, new = _quoted(before.content), _quoted(after.content)
-        said.append(f"内容由“{old}”改为“{new}”" if zh else f'the content changed from "{old}" to "{new}"')
+        changes.append(f"内容由“{old}”改为“{new}”" if zh else f'the content changed from "{old}" to "{new}"')
     if before.category != after.category:
         old, new = _category(before.category, zh), _category(after.category, zh)
-        said.append(f"类别由“{old}”改为“{new}”" if zh else f"the category changed from {old} to {new}")
+        changes.append(f"类别由“{old}”改为“{new}”" if zh else f"the category changed from {old} to {new}")
     if spell(before.metadata) != spell(after.metadata):  # to Python, 1 == True
-        said.append("元数据已更改" if zh else "the metadata changed")
+        changes.append("元数据已更改" if zh else "the metadata changed")
     if (before.expires_at, _permanent(before)) != (after.expires_at, _permanent(after)):
-        said.append(_kept(after, zh))
-    if not said:
+        changes.append(_ending(after, zh))
+    if not changes:
         return "记忆已更改。" if zh else "The memory changed."
     if zh:
-        return "；".join(said) + "。"
-    sentence = "; ".join(said)
+        return "；".join(changes) + "。"
+    sentence = "; ".join(changes)
     return f"{sentence[0].upper()}{sentence[1:]}."
 
 
@@ -84,7 +106,7 @@ def _permanent(state: State) -> bool:
     return bool(state.data.get("is_permanent"))
 
 
-def _kept(state: State, zh: bool) -> str:
+def _ending(state: State, zh: bool) -> str:
     if state.expires_at is not None:
         when = state.expires_at.isoformat(sep=" ", timespec="seconds")
         return f"改为于{when}过期" if zh else f"it now expires at {when}"
@@ -97,5 +119,12 @@ def _category(name: str, zh: bool) -> str:
     return _CATEGORIES.get(name, name) if zh else name
 
 
-def _quoted(text: str) -> str:
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+def compared(kind: str, new: str, old: str, likeness: str, known: int, *, zh: bool) -> str:
+    """Why a fact of this category was decided so, after it was compared with `known` memories."""
+    sentence = _COMPARED["zh" if zh else "en"]["first" if likeness == "new" and not known else likeness]
+    new, old = (_quoted(" ".join(text.split()), _QUOTED_BESIDE) for text in (new, old))
+    return sentence.format(kind=_category(kind, zh), new=new, old=old, compared=known)
+
+
+def _quoted(text: str, most: int = _QUOTED) -> str:
+    return text if len(text) <= most else f"{text[:most]}…"

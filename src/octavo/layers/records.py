@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from octavo.errors import StoreError
-from octavo.kernel.ids import next_seq
+from octavo.kernel.ids import new_id, next_seq
 from octavo.kernel.model import Record, Scope
 from octavo.layers.deciding import Layer, OwnerType
 from octavo.layers.values import Action, LogEntry, Memory, State, Status
@@ -31,9 +31,7 @@ class Owner(msgspec.Struct, frozen=True):
 
     def scope(self, tenant: str) -> Scope:
         """Where this owner's memories are."""
-        return (
-            Scope(tenant=tenant, user=self.id) if self.type == "user" else Scope(tenant=tenant, agent=self.id)
-        )
+        return Scope(tenant=tenant, **{self.type: self.id})
 
 
 def owner_of(scope: Scope) -> Owner:
@@ -41,8 +39,8 @@ def owner_of(scope: Scope) -> Owner:
     return Owner("agent", scope.agent) if scope.agent and not scope.user else Owner("user", scope.user or "")
 
 
-def place_of(scope: Scope) -> Scope:
-    """The same scope, asked for as one place: a write by id then touches nothing of anybody else."""
+def exact_scope(scope: Scope) -> Scope:
+    """The same scope as a query names it exactly: a write by id then touches nothing of anybody else."""
     return Scope(tenant=scope.tenant, user=scope.user or "", agent=scope.agent or "", session="")
 
 
@@ -66,15 +64,7 @@ def version_of(record: Record) -> int:
     return int(record.data["version"])
 
 
-def made(
-    owner: Owner,
-    tenant: str,
-    layer: Layer,
-    state: State,
-    *,
-    id_: str,
-    version: int,
-) -> Record:
+def record_of(id_: str, owner: Owner, tenant: str, layer: Layer, state: State, version: int) -> Record:
     """The record of a memory in that state, at this version."""
     return Record(
         collection=COLLECTIONS[layer],
@@ -105,6 +95,12 @@ def state_of(record: Record) -> State:
     )
 
 
+def happened_at_of(record: Record) -> datetime | None:
+    """When the event happened, if the memory says so."""
+    happened = record.data.get("happened_at")
+    return None if happened is None else datetime.fromisoformat(happened)
+
+
 def memory_of(record: Record, status: Status = "success") -> Memory:
     """The memory that is kept in this record."""
     # Without a State in between: a profile of a hundred memories is read often.
@@ -123,19 +119,17 @@ def memory_of(record: Record, status: Status = "success") -> Memory:
         updated_at=record.updated_at or record.created_at,
         version=version_of(record),
         sources=tuple(data.get("sources") or ()),
-        happened_at=None
-        if (happened := data.get("happened_at")) is None
-        else datetime.fromisoformat(happened),
+        happened_at=happened_at_of(record),
         status=status,
     )
 
 
 def memory_at(id_: str, owner: Owner, tenant: str, layer: Layer, state: State) -> Memory:
     """The memory as a log row tells it."""
-    return memory_of(made(owner, tenant, layer, state, id_=id_, version=int(state.data["version"])))
+    return memory_of(record_of(id_, owner, tenant, layer, state, int(state.data["version"])))
 
 
-def row(
+def log_record(
     scope: Scope,
     memory: str,
     layer: Layer,
@@ -143,26 +137,24 @@ def row(
     reason: str,
     at: datetime,
     *,
-    id_: str,
     version: int | None = None,
-    before: State | None = None,
-    after: State | None = None,
+    before: Record | None = None,
+    after: Record | None = None,
     metadata: dict[str, Any] | None = None,
 ) -> Record:
-    """The log record of a change; its session is the memory's id."""
-    data = {
-        "memory_layer": layer,
-        "version": version,
-        "before": None if before is None else msgspec.to_builtins(before),
-        "after": None if after is None else msgspec.to_builtins(after),
-    }
+    """The log row of a change, or of why nothing changed; its session is the memory's id."""
     return Record(
         collection=LOG,
-        id=id_,
+        id=new_id("log_") if version is None else log_id(memory, version),
         kind=action,
         scope=msgspec.structs.replace(scope, session=memory or None),
         text=reason,
-        data=data,
+        data={
+            "memory_layer": layer,
+            "version": version,
+            "before": None if before is None else msgspec.to_builtins(state_of(before)),
+            "after": None if after is None else msgspec.to_builtins(state_of(after)),
+        },
         metadata=metadata or {},
         created_at=at,
     )

@@ -4,11 +4,12 @@ import asyncio
 import logging
 import time
 from collections.abc import Sequence
+from typing import TypeAlias
 
 import msgspec
 
 from octavo.errors import ModelError, StoreError
-from octavo.kernel.model import Query
+from octavo.kernel.model import Query, Record
 from octavo.kernel.ports import Near, Resembles, Searches, Store, walk
 from octavo.kernel.terms.matches import MOST, Match, Matches
 from octavo.kernel.terms.matching import content, digest, matching
@@ -20,16 +21,27 @@ _READ_BYTES = 2**22  # of neighbours are in memory at a time while they are look
 _READ = 10_000  # records read of a store that has no index of terms
 _log = logging.getLogger("octavo.search")
 
+Key: TypeAlias = tuple[str, str, str]  # the collection, the id and the scope of a record
+
 
 class Candidates(msgspec.Struct):
     """All candidates of a question, oldest first, of all collections together."""
 
     found: list[Match]
     collections: list[str]
-    held: tuple[int, ...]
-    cosines: dict[int, float]
+    held: tuple[int, ...]  # for each term, how many records hold it
+    cosines: dict[int, float]  # by position, of those that the vectors named
     stages: dict[str, float]
     notes: tuple[str, ...]
+
+    def key(self, at: int) -> Key:
+        """What names a candidate in a store."""
+        return _key(self.collections[at], self.found[at])
+
+    def position(self, record: Record) -> int | None:
+        """Where a record stands among the candidates."""
+        wanted = _key(record.collection, record)
+        return next((at for at in range(len(self.found)) if self.key(at) == wanted), None)
 
 
 async def gather(store: Store, question: Question, queries: Sequence[Query]) -> Candidates:
@@ -44,19 +56,18 @@ async def gather(store: Store, question: Question, queries: Sequence[Query]) -> 
         vectors.cancel()  # nothing to do once it is done; but nobody waits for it when the terms failed
     held = tuple(min(sum(column), MOST + 1) for column in zip(*(m.held for m in by_terms), strict=True))
     rows = [(q.collection, match) for q, m in zip(queries, by_terms, strict=True) for match in m.found]
-    places = {(collection, match.id, match.scope.place) for collection, match in rows}
+    cosines: dict[int, float] = {}
     started = time.perf_counter()
-    unseen = [n for n in near if (n.key.collection, n.key.id, n.key.place) not in places]
-    rows += await _read_neighbours(store, queries, unseen, len(question.terms))
+    if near:
+        named = {(n.key.collection, n.key.id, n.key.place): n for n in near}
+        seen = {_key(*row) for row in rows}
+        unseen = {key: n.digest for key, n in named.items() if key not in seen}
+        rows += await _read_neighbours(store, queries, unseen, len(question.terms))
     stages["check"] = _since(started)
-    if len(queries) > 1 or unseen:
+    if len(queries) > 1 or near:
         rows.sort(key=lambda row: (row[1].created_at, row[1].seq, row[1].id, row[1].scope.place))
-    cosine = {(n.key.collection, n.key.id, n.key.place): n.score for n in near}
-    cosines = {
-        at: cosine[key]
-        for at, (collection, match) in enumerate(rows)
-        if (key := (collection, match.id, match.scope.place)) in cosine
-    } if cosine else {}  # fmt: skip
+    if near:
+        cosines = {at: named[key].score for at, row in enumerate(rows) if (key := _key(*row)) in named}
     return Candidates(
         [match for _, match in rows], [name for name, _ in rows], held, cosines, stages, tuple(notes)
     )
@@ -86,10 +97,9 @@ async def _by_vectors(
     if not isinstance(store, Resembles) or not question.text.strip():
         return []
     started = time.perf_counter()
+    collections = [query.collection for query in queries]
     try:
-        near = await store.resembling(
-            question.text, queries[0].scope, [query.collection for query in queries], NEAREST
-        )
+        near = await store.resembling(question.text, queries[0].scope, collections, NEAREST)
     except (ModelError, StoreError) as error:  # words alone still find most of it
         _log.warning("recall goes on without vectors: %s", error)
         notes.append(f"without vectors: {error}")
@@ -99,34 +109,31 @@ async def _by_vectors(
 
 
 async def _read_neighbours(
-    store: Store, queries: Sequence[Query], near: list[Near], terms: int
+    store: Store, queries: Sequence[Query], digests: dict[Key, str], terms: int
 ) -> list[tuple[str, Match]]:
     """The neighbours that are really there: in the scope, past every filter, and with the text that was embedded."""
-    digests = {(n.key.collection, n.key.id, n.key.place): n.digest for n in near}
 
-    async def among(query: Query) -> list[tuple[str, Match]]:
-        kept: list[tuple[str, Match]] = []
-        async for page in walk(store, query, max_bytes=_READ_BYTES):
+    async def read(query: Query) -> list[tuple[str, Match]]:
+        ids = dict.fromkeys(id_ for collection, id_, _ in digests if collection == query.collection)
+        wanted = tuple(id_ for id_ in ids if query.ids is None or id_ in query.ids)
+        rows: list[tuple[str, Match]] = []
+        if not wanted:
+            return rows
+        asked = msgspec.structs.replace(query.unpaged, ids=wanted)
+        async for page in walk(store, asked, max_bytes=_READ_BYTES):
             for record in page:
-                said = content(record.text, record.data)
-                if digests.get((record.collection, record.id, record.scope.place)) == digest(said):
-                    length = len(terms_of(said))
-                    match = Match(
-                        record.id, record.scope, record.created_at, record.seq, length, (0,) * terms
-                    )
-                    kept.append((record.collection, match))
-        return kept
+                text = content(record.text, record.data)
+                if digests.get(_key(record.collection, record)) == digest(text):
+                    length, none = len(terms_of(text)), (0,) * terms
+                    match = Match(record.id, record.scope, record.created_at, record.seq, length, none)
+                    rows.append((record.collection, match))
+        return rows
 
-    asked = [
-        msgspec.structs.replace(query.unpaged, ids=ids)
-        for query in queries
-        if (ids := _among(query, [n.key.id for n in near if n.key.collection == query.collection]))
-    ]
-    return [row for rows in await asyncio.gather(*map(among, asked)) for row in rows]
+    return [row for rows in await asyncio.gather(*map(read, queries)) for row in rows]
 
 
-def _among(query: Query, ids: list[str]) -> tuple[str, ...]:
-    return tuple(id_ for id_ in dict.fromkeys(ids) if query.ids is None or id_ in query.ids)
+def _key(collection: str, found: Match | Record) -> Key:
+    return collection, found.id, found.scope.place
 
 
 def _since(started: float) -> float:

@@ -5,9 +5,9 @@ from datetime import datetime
 
 import msgspec
 
+from octavo.kernel.terms.dates import Span, relative_spans, spans
 from octavo.kernel.terms.english import STOP_WORDS
 from octavo.kernel.terms.terms import terms
-from octavo.search.times import Span, relative_spans, spans
 
 MOST_TERMS = 600  # of one question; what comes after a thousand characters seldom changes what is meant
 MOST_CHARACTERS = 4000

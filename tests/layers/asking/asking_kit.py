@@ -5,8 +5,8 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 
 from agent.chat_endpoint import http, said
-from octavo.layers.asking import ModelExtractor
 from octavo.layers.deciding import Decision, Known
+from octavo.layers.llm_extractor import ModelExtractor
 from octavo.layers.rules import RuleExtractor
 
 KEY = "sk-very-secret-0123456789"

@@ -4,7 +4,7 @@ import pytest
 from asking_kit import KEY, TEXT, Rules, ruled
 
 from agent.chat_endpoint import chat_endpoint
-from octavo.layers.asking import ModelExtractor
+from octavo.layers.llm_extractor import ModelExtractor
 
 
 @pytest.fixture(autouse=True)

@@ -13,10 +13,10 @@ import pytest
 from asking_kit import ENGINEER, KEY, NOON, PARTY, TEXT, data_of, decide, fact, found, ruled
 
 from agent.chat_endpoint import chat_endpoint, said
-from octavo.layers.asking import ModelExtractor
-from octavo.layers.asking_answers import MOST_CHARACTERS
-from octavo.layers.asking_prompts import MOST_FACTS
 from octavo.layers.deciding import CATEGORIES, Decision, Known
+from octavo.layers.llm_extractor import ModelExtractor
+from octavo.layers.llm_extractor_answers import MOST_CHARACTERS
+from octavo.layers.llm_extractor_prompts import MOST_FACTS
 
 
 async def test_it_asks_and_decides(server, rules, extractor):

@@ -26,9 +26,9 @@ from agent.chat_endpoint import (
     said,
 )
 from octavo import ConfigError, ModelError
-from octavo.layers.asking import ModelExtractor, _Settling
-from octavo.layers.asking_answers import facts_of
 from octavo.layers.deciding import CATEGORIES
+from octavo.layers.llm_extractor import DecisionMaker, ModelExtractor
+from octavo.layers.llm_extractor_answers import facts_of
 
 UNUSED = ("no JSON at all", '{"facts": [{"content": 5}]}', '{"facts": [{"reason": "x"}]}', "", "{'facts': []", '"facts"', "[1, 2]", "I found nothing: []")  # fmt: skip
 
@@ -140,7 +140,7 @@ async def test_the_time_is_for_all_attempts_together(server, rules, caplog, monk
         limits[0][1].reschedule(asyncio.get_running_loop().time())
         return await never(endpoint)
 
-    monkeypatch.setattr("octavo.layers.asking.asyncio.timeout", timeout)
+    monkeypatch.setattr("octavo.layers.llm_extractor.asyncio.timeout", timeout)
     extractor = ModelExtractor("m", base_url=server.url, timeout_seconds=30, attempts=10, fallback=rules)
     server.script += [said("no"), until_it_is_up]
     assert await decide(extractor) == [ruled()]
@@ -219,7 +219,7 @@ async def test_whatever_is_answered(answer, random):
         return
     known = [ENGINEER, PARTY]
     rules = Rules(x=[ruled(action="update", layer="profile", category="career", target=ENGINEER.id)])
-    decisions = await _Settling(rules, TEXT, known, known[:1], "user", NOON).decisions(facts)
+    decisions = await DecisionMaker(rules, TEXT, known, known[:1], "user", NOON).decisions(facts)
     assert len(decisions) <= 50
     layers = {each.id: each.layer for each in known}
     for each in decisions:

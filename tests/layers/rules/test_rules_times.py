@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from octavo.layers.rules import RuleExtractor
-from octavo.layers.rules.times import times
+from octavo.layers.rules.moments import times
 
 NOW = datetime(2026, 3, 12, 16, 30, tzinfo=UTC)  # a Thursday
 

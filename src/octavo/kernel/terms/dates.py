@@ -1,24 +1,36 @@
-"""Days as people write them, in Chinese and English; what is ambiguous (3/4/2024) is left alone."""
+"""The one reader of days as people write them, in Chinese and English: on the calendar, or counted back from today.
+
+What is ambiguous (3/4/2024) is left alone.
+"""
 
 import re
-from datetime import date
-from typing import NamedTuple
+from calendar import monthrange
+from collections.abc import Callable
+from datetime import date, datetime, timedelta
+from typing import NamedTuple, TypeAlias
 
-_MONTHS = {
-    name: number
-    for number, names in enumerate(
-        ("january jan", "february feb", "march mar", "april apr", "may", "june jun", "july jul", "august aug",
-         "september sept sep", "october oct", "november nov", "december dec"), 1
-    )
-    for name in names.split()
-}  # fmt: skip
-_NAMES = "|".join(sorted(_MONTHS, key=len, reverse=True))
+_YEARS_BACK = 10
+_NUMBERS = "one two three four five six seven eight nine ten"
+_ENGLISH_NUMBERS = {"a": 1, "an": 1} | {name: n for n, name in enumerate(_NUMBERS.split(), 1)}
+NUMBER_NAMES = "|".join(_ENGLISH_NUMBERS)
+_UNIT_NAMES = "day 天 日|week 周 星期 礼拜|month 月|year 年"
+#: The units of the calendar by their names.
+UNITS = {name: names.split()[0] for names in _UNIT_NAMES.split("|") for name in names.split()}
+WEEKDAY_NAMES = "monday|tuesday|wednesday|thursday|friday|saturday|sunday"
+#: The days of the week by their names; Monday is 0.
+WEEKDAYS = {"天": 6} | {
+    name: n for names in (WEEKDAY_NAMES.split("|"), "一二三四五六日") for n, name in enumerate(names)
+}
+_FULL_MONTHS = "january february march april may june july august september october november december"
+_MONTHS = {name: number for number, name in enumerate(_FULL_MONTHS.split(), 1)}
+_MONTHS |= {name[:3]: number for name, number in _MONTHS.items()} | {"sept": 9}
+MONTH_NAMES = "|".join(sorted(_MONTHS, key=len, reverse=True))
 _DIGITS = re.compile(r"(?<!\d)(\d{4})([-/.])(\d{1,2})(?:\2(\d{1,2}))?(?!\d)")
 _CHINESE = re.compile(
     r"(?:(\d{4})\s*年)\s*(?:(\d{1,2})\s*月)?\s*(?:(\d{1,2})\s*[日号])?|(\d{1,2})\s*月\s*(?:(\d{1,2})\s*[日号])?"
 )
 _ENGLISH = re.compile(
-    rf"(?:(?<![\d:.,])(\d{{1,2}})(?:st|nd|rd|th)?\s+(?:of\s+)?)?\b({_NAMES})\b\.?"
+    rf"(?:(?<![\d:.,])(\d{{1,2}})(?:st|nd|rd|th)?\s+(?:of\s+)?)?\b({MONTH_NAMES})\b\.?"
     r"(?:\s+(\d{1,2})(?:st|nd|rd|th)?\b(?![\d:]))?(?:,?\s+(?:of\s+)?(\d{4})\b)?",
     re.IGNORECASE,
 )
@@ -78,3 +90,113 @@ def _on_calendar(day: Day) -> bool:
     except ValueError:
         return False
     return True
+
+
+class Span(NamedTuple):
+    """From a day to a day, both included."""
+
+    first: date
+    last: date
+
+
+def spans(text: str, at: datetime) -> tuple[Span, ...]:
+    """The days, months and years a text names; what has no year may be of any of the last ten, or the next."""
+    return tuple(dict.fromkeys(span for day in days(text) for span in _spans_of_day(day, at.date())))
+
+
+def relative_spans(text: str, at: datetime) -> tuple[Span, ...]:
+    """The times a text counts back from now: yesterday, last week, 上个月, 三天前."""
+    found = [make(match, at.date()) for pattern, make in _RELATIVE for match in pattern.finditer(text)]
+    return tuple(dict.fromkeys(found))
+
+
+def calendar_span(today: date, unit: str, n: int) -> Span:
+    """The day, calendar week, month or year that many units after today's, or before it."""
+    if unit == "day":
+        day = today + timedelta(days=n)
+        return Span(day, day)
+    if unit == "week":
+        monday = today + timedelta(days=7 * n - today.weekday())
+        return Span(monday, monday + timedelta(days=6))
+    if unit == "year":
+        return Span(date(today.year + n, 1, 1), date(today.year + n, 12, 31))
+    year, month = divmod(today.year * 12 + today.month - 1 + n, 12)
+    return Span(date(year, month + 1, 1), date(year, month + 1, monthrange(year, month + 1)[1]))
+
+
+def last_weekday(today: date, weekday: int) -> date:
+    """The latest such day of the week before today."""
+    return today - timedelta(days=(today.weekday() - weekday - 1) % 7 + 1)
+
+
+def small_number(word: str) -> int:
+    """A small number in digits, Chinese or English."""
+    if word.isdigit():
+        return int(word)
+    if word in _ENGLISH_NUMBERS:
+        return _ENGLISH_NUMBERS[word]
+    if "十" in word:
+        tens, _, ones = word.partition("十")
+        return 10 * (_han_digit(tens) or 1) + _han_digit(ones)
+    return _han_digit(word)
+
+
+def _han_digit(word: str) -> int:
+    return "零一二三四五六七八九".find(word.replace("两", "二")[:1]) if word else 0
+
+
+def _spans_of_day(day: Day, today: date) -> list[Span]:
+    years = [day.year] if day.year else range(today.year - _YEARS_BACK, today.year + 2)
+    if day.month is None:
+        return [Span(date(year, 1, 1), date(year, 12, 31)) for year in years]
+    found = []
+    for year in years:
+        most = monthrange(year, day.month)[1]
+        if day.day is None or day.day <= most:  # there is no 29 February in most years
+            found.append(Span(date(year, day.month, day.day or 1), date(year, day.month, day.day or most)))
+    return found
+
+
+_MakeSpan: TypeAlias = Callable[["re.Match[str]", date], Span]
+
+
+def _units_ago(match: "re.Match[str]", today: date) -> Span:
+    unit = UNITS[match[2].lower()]
+    return calendar_span(today, unit, -min(small_number(match[1].lower()), 1000 if unit == "day" else 100))
+
+
+def _last_weekday(match: "re.Match[str]", today: date) -> Span:
+    """Last Friday: the latest one before today."""
+    day = last_weekday(today, WEEKDAYS[match[1].lower()])
+    return Span(day, day)
+
+
+def _weekday_of_last_week(match: "re.Match[str]", today: date) -> Span:
+    """上周五: the Friday of the week before this one."""
+    day = calendar_span(today, "week", -1).first + timedelta(days=WEEKDAYS[match[1]])
+    return Span(day, day)
+
+
+def _units(unit: str, n: int) -> _MakeSpan:
+    return lambda _, today: calendar_span(today, unit, n)
+
+
+_RELATIVE: list[tuple["re.Pattern[str]", _MakeSpan]] = [
+    (re.compile(pattern, re.IGNORECASE), make)
+    for pattern, make in (
+        (r"\b(?:today|this (?:morning|afternoon|evening)|tonight)\b|今天|今早|今晚|刚才", _units("day", 0)),
+        (r"(?<!before )\b(?:yesterday|last night)\b|昨天|昨晚|昨日", _units("day", -1)),
+        (r"\bthe day before yesterday\b|前天", _units("day", -2)),
+        (r"\bthis week\b|(?:这|本)个?(?:周|星期|礼拜)(?![一二三四五六日天末])", _units("week", 0)),
+        (r"\blast week\b|上个?(?:周|星期|礼拜)(?![一二三四五六日天])", _units("week", -1)),
+        (r"\bthis month\b|(?:这个?|本)月", _units("month", 0)),
+        (r"\blast month\b|上个?月", _units("month", -1)),
+        (r"\bthis year\b|今年", _units("year", 0)),
+        (r"\blast year\b|去年", _units("year", -1)),
+        (r"前年", _units("year", -2)),
+        (rf"\blast ({WEEKDAY_NAMES})\b", _last_weekday),
+        (r"上个?(?:周|星期|礼拜)([一二三四五六日天])", _weekday_of_last_week),
+        (rf"\b(\d{{1,3}}|{NUMBER_NAMES}) (day|week|month|year)s? ago\b", _units_ago),
+        (r"(\d{1,3}|[一二两三四五六七八九十])个?(天|日|周|星期|礼拜|月|年)(?:以|之)?前", _units_ago),
+    )
+]

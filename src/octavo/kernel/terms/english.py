@@ -52,10 +52,10 @@ _STEP_3 = (
     ("ational", "ate"), ("tional", "tion"), ("alize", "al"), ("icate", "ic"), ("iciti", "ic"), ("ative", ""),
     ("ical", "ic"), ("ness", ""), ("ful", ""),
 )  # fmt: skip
-_STEP_4 = (
+_STEP_4 = tuple((ending, "") for ending in (
     "ement", "ance", "ence", "able", "ible", "ment", "ant", "ent", "ism", "ate", "iti", "ous", "ive", "ize", "ion",
     "al", "er", "ic",
-)  # fmt: skip
+))  # fmt: skip
 
 
 def stem(word: str) -> str:
@@ -82,7 +82,7 @@ def _stem(word: str) -> str:
         word = word[:-1] + "i"
     word = _ending(word, _STEP_2, first, second)
     word = _ending(word, _STEP_3, first, second)
-    word = _suffix(word, second)
+    word = _ending(word, _STEP_4, second, second)
     return _last_letter(word, first, second).lower()
 
 
@@ -109,15 +109,10 @@ def _region(word: str, start: int) -> int:
 
 
 def _ends_short(word: str) -> bool:
-    if len(word) == 2:
-        return word[0] in _VOWELS and word[1] not in _VOWELS
-    return (
-        len(word) > 2
-        and word[-1] not in _VOWELS
-        and word[-1] not in "wxY"
-        and word[-2] in _VOWELS
-        and word[-3] not in _VOWELS
-    )
+    """Whether the word ends in a short syllable."""
+    if len(word) < 2 or word[-1] in _VOWELS or word[-2] not in _VOWELS:
+        return False
+    return len(word) == 2 or (word[-1] not in "wxY" and word[-3] not in _VOWELS)
 
 
 def _plural(word: str) -> str:
@@ -149,29 +144,18 @@ def _past(word: str, first: int) -> str:
     return word
 
 
-def _ending(word: str, endings: tuple[tuple[str, str], ...], first: int, second: int) -> str:
+def _ending(word: str, endings: tuple[tuple[str, str], ...], region: int, second: int) -> str:
+    """The word with the first of the endings that it has in place of another, if that begins in its region."""
     for ending, other in endings:
-        if not word.endswith(ending):
-            continue
-        start = len(word) - len(ending)
-        if (
-            start < first
-            or (ending == "li" and word[start - 1] not in _BEFORE_LI)
-            or (ending == "ogi" and word[start - 1] != "l")
-            or (ending == "ative" and start < second)
-        ):
-            return word
-        return word[:start] + other
-    return word
-
-
-def _suffix(word: str, second: int) -> str:
-    for ending in _STEP_4:
         if word.endswith(ending):
             start = len(word) - len(ending)
-            if start < second or (ending == "ion" and word[start - 1] not in "st"):
-                return word
-            return word[:start]
+            fits = {
+                "li": word[start - 1] in _BEFORE_LI,
+                "ogi": word[start - 1] == "l",
+                "ion": word[start - 1] in "st",
+                "ative": start >= second,
+            }.get(ending, True)
+            return word[:start] + other if fits and start >= region else word
     return word
 
 

@@ -78,7 +78,7 @@ def _in_chunks(word: str) -> list[str]:
             found += chunk
             found += map(add, chunk, chunk[1:])
         else:
-            found += _expand(chunk) if len(chunk) <= _SHORT else _expanded(chunk)
+            found += [term[:LONGEST_TERM] for term in _terms_of_chunk(chunk) if term]
     return found
 
 
@@ -87,14 +87,7 @@ def _remembered(word: str) -> tuple[str, ...]:
     return tuple(_in_chunks(word))
 
 
-def _expanded(chunk: str) -> tuple[str, ...]:
-    return tuple([term[:LONGEST_TERM] for term in _whole(chunk) if term])
-
-
-_expand = lru_cache(maxsize=16_384)(_expanded)
-
-
-def _whole(chunk: str) -> tuple[str, ...]:
+def _terms_of_chunk(chunk: str) -> tuple[str, ...]:
     """The terms of one chunk of letters, digits and what joins them."""
     folded = chunk.casefold()
     if folded in _SPECIAL:

@@ -7,17 +7,15 @@ from typing import Literal, NamedTuple
 
 from octavo.layers.deciding import Known, OwnerType
 from octavo.layers.rules.facts import Fact, alike, words
+from octavo.layers.rules.moments import without_times
 from octavo.layers.rules.reading import reading
-from octavo.layers.rules.times import without_times
 from octavo.util.cache import Cache, size_of
 
 Likeness = Literal["new", "same", "vaguer", "changed", "denied", "finer"]
 
 MOST_CHARACTERS = 2000  # of one memory there is; it is compared by what it says first
 MOST_COMPARED = 100_000  # characters of all of them together; the nearest come first
-_ANY_TIME = datetime(
-    2000, 1, 1, tzinfo=UTC
-)  # known contents bring their own time; this one is never looked at
+_ANY_TIME = datetime(2000, 1, 1, tzinfo=UTC)  # memories bring their own time; this one is never looked at
 #: What contents were found to say: each is asked for again whenever its owner says something.
 _read: Cache[tuple[str, OwnerType], tuple[Fact, ...]] = Cache()
 _NEGATED = re.compile(r"不(?!错|过)|没|别|\b(?:not|never|no longer)\b|n't", re.IGNORECASE)
@@ -49,33 +47,29 @@ class Memories:
 
     def __init__(self) -> None:
         self.count = 0
-        self._about: dict[str, list[Entry]] = {}
-        self._told: list[Entry] = []  # what has no slots is compared by its words
+        self._by_topic: dict[str, list[Entry]] = {}
+        self._events: list[Entry] = []  # what has no slots is compared by its words
 
     def add(self, known: Known, facts: tuple[Fact, ...]) -> None:
         self.count += 1
         for fact in facts:
             entry = Entry(known, fact, facts)
             if not fact.slots:
-                self._told.append(entry)
+                self._events.append(entry)
             for key in fact.slots:
-                about = _about(key)
-                if about in self._about:
-                    self._about[about].append(entry)
-                else:
-                    self._about[about] = [entry]
+                self._by_topic.setdefault(_topic(key), []).append(entry)
 
     def near(self, fact: Fact) -> Iterator[Entry]:
         """The facts that may be the same as this one, or be changed by it."""
         for key in fact.slots:
-            yield from self._about.get(_about(key), ())
-        for entry in self._told:
+            yield from self._by_topic.get(_topic(key), ())
+        for entry in self._events:
             # Who somebody is, and what happened, are two things; but a text no rule read may be either.
             if not fact.slots or entry.fact.category == "other":
                 yield entry
 
 
-def _about(key: str) -> str:
+def _topic(key: str) -> str:
     """Things of which a longer name says more are found together, and what is with what is not."""
     return key.partition(":")[0] if key.startswith(_GRADED_MANY) else key.removeprefix("not ")
 
@@ -100,8 +94,8 @@ def facts_of(content: str, owner_type: OwnerType) -> Generator[None, None, tuple
         return known
     found = tuple((yield from reading(content, owner_type, _ANY_TIME)))
     if not found:  # what no rule understands is still compared by its words
-        told = words(without_times(content, _ANY_TIME))
-        found = (Fact("event", "other", content, {}, told, _NEGATED.search(content) is not None),)
+        left = words(without_times(content, _ANY_TIME))
+        found = (Fact("event", "other", content, {}, left, _NEGATED.search(content) is not None),)
     _read.put((content, owner_type), found, size_of(content) + sum(map(_size, found)))
     return found
 
@@ -114,10 +108,12 @@ def _size(fact: Fact) -> int:
 def compare(fact: Fact, memories: Memories, at: datetime) -> Match:
     """The nearest match of a fact among the memories: the same one before one that changes."""
     changed: Match | None = None
-    told = fact.words or words(fact.content)
+    own_words = fact.words or words(fact.content)
     for known, other, facts in memories.near(fact):
         likeness = (
-            _by_slots(fact.slots, other.slots) if other.slots else _by_words(fact, told, other, known, at)
+            _by_slots(fact.slots, other.slots)
+            if other.slots
+            else _by_words(fact, own_words, other, known, at)
         )
         if likeness in ("same", "vaguer"):
             return Match(likeness, known, other, facts)
@@ -193,8 +189,8 @@ def _graded(new: str, old: str) -> Likeness:
     return "changed"
 
 
-def _by_words(fact: Fact, told: frozenset[str], other: Fact, known: Known, at: datetime) -> Likeness:
-    if not alike(told, other.words) or (not fact.slots and not _same_day(fact, known, at)):
+def _by_words(fact: Fact, own_words: frozenset[str], other: Fact, known: Known, at: datetime) -> Likeness:
+    if not alike(own_words, other.words) or (not fact.slots and not _same_day(fact, known, at)):
         return "new"
     negated = fact.negated if not fact.slots else _NEGATED.search(fact.content) is not None
     return "same" if negated == other.negated else "denied"

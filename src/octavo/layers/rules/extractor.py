@@ -4,28 +4,33 @@ import re
 from collections.abc import Generator, Sequence
 from datetime import datetime
 
+from octavo.layers import reasons
 from octavo.layers.deciding import Decision, Known, Layer, OwnerType
-from octavo.layers.rules import lexicon_en as en
-from octavo.layers.rules import lexicon_zh as zh
+from octavo.layers.rules import profile_en, profile_zh
 from octavo.layers.rules.comparing import Match, Memories, compare, memories_of
 from octavo.layers.rules.facts import Fact, has_han
-from octavo.layers.rules.facts_en import profile_facts as profile_en
-from octavo.layers.rules.facts_zh import profile_facts as profile_zh
+from octavo.layers.rules.profile_en import ENGLISH
+from octavo.layers.rules.profile_zh import CHINESE
 from octavo.layers.rules.reading import read, reading
-from octavo.layers.rules.reasons import reason
-from octavo.layers.rules.splitting import LONGEST_CLAUSE, MOST_CHARACTERS
+from octavo.layers.rules.sentences import LONGEST_CLAUSE, MOST_CHARACTERS
 from octavo.util.turns import at_once, in_turns
 
 _ACTIONS = {"new": "insert", "same": "ignore", "vaguer": "ignore", "changed": "update", "denied": "update", "finer": "update"}  # fmt: skip
-_BARE: tuple[tuple["re.Pattern[str]", str], ...] = (
-    (zh.OCCUPATIONS, "career"),
-    (re.compile(rf"{zh.SCHOOL}|{zh.DEGREE}|{zh.STUDENT}|专业|[\u3400-\u9fff]系$"), "education"),
-    (re.compile(zh.TRAITS), "personality"),
-    (re.compile(zh.LANGUAGES), "ability"),
-    (en.OCCUPATION, "career"),
+#: What a word or two that are no sentence are about.
+_BARE = (
+    (CHINESE.OCCUPATIONS, "career"),
+    (
+        re.compile(
+            rf"{CHINESE.SCHOOL.pattern}|{CHINESE.DEGREE.pattern}|{CHINESE.STUDENT.pattern}|专业|[\u3400-\u9fff]系$"
+        ),
+        "education",
+    ),
+    (CHINESE.TRAITS, "personality"),
+    (CHINESE.LANGUAGES, "ability"),
+    (ENGLISH.OCCUPATION, "career"),
     (re.compile(r"\b(?:university|college|degree|phd|school|student)\b", re.IGNORECASE), "education"),
-    (re.compile(rf"\b{en.TRAITS}\b", re.IGNORECASE), "personality"),
-    (re.compile(rf"\b{en.LANGUAGES}\b", re.IGNORECASE), "ability"),
+    (re.compile(rf"\b{ENGLISH.TRAITS.pattern}\b", re.IGNORECASE), "personality"),
+    (re.compile(rf"\b{ENGLISH.LANGUAGES.pattern}\b", re.IGNORECASE), "ability"),
 )
 _CATEGORISED = 1000  # characters; what kind of thing a text tells is told by its beginning
 _ANY_TIME = datetime(2000, 1, 1)  # noqa: DTZ001 - a category does not depend on the time
@@ -80,19 +85,22 @@ def _deciding(
 def _once(facts: list[Fact], at: datetime) -> Generator[None, None, list[Fact]]:
     """The facts of a text, each once; of two that contradict each other the later one."""
     kept: dict[str, Fact] = {}
-    said = Memories()
-    told = {key for fact in facts for key in fact.slots}
+    before = Memories()
+    stated = {key for fact in facts for key in fact.slots}
     for n, fact in enumerate(facts):
-        if fact.slots and all(key.startswith("not ") and key[4:] in told for key in fact.slots):
+        if fact.slots and all(key.startswith("not ") and key[4:] in stated for key in fact.slots):
             continue  # 我不是老师，是医生: what is so says it all
-        match = compare(fact, said, at)
+        match = compare(fact, before, at)
         yield
         if match.likeness in ("same", "vaguer"):
             continue
         if match.known is not None:
             kept.pop(match.known.id, None)
         kept[str(n)] = fact
-        said.add(Known(id=str(n), layer=fact.layer, category=fact.category, content="", happened_at=fact.happened_at), (fact,))  # fmt: skip
+        known = Known(
+            id=str(n), layer=fact.layer, category=fact.category, content="", happened_at=fact.happened_at
+        )
+        before.add(known, (fact,))
     return list(kept.values())
 
 
@@ -112,7 +120,14 @@ def _decision(fact: Fact, match: Match, compared: int, changed: Sequence[Fact | 
         layer=layer,
         category=category,
         content=content,
-        reason=reason(fact, match, compared),
+        reason=reasons.compared(
+            fact.category,
+            fact.content,
+            match.known.content if match.known else "",
+            match.likeness,
+            compared,
+            zh=has_han(fact.content),
+        ),
         target=match.known.id if match.known else None,
         happened_at=fact.happened_at,
         time_text=fact.time_text,
@@ -138,7 +153,7 @@ def categorise(text: str, layer: Layer) -> str | None:
     if layer == "event":
         return None
     text = text[:LONGEST_CLAUSE]
-    said = profile_zh(text) if has_han(text) else profile_en(text)
-    if said is not None:
-        return said.category
+    statement = profile_zh.profile_statement(text) if has_han(text) else profile_en.profile_statement(text)
+    if statement is not None:
+        return statement.category
     return next((category for pattern, category in _BARE if pattern.search(text)), None)

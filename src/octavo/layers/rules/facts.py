@@ -1,7 +1,6 @@
 """A fact found in a text, and how its parts are spelt so that equal ones compare equal."""
 
 import re
-from collections.abc import Iterable
 from datetime import datetime
 from typing import NamedTuple
 
@@ -44,7 +43,7 @@ class Fact(NamedTuple):
     implied: "Fact | None" = None  # what changes with what happened: who moved lives elsewhere now
 
 
-class Said(NamedTuple):
+class Statement(NamedTuple):
     """A category, and the slots of each fact of it; `items` are the things of a list as they were written."""
 
     category: str
@@ -59,26 +58,9 @@ _EMPTY_ZH = re.compile(
     "[的了呢吧啊呀嘛哦着过]|一名|(?<!第)一位|一个|这个|那个|非常|特别|比较|有点|一些|一下|其实|真的|现在|目前|自己"
 )
 _OWNER_ZH = re.compile("我们?|用户|智能体|他们?|她们?")
-_WEAK = STOP_WORDS | frozenset(
-    [
-        "user",
-        "agent",
-        "user's",
-        "agent's",
-        "really",
-        "very",
-        "quite",
-        "pretty",
-        "also",
-        "currently",
-        "much",
-        "lot",
-        "lots",
-        "well",
-        "just",
-    ]
-)
-_SYNONYMS = {
+_WEAK_WORDS = "user agent user's agent's really very quite pretty also currently much lot lots well just"
+_WEAK = STOP_WORDS.union(_WEAK_WORDS.split())
+SYNONYMS = {
     "程序员": "软件工程师", "码农": "软件工程师", "软件开发": "软件工程师", "软件开发工程师": "软件工程师", "开发工程师": "软件工程师",
     "软件开发者": "软件工程师", "开发者": "软件工程师", "software developer": "软件工程师", "programmer": "软件工程师",
     "software engineer": "软件工程师", "developer": "软件工程师", "coder": "软件工程师", "swe": "软件工程师",
@@ -96,15 +78,15 @@ _SYNONYMS = {
 def plain(value: str) -> str:
     """A value as it is compared: case, particles, articles and word forms aside; near synonyms are one."""
     value = fold(value).strip(" \t.,;:!?。，；：！？、\"'“”‘’()（）")
-    if found := _SYNONYMS.get(value):
+    if found := SYNONYMS.get(value):
         return found
     if _HAN.search(value):
         short = _EMPTY_ZH.sub("", value).replace(" ", "")
-        return _SYNONYMS.get(short, short) or value
-    told = [word for word in _WORD.findall(value) if word not in _WEAK]
-    if found := _SYNONYMS.get(" ".join(told)):
+        return SYNONYMS.get(short, short) or value
+    strong = [word for word in _WORD.findall(value) if word not in _WEAK]
+    if found := SYNONYMS.get(" ".join(strong)):
         return found
-    return " ".join(stem(word) for word in told) or value
+    return " ".join(stem(word) for word in strong) or value
 
 
 def words(text: str) -> frozenset[str]:
@@ -125,7 +107,8 @@ def alike(one: frozenset[str], other: frozenset[str]) -> bool:
     shared = len(one & other)
     if not shared or any(word.isdigit() for word in one ^ other):
         return False  # five kilometres are not ten
-    return shared / len(one | other) >= 0.72 or (min(len(one), len(other)) >= 3 and shared / min(len(one), len(other)) >= 0.9)  # fmt: skip
+    fewer = min(len(one), len(other))
+    return shared / len(one | other) >= 0.72 or (fewer >= 3 and shared / fewer >= 0.9)
 
 
 def has_han(text: str) -> bool:
@@ -133,18 +116,15 @@ def has_han(text: str) -> bool:
     return _HAN.search(text) is not None and _SPOKEN_EN.match(text) is None
 
 
-def denied(said: Said | None) -> Said | None:
+def denied(statement: Statement | None) -> Statement | None:
     """That something is not so, or no more; None where that says nothing."""
-    if said is None or not all(":" in key or key in DENIED for slots in said.slots for key in slots):
+    if statement is None or not all(
+        ":" in key or key in DENIED for slots in statement.slots for key in slots
+    ):
         return None
-    return Said(said.category, [dict(map(_not, slots.items())) for slots in said.slots], said.items)
+    return statement._replace(slots=[dict(map(_not, slots.items())) for slots in statement.slots])
 
 
 def _not(slot: tuple[str, str]) -> tuple[str, str]:
     key, value = slot
     return (key, NO if value == YES else YES) if ":" in key else (f"not {key}", value)
-
-
-def polar(name: str, items: Iterable[str], yes: bool) -> list[dict[str, str]]:
-    """The slots of things of which there can be many, one fact each."""
-    return [{f"{name}:{plain(item)}": YES if yes else NO} for item in items]

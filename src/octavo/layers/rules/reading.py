@@ -5,12 +5,11 @@ from collections.abc import Generator
 from datetime import datetime
 
 from octavo.layers.deciding import OwnerType
+from octavo.layers.rules.chinese import read_chinese
+from octavo.layers.rules.context import Context
+from octavo.layers.rules.english import read_english
 from octavo.layers.rules.facts import Fact, has_han
-from octavo.layers.rules.own_words import own_words
-from octavo.layers.rules.reading_en import read_en
-from octavo.layers.rules.reading_zh import read_zh
-from octavo.layers.rules.splitting import MOST_CHARACTERS, Sentence, sentences
-from octavo.layers.rules.telling import Telling
+from octavo.layers.rules.sentences import MOST_CHARACTERS, Sentence, own_words, sentences
 from octavo.util.turns import at_once
 
 MOST_FACTS = 200  # of one text; a text with more is a list of something else
@@ -35,15 +34,16 @@ def reading(text: str, owner_type: OwnerType, at: datetime) -> Generator[None, N
     """`read` in steps: about a sentence each."""
     text = own_words(_EMPTY_LINES.sub("\n\n", text[:MOST_CHARACTERS]), owner_type)
     yield
-    telling = Telling.of(text, owner_type, at)
+    context = Context.of(text, owner_type, at)
     found: list[Fact] = []
     for number, whole in enumerate(sentences(text)):
         yield
         if number >= MOST_SENTENCES or len(found) >= MOST_FACTS:
             break
         for sentence in _by_language(whole):
-            found += read_zh(sentence, telling) if has_han(sentence.text) else read_en(sentence, telling)
-    return [_formerly(fact) for fact in found[:MOST_FACTS] if fact.content]
+            read_one = read_chinese if has_han(sentence.text) else read_english
+            found += read_one(sentence, context)
+    return [_as_former(fact) for fact in found[:MOST_FACTS] if fact.content]
 
 
 def _by_language(sentence: Sentence) -> list[Sentence]:
@@ -58,14 +58,14 @@ def _by_language(sentence: Sentence) -> list[Sentence]:
     return [Sentence(part.strip(" ，,"), sentence.asks and part is joined[-1]) for part in joined]
 
 
-def _formerly(fact: Fact) -> Fact:
+def _as_former(fact: Fact) -> Fact:
     """What was so once is not what is so now: it must not supersede it."""
     if not fact.slots or not _FORMER.search(fact.content):
         return fact
-    return fact._replace(slots=dict(_once(key, value) for key, value in fact.slots.items()))
+    return fact._replace(slots=dict(_former_slot(key, value) for key, value in fact.slots.items()))
 
 
-def _once(key: str, value: str) -> tuple[str, str]:
+def _former_slot(key: str, value: str) -> tuple[str, str]:
     if key in _FORMERLY:
         return f"former {key}:{value}", "yes"
     return (f"former {key}", value) if key.startswith(_FORMERLY_MANY) else (key, value)

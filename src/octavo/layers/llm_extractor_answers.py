@@ -12,8 +12,8 @@ import msgspec
 from octavo.errors import ModelError
 from octavo.kernel.codec import EARLIEST
 from octavo.kernel.model import utc
-from octavo.layers.asking_prompts import MOST_FACTS, sound
 from octavo.layers.deciding import CATEGORIES, Layer, Verdict
+from octavo.layers.llm_extractor_prompts import MOST_FACTS, sound
 
 MOST_CHARACTERS = 2000  # of a fact; a statement is shorter
 _LONGEST_REASON = 500
@@ -62,7 +62,7 @@ _LAYERS: dict[str, Layer] = {
 }  # fmt: skip
 
 
-class Fact(msgspec.Struct, frozen=True, kw_only=True):
+class ModelFact(msgspec.Struct, frozen=True, kw_only=True):
     """A fact as far as the model said it; what is None it did not say, or nobody can tell what it meant."""
 
     content: str
@@ -74,7 +74,7 @@ class Fact(msgspec.Struct, frozen=True, kw_only=True):
     happened_at: datetime | None = None
 
 
-def facts_of(answer: str, at: datetime) -> tuple[list[Fact], int]:
+def facts_of(answer: str, at: datetime) -> tuple[list[ModelFact], int]:
     """The facts of an answer and how many were too many, or ModelError that says what is wrong with it.
 
     Times without a zone are of the zone of `at`.
@@ -104,7 +104,7 @@ def _listed(answer: str) -> list[Any]:
             return facts
         wrong = 'it has no list "facts"'
     loose: list[Any] = []
-    for value, broken in _inside(_mended(spoken)):
+    for value, broken in _inside(_without_trailing_commas(spoken)):
         if isinstance(value, dict) and isinstance(facts := value.get("facts"), list):
             return facts
         if broken:  # a fact inside of something cut short: those after it would be lost without a word
@@ -126,7 +126,7 @@ def _facts_in(value: Any) -> list[Any] | None:
         return facts
     if isinstance(facts, dict):
         return [facts]
-    if isinstance(_named(value, "content"), str):
+    if isinstance(_field(value, "content"), str):
         return [value]
     lists = [each for each in value.values() if isinstance(each, list)]
     return lists[0] if len(lists) == 1 and all(isinstance(each, dict) for each in lists[0]) else None
@@ -136,7 +136,7 @@ def _whole(spoken: str) -> Iterator[Any]:
     """What the answer says as a whole, or in a fence."""
     fenced = (match[1] for match in islice(_FENCED.finditer(spoken), _MOST_FENCES))
     for text in chain((spoken,), fenced):
-        for spelling in (text, _mended(text)):
+        for spelling in (text, _without_trailing_commas(text)):
             try:
                 yield json.loads(spelling, strict=False)
                 break
@@ -160,33 +160,33 @@ def _inside(text: str) -> Iterator[tuple[Any, bool]]:
             yield value, broken
 
 
-def _mended(text: str) -> str:
+def _without_trailing_commas(text: str) -> str:
     """The text without commas before a closing bracket, which JSON forbids and models write."""
     return _STRING_OR_COMMA.sub(lambda match: match[1] or "", text)
 
 
-def _fact(said: Any, at: datetime) -> Fact | None:
-    if isinstance(said, str):
-        said = {"content": said}
-    if not isinstance(said, Mapping):
+def _fact(given: Any, at: datetime) -> ModelFact | None:
+    if isinstance(given, str):
+        given = {"content": given}
+    if not isinstance(given, Mapping):
         return None
-    content = _plain(_named(said, "content"), MOST_CHARACTERS)
+    content = _plain(_field(given, "content"), MOST_CHARACTERS)
     if not content:
         return None
-    target = _named(said, "target")
-    return Fact(
+    target = _field(given, "target")
+    return ModelFact(
         content=content,
-        action=_ACTIONS.get(_word(_named(said, "action"))),
-        layer=_LAYERS.get(_word(_named(said, "layer"))),
-        category=_CATEGORIES.get(_word(_named(said, "category"))),
-        reason=_plain(_named(said, "reason"), _LONGEST_REASON),
+        action=_ACTIONS.get(_word(_field(given, "action"))),
+        layer=_LAYERS.get(_word(_field(given, "layer"))),
+        category=_CATEGORIES.get(_word(_field(given, "category"))),
+        reason=_plain(_field(given, "reason"), _LONGEST_REASON),
         target=target.strip() if isinstance(target, str) else None,
-        happened_at=_moment(_named(said, "happened_at"), at),
+        happened_at=_moment(_field(given, "happened_at"), at),
     )
 
 
-def _named(said: Mapping[str, Any], name: str) -> Any:
-    return next((said[spelling] for spelling in _NAMES[name] if said.get(spelling) is not None), None)
+def _field(given: Mapping[str, Any], name: str) -> Any:
+    return next((given[each] for each in _NAMES[name] if given.get(each) is not None), None)
 
 
 def _word(value: Any) -> str:

@@ -25,23 +25,19 @@ _FACT: dict[str, Any] = {
     "target": {"type": ["string", "null"]},
     "happened_at": {"type": ["string", "null"]},
 }
-#: A strict schema may leave no property out and allow no other; servers refuse it otherwise.
-SCHEMA: dict[str, Any] = {
-    "type": "object",
-    "properties": {
-        "facts": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "properties": _FACT,
-                "required": list(_FACT),
-                "additionalProperties": False,
-            },
-        }
-    },
-    "required": ["facts"],
-    "additionalProperties": False,
-}
+
+
+def _object(properties: dict[str, Any]) -> dict[str, Any]:
+    """A strict schema may leave no property out and allow no other; servers refuse it otherwise."""
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+
+
+SCHEMA = _object({"facts": {"type": "array", "items": _object(_FACT)}})
 
 _SYSTEM: dict[Language, str] = {
     "en": """
@@ -118,7 +114,7 @@ def language_of(text: str) -> Language:
     return "zh" if chinese(text) else "en"
 
 
-def shown(text: str, known: Sequence[Known], most: int) -> list[Known]:
+def nearest(text: str, known: Sequence[Known], most: int) -> list[Known]:
     """The memories that the text has most to do with, in the order they came in."""
     if len(known) <= most:
         return list(known)
@@ -149,15 +145,8 @@ def question(
         most=MOST_FACTS,
         example=json.dumps({"facts": [example]}, ensure_ascii=False),
     )
-    memories = [
-        {
-            "id": each.id,
-            "layer": each.layer,
-            "category": each.category,
-            "content": each.content[:SHOWN_CHARACTERS],
-        }
-        for each in known
-    ]
+    fields = ("id", "layer", "category", "content")
+    memories = [{name: getattr(each, name)[:SHOWN_CHARACTERS] for name in fields} for each in known]
     asked = text[:TEXT_CHARACTERS]
     data = json.dumps({"now": at.isoformat(), "memories": memories, "text": asked}, ensure_ascii=False)
     # No text can close the fence or open another: outside of this escape there is no < between the marks.
@@ -168,11 +157,11 @@ def question(
     ]
 
 
-def asked_again(answer: str, wrong: str, language: Language) -> list[dict[str, str]]:
+def asked_again(answer: str, wrong: str, text: str) -> list[dict[str, str]]:
     """The messages that go on after an answer of no use."""
     return [
         {"role": "assistant", "content": sound(answer)},
-        {"role": "user", "content": _AGAIN[language].format(wrong=wrong)},
+        {"role": "user", "content": _AGAIN[language_of(text)].format(wrong=wrong)},
     ]
 
 

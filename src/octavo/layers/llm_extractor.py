@@ -8,33 +8,22 @@ from typing import Any
 
 from octavo.errors import ConfigError, ModelError
 from octavo.kernel.text import fold
-from octavo.layers.asking_answers import Fact, facts_of, layer_of
-from octavo.layers.asking_prompts import (
-    MOST_FACTS,
-    REASONS,
-    SCHEMA,
-    SHOWN_CHARACTERS,
-    TEXT_CHARACTERS,
-    asked_again,
-    language_of,
-    question,
-    shown,
-)
+from octavo.layers import llm_extractor_prompts as prompts
 from octavo.layers.deciding import CATEGORIES, DEFAULTS, Decision, Extractor, Known, Layer, OwnerType, Verdict
+from octavo.layers.llm_extractor_answers import ModelFact, facts_of, layer_of
 from octavo.models.openai_server import OpenAIServer
 from octavo.util.secrets import hidden
 from octavo.util.user_code import foreign
 
 _log = logging.getLogger("octavo.layers")
 
+_BY_SCHEMA = {
+    "type": "json_schema",
+    "json_schema": {"name": "facts", "strict": True, "schema": prompts.SCHEMA},
+}
 #: How an answer is asked for, the strictest first; what a server refuses is not asked of it again.
 _FORMATS: tuple[dict[str, Any], ...] = (
-    {
-        "response_format": {
-            "type": "json_schema",
-            "json_schema": {"name": "facts", "strict": True, "schema": SCHEMA},
-        }
-    },
+    {"response_format": _BY_SCHEMA},
     {"response_format": {"type": "json_object"}},
     {},
 )
@@ -50,7 +39,7 @@ class ModelExtractor:
     fallback and a client that is handed in stay open.
     """
 
-    most_characters = TEXT_CHARACTERS
+    most_characters = prompts.TEXT_CHARACTERS
 
     def __init__(
         self,
@@ -88,16 +77,16 @@ class ModelExtractor:
         self, text: str, known: Sequence[Known], *, owner_type: OwnerType, at: datetime
     ) -> list[Decision]:
         """What the model makes of the text; what the rules make of it, when the model fails."""
-        seen = shown(text, known, self._known_memories)
+        shown = prompts.nearest(text, known, self._known_memories)
         try:
             async with asyncio.timeout(self._timeout_seconds):
-                facts = await self._facts(text, seen, owner_type, at)
+                facts = await self._facts(text, shown, owner_type, at)
         except TimeoutError:
             _log.warning("%r took longer than %g s; the rules decide", self, self._timeout_seconds)
         except ModelError as error:
             _log.warning("%r: %s; the rules decide", self, error)
         else:
-            return await _Settling(self._fallback, text, known, seen, owner_type, at).decisions(facts)
+            return await DecisionMaker(self._fallback, text, known, shown, owner_type, at).decisions(facts)
         return await self._fallback.decide(text, known, owner_type=owner_type, at=at)
 
     async def close(self) -> None:
@@ -106,9 +95,9 @@ class ModelExtractor:
 
     async def _facts(
         self, text: str, known: Sequence[Known], owner_type: OwnerType, at: datetime
-    ) -> list[Fact]:
+    ) -> list[ModelFact]:
         """The facts of the first answer of use; after too many of none, ModelError."""
-        messages = question(text, known, owner_type=owner_type, at=at)
+        messages = prompts.question(text, known, owner_type=owner_type, at=at)
         wrong = ""
         for _ in range(self._attempts):
             answer, whole = await self._ask(messages)
@@ -118,25 +107,28 @@ class ModelExtractor:
                 facts, more = facts_of(answer, at)
             except ModelError as error:
                 wrong = str(error)
-                messages += asked_again(answer[:_LONGEST_REPEATED] or "…", wrong, language_of(text))
+                messages += prompts.asked_again(answer[:_LONGEST_REPEATED] or "…", wrong, text)
                 continue
             if more:
-                _log.warning("%r found %d facts more than the %d that are kept", self, more, MOST_FACTS)
+                _log.warning(
+                    "%r found %d facts more than the %d that are kept", self, more, prompts.MOST_FACTS
+                )
             return facts
         raise ModelError(f"its answer is of no use: {wrong}")
 
     async def _ask(self, messages: list[dict[str, str]]) -> tuple[str, bool]:
         """One answer, in the strictest form that the server knows, and whether it is whole."""
-        for number in range(self._format, len(_FORMATS)):
+        number = self._format
+        while True:
             try:
                 answer = await self._completion(messages, _FORMATS[number])
             except _RequestRefused:
-                if number == len(_FORMATS) - 1:
+                number += 1
+                if number == len(_FORMATS):
                     raise
-                continue
-            self._format = number
-            return answer
-        raise AssertionError("the last form either answers or raises")
+            else:
+                self._format = number
+                return answer
 
     async def _completion(self, messages: list[dict[str, str]], form: dict[str, Any]) -> tuple[str, bool]:
         server = self._server
@@ -148,10 +140,11 @@ class ModelExtractor:
                 answer = await client.chat.completions.create(model=self._model, messages=messages, **form)
             except server.package.OpenAIError as error:
                 refused = getattr(error, "status_code", None) in _REFUSED_REQUEST
-                said = f"{type(error).__name__}: {self._told(error)}"
-                raise (_RequestRefused if refused else ModelError)(said) from server.told(error)
+                raise (_RequestRefused if refused else ModelError)(self._described(error)) from server.told(
+                    error
+                )
             except (ValueError, TypeError) as error:  # an answer that is no JSON
-                raise ModelError(f"{type(error).__name__}: {self._told(error)}") from error
+                raise ModelError(self._described(error)) from error
         choices = getattr(answer, "choices", None)
         if not choices or getattr(choices[0], "message", None) is None:
             raise ModelError("it answered without a message")
@@ -164,19 +157,19 @@ class ModelExtractor:
         content = getattr(message, "content", None)
         return content if isinstance(content, str) else "", finished != "length"
 
-    def _told(self, error: Exception) -> str:
+    def _described(self, error: Exception) -> str:
         """The error in a few words, without key and password."""
-        said = self._server.hidden(" ".join(str(error).split()))
+        text = self._server.hidden(" ".join(str(error).split()))
         own = getattr(self._server.client(), "api_key", None)  # of a client that was handed in
         secrets = [self._server.base_url or "", f"?api_key={own}" if isinstance(own, str) else ""]
-        return hidden(said, [secret for secret in secrets if secret])[:300]
+        return f"{type(error).__name__}: {hidden(text, [secret for secret in secrets if secret])[:300]}"
 
 
 class _RequestRefused(ModelError):  # noqa: N818 - names say what is wrong, not that it is an error
     """The server would not take the request as it was spelled."""
 
 
-class _Settling:
+class DecisionMaker:
     """Makes decisions of facts, so that none names what is not there, repeats another or says what no layer knows."""
 
     def __init__(
@@ -184,7 +177,7 @@ class _Settling:
         rules: Extractor,
         text: str,
         known: Sequence[Known],
-        seen: Sequence[Known],
+        shown: Sequence[Known],
         owner_type: OwnerType,
         at: datetime,
     ) -> None:
@@ -194,46 +187,50 @@ class _Settling:
         self._at = at
         self._by_id = {each.id: each for each in known}
         self._by_words = {(each.layer, _words(each.content)): each for each in reversed(known)}
-        shown_ids = {each.id for each in seen}
-        self._unseen = [each for each in known if each.id not in shown_ids]
-        self._reasons = REASONS[language_of(text)]
-        self._taken: set[str] = set()  # memories that a fact of this text has changed
-        self._said: set[tuple[Layer, str]] = set()
+        shown_ids = {each.id for each in shown}
+        self._not_shown = [each for each in known if each.id not in shown_ids]
+        self._reasons = prompts.REASONS[prompts.language_of(text)]
+        self._changed: set[str] = set()  # memories that a fact of this text has changed
 
-    async def decisions(self, facts: Sequence[Fact]) -> list[Decision]:
-        settled: list[Decision] = []
+    async def decisions(self, facts: Sequence[ModelFact]) -> list[Decision]:
+        """What to do with the facts, in their order, each once."""
+        made: dict[tuple[Layer, str], Decision] = {}
         for fact in facts:
-            decision = await self._settled(fact)
+            decision = await self._decided(fact)
             key = (decision.layer, _words(decision.content))
-            if key in self._said:
+            if key in made:
                 continue
-            self._said.add(key)
+            made[key] = decision
             if decision.action == "update" and decision.target is not None:
-                self._taken.add(decision.target)
-            settled.append(decision)
-        return settled
+                self._changed.add(decision.target)
+        return list(made.values())
 
-    async def _settled(self, fact: Fact) -> Decision:
+    async def _decided(self, fact: ModelFact) -> Decision:
         target = self._by_id.get(fact.target or "")
         if target is not None and fact.action == "ignore":
             return self._decision(fact, "ignore", target.layer, target.category, target.id)
-        layer, category = await self._place(fact)
+        layer, category = await self._layer_and_category(fact)
         same = self._by_words.get((layer, _words(fact.content)))
-        if same is not None and same.id not in self._taken:  # word for word, whatever the model thinks
+        if same is not None and same.id not in self._changed:  # word for word, whatever the model thinks
             return self._decision(fact, "ignore", layer, same.category, same.id)
-        if fact.action == "update" and target is not None and target.layer == layer and self._free(target):
+        if (
+            fact.action == "update"
+            and target is not None
+            and target.layer == layer
+            and self._may_change(target)
+        ):
             return self._decision(fact, "update", layer, category, target.id)
         # An insert was decided by what was shown; anything else here lacks a memory that it could mean.
-        compared = self._unseen if fact.action == "insert" else self._known
+        compared = self._not_shown if fact.action == "insert" else self._known
         ruled = await self._ruled(fact.content, compared) if compared else None
         if ruled is not None and ruled.layer == layer and ruled.target in self._by_id:
             if ruled.action == "ignore":
                 return self._decision(fact, "ignore", layer, category, ruled.target, ruled.reason)
-            if ruled.action == "update" and self._free(self._by_id[ruled.target]):
+            if ruled.action == "update" and self._may_change(self._by_id[ruled.target]):
                 return self._decision(fact, "update", layer, category, ruled.target, ruled.reason)
         return self._decision(fact, "insert", layer, category, None)
 
-    async def _place(self, fact: Fact) -> tuple[Layer, str]:
+    async def _layer_and_category(self, fact: ModelFact) -> tuple[Layer, str]:
         """Layer and category; a category is of one layer only, so it decides when both are said and do not fit."""
         if fact.category is not None:
             return layer_of(fact.category), fact.category
@@ -252,13 +249,19 @@ class _Settling:
         ruled = await self._rules.decide(content, known, owner_type=self._owner_type, at=self._at)
         return ruled[0] if len(ruled) == 1 else None
 
-    def _free(self, target: Known) -> bool:
+    def _may_change(self, target: Known) -> bool:
         # The second change of a memory in one write would be of a version that is gone, and a model that saw only the
         # beginning of one would write the rest away.
-        return target.id not in self._taken and len(target.content) <= SHOWN_CHARACTERS
+        return target.id not in self._changed and len(target.content) <= prompts.SHOWN_CHARACTERS
 
     def _decision(
-        self, fact: Fact, action: Verdict, layer: Layer, category: str, target: str | None, reason: str = ""
+        self,
+        fact: ModelFact,
+        action: Verdict,
+        layer: Layer,
+        category: str,
+        target: str | None,
+        reason: str = "",
     ) -> Decision:
         # A reason that was given for another action would be a lie in the log.
         given = fact.reason if fact.action in (action, None) else ""

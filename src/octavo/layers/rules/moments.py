@@ -4,25 +4,23 @@ import re
 from collections.abc import Callable
 from datetime import date, datetime, time, timedelta
 from functools import lru_cache
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
-from octavo.kernel.terms.dates import Day, days
-from octavo.search.times import relative_spans
+from octavo.kernel.terms.dates import (
+    MONTH_NAMES,
+    NUMBER_NAMES,
+    UNITS,
+    WEEKDAY_NAMES,
+    WEEKDAYS,
+    Day,
+    calendar_span,
+    days,
+    last_weekday,
+    relative_spans,
+    small_number,
+)
 
 _HAN_NUMBERS = "零一二两三四五六七八九十"
-_EN_NUMBERS = {"an": 1} | {
-    word: max(n, 1)
-    for n, word in enumerate(
-        ["a", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
-    )
-}
-_EN_DAYS = ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"]
-_DAYS_ZH = {name: n for n, name in enumerate("一二三四五六日")} | {"天": 6, "末": 5}
-_MONTHS = (
-    "january|february|march|april|may|june|july|august|september|october|november|december"
-    "|jan|feb|mar|apr|jun|jul|aug|sept|sep|oct|nov|dec"
-)
-_WEEKDAY = "|".join(_EN_DAYS)
 _COUNT = rf"(?:\d{{1,3}}|[{_HAN_NUMBERS}]{{1,3}})"
 
 _DAY_ZH = (
@@ -45,13 +43,13 @@ _ZH = re.compile(
 )
 
 _DAY_EN = (
-    rf"\d{{4}}[-/.]\d{{1,2}}[-/.]\d{{1,2}}|(?:{_MONTHS})\.?\s+\d{{1,2}}(?:st|nd|rd|th)?(?:,?\s+\d{{4}})?(?![\d:])"
-    rf"|\d{{1,2}}(?:st|nd|rd|th)?\s+(?:of\s+)?(?:{_MONTHS})(?:,?\s+\d{{4}})?|(?:{_MONTHS})\s+\d{{4}}"
-    rf"|(?<=in )(?:{_MONTHS})(?![a-z])|(?<=in )(?:19|20)\d\d(?!\d)"
+    rf"\d{{4}}[-/.]\d{{1,2}}[-/.]\d{{1,2}}|(?:{MONTH_NAMES})\.?\s+\d{{1,2}}(?:st|nd|rd|th)?(?:,?\s+\d{{4}})?(?![\d:])"
+    rf"|\d{{1,2}}(?:st|nd|rd|th)?\s+(?:of\s+)?(?:{MONTH_NAMES})(?:,?\s+\d{{4}})?|(?:{MONTH_NAMES})\s+\d{{4}}"
+    rf"|(?<=in )(?:{MONTH_NAMES})(?![a-z])|(?<=in )(?:19|20)\d\d(?!\d)"
     r"|the day before yesterday|the day after tomorrow|today|yesterday|tomorrow|tonight|last night|just now"
-    rf"|(?:this|last|next|yesterday|tomorrow)\s+(?:morning|afternoon|evening|night|weekend|week|month|year|{_WEEKDAY})"
-    rf"|(?:{_WEEKDAY})|(?:\d{{1,3}}|{'|'.join(_EN_NUMBERS)})\s+(?:day|week|month|year)s?\s+ago"
-    rf"|in\s+(?:\d{{1,3}}|{'|'.join(_EN_NUMBERS)})\s+(?:day|week|month|year)s?"
+    rf"|(?:this|last|next|yesterday|tomorrow)\s+(?:morning|afternoon|evening|night|weekend|week|month|year|{WEEKDAY_NAMES})"
+    rf"|(?:{WEEKDAY_NAMES})|(?:\d{{1,3}}|{NUMBER_NAMES})\s+(?:day|week|month|year)s?\s+ago"
+    rf"|in\s+(?:\d{{1,3}}|{NUMBER_NAMES})\s+(?:day|week|month|year)s?"
     r"|the other day|recently|lately|a few days ago|these days"
 )
 _PART_EN = r"(?:in the\s+)?(?:morning|afternoon|evening)|(?:at\s+)?(?:noon|midnight|night)"
@@ -77,7 +75,7 @@ _PAST_ZH = re.compile("[了过]|的$|刚|曾|以前|那天|当时")
 _HAN_DAY = re.compile(rf"[{_HAN_NUMBERS}]+(?=[月日号])")
 _HINT = re.compile(
     r"[\d点天年月周早晚昨今明夜晨午傍当刚方近]|星期|礼拜|阵|半|day|night|week|month|year|noon|just now|morning|evening"
-    rf"|lately|recently|(?<=in )(?:{_MONTHS})",
+    rf"|lately|recently|(?<=in )(?:{MONTH_NAMES})",
     re.IGNORECASE,
 )
 _NUMBERS = re.compile(rf"\d{{1,3}}|[{_HAN_NUMBERS}]+")
@@ -137,24 +135,8 @@ def _moment(day: str, part: str, clock: str, text: str, at: datetime) -> datetim
     return datetime.combine(which, hour, at.tzinfo)
 
 
-def number(word: str) -> int:
-    """A small number in digits, Chinese or English."""
-    if word.isdigit():
-        return int(word)
-    if word in _EN_NUMBERS:
-        return _EN_NUMBERS[word]
-    if "十" in word:
-        tens, _, ones = word.partition("十")
-        return 10 * (_han(tens) or 1) + _han(ones)
-    return _han(word)
-
-
-def _han(word: str) -> int:
-    return "零一二三四五六七八九".find(word.replace("两", "二")[:1]) if word else 0
-
-
 def _clock(words: str, part: str) -> time | None:
-    numbers = [number(n) for n in _NUMBERS.findall(words)]
+    numbers = [small_number(n) for n in _NUMBERS.findall(words)]
     if not numbers:
         return None
     hour, minute = numbers[0], numbers[1] if len(numbers) > 1 else 30 if "半" in words else 0
@@ -172,14 +154,14 @@ def _which_day(words: str, text: str, at: datetime) -> date | None:
     today = at.date()
     if words.startswith("in ") and _SO_FAR.search(text) and not _FUTURE.search(text):
         return None  # "I haven't smoked in two years" says how long, not when
-    words = _HAN_DAY.sub(lambda match: str(number(match[0])), words)
+    words = _HAN_DAY.sub(lambda match: str(small_number(match[0])), words)
     if "大" not in words and (found := relative_spans(words, at)):  # 大前天 is no 前天
         named = found[0].first
         # 去年3月5日: the year is counted from now, the day is named.
         if (day := next(iter(days(words)), None)) is not None and day.month and "年" in words:
             return _calendar(Day(named.year, day.month, day.day), today)
         return named
-    for pattern, make in _AHEAD:
+    for pattern, make in _DAYS:
         if match := pattern.search(words):
             return make(match, today, bool(_FUTURE.search(text)) or _unsaid(text))
     if words.startswith("明年") and (day := next(iter(days(words)), None)) is not None:
@@ -215,64 +197,60 @@ def _calendar(day: Day, today: date, future: bool = False, unsaid: bool = False)
     return max((one for one in found if one <= today), default=None)
 
 
-def _plus(n: int) -> "Callable[[re.Match[str], date, bool], date]":
-    return lambda _match, today, _future: today + timedelta(days=n)
+_MakeDay: TypeAlias = Callable[["re.Match[str]", date, bool], date]
 
 
-def _monday(today: date, weeks: int = 0) -> date:
-    return today + timedelta(days=7 * weeks - today.weekday())
-
-
-def _month(today: date, months: int) -> date:
-    year, month = divmod(today.year * 12 + today.month - 1 + months, 12)
-    return date(year, month + 1, 1)
+def _units(unit: str, n: int) -> _MakeDay:
+    return lambda _match, today, _future: calendar_span(today, unit, n).first
 
 
 def _week_zh(match: "re.Match[str]", today: date, future: bool) -> date:
     weeks = {"上上": -2, "上": -1, "下": 1, "下下": 2}.get(match[1] or "", 0)
-    day = match[2]
+    day = match[2] or "一"
     if not match[1] and day == "末" and not future and today.weekday() < 5:
         weeks = -1  # 周末 told on a working day is the one that was
-    return _monday(today, weeks) + timedelta(days=_DAYS_ZH[day or "一"])
+    return calendar_span(today, "week", weeks).first + timedelta(days=5 if day == "末" else WEEKDAYS[day])
 
 
 def _weekday_en(match: "re.Match[str]", today: date, future: bool) -> date:
-    wanted = _EN_DAYS.index(match[2])
+    wanted = WEEKDAYS[match[2]]
     if match[1] == "next" or (future and match[1] != "this"):
         return today + timedelta(days=(wanted - today.weekday() - 1) % 7 + 1)
     if match[1] == "this":
-        return _monday(today) + timedelta(days=wanted)
-    return today - timedelta(days=(today.weekday() - wanted - 1) % 7 + 1)
+        return calendar_span(today, "week", 0).first + timedelta(days=wanted)
+    return last_weekday(today, wanted)
 
 
 def _weekend_en(match: "re.Match[str]", today: date, _future: bool) -> date:
-    return _monday(today, {"last": -1, "next": 1}.get(match[1], 0)) + timedelta(days=5)
+    weeks = {"last": -1, "next": 1}.get(match[1], 0)
+    return calendar_span(today, "week", weeks).first + timedelta(days=5)
 
 
-def _count_ahead(match: "re.Match[str]", today: date, _future: bool) -> date:
-    n, unit = min(number(match[1]), 100), match[2]
-    if unit in ("天", "日", "day"):
-        return today + timedelta(days=n)
-    if unit in ("周", "星期", "礼拜", "week"):
-        return today + timedelta(weeks=n)
-    return _month(today, n if unit in ("月", "month") else 12 * n)
+def _units_ahead(match: "re.Match[str]", today: date, _future: bool) -> date:
+    n, unit = min(small_number(match[1]), 100), UNITS[match[2]]
+    if unit in ("day", "week"):
+        return today + timedelta(days=n if unit == "day" else 7 * n)
+    return calendar_span(today, "month", n if unit == "month" else 12 * n).first
 
 
-_AHEAD: tuple[tuple["re.Pattern[str]", Callable[["re.Match[str]", date, bool], date]], ...] = (
-    (re.compile("大前天"), _plus(-3)),
-    (re.compile("大后天"), _plus(3)),
-    (re.compile("后天|day after tomorrow"), _plus(2)),
-    (re.compile("明天|明日|明早|明晚|tomorrow"), _plus(1)),
-    (re.compile("今日|今晨|当天|this night"), _plus(0)),
-    (re.compile("昨夜|yesterday"), _plus(-1)),
-    (re.compile(rf"({_COUNT})个?(天|日|周|星期|礼拜|月|年)(?:之|以)?后"), _count_ahead),
-    (re.compile("(上上|下下|上|下|这|本)?个?(?:周|星期|礼拜)([一二三四五六日天末])?"), _week_zh),
-    (re.compile("下个?月"), lambda _m, today, _f: _month(today, 1)),
-    (re.compile(r"next month"), lambda _m, today, _f: _month(today, 1)),
-    (re.compile(r"next week$"), lambda _m, today, _f: _monday(today, 1)),
-    (re.compile(r"next year|明年$"), lambda _m, today, _f: date(today.year + 1, 1, 1)),
-    (re.compile(r"后年"), lambda _m, today, _f: date(today.year + 2, 1, 1)),
-    (re.compile(r"(this|last|next)\s+weekend"), _weekend_en),
-    (re.compile(rf"(?:(this|last|next)\s+)?({_WEEKDAY})"), _weekday_en),
-    (re.compile(r"in\s+(\w+)\s+(day|week|month|year)s?"), _count_ahead),
-)
+#: What `relative_spans` does not read: days to come, and those that the rest of a clause tells whether they are to come.
+_DAYS: list[tuple["re.Pattern[str]", _MakeDay]] = [
+    (re.compile(pattern), make)
+    for pattern, make in (
+        ("大前天", _units("day", -3)),
+        ("大后天", _units("day", 3)),
+        ("后天|day after tomorrow", _units("day", 2)),
+        ("明天|明日|明早|明晚|tomorrow", _units("day", 1)),
+        ("今日|今晨|当天|this night", _units("day", 0)),
+        ("昨夜|yesterday", _units("day", -1)),
+        (rf"({_COUNT})个?(天|日|周|星期|礼拜|月|年)(?:之|以)?后", _units_ahead),
+        ("(上上|下下|上|下|这|本)?个?(?:周|星期|礼拜)([一二三四五六日天末])?", _week_zh),
+        ("下个?月|next month", _units("month", 1)),
+        ("next week$", _units("week", 1)),
+        ("next year|明年$", _units("year", 1)),
+        ("后年", _units("year", 2)),
+        (r"(this|last|next)\s+weekend", _weekend_en),
+        (rf"(?:(this|last|next)\s+)?({WEEKDAY_NAMES})", _weekday_en),
+        (r"in\s+(\w+)\s+(day|week|month|year)s?", _units_ahead),
+    )
+]
