@@ -197,11 +197,11 @@ class ExactIndex(BaseIndex):
         known = await self._space(space)
         if known is None:
             return None
-        rows: dict[EntryKey, tuple[str, bytes]] = {}
+        rows: dict[EntryKey, tuple[str, str]] = {}
         async for page in walk(self._store, Query(collection=COLLECTION, kinds=(space,), scope=scope)):
             for record in page:
                 key, digest = _key(record)
-                rows[key] = digest, base64.b64decode(record.data["vector"])
+                rows[key] = digest, record.data["vector"]
         return await asyncio.to_thread(Matrix, known.dimensions, rows)
 
     def _let_go(self) -> None:
@@ -215,8 +215,9 @@ class ExactIndex(BaseIndex):
 class Matrix:
     """Vectors side by side, with the key and the digest of each; those of another length are left out."""
 
-    def __init__(self, dimensions: int, rows: dict[EntryKey, tuple[str, bytes]]) -> None:
-        kept = [(key, digest, body) for key, (digest, body) in rows.items() if len(body) == 4 * dimensions]
+    def __init__(self, dimensions: int, rows: dict[EntryKey, tuple[str, str]]) -> None:
+        bodies = [(key, digest, base64.b64decode(spelled)) for key, (digest, spelled) in rows.items()]
+        kept = [row for row in bodies if len(row[2]) == 4 * dimensions]
         self.dimensions = dimensions
         self._entries = [(key, digest) for key, digest, _ in kept]
         self._codes = {name: code for code, name in enumerate({key.collection for key, _ in self._entries})}

@@ -16,7 +16,8 @@ from octavo.wraps.vectors.embedding import Outcome, Target, passage_of, passages
 from octavo.wraps.vectors.waiting import Key, key_of, keys_in, markers, waiting
 
 _MOST_COUNTED = 1000  # tenants; counting more beforehand would take longer than a progress bar is worth
-_PAGE = 100  # records read at once, or markers: few enough that others run in between
+_PAGE = 100  # records read at once: few enough that others run in between
+_FEW_MARKERS = 10  # read at once: each may name hundreds of records
 _PAGE_BYTES = 4 * 1024 * 1024
 _BATCH = 128  # differences mended at once
 _TABLE = """
@@ -28,22 +29,15 @@ CREATE TABLE keys (
 """
 
 
-class Reach:
+class Reach(NamedTuple):
     """Which records are compared: these collections, of one tenant or of every one there is at that moment.
 
     Only when every tenant is known can an entry be called stray.
     """
 
-    def __init__(
-        self,
-        collections: Sequence[str],
-        tenants: Callable[[], Awaitable[Sequence[str]]],
-        *,
-        every_tenant: bool,
-    ) -> None:
-        self.collections = collections
-        self.tenants = tenants
-        self.every_tenant = every_tenant
+    collections: Sequence[str]
+    tenants: Callable[[], Awaitable[Sequence[str]]]
+    every_tenant: bool
 
     async def queries(self) -> list[Query]:
         return [
@@ -75,10 +69,10 @@ class Differences(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Difference(NamedTuple):
-    """A key whose vector is not of the text it should be of: the digests of both; `scope` is None of a stray one."""
+    """An entry whose vector is not of the text it should be of: the digests of both; `key` is None of a stray one."""
 
     entry: EntryKey
-    scope: Scope | None
+    key: Key | None
     want: str | None
     have: str | None
 
@@ -111,7 +105,7 @@ class Comparison:
                 self.records += len(page)
                 yield
         for tenant in await self._reach.tenants():
-            async for page in walk(self._store, waiting(tenant), _PAGE, _PAGE_BYTES):
+            async for page in walk(self._store, waiting(tenant), _FEW_MARKERS):
                 self._note("waits", [(key.entry, None, "yes") for marker in page for key in keys_in(marker)])
                 self.markers += len(page)
                 yield
@@ -155,10 +149,11 @@ class Comparison:
             "WHERE (collection, id, place) > (?, ?, ?) ORDER BY collection, id, place LIMIT ?",
             (*_named(past or EntryKey("", "", "")), _BATCH),
         )
-        return [
-            Difference(EntryKey(*key), scope and msgspec.json.decode(scope, type=Scope), want, have)
-            for *key, scope, want, have in rows
-        ]
+        found = []
+        for collection, id_, place, scope, want, have in rows:
+            key = Key(collection, id_, msgspec.json.decode(scope, type=Scope)) if scope else None
+            found.append(Difference(EntryKey(collection, id_, place), key, want, have))
+        return found
 
     def settle(self, rows: Sequence[Difference]) -> None:
         """Cross these off: they are as they should be."""
@@ -188,12 +183,12 @@ class Comparison:
         stray: list[EntryKey] = []
         rows: list[Difference] = self.some()
         while rows:
-            now = await passages(self._store, _keys(rows))
-            for row, key in zip([row for row in rows if row.scope], _keys(rows), strict=True):
+            now = await passages(self._store, [row.key for row in rows if row.key is not None])
+            for row in rows:
                 # One that was changed since has a marker, or had one, and is somebody's business already.
-                if self._target.wants(now[key]) == row.want:
+                if row.key is not None and self._target.wants(now[row.key]) == row.want:
                     (missing if row.have is None else stale).append(row.entry)
-            strays = [row.entry for row in rows if row.scope is None]
+            strays = [row.entry for row in rows if row.key is None]
             alive = {key.entry for key in await self.living(strays)}
             stray += [entry for entry in strays if entry not in alive]
             rows = self.some(rows[-1].entry)
@@ -255,8 +250,9 @@ class Rebuild:
             raise
 
     async def _mend(self, comparison: Comparison, rows: list[Difference]) -> Outcome:
-        outcome = await refresh(self._store, [self.target], _keys(rows))
-        strays = [row.entry for row in rows if row.scope is None]
+        keys = [row.key for row in rows if row.key is not None]
+        outcome = await refresh(self._store, [self.target], keys)
+        strays = [row.entry for row in rows if row.key is None]
         alive = {key.entry for key in await comparison.living(strays)}
         if gone := [entry for entry in strays if entry not in alive]:
             await self.target.index.drop(self.target.space, gone)
@@ -280,11 +276,6 @@ class Rebuild:
         if self._comparison is not None:
             self._comparison.close()
             self._comparison = None
-
-
-def _keys(rows: Sequence[Difference]) -> list[Key]:
-    """The records among these that should have a vector."""
-    return [Key(row.entry.collection, row.entry.id, row.scope) for row in rows if row.scope is not None]
 
 
 def _named(entry: EntryKey) -> tuple[str, str, str]:
