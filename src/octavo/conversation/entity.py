@@ -60,7 +60,7 @@ class ConversationEntityMemory(BaseChatMemory):
         self.language = language
         self.max_entities = max_entities
         self._entity_store = _as_entities({} if entity_store is None else entity_store)
-        self._entity_stats = self._nothing_yet()
+        self._forget_stats()
         self._kept = False  # whether the history has, or had, a state of ours
         self._unread: deque[str] = deque()
         self._learning = threading.Lock()
@@ -118,18 +118,12 @@ class ConversationEntityMemory(BaseChatMemory):
         await super().aclear()
         self.entity_store.clear()
         self.entity_cache.clear()
-        self._entity_stats = self._nothing_yet()
+        self._forget_stats()
         self._kept = False
 
     def get_entity_stats(self) -> dict[str, Any]:
         """How many entities are known, and what was done for it; `offline` says that rules find them."""
-        return {
-            "total_entities": self._entity_stats["total_entities"],
-            "active_entities": len(self.entity_store),
-            **self._entity_stats,
-            "offline": self.llm is None,
-            "memory_type": type(self).__name__,
-        }
+        return {**self._entity_stats, "offline": self.llm is None, "memory_type": type(self).__name__}
 
     async def _aextract_and_update_entities(self, text: str) -> None:
         """Learn what a text says about whom."""
@@ -146,7 +140,7 @@ class ConversationEntityMemory(BaseChatMemory):
     async def _alearn(self, text: str) -> None:
         await self._read()
         entities = await self._aextract_entities(text)
-        self._entity_stats["extraction_calls"] += 1
+        self._extraction_calls += 1
         for entity in entities:
             await self._alearn_about(entity, text)
         if entities:
@@ -178,12 +172,12 @@ class ConversationEntityMemory(BaseChatMemory):
         known = self.entity_store.get(entity)
         if known is not None:
             await known.aupdate_info(context, self.llm, self.entity_summarization_prompt, self.language)
-            self._entity_stats["entity_updates"] += 1
+            self._entity_updates += 1
         else:
             known = EntityInfo(entity)
             await known.ainitialize_info(context, self.llm, self.language)
             self.entity_store[entity] = known
-            self._entity_stats["total_entities"] += 1
+            self._total_entities += 1
         if entity not in self.entity_cache:
             self.entity_cache.append(entity)
         while len(self.entity_store) > self.max_entities:
@@ -205,7 +199,7 @@ class ConversationEntityMemory(BaseChatMemory):
         for name, told in state["entities"].items():
             known = self.entity_store.get(name)
             if known is None:
-                self._entity_stats["total_entities"] += 1
+                self._total_entities += 1
             if known is None or known.update_count < told["update_count"]:
                 self.entity_store[name] = EntityInfo.from_dict(told)
         self.entity_cache.extend(name for name in state["cache"] if name not in self.entity_cache)
@@ -215,8 +209,19 @@ class ConversationEntityMemory(BaseChatMemory):
         await self.chat_memory.aset_state(STATE, {"entities": entities, "cache": list(self.entity_cache)})
         self._kept = True
 
-    def _nothing_yet(self) -> dict[str, int]:
-        return {"total_entities": len(self.entity_store), "entity_updates": 0, "extraction_calls": 0}
+    @property
+    def _entity_stats(self) -> dict[str, int]:
+        return {
+            "total_entities": self._total_entities,
+            "active_entities": len(self.entity_store),
+            "entity_updates": self._entity_updates,
+            "extraction_calls": self._extraction_calls,
+        }
+
+    def _forget_stats(self) -> None:
+        self._total_entities = len(self.entity_store)
+        self._entity_updates = 0
+        self._extraction_calls = 0
 
 
 def _as_entities(given: MutableMapping[str, Any]) -> MutableMapping[str, EntityInfo]:

@@ -137,6 +137,10 @@ class SummarisingMemory(BaseChatMemory):
 
     get_summary_stats = waited(aget_summary_stats)
 
+    @property
+    def _summary_stats(self) -> dict[str, Any]:
+        return {name: value for name, value in self.get_summary_stats().items() if name in _NO_STATS}
+
     async def aload_memory_variables(
         self,
         inputs: Mapping[str, Any],  # noqa: ARG002 - what is asked makes no difference here
