@@ -1,5 +1,6 @@
 """The client for callers who block: every call of `AsyncClient`, run on a thread of its own."""
 
+from contextlib import suppress
 from typing import Self
 
 from octavo.client.async_client import NEW_CLIENT, AsyncClient
@@ -41,7 +42,9 @@ class Client:
         """Let go of the connections; a second call does nothing."""
         if not self._closed:
             self._closed = True
-            self.portal.call(self._behind.close())
+            # After a fork the connections are the parent's, and there is nothing to let go of.
+            with suppress(StoreClosed):
+                self.portal.call(self._behind.close())
             self.portal.close()
 
     def __enter__(self) -> Self:
