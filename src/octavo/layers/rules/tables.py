@@ -47,13 +47,11 @@ class Table:
                 texts[match[1]] = _alternatives(self.words[match[1]])
             else:
                 texts[match[1]] = filled(match[3])
-        self._patterns = {name: re.compile(text, flags) for name, text in texts.items()}
+        self.__dict__.update({name: re.compile(text, flags) for name, text in texts.items()})
 
     def __getattr__(self, name: str) -> "re.Pattern[str]":
-        try:
-            return self.__dict__["_patterns"][name]  # type: ignore[no-any-return]
-        except KeyError:
-            raise AttributeError(f"the table has no pattern {name}") from None
+        """Asked for only where there is none: the patterns are attributes like others."""
+        raise AttributeError(f"the table has no pattern {name}")
 
     def pairs(self, name: str) -> dict[str, str]:
         """A list of words that are written as `this:that`."""
