@@ -10,10 +10,20 @@ from pathlib import Path
 
 import msgspec
 
+from octavo.kernel.shapes import SHAPES
 from octavo.stores.file.lines import FamilyLines, joined, split
-from octavo.stores.file.names import archive_of, collection_of, folders, read_name
+from octavo.stores.file.names import archive_of, collection_of, folder_of, read_name, stamp_of
 from octavo.util.disk import sync_folder, write_all
 from octavo.util.file_modes import keep_mode, make_folder, open_file
+
+
+class Layout(msgspec.Struct, frozen=True, kw_only=True):
+    """How a directory is written; it is read alike whichever way it was written."""
+
+    format: str = "jsonl"
+    per_session: bool = True
+    rotate_bytes: int = 10 * 1024 * 1024
+    sync: str = "flush"
 
 
 class Part(msgspec.Struct, frozen=True, array_like=True):
@@ -39,12 +49,12 @@ class Addition(msgspec.Struct):
 class Files:
     """The data files of one directory. Paths are below it; whatever changes a file is called under the lock."""
 
-    def __init__(self, root: Path, rotate_bytes: int, *, sync: bool) -> None:
+    def __init__(self, root: Path, layout: Layout) -> None:
         self.root = root
         self._prefix = f"{root}/"
         self._own = root / ".octavo"
-        self._rotate_bytes = rotate_bytes
-        self._sync = sync
+        self._rotate_bytes = layout.rotate_bytes
+        self._sync = layout.sync == "fsync"
         self._last_stamp = 0
         self._staged = 0
 
@@ -63,35 +73,28 @@ class Files:
 
     def families(self) -> dict[str, list[str]]:
         """Every family and its files, in the order in which they were written."""
+        found: dict[str, list[str]] = {}
+        for collection in SHAPES:
+            found |= self._families(collection)
+        return found
+
+    def names(self, family: str) -> list[str]:
+        """The files of a family, in the order in which they were written."""
+        return self._families(collection_of(family)).get(family, [])
+
+    def _families(self, collection: str) -> dict[str, list[str]]:
+        folder = folder_of(collection)
         found: dict[str, list[tuple[float, str]]] = {}
-        for collection, folder in folders():
-            for name in self._names(folder):
-                if (named := read_name(collection, name)) is not None:
-                    family, stamp = named
-                    # What is still written to is newer than every archive.
-                    order = float("inf") if stamp is None else stamp
-                    found.setdefault(family, []).append((order, f"{folder}/{name}" if folder else name))
-        return {family: [name for _, name in sorted(found[family])] for family in sorted(found)}
-
-    def archives(self, family: str) -> list[tuple[int, str]]:
-        """The archives of a family with their stamps, oldest first."""
-        folder, _, name = family.rpartition("/")
-        stem = name.rpartition(".")[0] + "."
-        collection = collection_of(family)
-        found = []
-        for other in self._names(folder):
-            # Most names are other families'; only those that may be archives of this one are looked at closely.
-            if other != name and other.startswith(stem):
-                named = read_name(collection, other)
-                if named is not None and named[0] == family and named[1] is not None:
-                    found.append((named[1], f"{folder}/{other}" if folder else other))
-        return sorted(found)
-
-    def _names(self, folder: str) -> list[str]:
         try:
-            return os.listdir(self.root / folder)  # noqa: PTH208 - names are all that is wanted, and there may be many
+            names = os.listdir(self.root / folder)  # noqa: PTH208 - names are all that is wanted, and there may be many
         except (FileNotFoundError, NotADirectoryError):
-            return []
+            names = []
+        for name in names:
+            if (named := read_name(collection, name)) is not None:
+                family, stamp = named
+                # What is still written to is newer than every archive.
+                found.setdefault(family, []).append((float("inf") if stamp is None else stamp, folder + name))
+        return {family: [name for _, name in sorted(found[family])] for family in sorted(found)}
 
     def read(self, family: str, names: Iterable[str]) -> tuple[FamilyLines, bool]:
         """What the files of a family come to, given oldest first, and whether one must be rewritten before it is added to."""
@@ -126,10 +129,9 @@ class Files:
             merged, _ = self.read(family, [family] if size else [])
             before = merged.total
             merged.take(family, lines)
-            buried = bool(archive) or bool(
-                self.archives(family)
-            )  # there, a record that is gone may still stand
-            kept = merged.kept(family, tombstones=buried)
+            # In an archive a record that is gone may still stand, and something must say that it is gone.
+            archived = bool(archive) or any(name != family for name in self.names(family))
+            kept = merged.kept(family, tombstones=archived)
             data, grows = joined(kept, family), len(kept) - before
             backup, size = self._backup(family) if size else "", 0
         part = Part(family, size, changed_ns, size + len(data), zlib.crc32(data), archive, backup)
@@ -189,7 +191,7 @@ class Files:
 
     def _next_archive(self, family: str) -> str:
         """A name after all archives of the family: their order decides which line of a record is the last."""
-        newest = max((stamp for stamp, _ in self.archives(family)), default=0)
+        newest = max((stamp_of(name) for name in self.names(family)), default=0)
         self._last_stamp = max(newest + 1, self._last_stamp + 1, time.time_ns() // 1000)
         return archive_of(family, self._last_stamp)
 

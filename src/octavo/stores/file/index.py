@@ -10,7 +10,8 @@ import apsw
 
 from octavo.errors import StoreError
 from octavo.kernel.codec import Prepared
-from octavo.stores.file.log import LOCK_SECONDS, FileLog, Layout
+from octavo.stores.file.files import Layout
+from octavo.stores.file.log import LOCK_SECONDS, FileLog
 from octavo.stores.gather import Gathering
 from octavo.stores.sql.drivers.port import ApplyAll, Batch
 from octavo.stores.sql.drivers.sqlite import SQLiteDriver, go_over_to_wal

@@ -1,9 +1,13 @@
 """A lock between processes; the kernel lets go of it when its holder dies."""
 
+import contextlib
 import fcntl
 import os
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
+from octavo.errors import StoreUnavailable
 from octavo.util.file_modes import make_folder, open_file
 
 
@@ -54,6 +58,22 @@ class Lock:
 
 class IntentLock(Lock):
     """A lock whose file says what its holder is about to do, for whoever comes after one that was killed."""
+
+    @contextlib.contextmanager
+    def held(self, seconds: float) -> Iterator[None]:
+        """Hold the lock, after waiting for it so long at most."""
+        until, pause = time.monotonic() + seconds, 0.0002
+        while not self.take():
+            if time.monotonic() > until:
+                raise StoreUnavailable(
+                    f"another process has held the lock of this directory for {seconds:.0f} seconds"
+                )
+            time.sleep(pause)
+            pause = min(pause * 1.5, 0.005)
+        try:
+            yield
+        finally:
+            self.release()
 
     def read(self) -> bytes:
         """What the last holder was about to do; under the lock."""

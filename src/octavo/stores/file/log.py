@@ -30,7 +30,6 @@ Readers ask the index, never the files: they need no lock, and see a batch when 
 import contextlib
 import errno
 import logging
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -43,7 +42,7 @@ from octavo.kernel.codec import Kept, Prepared, Sealed, seal
 from octavo.kernel.model import Query, Remove, Scope
 from octavo.kernel.shapes import SHAPES
 from octavo.stores.draft import Key, Lookup, draft
-from octavo.stores.file.files import Files, Part
+from octavo.stores.file.files import Files, Layout, Part
 from octavo.stores.file.lines import spelling
 from octavo.stores.file.lock import IntentLock
 from octavo.stores.file.names import family_of
@@ -63,17 +62,9 @@ CREATE TABLE IF NOT EXISTS octavo_files (
     path TEXT PRIMARY KEY, size INTEGER, changed_ns INTEGER, lines INTEGER, live INTEGER) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS octavo_homes (
     collection TEXT, id TEXT, place TEXT, path TEXT, PRIMARY KEY (collection, id, place, path)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS octavo_batches (only INTEGER PRIMARY KEY, number INTEGER);
 """
 _log = logging.getLogger(__name__)
-
-
-class Layout(msgspec.Struct, frozen=True, kw_only=True):
-    """How a directory is written; it is read alike whichever way it was written."""
-
-    format: str = "jsonl"
-    per_session: bool = True
-    rotate_bytes: int = 10 * 1024 * 1024
-    sync: str = "flush"
 
 
 class _Intent(msgspec.Struct, frozen=True, array_like=True):
@@ -115,8 +106,7 @@ class FileLog:
 
     def __init__(self, root: Path, layout: Layout) -> None:
         self._layout = layout
-        self._sync = layout.sync == "fsync"
-        self._files = Files(root, layout.rotate_bytes, sync=self._sync)
+        self._files = Files(root, layout)
         self._lock = IntentLock(root / ".octavo" / "lock")
         self._db: apsw.Connection
         self._tables: Tables
@@ -133,7 +123,7 @@ class FileLog:
         """Make the index anew if the files are not what it knows them as."""
         self._begin(db)
         if not self._knows_files():
-            with self._held():
+            with self._failing(), self._lock.held(LOCK_SECONDS):
                 self._recover()
                 if not self._knows_files():
                     transact(db, lambda _: self._build())
@@ -173,7 +163,7 @@ class FileLog:
             self._note(family, names, lines.total, len(records))
         if mend:
             self._files.sweep()
-        self._db.execute(f"PRAGMA user_version = {number}")
+        self._set_number(number)
 
     def _clear(self) -> None:
         self._db.execute("DELETE FROM octavo_files; DELETE FROM octavo_homes")
@@ -207,7 +197,7 @@ class FileLog:
         Under the lock `check` fails if the index is not the folder's any more.
         """
         parts: list[Part] = []
-        with self._held():
+        with self._failing(), self._lock.held(LOCK_SECONDS):
             check()
             self._recover()
             try:
@@ -215,7 +205,7 @@ class FileLog:
             except Exception:
                 self._take_back(parts)
                 raise
-            self._tidy(untidy)
+            self._tidy(untidy, parts)
         answers = iter(counts)
         return [[next(answers) for _ in batch] for batch in batches]
 
@@ -237,7 +227,7 @@ class FileLog:
         self._db.executemany("INSERT OR IGNORE INTO octavo_homes VALUES (?, ?, ?, ?)", plan.moved_in)
         additions = [self._files.plan(family, lines) for family, lines in plan.lines.items()]
         intent = _Intent(self._number + 1, [addition.part for addition in additions])
-        self._lock.write(msgspec.json.encode(intent), sync=self._sync)
+        self._lock.write(msgspec.json.encode(intent), sync=self._layout.sync == "fsync")
         parts += intent.parts
         untidy = []
         for addition in additions:
@@ -248,7 +238,7 @@ class FileLog:
             self._note(family, [addition.part.archive or family], lines, live)
             if not live or lines - live > max(live, _DEAD_LINES):
                 untidy.append(family)
-        self._db.execute(f"PRAGMA user_version = {intent.number}")
+        self._set_number(intent.number)
         return untidy, counts
 
     def _planned(self, ops: list[Prepared]) -> tuple[_Plan, list[int]]:
@@ -263,39 +253,43 @@ class FileLog:
         plan, gone = _Plan(), dict[tuple[str, Scope], list[str]]()
         for before, after in ((effect.before, effect.after) for effect in effects):
             sealed = after or before
-            change = (after is not None) - (before is not None)
-            line = spelling(sealed.collection).line(sealed, removed=after is None)
-            for home in [self._home(sealed)] if before is None else self._homes(before):
-                plan.lines.setdefault(home, []).append(
-                    line
-                )  # a newer line goes to every file that holds the record
-                plan.live[home] = plan.live.get(home, 0) + change
-            if before is None and (home := self._home(sealed)) != _default_home(sealed):
-                plan.moved_in.append(_home_row(sealed, home))
-            if after is None:
-                plan.moved_out.append((sealed.collection, *sealed.key))
-            if before is not None:
+            if before is None:
+                homes = [self._home(sealed)]
+                if homes[0] != _default_home(sealed):
+                    plan.moved_in.append(_home_row(sealed, homes[0]))
+            else:
+                homes = self._homes(before)
                 gone.setdefault((before.collection, before.scope), []).append(before.id)
+                if after is None:
+                    plan.moved_out.append((sealed.collection, *sealed.key))
+            line = spelling(sealed.collection).line(sealed, removed=after is None)
+            change = (after is not None) - (before is not None)
+            for home in homes:  # a newer line goes to every file that holds the record
+                plan.lines.setdefault(home, []).append(line)
+                plan.live[home] = plan.live.get(home, 0) + change
         plan.ops += [Remove(_naming(collection, scope, ids)) for (collection, scope), ids in gone.items()]
         plan.ops.append(Kept([effect.after for effect in effects if effect.after is not None]))
         return plan, counts
 
-    def _tidy(self, families: Iterable[str]) -> None:
-        """Rewrite families without their dead lines; what was written stands, whatever comes of this."""
-
-        def rewrite(family: str) -> None:
-            names = [*(name for _, name in self._files.archives(family)), family]
-            lines, _ = self._files.read(family, names)
-            self._files.rewrite(names, lines)
-            self._db.executemany("DELETE FROM octavo_files WHERE path = ?", [(name,) for name in names])
-            if records := lines.records:
-                self._note(family, names, len(records), len(records))
-
+    def _tidy(self, families: Iterable[str], parts: list[Part]) -> None:
+        """Rewrite families without their dead lines, and delete backups; what was written stands, whatever comes of this."""
         try:
             for family in families:
-                transact(self._db, lambda _, family=family: rewrite(family))  # type: ignore[misc]
+                transact(self._db, lambda _, family=family: self._rewrite(family))  # type: ignore[misc]
+            if any(part.backup for part in parts):
+                self._files.sweep()
         except (OSError, apsw.Error) as error:
             _log.warning("%s could not be tidied: %s", self._files.root, error)
+
+    def _rewrite(self, family: str) -> None:
+        names = self._files.names(family)
+        lines, _ = self._files.read(family, names)
+        self._files.rewrite(names, lines)
+        self._db.executemany(
+            "DELETE FROM octavo_files WHERE path = ?", [(name,) for name in (*names, family)]
+        )
+        if live := len(lines.records):
+            self._note(family, names, live, live)
 
     # --- what was left behind
 
@@ -330,8 +324,11 @@ class FileLog:
     @property
     def _number(self) -> int:
         """The number of the last batch in the index; 0 in one that was never filled."""
-        rows: Any = self._db.execute("PRAGMA user_version").fetchall()
-        return int(rows[0][0])
+        rows: Any = self._db.execute("SELECT number FROM octavo_batches").fetchall()
+        return int(rows[0][0]) if rows else 0
+
+    def _set_number(self, number: int) -> None:
+        self._db.execute("INSERT OR REPLACE INTO octavo_batches VALUES (1, ?)", (number,))
 
     def _table(self, collection: str) -> Table:
         table = self._tables.by_collection.get(collection)
@@ -383,25 +380,6 @@ class FileLog:
         sql = "SELECT path FROM octavo_homes WHERE collection = ? AND id = ? AND place = ?"
         rows: Any = self._db.execute(sql, (sealed.collection, *sealed.key))
         return [path for (path,) in rows] or [_default_home(sealed)]
-
-    # --- around all of it
-
-    @contextlib.contextmanager
-    def _held(self) -> Iterator[None]:
-        """Hold the lock of the folder."""
-        until, pause = time.monotonic() + LOCK_SECONDS, 0.0002
-        with self._failing():
-            while not self._lock.take():
-                if time.monotonic() > until:
-                    raise StoreUnavailable(
-                        f"another process has held the lock of this directory for {LOCK_SECONDS:.0f} seconds"
-                    )
-                time.sleep(pause)
-                pause = min(pause * 1.5, 0.005)
-            try:
-                yield
-            finally:
-                self._lock.release()
 
     @contextlib.contextmanager
     def _failing(self) -> Iterator[None]:

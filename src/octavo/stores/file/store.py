@@ -17,9 +17,8 @@ from octavo.kernel.ports import Finding, Lexicon
 from octavo.kernel.shapes import SHAPES
 from octavo.kernel.terms.matches import Matches
 from octavo.stores.base import Progress, SearchingStore
-from octavo.stores.file.files import Files
+from octavo.stores.file.files import Files, Layout
 from octavo.stores.file.index import FileIndex, IndexGone, delete_index
-from octavo.stores.file.log import Layout
 from octavo.util.file_modes import access
 
 T = TypeVar("T")
@@ -52,7 +51,7 @@ class FileStore(SearchingStore):
             raise ConfigError(f"rotate_bytes must be 1 or more; got {rotate_bytes}")
         self._path = Path(path).absolute()
         self._layout = Layout(format=format, per_session=per_session, rotate_bytes=rotate_bytes, sync=sync)
-        self._files = Files(self._path, rotate_bytes, sync=False)
+        self._files = Files(self._path, self._layout)
         self._index: FileIndex | None = None
         self._abandon()
 
