@@ -18,7 +18,7 @@ REQUIREMENTS = (
     "mcp==1.30.0",
     "tqdm==4.70.1",
     # What Octavo needs, as it is here.
-    *as_here("msgspec", "apsw", "sqlalchemy", "greenlet", "aiosqlite", "redis"),
+    *as_here("msgspec", "apsw", "sortedcontainers", "sqlalchemy", "greenlet", "aiosqlite", "redis"),
 )
 KINDS = ("InMemoryMemory", "ChatMemory", "AsyncSQLAlchemyMemory", "RedisMemory", "OctavoMemory")
 

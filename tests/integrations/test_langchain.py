@@ -15,7 +15,7 @@ REQUIREMENTS = (
     "langchain-core==1.7.2",
     "langchain-classic==1.0.8",
     # What Octavo needs, as it is here; numpy is for LangChain's own vector store.
-    *as_here("msgspec", "apsw", "redis", "numpy"),
+    *as_here("msgspec", "apsw", "sortedcontainers", "redis", "numpy"),
 )
 HISTORIES = (
     "ChatMessageHistory",

@@ -6,9 +6,9 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
-from octavo.kernel.codec import prepare
+from octavo.errors import StoreUnavailable
 from octavo.kernel.model import Query, Record, Scope
-from octavo.stores.file.book import Book, Layout
+from octavo.stores.file.log import FileLog
 
 AT = datetime(2024, 1, 1, 12, tzinfo=UTC)
 EVENTS = Query(collection="events")
@@ -50,32 +50,6 @@ def lines_of(path: Path) -> list[str]:
     return path.read_text().removesuffix("\n").split("\n")
 
 
-# --- a book without an event loop, and how to kill it
-
-
-def opened(root: Path, layout: Layout) -> Book:
-    book = Book(root, layout)
-    assert book.enter()
-    book.open()
-    book.leave()
-    return book
-
-
-def write(book: Book, ops):
-    assert book.enter()
-    try:
-        book.catch_up()
-        return book.write([prepare(ops)])
-    finally:
-        book.leave()
-
-
-def forget(book: Book) -> None:
-    """What the kernel does for a process that was killed."""
-    for part in (book._ledger, book._lock, book._presence):
-        part.close()
-
-
 class Killed(BaseException):
     """The process ends here."""
 
@@ -91,8 +65,17 @@ class Kill:
         self._patches = self._monkeypatch.context()
         patch = self._patches.__enter__()
         for owner, name in ((os, "write"), (os, "pwrite"), (os, "fsync"), (os, "truncate"), (os, "ftruncate"),
-                            (Path, "replace"), (Path, "rename"), (Path, "unlink")):  # fmt: skip
+                            (os, "utime"), (Path, "replace"), (Path, "rename"), (Path, "unlink")):  # fmt: skip
             patch.setattr(owner, name, self._breaking(getattr(owner, name)))
+        commit = FileLog.commit
+
+        def ending(*args):
+            try:
+                return commit(*args)
+            except Killed:  # no code of the store has seen it
+                raise StoreUnavailable("killed") from None
+
+        patch.setattr(FileLog, "commit", ending)
         return self
 
     def __exit__(self, *exc):

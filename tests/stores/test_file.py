@@ -263,6 +263,43 @@ class TestOtherPeoplesFiles:
             assert await ids(store) == await ids(other) == ["evt_1", "evt_2", "evt_3"]
 
 
+class TestIndex:
+    @pytest.mark.parametrize("garbage", [b"", b"not a database", b"SQLite format 3\0" + b"x" * 8000])
+    async def test_one_that_is_damaged_is_made_anew(self, tmp_path, garbage):
+        """What SQLite cannot open is replaced; the files have everything."""
+        async with FileStore(tmp_path) as store:
+            await store.apply([Add([event(n) for n in range(3)])])
+        (tmp_path / ".octavo/index.db").write_bytes(garbage)
+        async with FileStore(tmp_path) as store:
+            assert await ids(store) == ["evt_0", "evt_1", "evt_2"]
+            assert await store.apply([Add([event(2), event(3)])]) == [1]
+
+    async def test_an_edit_that_keeps_the_size_is_noticed_on_opening(self, tmp_path):
+        path = tmp_path / "session_s.jsonl"
+        async with FileStore(tmp_path) as store:
+            await store.apply([Add([event(1)])])
+        path.write_text(path.read_text().replace("user_message", "user_massage"))
+        async with FileStore(tmp_path) as store:
+            assert (await store.tally(EVENTS)).by_kind == {"user_massage": 1}
+
+    async def test_the_folder_can_be_copied_with_an_index_that_is_behind(self, tmp_path):
+        """A copy made while others write may have an older index than files: nothing of the files is cut back."""
+        async with FileStore(tmp_path / "a") as store:
+            await store.apply([Add([event(1)])])
+            subprocess.run(["cp", "-r", tmp_path / "a", tmp_path / "b"], check=True)
+            await store.apply([Add([event(2), event(3, "t")])])
+        for name in ("session_s.jsonl", "session_t.jsonl", ".octavo/lock"):
+            (tmp_path / "b" / name).write_bytes((tmp_path / "a" / name).read_bytes())
+        async with FileStore(tmp_path / "b") as store:
+            assert await ids(store) == ["evt_1", "evt_2", "evt_3"]
+
+    async def test_nothing_temporary_is_left(self, tmp_path):
+        async with FileStore(tmp_path, format="json") as store:
+            for n in range(3):
+                await store.apply([Add([event(n)])])
+        assert sorted(path.name for path in (tmp_path / ".octavo").iterdir()) == ["index.db", "lock"]
+
+
 class TestJsonFormat:
     async def test_loads_whole_after_every_write(self, tmp_path):
         """At any moment every file is one JSON array; archives and what is buried in them do not come back."""

@@ -89,7 +89,7 @@ def test_what_is_new_is_private_whatever_the_umask(tmp_path, umask):
     modes = made(tmp_path, umask)
     names = {Path(path).name for path in modes}
     assert {"octavo.db", "octavo.db-wal", "octavo.db-shm", "vectors.db", "vectors.db-wal", "history.json", "metadata.json",
-            "memory.jsonl.gz", "failed_events.jsonl", "failed_events.dead.jsonl", "lin.md", ".octavo.lock", "ledger"} <= names  # fmt: skip
+            "memory.jsonl.gz", "failed_events.jsonl", "failed_events.dead.jsonl", "lin.md", ".octavo.lock", "index.db"} <= names  # fmt: skip
     odd = {path: f"{mode:04o}" for path, mode in modes.items() if mode not in (0o600, 0o700)}
     assert not odd
     assert kinds(modes, tmp_path) == ({"0600"}, {"0700"})
@@ -138,7 +138,7 @@ def test_existing_files_keep_their_mode(tmp_path):
         "metadata.json",
         "history.json",
         "memory.jsonl.gz",
-        "ledger",
+        "index.db",
     ):
         [path] = [path for path in paths if path.name == name and "json" not in path.parts]
         assert stat.S_IMODE(path.stat().st_mode) == 0o640, path

@@ -5,7 +5,7 @@ list of effects, so that a batch that fails half-way through has changed nothing
 """
 
 from collections.abc import Generator, Iterable
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -16,7 +16,7 @@ Key: TypeAlias = tuple[str, str]
 
 
 class Lookup(msgspec.Struct, frozen=True):
-    """Which of these keys are kept? Answered with the sealed records found."""
+    """Which of these keys are kept? Answered with the sealed records found, or whatever has the `key` of each."""
 
     collection: str
     keys: list[Key]
@@ -29,7 +29,7 @@ class Effect(msgspec.Struct, frozen=True):
     after: Sealed | None
 
 
-Asking: TypeAlias = Generator[Lookup | Query, list[Sealed], tuple[list[Effect], list[int]]]
+Asking: TypeAlias = Generator[Lookup | Query, list[Any], tuple[list[Effect], list[int]]]
 
 
 def draft(ops: list[Prepared]) -> Asking:

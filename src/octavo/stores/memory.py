@@ -1,7 +1,6 @@
 """The memory store: the specification of every other store, and a fast one where nothing must outlive the process."""
 
-import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl
 
 from octavo.errors import ConfigError
@@ -10,12 +9,10 @@ from octavo.kernel.model import Head, Query, Record, Tally
 from octavo.kernel.ports import Finding, Lexicon
 from octavo.kernel.terms.matches import Matches
 from octavo.stores.base import Progress, SearchingStore
-from octavo.stores.image import Image
+from octavo.stores.records import Records
 
 if TYPE_CHECKING:
-    from octavo.stores.term_index import Steps
-
-_IDLE_SECONDS = 0.05  # between two short looks at what waits to be indexed
+    from octavo.stores.term_index import TermIndex
 
 
 class MemoryStore(SearchingStore):
@@ -23,79 +20,46 @@ class MemoryStore(SearchingStore):
 
     def __init__(self) -> None:
         super().__init__()
-        self._image = Image()
-        self._idle: asyncio.TimerHandle | None = None
-        self._searched = False
+        self._records = Records()
 
     async def _apply(self, ops: list[Prepared]) -> list[int]:
-        counts = self._image.apply(ops)
-        if self._searched and self._idle is None:
-            self._index_soon()
-        return counts
+        return self._records.apply(ops)
 
     async def _find(self, query: Query) -> list[Record]:
-        return [sealed.record for sealed in self._image.answer(query)]
+        return [sealed.record for sealed in self._records.find(query)]
 
     async def _heads(self, query: Query) -> list[Head]:
-        return [sealed.head for sealed in self._image.answer(query)]
+        return [sealed.head for sealed in self._records.find(query)]
 
     async def _tally(self, query: Query) -> Tally:
-        return self._image.shelf(query.collection).tally(query)
+        return self._records.collection(query.collection).tally(query)
 
     async def _search(self, query: Query, terms: tuple[str, ...]) -> Matches:
-        from octavo.stores.lexicon import searched
-
-        matches: Matches = await self._in_steps(searched(self._image, query, terms))
-        self._searched = True
-        if not self._closed and self._idle is None:
-            self._index_soon()
-        return matches
+        while True:
+            index = self._term_index(query.collection)
+            await index.catch_up()
+            if index is self._term_index(query.collection):  # and was not made anew meanwhile
+                return index.search(query, terms)
 
     async def _reindex(self, collection: str, progress: Progress) -> int:
-        from octavo.stores.lexicon import reindexed
-
-        total: int = await self._in_steps(reindexed(self._image, collection), progress)
-        progress(total, total)
-        return total
+        self._records.collection(collection).terms = None
+        return await self._term_index(collection).catch_up(progress)
 
     async def _verify(self, collection: str, progress: Progress) -> Lexicon:
-        from octavo.stores.lexicon import verified
+        return await self._term_index(collection).verify(collection, progress)
 
-        lexicon: Lexicon = await self._in_steps(verified(self._image, collection), progress)
-        progress(lexicon.records, lexicon.records)
-        return lexicon
+    def _term_index(self, collection: str) -> "TermIndex":
+        """The index of terms, in which everything waits when it is new."""
+        records = self._records.collection(collection)
+        if records.terms is None:
+            from octavo.stores.term_index import TermIndex  # here, since only a search needs the tokenizer
 
-    async def _in_steps(self, steps: "Steps[Any]", progress: Progress | None = None) -> Any:
-        """Do a long work and let others go between its steps."""
-        from octavo.stores.lexicon import advance
-
-        while (step := advance(steps)).done is not None:
-            if progress is not None:
-                progress(*step.done)
-            await asyncio.sleep(0)
-        return step.result
-
-    def _index_soon(self) -> None:
-        self._idle = asyncio.get_running_loop().call_later(_IDLE_SECONDS, self._index)
-
-    def _index(self) -> None:
-        """Index a little of what waits, and come again if that was not all."""
-        from octavo.stores.lexicon import idle
-
-        self._idle = None
-        if idle(self._image):
-            self._index_soon()
-
-    def _abandon(self) -> None:
-        self._idle = None
-
-    async def _close(self) -> None:
-        if self._idle is not None:
-            self._idle.cancel()
+            records.terms = TermIndex(records)
+        return records.terms
 
     async def tenants(self) -> list[str]:
         await self._ready()
-        return self._image.tenants()
+        return self._records.tenants()
 
     async def describe(self) -> list[Finding]:
         return [

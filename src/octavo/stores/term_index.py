@@ -1,197 +1,179 @@
-"""Which records of a shelf hold a term: late, since what comes is only noted, and brought up to date in short steps."""
+"""Which records of a collection hold a term: late, since what comes is only noted, and brought up to date before a search."""
 
-from array import array
-from bisect import bisect_left
-from collections.abc import Callable, Generator, Iterator, Sequence
-from typing import TypeAlias, TypeVar, cast
+import asyncio
+import heapq
+import itertools
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+import msgspec
 
 from octavo.kernel.codec import Sealed
-from octavo.kernel.model import Rank
+from octavo.kernel.model import Query, Rank
 from octavo.kernel.ports import Lexicon
+from octavo.kernel.terms.matches import MOST, Match, Matches, nominated
 from octavo.kernel.terms.matching import content, count_terms
-from octavo.stores.image import Shelf
+from octavo.stores.base import Progress
+from octavo.stores.records import CollectionIndex
 
-T = TypeVar("T")
-#: Work in steps of a few milliseconds; each yields how much is done and how much there is.
-Steps: TypeAlias = Generator[tuple[int, int], None, T]
-
-#: What is done in one step, in terms. Counted, not timed: on a busy machine, time passes without any work.
-STEP_WORK = 2000
+_STEP_WORK = (
+    2000  # terms, after which others go first. Counted, not timed: on a busy machine time passes without work
+)
 _EACH = 8  # what a record costs beside its terms
-_ENTRIES = 8  # entries of a posting that are looked through at the cost of one term
-COUNT_BITS = 24  # of a posting's entry: document number above, how often it holds the term below
-COUNT = (1 << COUNT_BITS) - 1
-MANY = 255  # what a common term's table says of so many and of more
-_DEAD = 1000  # fewer forgotten documents than this are not worth a new index
-_COMMON = 16  # a term is common when one in so many records holds it
-_NONE = array("Q")
 
 
 class TermIndex:
-    """Which records of a shelf hold a term: one sorted array of numbers for each term.
+    """For each term the records that hold it, and how often."""
 
-    Records are numbered in the order they are indexed, so that every array only grows at its end. A record that is gone
-    or changed leaves its number behind, which then stands for nothing.
-    """
-
-    def __init__(self, shelf: Shelf) -> None:
-        self._shelf = shelf
-        self.waiting: dict[Rank, None] = dict.fromkeys(shelf.ranks())
-        self._postings: dict[str, array[int]] = {}
-        self._common: dict[str, bytearray] = {}
-        self._numbers: dict[Rank, int] = {}
-        self._ranks: list[Rank | None] = []
-        self._lengths = array("I")
-
-    @property
-    def indexed(self) -> int:
-        """How many records are in the index."""
-        return len(self._numbers)
-
-    @property
-    def worn(self) -> bool:
-        """Whether more of it is about records that are gone than about those that are kept."""
-        return len(self._ranks) > 2 * len(self._numbers) + _DEAD
+    def __init__(self, records: CollectionIndex) -> None:
+        self._records = records
+        self._postings: dict[str, dict[Rank, int]] = {}
+        self._entries: dict[Rank, tuple[int, tuple[str, ...]]] = {}  # how long a record is, and its terms
+        self.waiting: dict[Rank, None] = dict.fromkeys(records.ranks())
 
     def forget(self, rank: Rank) -> None:
         """Have nothing to do with this record any more."""
-        number = self._numbers.pop(rank, None)
-        if number is None:
-            self.waiting.pop(rank, None)
-        else:
-            self._ranks[number] = None
+        self.waiting.pop(rank, None)
+        _, terms = self._entries.pop(rank, (0, ()))
+        for term in terms:
+            posting = self._postings[term]
+            del posting[rank]
+            if not posting:
+                del self._postings[term]
 
-    def catch_up(self, left: int, work: int = STEP_WORK) -> int:
-        """Index all that waits but `left`, and of those as many as the work allows; answer how many still wait."""
-        waiting = self.waiting
-        while waiting and (len(waiting) > left or work > 0):
-            # What came meanwhile is not counted: or who writes as fast as this works would never let it end.
-            counted = len(waiting) <= left
-            # From the end: at the beginning of a dict, those taken out before would be passed over each time.
-            rank, _ = waiting.popitem()
-            try:
+    async def catch_up(self, progress: Progress | None = None) -> int:
+        """Index all that waits and let others go in between; answer how many records are indexed, with none waiting."""
+        left = len(self.waiting)
+        while True:
+            work = _STEP_WORK
+            while self.waiting and (len(self.waiting) > left or work > 0):
+                # What came meanwhile is not counted: or who writes as fast as this works would never let it end.
+                counted = len(self.waiting) <= left
+                rank, _ = self.waiting.popitem()
                 length = self._add(rank)
-            except BaseException:
-                waiting[rank] = None
-                raise
-            if counted:
-                work -= _EACH + length
-        return len(waiting)
+                if counted:
+                    work -= _EACH + length
+            left = len(self.waiting)
+            if progress is not None:
+                progress(len(self._entries), len(self._entries) + left)
+            if not left:
+                return len(self._entries)
+            await asyncio.sleep(0)
 
     def _add(self, rank: Rank) -> int:
-        counted, length = count_terms(_content(self._shelf.row(rank)))
-        number = len(self._ranks)
-        self._ranks.append(None)  # if this is broken off, what was written below stands for nothing
-        self._lengths.append(length)
-        place = number << COUNT_BITS
-        postings = self._postings
+        if (
+            sealed := self._records.get((rank[2], rank[3]))
+        ) is None:  # gone, since this index was given up for another
+            return 0
+        counted, length = _counted(sealed)
         for term, count in counted.items():
-            posting = postings.get(term)
-            if posting is None:
-                postings[term] = array("Q", (place + count,))
-            else:
-                posting.append(place + count)
-        self._ranks[number] = rank
-        self._numbers[rank] = number
+            self._postings.setdefault(term, {})[rank] = count
+        self._entries[rank] = (length, tuple(counted))
         return length
 
-    # --- answers; nothing may be waiting
+    # --- one search; nothing may be waiting
 
-    def posting(self, term: str) -> "array[int]":
-        """The entries of the records that hold the term, in the order of their numbers."""
-        return self._postings.get(term, _NONE)
-
-    def common(self, term: str) -> bytearray | None:
-        """How often each record holds a common term, by number (255 for more), or None when the term is not common."""
-        posting = self.posting(term)
-        if len(posting) * _COMMON < len(self._ranks):
-            return None
-        counts = self._common.setdefault(term, bytearray())
-        known = len(counts)
-        if known < len(self._ranks):
-            counts.extend(bytes(len(self._ranks) - known))
-            for entry in posting[bisect_left(posting, known << COUNT_BITS) :]:
-                counts[entry >> COUNT_BITS] = min(entry & COUNT, MANY)
-        return counts
-
-    def number(self, rank: Rank) -> int:
-        return self._numbers[rank]
-
-    def rank(self, number: int) -> Rank:
-        """The rank of a record that is not gone."""
-        return cast("Rank", self._ranks[number])
-
-    def length(self, number: int) -> int:
-        """How many terms the record of this number holds, each as often as it stands there."""
-        return self._lengths[number]
-
-    def kept(self, number: int) -> Sealed | None:
-        """The record of this number, unless it is gone."""
-        rank = self._ranks[number]
-        return None if rank is None else self._shelf.row(rank)
+    def search(self, query: Query, terms: Sequence[str]) -> Matches:
+        """Answer as `matching` would from all records of the collection."""
+        postings = [self._postings.get(term, {}) for term in terms]
+        search = _Search(self._records, query)
+        holders = [search.holders(posting) for posting in postings]
+        held = tuple(len(ranks) for ranks in holders)
+        found = {rank for ranks in holders if len(ranks) <= MOST for rank in ranks}
+        if max(held) > MOST or len(found) > MOST:
+            chosen = [terms.index(term) for term in nominated(terms, held)]
+            found = {rank for at in chosen for rank in holders[at][:MOST]}
+        matches = []
+        for rank in sorted(found):
+            counts = tuple([posting.get(rank, 0) for posting in postings])
+            scope = self._records.row(rank).scope
+            matches.append(Match(rank[2], scope, rank[0], rank[1], self._entries[rank][0], counts))
+        return Matches(matches, held)
 
     # --- being compared with the records
 
-    def verified(self, collection: str) -> Steps[Lexicon]:
+    async def verify(self, collection: str, progress: Progress) -> Lexicon:
         """Compare every entry with the text it was made from."""
-        known = len(self._ranks)
-        entries = array("I", bytes(4 * known))
-        terms = list(self._postings)
-        total = len(terms) + known
-        for done, term in _paced(terms, lambda term: len(self._postings[term]) // _ENTRIES):
-            for entry in self._postings[term]:
-                if (number := entry >> COUNT_BITS) < known:
-                    entries[number] += 1
-            if done:
-                yield done, total
-        missing: list[str] = []
-        twice = 0
-        for done, number in _paced(range(known), self._lengths.__getitem__):
-            sealed = self.kept(number)
-            if sealed is not None and self._numbers.get(sealed.rank) != number:
-                twice += 1
-            elif sealed is not None and not self._right(sealed, number, entries[number]):
-                missing.append(sealed.id)
-            if done:
-                yield len(terms) + done, total
-        records = set(self._shelf.ranks())
-        missing += [rank[2] for rank in records if rank not in self._numbers and rank not in self.waiting]
+        wrong: set[str] = set()
+        stray: set[Rank] = set()
+        ranks = list(self._records.ranks())
+        things: list[Rank | str] = [*ranks, *self._postings]
+        work = _STEP_WORK
+        for done, looked_at in enumerate(things):
+            if isinstance(looked_at, str):
+                work -= self._verify_posting(looked_at, wrong, stray)
+            elif looked_at not in self.waiting:
+                work -= self._verify_record(looked_at, wrong)
+            if work <= 0:
+                work = _STEP_WORK
+                progress(done * len(ranks) // len(things), len(ranks))
+                await asyncio.sleep(0)
+        kept = set(self._records.ranks())
+        progress(len(kept), len(kept))
         return Lexicon(
             collection=collection,
-            records=len(records),
+            records=len(kept),
             waiting=len(self.waiting),
-            missing=tuple(sorted(missing)),
-            stray=len(self._numbers.keys() - records) + twice,
+            missing=tuple(sorted(wrong)),
+            stray=len(stray | (self._entries.keys() - kept)),
         )
 
-    def _right(self, sealed: Sealed, number: int, entries: int) -> bool:
-        counted, length = count_terms(_content(sealed))
+    def _verify_record(self, rank: Rank, wrong: set[str]) -> int:
+        """Note the id of a record that is not indexed as it should be; answer what that took."""
+        if (sealed := self._records.get((rank[2], rank[3]))) is None:
+            return 0
+        counted, length = _counted(sealed)
+        indexed_length, terms = self._entries.get(rank, (-1, ()))
+        found = {term: self._postings.get(term, {}).get(rank) for term in terms}
+        if indexed_length != length or found != counted:
+            wrong.add(sealed.id)
+        return _EACH + length
+
+    def _verify_posting(self, term: str, wrong: set[str], stray: set[Rank]) -> int:
+        """Note what a term leads to and should not; answer what that took."""
+        posting = self._postings.get(term, {})
+        for rank in posting:
+            if rank not in self._entries:
+                stray.add(rank)
+            elif term not in self._entries[rank][1]:
+                wrong.add(rank[2])
+        return 1 + len(posting) // 4
+
+
+class _Search:
+    """Which records a search may find; each is compared with the query once, however many terms it holds."""
+
+    def __init__(self, records: CollectionIndex, query: Query) -> None:
+        self._records = records
+        self._verdicts: dict[Rank, bool] = {}
+        self._named: list[Rank] | None = None
+        if query.ids is not None:
+            query = msgspec.structs.replace(query, ids=frozenset(query.ids))
+            self._named = sorted({sealed.rank for sealed in records.named(query)}, reverse=True)
+        self._query = query
+        self._breadth = records.breadth(query) if self._named is None else len(self._named)
+
+    def holders(self, posting: dict[Rank, int]) -> list[Rank]:
+        """The newest of the records that answer the query and hold the term, newest first; no more than MOST + 1."""
+        # A walk meets one of them in every (breadth / posting) steps, and may stop after MOST + 1.
+        if self._breadth * min(1, (MOST + 1) / max(len(posting), 1)) < len(posting):
+            walked = (rank for rank in self._walk() if rank in posting and self._answers(rank))
+            return list(itertools.islice(walked, MOST + 1))
+        return heapq.nlargest(MOST + 1, filter(self._answers, posting))
+
+    def _walk(self) -> Iterator[Rank]:
+        """The ranks inside the scope, from the newest on."""
         return (
-            length == self._lengths[number]
-            and len(counted) == entries
-            and all(count_in(self._postings.get(t, _NONE), number) == n for t, n in counted.items())
+            self._records.walk(self._query, newest_first=True) if self._named is None else iter(self._named)
         )
 
-
-def count_in(posting: "array[int]", number: int) -> int:
-    """How often the record of this number holds the posting's term."""
-    low = number << COUNT_BITS
-    at = bisect_left(posting, low)
-    if at == len(posting):
-        return 0
-    over = posting[at] - low
-    return over if over <= COUNT else 0
+    def _answers(self, rank: Rank) -> bool:
+        verdict = self._verdicts.get(rank)
+        if verdict is None:
+            sealed = self._records.row(rank)
+            verdict = self._verdicts[rank] = self._query.matches(sealed)  # type: ignore[arg-type]
+        return verdict
 
 
-def _content(sealed: Sealed) -> str:
-    return sealed.text or content("", sealed.data)
-
-
-def _paced(things: Sequence[T], cost: Callable[[T], int]) -> Iterator[tuple[int, T]]:
-    """Each thing, with how many are done when it is time to let others go, and else 0."""
-    work = STEP_WORK
-    for done, thing in enumerate(things, 1):
-        work -= _EACH + cost(thing)
-        yield (done if work <= 0 else 0), thing
-        if work <= 0:
-            work = STEP_WORK
+def _counted(sealed: Sealed) -> tuple[Counter[str], int]:
+    return count_terms(sealed.text or content("", sealed.data))

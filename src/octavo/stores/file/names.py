@@ -11,7 +11,6 @@ from datetime import UTC, datetime
 from urllib.parse import quote
 
 from octavo.kernel.model import NAMES_HELD
-from octavo.kernel.shapes import SHAPES
 
 ROOT = "events"  # the collection whose files stand at the root of the directory
 _LONGEST = 120  # leaves room for an archive's stamp below the 255 bytes a file name may have
@@ -22,7 +21,7 @@ _NAME = re.compile(r"(?P<stem>.+?)(?:\.\d{8}T\d{6}Z-(?P<stamp>[0-9a-f]{16}))?(?P
 def family_of(collection: str, session: str | None, suffix: str) -> str:
     """The path, below the store's directory, of the file that takes a session's records of a collection."""
     stem = collection if session is None else f"session_{_safe(session)}"
-    return f"{stem}{suffix}" if collection == ROOT else f"{collection}/{stem}{suffix}"
+    return f"{folder_of(collection)}{stem}{suffix}"
 
 
 def _safe(session: str) -> str:
@@ -53,9 +52,15 @@ def read_name(collection: str, name: str) -> tuple[str, int | None] | None:
         return None
     family = found["stem"] + found["suffix"]
     stamp = None if found["stamp"] is None else int(found["stamp"], 16)
-    return (family if collection == ROOT else f"{collection}/{family}"), stamp
+    return folder_of(collection) + family, stamp
 
 
-def folders() -> list[tuple[str, str]]:
-    """Each collection and the folder, below the store's directory, that holds its files."""
-    return [(collection, "" if collection == ROOT else collection) for collection in SHAPES]
+def stamp_of(name: str) -> int:
+    """The stamp in an archive's name; 0 in that of a file that is still written to."""
+    found = _NAME.fullmatch(name)
+    return 0 if found is None or found["stamp"] is None else int(found["stamp"], 16)
+
+
+def folder_of(collection: str) -> str:
+    """What stands before the names of a collection's files, below the store's directory."""
+    return "" if collection == ROOT else f"{collection}/"

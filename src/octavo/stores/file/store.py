@@ -1,32 +1,37 @@
 """The file store: plain JSON lines that people, grep and jq can read, kept in step by many processes."""
 
+import asyncio
+import logging
 import os
+from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TypeVar
 from urllib.parse import parse_qsl, unquote
 
-from octavo.errors import ConfigError
+import apsw
+
+from octavo.errors import ConfigError, StoreClosed
 from octavo.kernel.codec import Prepared
-from octavo.kernel.model import Head, Query, Record, Tally
+from octavo.kernel.model import Head, Query, Record, Scope, Tally
 from octavo.kernel.ports import Finding, Lexicon
+from octavo.kernel.shapes import SHAPES
 from octavo.kernel.terms.matches import Matches
 from octavo.stores.base import Progress, SearchingStore
-from octavo.stores.file.book import Book, Layout
-from octavo.stores.file.desk import Desk
+from octavo.stores.file.files import Files, Layout
+from octavo.stores.file.index import FileIndex, IndexGone, delete_index
 from octavo.util.file_modes import access
 
-if TYPE_CHECKING:
-    from octavo.stores.term_index import Steps
-
+T = TypeVar("T")
 _OPTIONS = ("format", "per_session", "rotate_bytes", "sync")
+_log = logging.getLogger(__name__)
 
 
 class FileStore(SearchingStore):
     """Records as lines of JSON in a directory, one file per session.
 
-    An acknowledgement means that the record survives `kill -9` (`sync="flush"`) or a power cut (`sync="fsync"`). All
-    records are also held in memory, which is what answers questions: a directory is read once, when it is opened, and
-    then followed. The index of terms lives there too and is made when something is first searched for. What a person edits while it is open is noticed when the store next writes to that file.
+    An acknowledgement means that the record survives `kill -9` (`sync="flush"`) or a power cut (`sync="fsync"`).
+    Questions are answered by an index beside the files, `.octavo/index.db`, which may be deleted at any time. A file that
+    a person edits is read again when the store is opened, or next writes to that file.
     `format="json"` rewrites the session's file with every write, so that it always loads whole: for small files.
     """
 
@@ -46,9 +51,9 @@ class FileStore(SearchingStore):
             raise ConfigError(f"rotate_bytes must be 1 or more; got {rotate_bytes}")
         self._path = Path(path).absolute()
         self._layout = Layout(format=format, per_session=per_session, rotate_bytes=rotate_bytes, sync=sync)
-        self._book = Book(self._path, self._layout)
-        self._desk = Desk(self._book)
-        self._read = False
+        self._files = Files(self._path, self._layout)
+        self._index: FileIndex | None = None
+        self._abandon()
 
     @property
     def path(self) -> Path:
@@ -58,77 +63,123 @@ class FileStore(SearchingStore):
     async def tenants(self) -> list[str]:
         """Every tenant that has a record, sorted."""
         await self._ready()
-        return await self._desk.ask(self._book.records.tenants)
+        return await self._ask(lambda index: index.tenants())
 
     async def size_bytes(self) -> int:
         """How many bytes the data files take, archives included."""
         await self._ready()
-        return (await self._desk.ask(self._book.facts))["bytes"]
+        return (await asyncio.to_thread(self._files.used))[1]
 
     async def describe(self) -> list[Finding]:
         """What this store is and holds, and what deserves attention."""
-        await self._ready()
-        facts = await self._desk.ask(self._book.facts)
+        files, size = await asyncio.to_thread(self._files.used)
+        damaged = await asyncio.to_thread(self._files.damaged)
+        records = 0
+        for tenant in await self.tenants():
+            for collection in SHAPES:
+                records += (await self.tally(Query(collection=collection, scope=Scope(tenant=tenant)))).total
         durability = {"flush": "survives kill -9", "fsync": "survives power loss"}[self._layout.sync]
-        damaged = "unreadable lines were set aside; look into .octavo/damaged" if facts["damaged"] else ""
+        warning = "unreadable lines were set aside; look into .octavo/damaged" if damaged else ""
         return [
             Finding("store", "file"),
             Finding("path", str(self._path)),
             Finding("format", self._layout.format),
-            Finding("files", str(facts["files"])),
-            Finding("records", str(facts["records"])),
-            Finding("bytes", str(facts["bytes"])),
+            Finding("files", str(files)),
+            Finding("records", str(records)),
+            Finding("bytes", str(size)),
             Finding("durability", f"{self._layout.sync}: {durability}"),
-            Finding("damaged lines", str(facts["damaged"]), damaged),
+            Finding("damaged lines", str(damaged), warning),
             Finding("access", *access(self._path)),
         ]
 
+    # --- the index: opened when it is needed, and another one when it is not the folder's any more
+
     async def _open(self) -> None:
-        self._opened = True  # also when this fails or is cancelled half-way: there is a thread to end
-        if not self._read:  # in the next event loop everything is still there
-            await self._desk.open()
-            self._read = True
+        self._opened = True  # also when this fails or is cancelled half-way: there may be threads to end
+        if self._index is None:
+            self._index = await self._opened_index(writing=False)
+
+    async def _opened_index(self, *, writing: bool) -> FileIndex:
+        """An index of the folder; in memory as long as nobody has written there, so that looking makes nothing in it."""
+
+        def used() -> bool:
+            return not self._path.is_dir() or (self._path / ".octavo").exists()
+
+        on_disk = writing or await asyncio.to_thread(used)
+        index = FileIndex(self._path, self._layout, on_disk=on_disk)
+        try:
+            return await index.__aenter__()
+        except BaseException as error:
+            await index.close()
+            if not isinstance(error.__cause__, apsw.NotADBError | apsw.CorruptError):
+                raise
+        _log.warning("the index of %s is damaged and is made anew", self._path)
+        await asyncio.to_thread(delete_index, self._path)
+        return await FileIndex(self._path, self._layout, on_disk=on_disk).__aenter__()
+
+    async def _ask(self, verb: Callable[[FileIndex], Awaitable[T]], *, writing: bool = False) -> T:
+        """Ask the index, or the one that has taken its place."""
+        self._calls += 1
+        self._quiet.clear()
+        try:
+            while True:
+                index = self._index
+                try:
+                    if index is not None:
+                        return await verb(index)
+                except (IndexGone, StoreClosed):
+                    pass
+                await self._renew(index, writing=writing)
+        finally:
+            self._calls -= 1
+            if not self._calls:
+                self._quiet.set()
+
+    async def _renew(self, old: FileIndex | None, *, writing: bool) -> None:
+        """Open another index in the place of one that is of no use, unless somebody else has."""
+        async with self._renewing:
+            if self._index is old:
+                self._index = None
+                if old is not None:
+                    await old.close()
+                self._index = await self._opened_index(writing=writing)
 
     async def _leave(self) -> None:
-        """Nothing: the thread works for any event loop, one after the other."""
+        """Nothing: the index leaves by itself, and its threads work for any event loop, one after the other."""
+
+    def _abandon(self) -> None:
+        self._renewing = asyncio.Lock()
+        self._calls = 0  # under way
+        self._quiet = asyncio.Event()
 
     async def _close(self) -> None:
-        await self._desk.close()
+        while self._calls:
+            await self._quiet.wait()
+        if self._index is not None:
+            await self._index.close()
+
+    # --- the verbs
 
     async def _apply(self, ops: list[Prepared]) -> list[int]:
-        return await self._desk.write(ops)
+        return await self._ask(lambda index: index.write(ops), writing=True)
 
     async def _find(self, query: Query) -> list[Record]:
-        return await self._desk.ask(lambda: self._book.records.find(query))
+        return await self._ask(lambda index: index.find(query))
 
     async def _heads(self, query: Query) -> list[Head]:
-        return await self._desk.ask(lambda: self._book.records.heads(query))
+        return await self._ask(lambda index: index.heads(query))
 
     async def _tally(self, query: Query) -> Tally:
-        return await self._desk.ask(lambda: self._book.records.tally(query))
+        return await self._ask(lambda index: index.tally(query))
 
     async def _search(self, query: Query, terms: tuple[str, ...]) -> Matches:
-        matches: Matches = await self._in_steps(self._book.records.searched(query, terms))
-        return matches
+        return await self._ask(lambda index: index.search(query, terms))
 
     async def _reindex(self, collection: str, progress: Progress) -> int:
-        total: int = await self._in_steps(self._book.records.reindexed(collection), progress)
-        progress(total, total)
-        return total
+        return await self._ask(lambda index: index.reindex(collection, progress))
 
     async def _verify(self, collection: str, progress: Progress) -> Lexicon:
-        lexicon: Lexicon = await self._in_steps(self._book.records.verified(collection), progress)
-        progress(lexicon.records, lexicon.records)
-        return lexicon
-
-    async def _in_steps(self, steps: "Steps[Any]", progress: Progress | None = None) -> Any:
-        """Do a long work and let other callers' work, and what other processes wrote, in between its steps."""
-        from octavo.stores.lexicon import advance
-
-        while (step := await self._desk.ask(lambda: advance(steps))).done is not None:
-            if progress is not None:
-                progress(*step.done)
-        return step.result
+        return await self._ask(lambda index: index.verify(collection, progress))
 
 
 def open_file(url: str) -> FileStore:

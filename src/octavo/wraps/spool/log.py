@@ -19,8 +19,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from octavo.stores.file.ledger import sync_folder, write_all
 from octavo.stores.file.lock import Lock
+from octavo.util.disk import sync_folder, write_all
 from octavo.util.file_modes import make_folder, open_file
 from octavo.wraps.spool import lines
 from octavo.wraps.spool.entries import Layout, Waiting

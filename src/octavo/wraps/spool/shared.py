@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from octavo.errors import StoreUnavailable
-from octavo.stores.file.ledger import sync_folder, write_all
 from octavo.stores.file.lock import Lock
+from octavo.util.disk import sync_folder, write_all
 from octavo.util.file_modes import keep_mode, open_file
 from octavo.wraps.spool import lines
 from octavo.wraps.spool.lines import Piece

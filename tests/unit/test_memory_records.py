@@ -8,8 +8,6 @@ import pytest
 
 from documented import list_store
 from octavo import START, Add, Change, Query, Record, Remove, Scope, Tally
-from octavo.kernel.codec import seal
-from octavo.stores.image import Ranks
 from octavo.stores.memory import MemoryStore
 from octavo.testing.agreement import Agreement
 
@@ -24,61 +22,6 @@ class TestAgainstTheKernel(Agreement):
 
     def reference(self):
         return list_store().ListStore()
-
-
-def rank(number):
-    return (NOON + timedelta(seconds=number), number, str(number), Scope().place)
-
-
-@pytest.mark.parametrize("order", ["rising", "falling", "shuffled"])
-def test_ranks_stay_in_order(order):
-    """Whatever order ranks come and go in, walks between any two bounds give what a sorted list would."""
-    chance = random.Random(order)
-    numbers = list(range(6000))
-    if order == "falling":
-        numbers.reverse()
-    elif order == "shuffled":
-        chance.shuffle(numbers)
-    ranks, kept = Ranks(), []
-    for number in numbers:
-        ranks.add(
-            seal(
-                Record(
-                    collection="log",
-                    id=str(number),
-                    kind="k",
-                    created_at=NOON + timedelta(seconds=number),
-                    seq=number,
-                )
-            )
-        )
-    for number in chance.sample(numbers, 4000):
-        ranks.discard(rank(number), "k")
-        kept.append(number)
-    left = sorted({*numbers} - {*kept})
-    assert ranks.total == len(left) == ranks.by_kind["k"]
-    for low, high in [
-        (None, None),
-        (100, 5000),
-        (0, 1),
-        (5999, None),
-        (None, 0),
-        (3000, 3000),
-        (4000, 3000),
-        (7000, None),
-    ]:
-        for past_low in (False, True):
-            inside = [
-                n for n in left if (low is None or n > low - (not past_low)) and (high is None or n < high)
-            ]
-            for newest_first in (False, True):
-                bounds = [None if bound is None else rank(bound) for bound in (low, high)]
-                walked = ranks.between(*bounds, past_low=past_low, newest_first=newest_first)
-                assert [one[1] for one in walked] == (inside[::-1] if newest_first else inside)
-    for number in left:
-        ranks.discard(rank(number), "k")
-    assert (ranks.total, ranks.by_kind) == (0, {})
-    assert list(ranks.between(None, None, past_low=False, newest_first=True)) == []
 
 
 def make(number):
@@ -133,6 +76,12 @@ async def test_pages_are_read_not_searched(monkeypatch):
         assert looked == []
 
 
+def left_behind(store):
+    """What is still held of records that are gone."""
+    collections = store._records._collections.values()
+    return [held for one in collections for name in vars(one) if (held := getattr(one, name))]
+
+
 async def test_nothing_is_left_behind():
     """Removing every record leaves no index entry: a service that forgets does not grow."""
     async with MemoryStore() as store:
@@ -140,8 +89,7 @@ async def test_nothing_is_left_behind():
         await store.apply([Change(query=EVERY, mark=("m",), kind="c")])
         await store.apply([Remove(EVERY)])
         assert await store.tally(EVERY) == Tally()
-        (shelf,) = store._image.shelves.values()
-        assert [held for name in vars(shelf) if (held := getattr(shelf, name))] == []
+        assert left_behind(store) == []
 
 
 async def test_many_places_have_the_same_id():
@@ -162,5 +110,72 @@ async def test_many_places_have_the_same_id():
             assert [record.text for record in await store.find(own)] == ["changed"]
             assert await store.apply([Remove(own)]) == [1]
         assert await store.find(named) == []
-        (shelf,) = store._image.shelves.values()
-        assert [held for name in vars(shelf) if (held := getattr(shelf, name))] == []
+        assert left_behind(store) == []
+
+
+@pytest.mark.parametrize("order", ["rising", "falling", "shuffled"])
+async def test_pages_stay_in_order(order):
+    """Whatever order records come and go in, pages between any two bounds are what a sorted list would give."""
+    chance = random.Random(order)
+    numbers = list(range(3000))
+    if order == "falling":
+        numbers.reverse()
+    elif order == "shuffled":
+        chance.shuffle(numbers)
+    gone = chance.sample(numbers, 2000)
+    left = sorted({*numbers} - {*gone})
+    async with MemoryStore() as store:
+        for number in numbers:
+            await store.apply([Add([make(number)])])
+        await store.apply([Remove(msgspec.structs.replace(EVERY, ids=tuple(f"m{n}" for n in gone)))])
+        for low, high in [
+            (None, None),
+            (100, 2500),
+            (0, 1),
+            (2999, None),
+            (None, 0),
+            (1500, 1500),
+            (2000, 1500),
+        ]:
+            since, until = (None if n is None else NOON + timedelta(seconds=n) for n in (low, high))
+            inside = [n for n in left if (low is None or n >= low) and (high is None or n < high)]
+            for newest_first in (False, True):
+                asked = msgspec.structs.replace(EVERY, since=since, until=until, newest_first=newest_first)
+                found = [record.seq for record in await store.find(asked)]
+                assert found == (inside[::-1] if newest_first else inside)
+        assert (await store.tally(EVERY)).total == len(left)
+
+
+async def test_what_has_ended_is_found_without_a_look_at_the_rest(monkeypatch):
+    """A question for what has ended looks at what has ended, or at a scope that holds even less."""
+    seen = []
+    real = Query.matches
+    async with MemoryStore() as store:
+        records = [
+            Record(
+                collection="episodes",
+                id=f"{user}{n}",
+                scope=Scope(user=user),
+                expires_at=NOON + timedelta(days=n) if n % 100 == 0 else None,
+            )
+            for user in "abcd"
+            for n in range(1000)
+        ]
+        records.append(Record(collection="episodes", id="e", scope=Scope(user="e"), expires_at=NOON))
+        await store.apply([Add(records)])
+        ended = Query(collection="episodes", expired_at=NOON + timedelta(days=150))
+        monkeypatch.setattr(
+            Query, "matches", lambda query, record: seen.append(record.id) or real(query, record)
+        )
+        names = [f"{user}{n}" for user in "abcd" for n in (0, 100)]
+        assert [record.id for record in await store.find(ended)] == [*names, "e"]
+        assert len(seen) == 9
+        seen.clear()
+        one = Query(collection="episodes", scope=Scope(user="e"), expired_at=NOON + timedelta(days=150))
+        assert [record.id for record in await store.find(one)] == ["e"]
+        assert seen == ["e"]
+        await store.apply([Change(query=Query(collection="episodes", ids=("e",)), expires_at=None)])
+        assert await store.apply([Remove(ended)]) == [8]
+        assert await store.find(ended) == []
+        assert await store.apply([Remove(Query(collection="episodes"))]) == [4001 - 8]
+        assert left_behind(store) == []

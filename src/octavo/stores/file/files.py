@@ -1,0 +1,251 @@
+"""The files that people read: appended to, archived when they grow, rewritten when most of what they hold is gone."""
+
+import contextlib
+import hashlib
+import os
+import time
+import zlib
+from collections.abc import Iterable
+from pathlib import Path
+
+import msgspec
+
+from octavo.kernel.shapes import SHAPES
+from octavo.stores.file.lines import FamilyLines, joined, split
+from octavo.stores.file.names import archive_of, collection_of, folder_of, read_name, stamp_of
+from octavo.util.disk import sync_folder, write_all
+from octavo.util.file_modes import keep_mode, make_folder, open_file
+
+
+class Layout(msgspec.Struct, frozen=True, kw_only=True):
+    """How a directory is written; it is read alike whichever way it was written."""
+
+    format: str = "jsonl"
+    per_session: bool = True
+    rotate_bytes: int = 10 * 1024 * 1024
+    sync: str = "flush"
+
+
+class Part(msgspec.Struct, frozen=True, array_like=True):
+    """What a batch does to one file: enough to see whether it was done, and to undo it."""
+
+    path: str
+    size: int  # before; what is added begins there
+    changed_ns: int  # when it was last changed before
+    end: int  # its size afterwards
+    checksum: int  # of what is added
+    archive: str = ""  # the name that its old file is given first, to make room
+    backup: str = ""  # of a file that is replaced whole: where its old content is kept
+
+
+class Addition(msgspec.Struct):
+    """A part and the bytes that it adds; `lines` says by how many lines its family grows."""
+
+    part: Part
+    data: bytes
+    lines: int
+
+
+class Files:
+    """The data files of one directory. Paths are below it; whatever changes a file is called under the lock."""
+
+    def __init__(self, root: Path, layout: Layout) -> None:
+        self.root = root
+        self._prefix = f"{root}/"
+        self._own = root / ".octavo"
+        self._rotate_bytes = layout.rotate_bytes
+        self._sync = layout.sync == "fsync"
+        self._last_stamp = 0
+        self._staged = 0
+
+    # --- looking
+
+    def path(self, name: str) -> Path:
+        return self.root / name
+
+    def state(self, name: str) -> tuple[int, int]:
+        """A file's size and when it was last changed; zeros when there is none."""
+        try:
+            there = os.stat(self._prefix + name)  # noqa: PTH116 - once per write, where a Path costs more than the call
+        except FileNotFoundError:
+            return 0, 0
+        return there.st_size, there.st_mtime_ns
+
+    def families(self) -> dict[str, list[str]]:
+        """Every family and its files, in the order in which they were written."""
+        found: dict[str, list[str]] = {}
+        for collection in SHAPES:
+            found |= self._families(collection)
+        return found
+
+    def names(self, family: str) -> list[str]:
+        """The files of a family, in the order in which they were written."""
+        return self._families(collection_of(family)).get(family, [])
+
+    def _families(self, collection: str) -> dict[str, list[str]]:
+        folder = folder_of(collection)
+        found: dict[str, list[tuple[float, str]]] = {}
+        try:
+            names = os.listdir(self.root / folder)  # noqa: PTH208 - names are all that is wanted, and there may be many
+        except (FileNotFoundError, NotADirectoryError):
+            names = []
+        for name in names:
+            if (named := read_name(collection, name)) is not None:
+                family, stamp = named
+                # What is still written to is newer than every archive.
+                found.setdefault(family, []).append((float("inf") if stamp is None else stamp, folder + name))
+        return {family: [name for _, name in sorted(found[family])] for family in sorted(found)}
+
+    def read(self, family: str, names: Iterable[str]) -> tuple[FamilyLines, bool]:
+        """What the files of a family come to, given oldest first, and whether one must be rewritten before it is added to."""
+        lines, ragged = FamilyLines(collection_of(family)), False
+        for name in names:
+            elements, rough = split(self._bytes(name), name)
+            lines.take(name, elements)
+            ragged |= rough
+        return lines, ragged
+
+    def _bytes(self, name: str) -> bytes:
+        try:
+            return self.path(name).read_bytes()
+        except FileNotFoundError:
+            return b""
+
+    def used(self) -> tuple[int, int]:
+        """How many data files there are and how many bytes they hold."""
+        sizes = [self.state(name)[0] for names in self.families().values() for name in names]
+        return len(sizes), sum(sizes)
+
+    # --- adding lines: planned, then done, and undone if that fails
+
+    def plan(self, family: str, lines: list[bytes]) -> Addition:
+        """What adding lines to a family comes to; nothing that anybody reads is touched yet."""
+        size, changed_ns = self.state(family)
+        data, grows = b"".join(lines), len(lines)
+        archive = backup = ""
+        if size > 0 and size + len(data) > self._rotate_bytes:
+            archive, size = self._next_archive(family), 0
+        if family.endswith(".json"):
+            merged, _ = self.read(family, [family] if size else [])
+            before = merged.total
+            merged.take(family, lines)
+            # In an archive a record that is gone may still stand, and something must say that it is gone.
+            archived = bool(archive) or any(name != family for name in self.names(family))
+            kept = merged.kept(family, tombstones=archived)
+            data, grows = joined(kept, family), len(kept) - before
+            backup, size = self._backup(family) if size else "", 0
+        part = Part(family, size, changed_ns, size + len(data), zlib.crc32(data), archive, backup)
+        return Addition(part, data, grows)
+
+    def do(self, addition: Addition) -> None:
+        """Add what was planned."""
+        part, path = addition.part, self.path(addition.part.path)
+        if part.archive:
+            path.rename(self.path(part.archive))
+        if part.path.endswith(".json"):
+            self._replace(part.path, addition.data)
+        else:
+            self._append(part.path, addition.data)
+        if self._sync and not part.size:
+            sync_folder(path.parent)
+
+    def is_done(self, part: Part) -> bool:
+        """Whether all that a part adds is there."""
+        data = self._bytes(part.path)
+        return len(data) >= part.end and zlib.crc32(data[part.size : part.end]) == part.checksum
+
+    def undo(self, parts: Iterable[Part]) -> None:
+        """Bring files back to what they were before parts were done, or half done; a second time changes nothing."""
+        for part in parts:
+            path = self.path(part.path)
+            if part.backup or part.archive:
+                saved = self._own / part.backup if part.backup else self.path(part.archive)
+                if saved.exists():
+                    saved.replace(path)
+            elif not part.size:
+                path.unlink(missing_ok=True)
+            elif self.state(part.path)[0] > part.size:
+                os.truncate(path, part.size)
+            with contextlib.suppress(FileNotFoundError):  # the index knows the file by this time
+                os.utime(path, ns=(part.changed_ns, part.changed_ns))
+
+    def _backup(self, name: str) -> str:
+        staged = self._stage(self._bytes(name))
+        keep_mode(staged, self.path(name))
+        return staged.name
+
+    def _append(self, name: str, data: bytes) -> None:
+        path = self._prefix + name
+        flags = os.O_WRONLY | os.O_APPEND
+        try:
+            fd = open_file(path, flags)
+        except FileNotFoundError:
+            make_folder(self.path(name).parent)
+            fd = open_file(path, flags)
+        try:
+            write_all(fd, data, path)
+            if self._sync:
+                os.fsync(fd)
+        finally:
+            os.close(fd)
+
+    def _next_archive(self, family: str) -> str:
+        """A name after all archives of the family: their order decides which line of a record is the last."""
+        newest = max((stamp_of(name) for name in self.names(family)), default=0)
+        self._last_stamp = max(newest + 1, self._last_stamp + 1, time.time_ns() // 1000)
+        return archive_of(family, self._last_stamp)
+
+    # --- replacing whole files
+
+    def rewrite(self, names: list[str], lines: FamilyLines) -> None:
+        """Rewrite a family's files, given oldest first, without their dead lines; one without any other is deleted.
+
+        Killed at any moment, the files still come to the same records: each is replaced in one step, and the older ones
+        first, so that a line which says that a record is gone outlives the lines it is about.
+        """
+        for name in names:
+            kept = lines.kept(name)
+            if not kept:
+                self.path(name).unlink(missing_ok=True)
+            elif (content := joined(kept, name)) != self._bytes(name):
+                self._replace(name, content)
+            if name != names[-1]:
+                sync_folder(self.path(name).parent)
+
+    def _replace(self, name: str, content: bytes) -> None:
+        path, staged = self.path(name), self._stage(content)
+        keep_mode(staged, path)
+        make_folder(path.parent)
+        staged.replace(path)
+
+    def _stage(self, content: bytes) -> Path:
+        """Content on disk under a temporary name, to be put in a file's place."""
+        self._staged += 1
+        path = self._own / f"staged-{os.getpid()}-{self._staged}"
+        fd = open_file(path, os.O_WRONLY | os.O_TRUNC)
+        try:
+            write_all(fd, content, path)
+            os.fsync(fd)  # a rename may reach the disk before the bytes do
+        except OSError:
+            path.unlink()
+            raise
+        finally:
+            os.close(fd)
+        return path
+
+    def sweep(self) -> None:
+        """Delete what was staged and is not needed any more."""
+        for path in self._own.glob("staged-*"):
+            path.unlink()
+
+    def quarantine(self, family: str, bad: list[bytes]) -> None:
+        """Keep what could not be read, where a person may look at it; the same bytes are kept once."""
+        folder = self._own / "damaged"
+        make_folder(folder)
+        content = b"\n".join(bad) + b"\n"
+        digest = hashlib.blake2b(content, digest_size=8).hexdigest()
+        self._stage(content).replace(folder / f"{family.replace('/', '-')}.{digest}.txt")
+
+    def damaged(self) -> int:
+        """How many lines are in quarantine."""
+        return sum(path.read_bytes().count(b"\n") for path in (self._own / "damaged").glob("*.txt"))

@@ -1,0 +1,407 @@
+"""How a batch of writes comes into the files and the index beside them, so that neither is ever half right.
+
+The files are the truth: every record can be read from them alone. `.octavo/index.db` is an ordinary SQLite store with the
+same records, made from the files, which answers all questions; whoever deletes it loses nothing but the time to read the
+files again. It also notes the size and time of every file as it last knew it (`octavo_files`), so that a file which
+somebody else has changed is noticed, and the index made anew.
+
+A batch is written under the lock of the folder and inside one transaction of the index:
+
+1. What the batch comes to is worked out from the index, and entered into the index; nobody else sees that yet.
+2. The *intent* is written into the lock's own file: the number of the batch, and for every file it will touch the size
+   before, and the size and checksum afterwards.
+3. The lines are appended to the files. With `sync=fsync` the intent is synced before, and the files after that.
+4. The transaction commits, and with it the batch's number and the new sizes. Only then is the write acknowledged.
+
+Whoever takes the lock next looks at the intent that is left behind:
+
+* Its number is committed: the batch is done. The same is taken for granted when the index is new.
+* It is cut short, so that it cannot be read: no file was touched.
+* Otherwise its writer was killed between 2 and 4, or the power was cut and the index forgot its last transactions. If
+  all files have all that was to be added, the batch stands: it may have been acknowledged. If any of them lacks some of
+  it, it was not acknowledged, and all of them are cut back. So a batch is in all of its files or in none.
+
+When it stands, the files are ahead of the index, which its notes tell, and the index is made anew. A write that fails (a
+full disk, a commit that fails) is taken back at once; if even that fails, the next holder of the lock decides as above.
+
+Readers ask the index, never the files: they need no lock, and see a batch when it is committed, whole.
+"""
+
+import contextlib
+import errno
+import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import apsw
+import msgspec
+
+from octavo.errors import StoreError, StoreUnavailable
+from octavo.kernel.codec import Kept, Prepared, Sealed, seal
+from octavo.kernel.model import Query, Remove, Scope
+from octavo.kernel.shapes import SHAPES
+from octavo.stores.draft import Key, Lookup, draft
+from octavo.stores.file.files import Files, Layout, Part
+from octavo.stores.file.lines import spelling
+from octavo.stores.file.lock import IntentLock
+from octavo.stores.file.names import family_of
+from octavo.stores.sql import reading, writing
+from octavo.stores.sql.counting import Tables
+from octavo.stores.sql.dialects import SQLite
+from octavo.stores.sql.drivers.sqlite_thread import run, transact
+from octavo.stores.sql.schema import Table, ensure
+
+LOCK_SECONDS = 30.0  # a process that holds the lock longer is stuck
+_DEAD_LINES = 256  # below this many, rewriting a file to be rid of them is not worth it
+_PASSING = {
+    errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.EMFILE, errno.ENFILE, errno.ESTALE, errno.EBUSY,
+}  # fmt: skip
+_TABLES = """
+CREATE TABLE IF NOT EXISTS octavo_files (
+    path TEXT PRIMARY KEY, size INTEGER, changed_ns INTEGER, lines INTEGER, live INTEGER) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS octavo_homes (
+    collection TEXT, id TEXT, place TEXT, path TEXT, PRIMARY KEY (collection, id, place, path)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS octavo_batches (only INTEGER PRIMARY KEY, number INTEGER);
+"""
+_log = logging.getLogger(__name__)
+
+
+class _Intent(msgspec.Struct, frozen=True, array_like=True):
+    """What the holder of the lock is about to do."""
+
+    number: int
+    parts: list[Part]
+
+
+class _Noted(msgspec.Struct, frozen=True):
+    """What the index knows of a family: the state of the file that is written to, its lines, and how many records live."""
+
+    state: tuple[int, int] = (0, 0)
+    lines: int = 0
+    live: int = 0
+
+
+class _KeptKey(msgspec.Struct, frozen=True):
+    """The key of a record that is kept: all that a draft asks about one."""
+
+    key: Key
+
+
+class _Plan(msgspec.Struct):
+    """What effects come to: lines and more live records for each family, operations for the index, changes of homes."""
+
+    lines: dict[str, list[bytes]] = {}
+    live: dict[str, int] = {}
+    ops: list[Prepared] = []
+    moved_in: list[tuple[str, ...]] = []
+    moved_out: list[tuple[str, ...]] = []
+
+
+_intent = msgspec.json.Decoder(_Intent).decode
+
+
+class FileLog:
+    """The one writer of a folder in this process; used by one thread, with its connection to the index."""
+
+    def __init__(self, root: Path, layout: Layout) -> None:
+        self._layout = layout
+        self._files = Files(root, layout)
+        self._lock = IntentLock(root / ".octavo" / "lock")
+        self._db: apsw.Connection
+        self._tables: Tables
+
+    # --- opening
+
+    def look(self, db: apsw.Connection) -> None:
+        """Read a folder as it is into an index in memory, which nobody writes through."""
+        self._begin(db)
+        with self._failing():
+            transact(db, lambda _: self._build(mend=False))
+
+    def open(self, db: apsw.Connection) -> None:
+        """Make the index anew if the files are not what it knows them as."""
+        self._begin(db)
+        if not self._knows_files():
+            with self._failing(), self._lock.held(LOCK_SECONDS):
+                self._recover()
+                if not self._knows_files():
+                    transact(db, lambda _: self._build())
+
+    def _begin(self, db: apsw.Connection) -> None:
+        dialect = SQLite()
+        self._db, self._tables = db, Tables(dialect, dialect.quote("octavo_counts"), 0)
+        db.execute(_TABLES)
+
+    def close(self) -> None:
+        """Let go of the lock's file."""
+        self._lock.close()
+
+    def _knows_files(self) -> bool:
+        """Whether the index was made of the files as they are."""
+        rows: Any = self._db.execute("SELECT path, size, changed_ns FROM octavo_files WHERE changed_ns > 0")
+        names = [name for family in self._files.families().values() for name in family]
+        states = {name: self._files.state(name) for name in names}
+        return self._number > 0 and states == {path: (size, changed_ns) for path, size, changed_ns in rows}
+
+    def _build(self, *, mend: bool = True) -> None:
+        """Make the index anew from the files; with `mend`, what cannot be read is taken out of them."""
+        left = self._left() if mend else None
+        number = max(self._number, left.number if left else 1)  # what is left there is done, or undone
+        self._clear()
+        for family, names in self._files.families().items():
+            lines, ragged = self._files.read(family, names)
+            records = lines.records
+            if mend and lines.bad:
+                _log.warning(
+                    "%d damaged lines of %s were set aside", len(lines.bad), self._files.path(family)
+                )
+                self._files.quarantine(family, lines.bad)
+            if mend and (lines.bad or ragged or not records):
+                self._files.rewrite(names, lines)
+            self._enter_family(family, records)
+            self._note(family, names, lines.total, len(records))
+        if mend:
+            self._files.sweep()
+        self._set_number(number)
+
+    def _clear(self) -> None:
+        self._db.execute("DELETE FROM octavo_files; DELETE FROM octavo_homes")
+        for collection, shape in SHAPES.items():
+            if run(self._db, self._tables.dialect.exists(shape.table)):
+                table = self._table(collection)
+                rows: Any = self._db.execute(f"SELECT DISTINCT {table.column('tenant')} FROM {table.name}")
+                for (tenant,) in rows.fetchall():
+                    self._enter([Remove(Query(collection=collection, scope=Scope(tenant=tenant)))])
+
+    def _enter_family(self, family: str, records: list[Sealed]) -> None:
+        """Enter what a family holds; of two copies of a record the one changed last counts, and both files stay its homes."""
+        keys = [sealed.key for sealed in records]
+        copied = {kept.key for kept in self._kept(records[0].collection, keys)} if records else set()
+        new = [sealed for sealed in records if sealed.key not in copied]
+        homes = [_home_row(sealed, family) for sealed in new if family != _default_home(sealed)]
+        for sealed in (sealed for sealed in records if sealed.key in copied):
+            homes += [_home_row(sealed, path) for path in (*self._homes(sealed), family)]
+            query = _naming(sealed.collection, sealed.scope, [sealed.id])
+            if sealed.updated_at > self._find(query)[0].updated_at:
+                self._enter([Remove(query)])
+                new.append(sealed)
+        self._db.executemany("INSERT OR IGNORE INTO octavo_homes VALUES (?, ?, ?, ?)", homes)
+        self._enter([Kept(new)])
+
+    # --- writing
+
+    def commit(self, batches: Sequence[list[Prepared]], check: Callable[[], None]) -> list[list[int]]:
+        """Apply batches in order, all of them or none, and answer the counts of each once they are kept.
+
+        Under the lock `check` fails if the index is not the folder's any more.
+        """
+        parts: list[Part] = []
+        with self._failing(), self._lock.held(LOCK_SECONDS):
+            check()
+            self._recover()
+            try:
+                untidy, counts = transact(self._db, lambda _: self._write(batches, parts))
+            except Exception:
+                self._take_back(parts)
+                raise
+            self._tidy(untidy, parts)
+        answers = iter(counts)
+        return [[next(answers) for _ in batch] for batch in batches]
+
+    def _write(self, batches: Sequence[list[Prepared]], parts: list[Part]) -> tuple[list[str], list[int]]:
+        """Write batches; answer which families should be tidied, and the counts. `parts` tells what to take back."""
+        ops = [op for batch in batches for op in batch]
+        plan, counts = self._planned(ops)
+        noted = {family: self._noted(family) for family in plan.lines}
+        if any(self._files.state(family) != known.state for family, known in noted.items()):
+            self._build()  # somebody else has changed a file
+            plan, counts = self._planned(ops)
+            noted = {family: self._noted(family) for family in plan.lines}
+        if not plan.lines:
+            return [], counts
+        self._enter(plan.ops)
+        self._db.executemany(
+            "DELETE FROM octavo_homes WHERE collection = ? AND id = ? AND place = ?", plan.moved_out
+        )
+        self._db.executemany("INSERT OR IGNORE INTO octavo_homes VALUES (?, ?, ?, ?)", plan.moved_in)
+        additions = [self._files.plan(family, lines) for family, lines in plan.lines.items()]
+        intent = _Intent(self._number + 1, [addition.part for addition in additions])
+        self._lock.write(msgspec.json.encode(intent), sync=self._layout.sync == "fsync")
+        parts += intent.parts
+        untidy = []
+        for addition in additions:
+            self._files.do(addition)
+            family = addition.part.path
+            lines = noted[family].lines + addition.lines
+            live = noted[family].live + plan.live[family]
+            self._note(family, [addition.part.archive or family], lines, live)
+            if not live or lines - live > max(live, _DEAD_LINES):
+                untidy.append(family)
+        self._set_number(intent.number)
+        return untidy, counts
+
+    def _planned(self, ops: list[Prepared]) -> tuple[_Plan, list[int]]:
+        """What operations come to, and the count of each."""
+        asking = draft(ops)
+        try:
+            question = next(asking)
+            while True:
+                question = asking.send(self._answer(question))
+        except StopIteration as done:
+            effects, counts = done.value
+        plan, gone = _Plan(), dict[tuple[str, Scope], list[str]]()
+        for before, after in ((effect.before, effect.after) for effect in effects):
+            sealed = after or before
+            if before is None:
+                homes = [self._home(sealed)]
+                if homes[0] != _default_home(sealed):
+                    plan.moved_in.append(_home_row(sealed, homes[0]))
+            else:
+                homes = self._homes(before)
+                gone.setdefault((before.collection, before.scope), []).append(before.id)
+                if after is None:
+                    plan.moved_out.append((sealed.collection, *sealed.key))
+            line = spelling(sealed.collection).line(sealed, removed=after is None)
+            change = (after is not None) - (before is not None)
+            for home in homes:  # a newer line goes to every file that holds the record
+                plan.lines.setdefault(home, []).append(line)
+                plan.live[home] = plan.live.get(home, 0) + change
+        plan.ops += [Remove(_naming(collection, scope, ids)) for (collection, scope), ids in gone.items()]
+        plan.ops.append(Kept([effect.after for effect in effects if effect.after is not None]))
+        return plan, counts
+
+    def _tidy(self, families: Iterable[str], parts: list[Part]) -> None:
+        """Rewrite families without their dead lines, and delete backups; what was written stands, whatever comes of this."""
+        try:
+            for family in families:
+                transact(self._db, lambda _, family=family: self._rewrite(family))  # type: ignore[misc]
+            if any(part.backup for part in parts):
+                self._files.sweep()
+        except (OSError, apsw.Error) as error:
+            _log.warning("%s could not be tidied: %s", self._files.root, error)
+
+    def _rewrite(self, family: str) -> None:
+        names = self._files.names(family)
+        lines, _ = self._files.read(family, names)
+        self._files.rewrite(names, lines)
+        self._db.executemany(
+            "DELETE FROM octavo_files WHERE path = ?", [(name,) for name in (*names, family)]
+        )
+        if live := len(lines.records):
+            self._note(family, names, live, live)
+
+    # --- what was left behind
+
+    def _left(self) -> _Intent | None:
+        """The intent in the lock's file, unless it was cut short."""
+        try:
+            return _intent(self._lock.read())
+        except msgspec.DecodeError:
+            return None
+
+    def _recover(self) -> None:
+        """Undo what somebody died over, or follow it when it was done."""
+        intent, number = self._left(), self._number
+        if intent is None or not number or intent.number <= number:
+            return
+        if not all(self._files.is_done(part) for part in intent.parts):
+            self._take_back(intent.parts)
+        else:
+            transact(self._db, lambda _: self._build())
+
+    def _take_back(self, parts: list[Part]) -> None:
+        """Undo a write that failed; should that fail too, whoever takes the lock next decides."""
+        if parts:
+            try:
+                self._files.undo(parts)
+                self._lock.write(b"")
+            except OSError as error:
+                _log.warning("a write to %s could not be taken back yet: %s", self._files.root, error)
+
+    # --- the index
+
+    @property
+    def _number(self) -> int:
+        """The number of the last batch in the index; 0 in one that was never filled."""
+        rows: Any = self._db.execute("SELECT number FROM octavo_batches").fetchall()
+        return int(rows[0][0]) if rows else 0
+
+    def _set_number(self, number: int) -> None:
+        self._db.execute("INSERT OR REPLACE INTO octavo_batches VALUES (1, ?)", (number,))
+
+    def _table(self, collection: str) -> Table:
+        table = self._tables.by_collection.get(collection)
+        if table is None:
+            table = Table(SHAPES[collection], self._tables.dialect, "")
+            run(self._db, ensure(table, ""))
+            self._tables.by_collection[collection] = table
+        return table
+
+    def _enter(self, ops: list[Prepared]) -> None:
+        run(self._db, writing.apply_all(self._tables, [ops]))
+
+    def _answer(self, question: Lookup | Query) -> list[Any]:
+        """Answer a draft's question."""
+        if isinstance(question, Lookup):
+            return self._kept(question.collection, question.keys)
+        return self._find(question)
+
+    def _find(self, query: Query) -> list[Sealed]:
+        return [seal(record) for record in run(self._db, reading.find(self._table(query.collection), query))]
+
+    def _kept(self, collection: str, keys: Iterable[Key]) -> list[_KeptKey]:
+        """Which of these keys are kept."""
+        table, asked = self._table(collection), set(keys)
+        name = table.column("id")
+        sql = f"SELECT {name}, place FROM {table.name} WHERE {name} IN (SELECT value FROM json_each(?))"
+        rows: Any = self._db.execute(sql, (msgspec.json.encode([key[0] for key in asked]).decode(),))
+        return [_KeptKey(key) for key in rows if key in asked]
+
+    def _noted(self, family: str) -> _Noted:
+        sql = "SELECT size, changed_ns, lines, live FROM octavo_files WHERE path = ?"
+        rows: Any = self._db.execute(sql, (family,)).fetchall()
+        return _Noted(rows[0][:2], *rows[0][2:]) if rows else _Noted()
+
+    def _note(self, family: str, names: Iterable[str], lines: int, live: int) -> None:
+        """Note what the files of a family look like now, and how many lines and records they hold in all."""
+        rows = {name: (name, *self._files.state(name), 0, 0) for name in names}
+        rows[family] = (family, *self._files.state(family), lines, live)
+        self._db.executemany("INSERT OR REPLACE INTO octavo_files VALUES (?, ?, ?, ?, ?)", rows.values())
+
+    # --- which files hold a record: those that are noted, or else the one of the default layout
+
+    def _home(self, sealed: Sealed) -> str:
+        """The family this layout gives a new record to."""
+        session = sealed.scope.session if self._layout.per_session else None
+        return family_of(sealed.collection, session, f".{self._layout.format}")
+
+    def _homes(self, sealed: Sealed) -> list[str]:
+        sql = "SELECT path FROM octavo_homes WHERE collection = ? AND id = ? AND place = ?"
+        rows: Any = self._db.execute(sql, (sealed.collection, *sealed.key))
+        return [path for (path,) in rows] or [_default_home(sealed)]
+
+    @contextlib.contextmanager
+    def _failing(self) -> Iterator[None]:
+        """The system's errors as the store's, saying which path they are about."""
+        try:
+            yield
+        except OSError as error:
+            kind = StoreUnavailable if error.errno in _PASSING else StoreError
+            raise kind(f"{error.strerror or error}: {error.filename or self._files.root}") from error
+
+
+def _naming(collection: str, scope: Scope, ids: Sequence[str]) -> Query:
+    """The query that finds the records of these ids in exactly this scope."""
+    exact = Scope(
+        tenant=scope.tenant, user=scope.user or "", agent=scope.agent or "", session=scope.session or ""
+    )
+    return Query(collection=collection, ids=tuple(ids), scope=exact)
+
+
+def _default_home(sealed: Sealed) -> str:
+    return family_of(sealed.collection, sealed.scope.session, ".jsonl")
+
+
+def _home_row(sealed: Sealed, family: str) -> tuple[str, ...]:
+    return (sealed.collection, *sealed.key, family)

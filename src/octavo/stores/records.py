@@ -1,0 +1,302 @@
+"""Records in memory, in order along every axis that readers ask by: the engine of the memory store."""
+
+import heapq
+import itertools
+from collections import Counter
+from collections.abc import Iterator
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import msgspec
+from sortedcontainers import SortedList
+
+from octavo.kernel.codec import Kept, Prepared, Sealed
+from octavo.kernel.model import Query, Rank, Scope, Tally
+from octavo.kernel.text import fold
+from octavo.stores.draft import Key, Lookup, draft
+
+if TYPE_CHECKING:
+    from octavo.stores.term_index import TermIndex  # only a search needs it
+
+#: What an order is kept for: a tenant, an exact scope, one named part of a scope, or a mark within an exact scope.
+Axis: TypeAlias = tuple[str, ...]
+_PARTS = ("session", "user", "agent")
+_MOST_RECENT = 4096  # records that wait to be put in order: a few milliseconds
+
+
+def _axes(scope: Scope, place: str) -> list[Axis]:
+    """The axes that all records of this scope stand in."""
+    parts = [(part, scope.tenant, value) for part in _PARTS if (value := getattr(scope, part)) is not None]
+    return [("tenant", scope.tenant), ("place", place), *parts]
+
+
+def _axis_asked(scope: Scope) -> tuple[Axis, bool]:
+    """The narrowest axis that holds all a scope covers, and whether it holds nothing else."""
+    if scope.exact:
+        return ("place", scope.place), True
+    given = [(part, value) for part in _PARTS if (value := getattr(scope, part)) is not None]
+    named = [(part, scope.tenant, value) for part, value in given if value]
+    return (named[0] if named else ("tenant", scope.tenant)), len(given) == len(named) <= 1
+
+
+class _Order:
+    """The ranks of some records, in order, and how many of them have each kind.
+
+    What is added gathers and is put in order before anybody looks: that takes half the time that adding one by one does.
+    """
+
+    __slots__ = ("_by_kind", "_ranks", "_recent")
+
+    def __init__(self) -> None:
+        self._ranks: SortedList[Rank] = SortedList()
+        self._by_kind: Counter[str] = Counter()
+        self._recent: list[Sealed] = []
+
+    @property
+    def ranks(self) -> "SortedList[Rank]":
+        self._settle()
+        return self._ranks
+
+    @property
+    def by_kind(self) -> dict[str, int]:
+        self._settle()
+        return self._by_kind
+
+    def add(self, sealed: Sealed) -> None:
+        self._recent.append(sealed)
+        if len(self._recent) >= _MOST_RECENT:
+            self._settle()
+
+    def remove(self, sealed: Sealed) -> None:
+        self.ranks.remove(sealed.rank)
+        self._by_kind[sealed.kind] -= 1
+        if not self._by_kind[sealed.kind]:
+            del self._by_kind[sealed.kind]
+
+    def _settle(self) -> None:
+        if self._recent:
+            self._ranks.update([sealed.rank for sealed in self._recent])
+            self._by_kind.update([sealed.kind for sealed in self._recent])
+            self._recent.clear()
+
+
+class CollectionIndex:
+    """The records of one collection."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, dict[str, Sealed]] = {}  # by id, then by place
+        self._orders: dict[Axis, _Order] = {}
+        self._orders_of: dict[
+            str, list[_Order]
+        ] = {}  # by place, of its axes: found once, not for every record
+        self._ends: dict[str, SortedList[tuple[datetime, Rank]]] = {}  # by tenant: when records end
+        self.terms: TermIndex | None = None  # from the first search on
+
+    # --- what comes and goes
+
+    def get(self, key: Key) -> Sealed | None:
+        return self._kept.get(key[0], {}).get(key[1])
+
+    def put(self, sealed: Sealed) -> bool:
+        """Keep a record, unless one with its key is kept; answer whether it was new."""
+        named = self._kept.setdefault(sealed.id, {})
+        if sealed.place in named:
+            return False
+        named[sealed.place] = sealed
+        place = sealed.place
+        orders = self._orders_of.get(place)
+        if orders is None:
+            orders = self._orders_of[place] = [self._order(axis) for axis in _axes(sealed.scope, place)]
+        for order in orders:
+            order.add(sealed)
+        for mark in sealed.marks:
+            self._order(("mark", place, mark)).add(sealed)
+        if sealed.expires_at is not None:
+            ends = self._ends.setdefault(sealed.scope.tenant, SortedList())
+            ends.add((sealed.expires_at, sealed.rank))
+        if self.terms is not None:
+            self.terms.waiting[sealed.rank] = None
+        return True
+
+    def drop(self, sealed: Sealed) -> None:
+        """Forget a record that is kept, and all that was made of it."""
+        named = self._kept[sealed.id]
+        del named[sealed.place]
+        if not named:
+            del self._kept[sealed.id]
+        marks = (("mark", sealed.place, mark) for mark in sealed.marks)
+        for axis in (*_axes(sealed.scope, sealed.place), *marks):
+            order = self._orders[axis]
+            order.remove(sealed)
+            if not order.ranks:
+                del self._orders[axis]
+                if axis[0] == "place":
+                    del self._orders_of[sealed.place]
+        if sealed.expires_at is not None:
+            ends = self._ends[sealed.scope.tenant]
+            ends.remove((sealed.expires_at, sealed.rank))
+            if not ends:
+                del self._ends[sealed.scope.tenant]
+        if self.terms is not None:
+            self.terms.forget(sealed.rank)
+            if not self._kept:
+                self.terms = None
+
+    def swap(self, old: Sealed, new: Sealed) -> None:
+        """Put a changed record in the place of what it was; one that says the same as before stays indexed."""
+        terms, self.terms = self.terms, None
+        self.drop(old)
+        self.put(new)
+        self.terms = terms
+        says = (old.rank, old.text, old.text or old.data_json)
+        if terms is not None and says != (new.rank, new.text, new.text or new.data_json):
+            terms.forget(old.rank)
+            terms.waiting[new.rank] = None
+
+    def _order(self, axis: Axis) -> _Order:
+        order = self._orders.get(axis)
+        if order is None:
+            order = self._orders[axis] = _Order()
+        return order
+
+    # --- answers
+
+    def find(self, query: Query) -> list[Sealed]:
+        """Answer as `Query.over` would, reading no further than the page asked for."""
+        if query.ids is not None:
+            return query.over(self.named(query))  # type: ignore[arg-type, return-value]
+        if query.expired_at is not None and (ended := self._ended(query, query.expired_at)) is not None:
+            return query.over(ended)  # type: ignore[arg-type, return-value]
+        forward = query.after is not None and not query.newest_first
+        rows = map(self.row, self.walk(query, newest_first=not forward))
+        asked = query
+        if query.text:  # first, and off what was folded once: `matches` would fold each record again
+            needle, asked = fold(query.text), msgspec.structs.replace(query, text=None)
+            rows = (sealed for sealed in rows if needle in sealed.search)  # type: ignore[assignment]
+        matching = (sealed for sealed in rows if asked.matches(sealed))  # type: ignore[arg-type]
+        end = None if query.limit is None else query.offset + query.limit
+        page = list(itertools.islice(matching, query.offset, end))
+        return page if forward or query.newest_first else page[::-1]
+
+    def tally(self, query: Query) -> Tally:
+        """Count as `Tally.of` would; from counters when only the scope and kinds are asked about."""
+        axis, alone = _axis_asked(query.scope)
+        if not (query.plain and alone):
+            return Tally.of(msgspec.structs.replace(query, text=None), self.find(query))  # type: ignore[arg-type]
+        order = self._orders.get(axis) or _Order()
+        counted = order.by_kind.items()
+        by_kind = {kind: n for kind, n in counted if query.kinds is None or kind in query.kinds}
+        if not by_kind:
+            return Tally()
+        first, last = (
+            next(rank[0] for rank in ranks if self.row(rank).kind in by_kind)
+            for ranks in (order.ranks, reversed(order.ranks))
+        )
+        return Tally(total=sum(by_kind.values()), by_kind=by_kind, first=first, last=last)
+
+    def row(self, rank: Rank) -> Sealed:
+        """The record of this rank, which is kept."""
+        return self._kept[rank[2]][rank[3]]
+
+    def ranks(self) -> Iterator[Rank]:
+        """The ranks of all records, in no order."""
+        return (sealed.rank for named in self._kept.values() for sealed in named.values())
+
+    def tenants(self) -> set[str]:
+        return {axis[1] for axis in self._orders if axis[0] == "tenant"}
+
+    def named(self, query: Query) -> Iterator[Sealed]:
+        """The records that have one of the ids asked for, inside the scope or not."""
+        place = query.scope.place if query.scope.exact else None
+        for name in dict.fromkeys(query.ids or ()):
+            named = self._kept.get(name, {})
+            if place is None:
+                yield from named.values()
+            elif place in named:
+                yield named[place]
+
+    def breadth(self, query: Query) -> int:
+        """At most so many ranks are on the walk of a query that has no ids."""
+        return sum(len(order.ranks) for order in self._orders_asked(query))
+
+    def walk(self, query: Query, *, newest_first: bool) -> Iterator[Rank]:
+        """The ranks among which all that match the query are, in order, within its times and past its cursor."""
+        low: Any = None if query.since is None else (query.since,)
+        high: Any = None if query.until is None else (query.until,)
+        past_low = False
+        if query.after is not None and (rank := query.after.rank) is not None:
+            if query.newest_first:
+                high = rank if high is None else min(high, rank)
+            elif low is None or rank >= low:
+                low, past_low = rank, True
+        if low is not None and high is not None and low > high:
+            return iter(())
+        walks = [
+            order.ranks.irange(low, high, inclusive=(not past_low, False), reverse=newest_first)
+            for order in self._orders_asked(query)
+        ]
+        if len(walks) == 1:
+            return iter(walks[0])
+        merged = heapq.merge(*walks, reverse=newest_first)
+        return (rank for rank, _ in itertools.groupby(merged))
+
+    def _orders_asked(self, query: Query) -> list[_Order]:
+        """The orders among which all that match the query are."""
+        axes = [_axis_asked(query.scope)[0]]
+        if query.marks is not None and axes[0][0] == "place":
+            axes = [("mark", axes[0][1], mark) for mark in query.marks]
+        return [order for axis in axes if (order := self._orders.get(axis)) is not None]
+
+    def _ended(self, query: Query, at: datetime) -> list[Sealed] | None:
+        """What has ended in the tenant by then; None when that is more than what the walk of the query looks at."""
+        ends = itertools.takewhile(lambda end: end[0] <= at, self._ends.get(query.scope.tenant, ()))
+        most = self.breadth(query)
+        ended = [self.row(rank) for _, rank in itertools.islice(ends, most + 1)]
+        return ended if len(ended) <= most else None
+
+
+class Records:
+    """All records of a store, by collection."""
+
+    def __init__(self) -> None:
+        self._collections: dict[str, CollectionIndex] = {}
+
+    def collection(self, name: str) -> CollectionIndex:
+        found = self._collections.get(name)
+        if found is None:
+            found = self._collections[name] = CollectionIndex()
+        return found
+
+    def tenants(self) -> list[str]:
+        """Every tenant that has a record, sorted."""
+        return sorted(set().union(*(collection.tenants() for collection in self._collections.values())))
+
+    def find(self, query: Query) -> list[Sealed]:
+        return self.collection(query.collection).find(query)
+
+    def apply(self, ops: list[Prepared]) -> list[int]:
+        """Apply a batch, all of it or nothing."""
+        if len(ops) == 1 and isinstance(ops[0], Kept):  # nearly every batch: nothing in it can fail half-way
+            return [sum([self.collection(sealed.collection).put(sealed) for sealed in ops[0].records])]
+        asking = draft(ops)
+        try:
+            question = next(asking)
+            while True:
+                question = asking.send(self._answer(question))
+        except StopIteration as done:
+            effects, counts = done.value
+        for before, after in ((effect.before, effect.after) for effect in effects):
+            collection = self.collection((before or after).collection)
+            if before is None:
+                collection.put(after)
+            elif after is None:
+                collection.drop(before)
+            else:
+                collection.swap(before, after)
+        return list(counts)
+
+    def _answer(self, question: Lookup | Query) -> list[Sealed]:
+        if isinstance(question, Query):
+            return self.find(question)
+        collection = self.collection(question.collection)
+        return [sealed for key in question.keys if (sealed := collection.get(key)) is not None]
