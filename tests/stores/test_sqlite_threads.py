@@ -9,7 +9,7 @@ import pytest
 
 from octavo import Add, Change, Query, Record, Remove, Scope, open_store
 from octavo.stores.sql.drivers import sqlite, sqlite_thread
-from octavo.stores.sql.drivers.sqlite import connect
+from octavo.stores.sql.drivers.sqlite import connect, go_over_to_wal
 from octavo.stores.sql.drivers.sqlite_thread import Worker, transact_reading
 
 EVENTS = Query(collection="events")
@@ -169,6 +169,7 @@ async def test_a_search_table_is_read_while_others_make_tables(tmp_path):
     """SQLite gives up opening a virtual table when the schema changes under it; reading as of one moment helps."""
     path, done = str(tmp_path / "busy.db"), threading.Event()
     first = connect(path, "fast", 10)
+    go_over_to_wal(first, 10)
     first.execute("CREATE VIRTUAL TABLE found USING fts5(body)")
     first.execute("INSERT INTO found VALUES ('hello')")
 

@@ -76,7 +76,9 @@ class Opening:
                 try:
                     await self._open()
                 except StoreUnavailable as error:
-                    self._refusal = copy.copy(error)  # without its traceback, which holds all that failed to open
+                    self._refusal = copy.copy(
+                        error
+                    )  # without its traceback, which holds all that failed to open
                     raise
                 self._opened, self._refusal = True, None
                 if self._closed:  # closed while it was opening: nobody else would let go of what was opened

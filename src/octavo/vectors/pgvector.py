@@ -59,7 +59,7 @@ class PgVectorIndex(BaseIndex):
         await self._driver.open()
         try:
             schema, version = await self._extension()
-            await self._driver.migrate(self._ensure)
+            await self._driver.write(self._ensure)
         except BaseException:
             await self._driver.close()
             raise
@@ -81,7 +81,7 @@ class PgVectorIndex(BaseIndex):
         rows = await self._driver.read(lambda: _ask(sql))
         if not rows:
             try:
-                await self._driver.migrate(self._create_extension)
+                await self._driver.write(self._create_extension)
             except StoreError as error:
                 refusals = (
                     asyncpg.FeatureNotSupportedError,

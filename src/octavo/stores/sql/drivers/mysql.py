@@ -128,42 +128,22 @@ class MySQLDriver(Awaiting):
                 raise NoAnswer(f"MySQL did not answer within {seconds:g} s") from error
 
     async def describe(self) -> list[Finding]:
-        names = (
-            "version",
-            "innodb_flush_log_at_trx_commit",
-            "sync_binlog",
-            "max_allowed_packet",
-            "collation_database",
-            "log_bin",
-        )
+        names = ("version", "innodb_flush_log_at_trx_commit", "max_allowed_packet", "collation_database")
+        sql = f"SHOW VARIABLES WHERE Variable_name IN ({', '.join(['%s'] * len(names))})"
         async with self.connection() as connection:
-            rows = await self.send(
-                connection,
-                Ask(f"SHOW VARIABLES WHERE Variable_name IN ({', '.join(['%s'] * len(names))})", names),
-            )
-        has = {row[0]: row[1] for row in rows}
-        flush, packet = has["innodb_flush_log_at_trx_commit"], int(has["max_allowed_packet"])
-        collation = has["collation_database"]
+            has = {row[0]: row[1] for row in await self.send(connection, Ask(sql, names))}
+        flush, packet, collation = (has[name] for name in names[1:])
+        lossy = "the last second of commits may be lost; set it to 1"
+        merges = (
+            f"{collation} merges names that differ by case or accent in your own tables; "
+            "Octavo's columns compare byte for byte all the same"
+        )
         return [
             Finding("store", "mysql"),
             Finding("version", has["version"]),
-            Finding(
-                "innodb_flush_log_at_trx_commit",
-                flush,
-                "" if flush == "1" else "the last second of commits may be lost; set it to 1",
-            ),
-            Finding(
-                "max_allowed_packet",
-                str(packet),
-                _packet_warning(packet),
-            ),
-            Finding(
-                "collation",
-                collation,
-                ""
-                if collation.endswith("bin")
-                else f"{collation} merges names that differ by case or accent in your own tables; Octavo's columns compare byte for byte all the same",
-            ),
+            Finding("innodb_flush_log_at_trx_commit", flush, "" if flush == "1" else lossy),
+            Finding("max_allowed_packet", packet, _packet_warning(int(packet))),
+            Finding("collation", collation, "" if collation.endswith("bin") else merges),
             Finding("pool", f"{self._pool_size} connections"),
         ]
 

@@ -31,7 +31,6 @@ class Driver(Protocol):
 
     dialect: Dialect
     joins: bool
-    alone: bool
 
     async def open(self) -> None: ...
 
@@ -41,20 +40,12 @@ class Driver(Protocol):
         """Run a script in a transaction of its own."""
         ...
 
-    async def migrate(self, script: Callable[[], Script[T]]) -> T:
-        """Run a script that changes the schema."""
-        ...
-
     async def make(self, name: str, script: Callable[[], Script[bool]]) -> bool:
         """Bring the table of this name to its current version; answer whether a rollback could take that back."""
         ...
 
     async def read(self, script: Callable[[], Script[T]]) -> T:
         """Run a script that only reads."""
-        ...
-
-    async def aside(self, script: Callable[[], Script[T]]) -> T | None:
-        """Where every script joins a caller's transaction: run one beside it, or answer None if that cannot be now."""
         ...
 
     async def describe(self) -> list[Finding]: ...
@@ -82,7 +73,6 @@ class Awaiting:
     """What drivers on the event loop share: group commit, patience with locks, one new try on a dead connection."""
 
     joins = False  # whether every script runs inside a transaction of the caller's
-    alone = False  # whether what `read` runs stands outside of any transaction
     autocommits = False  # whether a statement sent outside of a transaction is one, so that BEGIN and COMMIT can be saved
 
     def __init__(self, lanes: int = 1) -> None:
@@ -144,17 +134,10 @@ class Awaiting:
                 await asyncio.sleep(random.uniform(0, min(0.01 * 2**attempt, 0.5)))  # noqa: S311 - jitter, not a secret
         raise AssertionError  # unreachable
 
-    async def migrate(self, script: Callable[[], Script[T]]) -> T:
-        return await self.write(script)
-
     async def make(self, name: str, script: Callable[[], Script[bool]]) -> bool:
         del name  # a store makes each once
-        made = await self.migrate(script)
+        made = await self.write(script)
         return made and self.joins
-
-    async def aside(self, script: Callable[[], Script[T]]) -> T | None:
-        del script  # there is no caller's transaction
-        return None
 
     async def settle(self) -> None:
         """Wait until no transaction is under way."""

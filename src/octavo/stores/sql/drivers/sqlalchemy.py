@@ -139,19 +139,12 @@ class SQLAlchemyDriver(Awaiting):
         if not task.cancelled():
             task.exception()  # whoever still waits is told; if nobody does, it is no news
 
-    async def migrate(self, script: Callable[[], Script[T]]) -> T:
-        bind = self._session.bind if self._session is not None else None
-        if isinstance(self.dialect, MySQL) and isinstance(bind, AsyncEngine):
-            # Any CREATE commits the transaction around it in MySQL, and that one is the caller's: take another.
-            return await SQLAlchemyDriver(bind).write(script)
-        return await self.write(script)
-
     async def make(self, name: str, script: Callable[[], Script[bool]]) -> bool:
         bind = self._session.bind if self._session is not None else None
         if not (isinstance(self.dialect, MySQL) and isinstance(bind, AsyncEngine)):
             return await super().make(name, script)
-        # Beside the caller's transaction, as `migrate` does, and with a connection that is not of the pool: sessions that
-        # hold all of it would wait for each other, each for one connection more.
+        # Any CREATE commits the transaction around it in MySQL, and that one is the caller's. So another connection, which
+        # is not of the pool: sessions that hold all of it would wait for each other, each for one connection more.
         made = _made_in(bind)
         async with made.turn:
             if name not in made.names:
@@ -162,28 +155,6 @@ class SQLAlchemyDriver(Awaiting):
                     await spare.dispose()
                 made.names.add(name)
         return False
-
-    async def aside(self, script: Callable[[], Script[T]]) -> T | None:
-        """Run a script in a transaction beside the session's, if that can be: nobody waits for what the session locks."""
-        session = self._session
-        if (
-            session is None
-            or not isinstance(bind := session.bind, AsyncEngine)
-            or isinstance(self.dialect, SQLite)
-            or shared_by(self._bind) is not None  # the session has the only connection
-        ):
-            return None
-        # MySQL breaks off a transaction that comes to a table which was altered after its snapshot was taken.
-        if isinstance(self.dialect, MySQL) and session.in_transaction():
-            return None
-        other = SQLAlchemyDriver(bind)
-        other.dialect = self.dialect
-        try:
-            return await other._with_connection(
-                lambda connection: other._transact(connection, lambda: self.dialect.hurried(script()))
-            )
-        except (Contended, StoreUnavailable):
-            return None
 
     async def begin(self, connection: AsyncConnection) -> None:
         if isinstance(self.dialect, SQLite):

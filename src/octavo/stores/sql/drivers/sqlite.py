@@ -30,7 +30,6 @@ class SQLiteDriver:
     """A database file, or one in memory; `durability` full survives power loss, fast survives kill -9."""
 
     joins = False
-    alone = False
 
     def __init__(self, path: str, durability: str = "full", timeout: float = 60.0, readers: int = 2) -> None:
         self.dialect: Dialect = SQLite()
@@ -66,19 +65,12 @@ class SQLiteDriver:
     async def write(self, script: Callable[[], Script[T]]) -> T:
         return await self._worker().run(lambda connection: transact(connection, lambda c: run(c, script())))
 
-    async def migrate(self, script: Callable[[], Script[T]]) -> T:
-        return await self.write(script)
-
     async def make(self, name: str, script: Callable[[], Script[bool]]) -> bool:
         del name  # a store makes each once
         # Here and not when it is opened: going over to WAL writes to the file, and looking at one leaves it as it is.
         await self._worker().run(lambda connection: go_over_to_wal(connection, self.timeout))
         await self.write(script)
         return False
-
-    async def aside(self, script: Callable[[], Script[T]]) -> T | None:
-        del script  # there is no caller's transaction
-        return None
 
     async def read(self, script: Callable[[], Script[T]]) -> T:
         self._worker()
