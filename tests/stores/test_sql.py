@@ -13,7 +13,7 @@ from octavo.kernel.shapes import SHAPES
 from octavo.stores.sql import SQLAlchemyStore, migrations
 from octavo.stores.sql.compile import READ, select
 from octavo.stores.sql.dialects import MySQL, PostgreSQL, SQLite
-from octavo.stores.sql.drivers import sqlite_thread
+from octavo.stores.sql.drivers import sqlite
 from octavo.stores.sql.reading import find
 from octavo.stores.sql.schema import Table
 from octavo.stores.sql.statements import Ask, Do
@@ -199,8 +199,8 @@ async def test_a_table_half_made(url):
 async def test_group_commit(tmp_path, monkeypatch):
     """Fifty concurrent writers share a handful of transactions, and each has its own count."""
     commits = []
-    real = sqlite_thread.transact
-    monkeypatch.setattr(sqlite_thread, "transact", lambda c, s: (commits.append(1), real(c, s))[1])
+    real = sqlite.transact
+    monkeypatch.setattr(sqlite, "transact", lambda c, work: (commits.append(1), real(c, work))[1])
     async with open_store(f"sqlite:///{tmp_path}/a.db") as store:
         await store.apply([Add([record(id="0")])])
         commits.clear()
