@@ -62,9 +62,9 @@ def do(store, *statements):
 async def columns(store, table):
     if store._driver.dialect.name == "sqlite":
         return {row[1] for row in await ask(store, f"PRAGMA table_info({table})")}
-    hole = store._driver.dialect.hole(1)
+    placeholder = store._driver.dialect.placeholder(1)
     where = "table_schema = DATABASE() AND " if store._driver.dialect.name == "mysql" else ""
-    sql = f"SELECT column_name FROM information_schema.columns WHERE {where}table_name = {hole}"
+    sql = f"SELECT column_name FROM information_schema.columns WHERE {where}table_name = {placeholder}"
     return {row[0] for row in await ask(store, sql, (table,))}
 
 

@@ -63,7 +63,7 @@ class Where:
 
     def bind(self, value: Any) -> str:
         self.values.append(value)
-        return self.dialect.hole(len(self.values))
+        return self.dialect.placeholder(len(self.values))
 
     def among(self, nominated: Nominated | None) -> str:
         """Look at nominated rows only, if there are any; answer what to select from."""
@@ -141,8 +141,8 @@ class Where:
         order = self.table.order
         values = [self.dialect.time(rank[0]), *rank[1:]]
         if self.dialect.row_values:
-            holes = ", ".join(self.bind(value) for value in values)
-            self.tests.append(f"({', '.join(order)}) {sign} ({holes})")
+            placeholders = ", ".join(self.bind(value) for value in values)
+            self.tests.append(f"({', '.join(order)}) {sign} ({placeholders})")
             return
         cases = []
         for depth in range(len(order)):
@@ -200,16 +200,16 @@ def count(table: Table, query: Query, nominated: Nominated | None = None) -> Ask
     )
 
 
-def count_from(counts: str, shelf: str, table: Table, query: Query) -> Ask:
-    """The statement that reads the counters of a shelf, and the first and last time by index."""
+def count_from(counts: str, counter: str, table: Table, query: Query) -> Ask:
+    """The statement that reads the counters of a counter, and the first and last time by index."""
     created = table.column("created_at")
     values: list[Any] = []
     ends = [
         f"(SELECT {created} FROM {table.name} WHERE {Where(table, query, values).sql} ORDER BY {created}{way} LIMIT 1)"
         for way in ("", " DESC")
     ]
-    values.append(shelf)
-    test = f"shelf = {table.dialect.hole(len(values))}"
+    values.append(counter)
+    test = f"counter = {table.dialect.placeholder(len(values))}"
     if query.kinds is not None:
         kinds = list(dict.fromkeys(query.kinds))
         among, bound = table.dialect.one_of("kind", kinds, len(values) + 1)

@@ -1,5 +1,6 @@
 """The counters that answer a tally: which ones a record moves, and how they move in one transaction."""
 
+from collections import Counter
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
@@ -25,7 +26,7 @@ class Tables:
 
     def counters(self, table: Table, new: list[Sealed]) -> Counters:
         """The counters that new records move."""
-        moved = [shelves_of(table.shape.collection, sealed.scope, sealed.place) for sealed in new]
+        moved = [counters_of(table.shape.collection, sealed.scope, sealed.place) for sealed in new]
         return Counters(self.counts, self.slot, [list(axis) for axis in zip(*moved, strict=True)])
 
 
@@ -38,29 +39,35 @@ class Counting:
     def move(self, table: Table, scope: Scope, place: str, kind: str, by: int) -> None:
         """Count a record that came, or one that went."""
         moves = self._moves
-        for shelf in shelves_of(table.shape.collection, scope, place):
-            moves[shelf, kind] = moves.get((shelf, kind), 0) + by
+        for counter in counters_of(table.shape.collection, scope, place):
+            moves[counter, kind] = moves.get((counter, kind), 0) + by
+
+    def add(self, table: Table, records: Sequence[Sealed]) -> None:
+        """Count new records; of a batch, most are of few scopes and kinds."""
+        scopes = {sealed.place: sealed.scope for sealed in records}
+        for (place, kind), n in Counter([(sealed.place, sealed.kind) for sealed in records]).items():
+            self.move(table, scopes[place], place, kind, n)
 
     def rows(self, slot: int) -> list[Sequence[Any]]:
         """The rows to add to the table of counters."""
-        return [(shelf, kind, slot, n) for (shelf, kind), n in sorted(self._moves.items()) if n]
+        return [(counter, kind, slot, n) for (counter, kind), n in sorted(self._moves.items()) if n]
 
 
-def shelf_of(collection: str, axis: tuple[str, ...], scope: Scope, place: str) -> str:
+def counter_of(collection: str, axis: tuple[str, ...], scope: Scope, place: str) -> str:
     """The short name of the counter of one value of one axis."""
     if axis == ("place",):
-        return _shelf("", collection, "place", place)
-    return _shelf(
+        return _counter("", collection, "place", place)
+    return _counter(
         scope.tenant, collection, axis[0] if axis else "", getattr(scope, axis[0]) or "" if axis else ""
     )
 
 
 @lru_cache(maxsize=NAMES_HELD)
-def shelves_of(collection: str, scope: Scope, place: str) -> tuple[str, ...]:
+def counters_of(collection: str, scope: Scope, place: str) -> tuple[str, ...]:
     """The counters that a record of this scope moves: one for each counted axis."""
-    return tuple(shelf_of(collection, axis, scope, place) for axis in SHAPES[collection].counted)
+    return tuple(counter_of(collection, axis, scope, place) for axis in SHAPES[collection].counted)
 
 
 @lru_cache(maxsize=NAMES_HELD)
-def _shelf(tenant: str, collection: str, axis: str, value: str) -> str:
+def _counter(tenant: str, collection: str, axis: str, value: str) -> str:
     return Scope(tenant=tenant, user=collection, agent=axis, session=value).place

@@ -1,6 +1,7 @@
 """Keeping indexes: in batches, in idle time and before a search answers, so that no search misses what was acknowledged."""
 
 import asyncio
+import functools
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
@@ -26,7 +27,6 @@ _PRESSED = 500  # and while a search waits for it
 _MANY = 1000  # records; after indexing so many the planner should know about them
 _IDLE_SECONDS = 0.2  # after a write, before what it left is indexed
 _BREATH_SECONDS = 0.01  # between two transactions that nobody waits for
-_AGAIN_SECONDS = 0.05  # until it is looked again whether others have indexed what they claimed
 
 
 class Indexing:
@@ -50,23 +50,23 @@ class Indexing:
         if f"{table.name} terms" not in self._steps:
             self._follow(f"{table.name} terms", lambda: index_some(index, _BATCH))
         while True:
-            found = await self._driver.read(lambda: searching.search(index, sizes, query, terms, most))
+            script = functools.partial(searching.search, index, sizes, query, terms, most)
+            found = await self._driver.read(script)
             if found is not None:
                 return found
-            await self._to_its_end(self._catch_up(index))
+            if not await self._to_its_end(self._catch_up(index)):
+                most = _ALL  # somebody else's transaction holds what waits, and may do so for long
 
-    async def _catch_up(self, index: TermIndex) -> None:
-        """Index as much as waits now; what comes meanwhile is the next one's."""
+    async def _catch_up(self, index: TermIndex) -> int:
+        """Index as much as waits now, and answer how much that was; what comes meanwhile is the next one's."""
         waiting = await self._driver.read(lambda: searching.lag(index, _ALL))
-        many = waiting > _MANY
-        while waiting > 0:
+        indexed, done = 0, 1
+        while done and indexed < waiting:
             done = await self._driver.write(lambda: index_some(index, _PRESSED))
-            waiting -= done
-            if not done:  # others have claimed what is left
-                await asyncio.sleep(_AGAIN_SECONDS)
-                break
-        if many:
+            indexed += done
+        if indexed > _MANY:
             await self._driver.write(index.analyze)
+        return indexed
 
     async def _to_its_end(self, work: Coroutine[Any, Any, T]) -> T:
         """Do this to its end even if whoever asked for it gives up: half a transaction would hold its locks."""

@@ -63,7 +63,8 @@ def _version(table: Table) -> Script[int | None]:
     if not (yield from table.dialect.exists(f"{table.prefix}octavo_tables")):
         return None
     rows = yield Ask(
-        f"SELECT version FROM {_versions(table)} WHERE name = {table.dialect.hole(1)}", (table.plain_name,)
+        f"SELECT version FROM {_versions(table)} WHERE name = {table.dialect.placeholder(1)}",
+        (table.plain_name,),
     )
     if not rows:
         return None
@@ -87,14 +88,14 @@ def _migrate(table: Table) -> Script[None]:
         yield Do(f"CREATE TABLE {versions} (name {types['name']} PRIMARY KEY, version INTEGER NOT NULL)")
     if not (yield from dialect.exists(f"{prefix}octavo_counts")):
         yield Do(
-            f"CREATE TABLE {counts_name(dialect, prefix)} (shelf {types['place']} NOT NULL, kind {types['name']} NOT NULL, "
-            "slot INTEGER NOT NULL, n BIGINT NOT NULL, PRIMARY KEY (shelf, kind, slot))"
+            f"CREATE TABLE {counts_name(dialect, prefix)} (counter {types['place']} NOT NULL, kind {types['name']} NOT NULL, "
+            "slot INTEGER NOT NULL, n BIGINT NOT NULL, PRIMARY KEY (counter, kind, slot))"
         )
     version = (yield from _version(table)) or 0
-    hole = dialect.hole
+    placeholder = dialect.placeholder
     if new:
         # Noted before it is made: where DDL commits by itself, a crash half-way must not look like a stranger's table.
-        yield Do(f"INSERT INTO {versions} (name, version) VALUES ({hole(1)}, 0)", (table.plain_name,))
+        yield Do(f"INSERT INTO {versions} (name, version) VALUES ({placeholder(1)}, 0)", (table.plain_name,))
         yield from dialect.save()
     elif version == 0:  # somebody died while making it; it has never been used
         for name in reversed(_names(table)):
@@ -103,7 +104,8 @@ def _migrate(table: Table) -> Script[None]:
     for number, migration in enumerate(MIGRATIONS[version:], version + 1):
         yield from migration(table)
         yield Do(
-            f"UPDATE {versions} SET version = {hole(1)} WHERE name = {hole(2)}", (number, table.plain_name)
+            f"UPDATE {versions} SET version = {placeholder(1)} WHERE name = {placeholder(2)}",
+            (number, table.plain_name),
         )
 
 

@@ -20,7 +20,7 @@ from octavo.stores.sql.compile import (
     reads_forward,
     select,
 )
-from octavo.stores.sql.counting import Tables, shelf_of
+from octavo.stores.sql.counting import Tables, counter_of
 from octavo.stores.sql.schema import Table
 from octavo.stores.sql.statements import Ask, Pause, Script
 
@@ -212,8 +212,8 @@ def tally(tables: Tables, query: Query, nominated: Nominated | None = None) -> S
     if axis is None or axis not in table.shape.counted:
         rows = yield count(table, query, nominated)
     else:
-        shelf = shelf_of(query.collection, axis, query.scope, query.scope.place)
-        rows = yield count_from(tables.counts, shelf, table, query)
+        counter = counter_of(query.collection, axis, query.scope, query.scope.place)
+        rows = yield count_from(tables.counts, counter, table, query)
     if not rows:
         return Tally()
     moment = table.dialect.moment

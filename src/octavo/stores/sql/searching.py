@@ -17,7 +17,7 @@ from octavo.stores.sql.compile import Where, open_parts
 from octavo.stores.sql.dialects import Row
 from octavo.stores.sql.statements import PAUSE_CHARACTERS, Ask, Pause, Script, listed
 from octavo.stores.sql.term_index import TermIndex
-from octavo.stores.sql.words import Asked, asked_tags, entry, spelled
+from octavo.stores.sql.words import ScopeTags, entry, scope_tags, spelled
 from octavo.util.cache import Cache, size_of
 
 _REMEMBERED_SECONDS = 60  # for so long a scope counts as wide or narrow before it is measured again
@@ -135,7 +135,7 @@ def search(
         return Matches(held=(0,) * len(terms))
     if (yield from lag(index, most)) > most:
         return None
-    asked = asked_tags(query.scope)
+    asked = scope_tags(query.scope)
     words = [spelled(term) for term in terms]
     sifted = Sifted(index, query, words)
     if len(words) > _RARELY and not (yield from _is_large(index, sizes, asked)):
@@ -157,7 +157,7 @@ def lag(index: TermIndex, most: int) -> Script[int]:
 
 
 def _search_rarest(
-    sifted: Sifted, query: Query, asked: Asked, terms: Sequence[str], words: Sequence[str]
+    sifted: Sifted, query: Query, asked: ScopeTags, terms: Sequence[str], words: Sequence[str]
 ) -> Script[Matches]:
     """More hold the words than are looked at: count each, and read what the rarest find."""
     yield from sifted.take((yield _candidates(sifted, query, asked, ())))  # only what waits
@@ -171,7 +171,7 @@ def _search_rarest(
 
 
 def _candidates(
-    sifted: Sifted, query: Query, asked: Asked, words: Sequence[str] | None, end: str = ""
+    sifted: Sifted, query: Query, asked: ScopeTags, words: Sequence[str] | None, end: str = ""
 ) -> Ask:
     """Everything inside the scope, or what holds one of the words; with what waits to be indexed."""
     known, parts = _fields(sifted)
@@ -183,7 +183,7 @@ def _candidates(
     return Ask(sql + _late(sifted, query, values), values)
 
 
-def _newest(sifted: Sifted, query: Query, asked: Asked, words: Sequence[str], most: int) -> Ask:
+def _newest(sifted: Sifted, query: Query, asked: ScopeTags, words: Sequence[str], most: int) -> Ask:
     """The newest records that hold one of the words; with what waits to be indexed."""
     index, table = sifted.index, sifted.index.table
     known, parts = _fields(sifted)
@@ -199,7 +199,12 @@ def _newest(sifted: Sifted, query: Query, asked: Asked, words: Sequence[str], mo
 
 
 def _hits(
-    sifted: Sifted, query: Query, asked: Asked, words: Sequence[str] | None, values: list[Any], fields: str
+    sifted: Sifted,
+    query: Query,
+    asked: ScopeTags,
+    words: Sequence[str] | None,
+    values: list[Any],
+    fields: str,
 ) -> str:
     """A select of the indexed records that answer the query and hold any of the words."""
     source, test = sifted.index.candidates(values, asked, words)
@@ -223,7 +228,7 @@ def _fields(sifted: Sifted) -> tuple[str, str]:
     return ", ".join(known), "".join([f", {table.column(part)}" for part in sifted.parts])
 
 
-def _held(sifted: Sifted, query: Query, asked: Asked, words: Sequence[str]) -> Script[list[int]]:
+def _held(sifted: Sifted, query: Query, asked: ScopeTags, words: Sequence[str]) -> Script[list[int]]:
     """In how many indexed records each word stands, but for those that wait; counted up to MOST + 1."""
     but = f" AND rowno NOT IN ({listed(sifted.waiting)})" if sifted.waiting else ""
     held: list[int] = []
@@ -237,7 +242,7 @@ def _held(sifted: Sifted, query: Query, asked: Asked, words: Sequence[str]) -> S
     return held
 
 
-def _is_large(index: TermIndex, sizes: Sizes, asked: Asked) -> Script[bool]:
+def _is_large(index: TermIndex, sizes: Sizes, asked: ScopeTags) -> Script[bool]:
     """Whether a scope holds so many records that not all of them should be read; measured now and then."""
     known = sizes.get(asked.tags)
     now = time.monotonic()

@@ -4,7 +4,6 @@ import asyncio
 import functools
 import random
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from octavo.kernel.codec import Kept, Prepared
 from octavo.kernel.model import Head, Query, Record, Tally
@@ -15,13 +14,11 @@ from octavo.stores.base import Progress, SearchingStore
 from octavo.stores.sql import reading, substrings, writing
 from octavo.stores.sql.counting import Tables
 from octavo.stores.sql.drivers.port import ApplyAll, Driver
+from octavo.stores.sql.indexing import Indexing
 from octavo.stores.sql.migrations import counts_name, ensure, missing
 from octavo.stores.sql.schema import Table
 from octavo.stores.sql.statements import Ask, Script, TooLong
 from octavo.util.turns import in_turns
-
-if TYPE_CHECKING:
-    from octavo.stores.sql.indexing import Indexing
 
 
 class SQLStore(SearchingStore):
@@ -64,8 +61,7 @@ class SQLStore(SearchingStore):
 
     async def _apply(self, ops: list[Prepared]) -> list[int]:
         tables = self._tables
-        if self._unsure or not _all_known(ops, tables.by_collection):
-            await self._having(_touched(ops))
+        await self._having(_touched(ops))
         if not tables.by_collection:  # only empty adds so far
             return [0] * len(ops)
         for sealed in (sealed for op in ops if isinstance(op, Kept) for sealed in op.records):
@@ -131,10 +127,8 @@ class SQLStore(SearchingStore):
             return Lexicon(collection=collection, records=0)
         return await self._indexes().verify(table, progress)
 
-    def _indexes(self) -> "Indexing":
+    def _indexes(self) -> Indexing:
         if self._indexing is None:
-            from octavo.stores.sql.indexing import Indexing  # here, since only a search needs the tokenizer
-
             self._indexing = Indexing(self._driver)
         return self._indexing
 
@@ -191,18 +185,6 @@ class SQLStore(SearchingStore):
         return tables
 
 
-def _all_known(ops: list[Prepared], known: dict[str, Table]) -> bool:
-    """Whether all that these ops touch has its table already, as nearly always."""
-    for op in ops:
-        if isinstance(op, Kept):
-            for sealed in op.records:
-                if sealed.collection not in known:
-                    return False
-        elif op.query.collection not in known:
-            return False
-    return True
-
-
 def _touched(ops: list[Prepared]) -> set[str]:
     """The collections these ops touch."""
     touched: set[str] = set()
@@ -213,10 +195,12 @@ def _touched(ops: list[Prepared]) -> set[str]:
 
 def _tenants(table: Table) -> Script[list[str]]:
     """Step from one tenant to the next along the index, however many records each has."""
-    tenant, hole = table.column("tenant"), table.dialect.hole(1)
+    tenant, placeholder = table.column("tenant"), table.dialect.placeholder(1)
     found: list[str] = []
     rows = yield Ask(f"SELECT MIN({tenant}) FROM {table.name}")
     while rows[0][0] is not None:
         found.append(rows[0][0])
-        rows = yield Ask(f"SELECT MIN({tenant}) FROM {table.name} WHERE {tenant} > {hole}", (found[-1],))
+        rows = yield Ask(
+            f"SELECT MIN({tenant}) FROM {table.name} WHERE {tenant} > {placeholder}", (found[-1],)
+        )
     return found

@@ -135,9 +135,9 @@ def _nominate_postgres(table: Table, text: str) -> Script[Nominated | None]:
 
     def nominated(values: list[Any]) -> tuple[str, str]:
         values.append(pattern)
-        hole = table.dialect.hole(len(values))
+        placeholder = table.dialect.placeholder(len(values))
         # Behind OFFSET 0 the planner chooses a way for the text alone; else it walks an index that has the order.
-        return f"(SELECT * FROM {table.name} WHERE {search} LIKE {hole} OFFSET 0) AS {table.name}", ""
+        return f"(SELECT * FROM {table.name} WHERE {search} LIKE {placeholder} OFFSET 0) AS {table.name}", ""
 
     return nominated
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from octavo.kernel.terms.terms import MOST_CHARACTERS
 from octavo.stores.sql.dialects import Row, chunks
 from octavo.stores.sql.statements import Ask, Do, DoEach, Script, listed
-from octavo.stores.sql.words import Asked, Entry, token, tokens
+from octavo.stores.sql.words import Entry, ScopeTags, token, tokens
 
 if TYPE_CHECKING:
     from octavo.stores.sql.schema import Table
@@ -66,14 +66,14 @@ class TermIndex:
         """Remove the entries of records that were removed."""
         raise NotImplementedError
 
-    def candidates(self, values: list[Any], asked: Asked, words: Sequence[str] | None) -> tuple[str, str]:
+    def candidates(self, values: list[Any], asked: ScopeTags, words: Sequence[str] | None) -> tuple[str, str]:
         """What to select from to see the indexed records of a scope that hold any of the words, and a test of it.
 
         Without words: all of them. The entry is `b` there, and the record's row beside it. Adds the values it binds.
         """
         raise NotImplementedError
 
-    def size(self, asked: Asked, most: int) -> Ask:
+    def size(self, asked: ScopeTags, most: int) -> Ask:
         """How many indexed records are in a scope, counted up to `most`."""
         raise NotImplementedError
 
@@ -103,7 +103,7 @@ class TermIndex:
     def bind(self, values: list[Any], value: Any) -> str:
         """Bind one more value; answer its placeholder."""
         values.append(value)
-        return self.table.dialect.hole(len(values))
+        return self.table.dialect.placeholder(len(values))
 
     def _delete(self, table: str, numbers: Sequence[int]) -> Script[None]:
         for start in range(0, len(numbers), _AT_ONCE):
@@ -191,14 +191,14 @@ class SQLiteTerms(TermIndex):
     def mend(self) -> Script[None]:
         yield Do(f"INSERT INTO {self.index} ({self.index}) VALUES ('rebuild')")
 
-    def candidates(self, values: list[Any], asked: Asked, words: Sequence[str] | None) -> tuple[str, str]:
+    def candidates(self, values: list[Any], asked: ScopeTags, words: Sequence[str] | None) -> tuple[str, str]:
         source = (
             f"{self.index} CROSS JOIN {self.terms} AS b ON b.number = {self.index}.rowid "
             f"CROSS JOIN {self.table.name} ON rowno = b.number"
         )
         return source, f"{self.index} MATCH {self.bind(values, _fts(asked, words))}"
 
-    def size(self, asked: Asked, most: int) -> Ask:
+    def size(self, asked: ScopeTags, most: int) -> Ask:
         some = f"SELECT 1 FROM {self.index} WHERE {self.index} MATCH ? LIMIT {int(most)}"
         return Ask(f"SELECT COUNT(*) FROM ({some})", (_fts(asked, None),))
 
@@ -267,13 +267,13 @@ class PostgreSQLTerms(TermIndex):
         for name in (self.terms, self.table.name):
             yield Do(f"ANALYZE {name}")
 
-    def candidates(self, values: list[Any], asked: Asked, words: Sequence[str] | None) -> tuple[str, str]:
+    def candidates(self, values: list[Any], asked: ScopeTags, words: Sequence[str] | None) -> tuple[str, str]:
         match = self.bind(values, _tsquery(asked, words))
         # OFFSET 0 keeps the planner from reading one table or the other as a whole.
         entries = f"SELECT number, length, bag, more FROM {self.terms} WHERE lexemes @@ {match}::text::tsquery OFFSET 0"
         return f"({entries}) AS b JOIN {self.table.name} ON rowno = b.number", ""
 
-    def size(self, asked: Asked, most: int) -> Ask:
+    def size(self, asked: ScopeTags, most: int) -> Ask:
         some = f"SELECT 1 FROM {self.terms} WHERE lexemes @@ $1::text::tsquery LIMIT {int(most)}"
         return Ask(f"SELECT COUNT(*) FROM ({some}) AS inside", (_tsquery(asked, None),))
 
@@ -348,7 +348,7 @@ class MySQLTerms(TermIndex):
                 )
         yield from self._delete(self.terms, [one.number for one in old])
 
-    def candidates(self, values: list[Any], asked: Asked, words: Sequence[str] | None) -> tuple[str, str]:
+    def candidates(self, values: list[Any], asked: ScopeTags, words: Sequence[str] | None) -> tuple[str, str]:
         del values  # numbers need no placeholder
         if words is None:
             found = f"SELECT number FROM {self.postings} WHERE token = {token(asked.tags[0])}"
@@ -364,7 +364,7 @@ class MySQLTerms(TermIndex):
         source += f" STRAIGHT_JOIN {self.terms} AS b ON b.number = p.number"
         return f"{source} STRAIGHT_JOIN {self.table.name} ON rowno = p.number", ""
 
-    def size(self, asked: Asked, most: int) -> Ask:
+    def size(self, asked: ScopeTags, most: int) -> Ask:
         some = f"SELECT 1 FROM {self.postings} WHERE token = {token(asked.tags[0])} LIMIT {int(most)}"
         return Ask(f"SELECT COUNT(*) FROM ({some}) AS inside")
 
@@ -376,7 +376,7 @@ INDEXES: dict[str, type[TermIndex]] = {
 }
 
 
-def _fts(asked: Asked, words: Sequence[str] | None) -> str:
+def _fts(asked: ScopeTags, words: Sequence[str] | None) -> str:
     """A match expression of words and tags, none of which holds a quote."""
     tags = " AND ".join([f'"{tag}"' for tag in asked.tags])
     return tags if words is None else tags + ' AND ("' + '" OR "'.join(words) + '")'
@@ -390,6 +390,6 @@ def _lexemes(one: Entry) -> str:
     return "'" + f"{one.tags} {words}".rstrip(" ").replace(" ", "' '") + "'"
 
 
-def _tsquery(asked: Asked, words: Sequence[str] | None) -> str:
+def _tsquery(asked: ScopeTags, words: Sequence[str] | None) -> str:
     tags = " & ".join([f"'{tag}'" for tag in asked.tags])
     return tags if words is None else f"{tags} & ('" + "' | '".join(words) + "')"

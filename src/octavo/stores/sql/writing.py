@@ -68,15 +68,14 @@ def _add_all(tables: Tables, waiting: Waiting, counting: Counting, *, whole: boo
             went_in = yield from table.dialect.insert_counted(table, rows, counters)
         else:
             went_in = yield from table.dialect.insert(table, rows)
-        marked = []
+        added = []
         for (sealed, answer, number), is_new in zip(new, went_in, strict=True):
             if is_new:
                 answer[number] += 1
-                if not counted:
-                    counting.move(table, sealed.scope, sealed.place, sealed.kind, 1)
-                if sealed.marks:
-                    marked.append(sealed)
-        if marked and table.marks:
+                added.append(sealed)
+        if not counted:
+            counting.add(table, added)
+        if table.marks and (marked := [sealed for sealed in added if sealed.marks]):
             yield from _mark_new(table, marked)
     waiting.clear()
 
@@ -86,7 +85,7 @@ def _mark_new(table: Table, marked: list[Sealed]) -> Script[None]:
     names = list(dict.fromkeys(sealed.id for sealed in marked))
     id_, place = table.column("id"), table.column("place")
     test, values = table.dialect.one_of(id_, names, 1)
-    # Asked for at once: one by one, a plan made while the table was empty would look through all of it for each.
+    # ScopeTags for at once: one by one, a plan made while the table was empty would look through all of it for each.
     rows = yield Ask(f"SELECT {id_}, {place}, rowno FROM {table.name} WHERE {test}", values)
     numbers = {(name, where): number for name, where, number in rows}
     yield from _mark(table, [(sealed, numbers[sealed.key]) for sealed in marked])
@@ -94,9 +93,9 @@ def _mark_new(table: Table, marked: list[Sealed]) -> Script[None]:
 
 def _mark(table: Table, marked: list[tuple[Sealed, int]]) -> Script[None]:
     """Enter each mark of these records, which have these row numbers, into the table that finds records by mark."""
-    holes = ", ".join(table.dialect.hole(number) for number in range(1, 5))
+    placeholders = ", ".join(table.dialect.placeholder(number) for number in range(1, 5))
     rows = [(sealed.place, mark, number, sealed.id) for sealed, number in marked for mark in sealed.marks]
-    yield DoEach(f"INSERT INTO {table.marks} (place, mark, rowno, message_id) VALUES ({holes})", rows)
+    yield DoEach(f"INSERT INTO {table.marks} (place, mark, rowno, message_id) VALUES ({placeholders})", rows)
 
 
 def _change(table: Table, change: Change, counting: Counting) -> Script[int]:
@@ -134,14 +133,14 @@ def _change(table: Table, change: Change, counting: Counting) -> Script[int]:
 
 
 def _update(table: Table) -> str:
-    hole = table.dialect.hole
+    placeholder = table.dialect.placeholder
     sets = [
-        f"{table.column(FIELDS[at][0])} = {table.dialect.typed_hole(number, FIELDS[at][1])}"
+        f"{table.column(FIELDS[at][0])} = {table.dialect.typed_placeholder(number, FIELDS[at][1])}"
         for number, at in enumerate(_MUTABLE_AT, 1)
     ]
     extras = [table.dialect.quote(extra.name) for extra in table.shape.extras]
-    sets += [f"{name} = {hole(number)}" for number, name in enumerate(extras, len(sets) + 1)]
-    return f"UPDATE {table.name} SET {', '.join(sets)} WHERE rowno = {hole(len(sets) + 1)}"
+    sets += [f"{name} = {placeholder(number)}" for number, name in enumerate(extras, len(sets) + 1)]
+    return f"UPDATE {table.name} SET {', '.join(sets)} WHERE rowno = {placeholder(len(sets) + 1)}"
 
 
 def _remove(table: Table, query: Query, counting: Counting) -> Script[int]:

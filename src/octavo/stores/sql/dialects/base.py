@@ -13,11 +13,11 @@ Row = Sequence[Any]
 
 
 class Counters(NamedTuple):
-    """What new rows move: the table of counters, the slot to count in, and for each counted axis the shelf of each row."""
+    """What new rows move: the table of counters, the slot to count in, and for each counted axis the counter of each row."""
 
     table: str
     slot: int
-    shelves: list[list[str]]
+    names: list[list[str]]
 
 
 class Dialect:
@@ -47,19 +47,19 @@ class Dialect:
         """A name of a table or column as it stands in a statement."""
         return f'"{name}"'
 
-    def hole(self, number: int) -> str:
+    def placeholder(self, number: int) -> str:
         """The placeholder of the number-th value, counted from 1."""
         raise NotImplementedError
 
-    def typed_hole(self, number: int, type_: str) -> str:
+    def typed_placeholder(self, number: int, type_: str) -> str:
         """A placeholder where the database cannot tell from its position what it will be given."""
         del type_
-        return self.hole(number)
+        return self.placeholder(number)
 
     def one_of(self, column: str, values: Sequence[str], first: int) -> tuple[str, list[Any]]:
         """A test that the column is one of many values, and what to bind from placeholder `first` on."""
-        holes = ", ".join(self.hole(first + offset) for offset in range(len(values)))
-        return f"{column} IN ({holes})", list(values)
+        placeholders = ", ".join(self.placeholder(first + offset) for offset in range(len(values)))
+        return f"{column} IN ({placeholders})", list(values)
 
     def as_text(self, column: str) -> str:
         """A JSON column as the text that was stored."""
@@ -103,7 +103,7 @@ class Dialect:
         raise NotImplementedError
 
     def upsert_counts(self, counts: str, rows: list[Row]) -> Script[None]:
-        """Add each n to its counter (shelf, kind, slot)."""
+        """Add each n to its counter (counter, kind, slot)."""
         raise NotImplementedError
 
 

@@ -51,7 +51,7 @@ class MySQL(Dialect):
     def quote(self, name: str) -> str:
         return f"`{name}`"
 
-    def hole(self, number: int) -> str:
+    def placeholder(self, number: int) -> str:
         del number
         return "%s"
 
@@ -98,9 +98,9 @@ class MySQL(Dialect):
         ON DUPLICATE KEY UPDATE reports depends on a flag of the connection.
         """
         head = f"INSERT INTO {table} ({', '.join(columns)}) VALUES "
-        holes = f"({', '.join(['%s'] * len(columns))})"
+        placeholders = f"({', '.join(['%s'] * len(columns))})"
         try:
-            yield Do(head + ", ".join([holes] * len(rows)), [value for row in rows for value in row])
+            yield Do(head + ", ".join([placeholders] * len(rows)), [value for row in rows for value in row])
         except Duplicate:
             pass
         else:
@@ -114,7 +114,7 @@ class MySQL(Dialect):
         for row in rows:
             try:
                 if (row[0], row[1]) not in taken:
-                    yield Do(head + holes, row)
+                    yield Do(head + placeholders, row)
                     went_in.append(True)
                     continue
             except Duplicate:
@@ -125,7 +125,7 @@ class MySQL(Dialect):
     def upsert_counts(self, counts: str, rows: list[Row]) -> Script[None]:
         for chunk in chunks(rows, most_rows=1000):
             yield Do(
-                f"INSERT INTO {counts} (shelf, kind, slot, n) VALUES {', '.join(['(%s, %s, %s, %s)'] * len(chunk))} "
+                f"INSERT INTO {counts} (counter, kind, slot, n) VALUES {', '.join(['(%s, %s, %s, %s)'] * len(chunk))} "
                 "ON DUPLICATE KEY UPDATE n = n + VALUES(n)",
                 [value for row in chunk for value in row],
             )

@@ -28,10 +28,10 @@ class PostgreSQL(Dialect):
     no_limit = "ALL"
     most_counted = 5000
 
-    def hole(self, number: int) -> str:
+    def placeholder(self, number: int) -> str:
         return f"${number}"
 
-    def typed_hole(self, number: int, type_: str) -> str:
+    def typed_placeholder(self, number: int, type_: str) -> str:
         # JSON by way of text: what is bound is text, not a JSON value.
         casts = {"name": "::text", "json": "::text::json"}
         return f"${number}{casts.get(type_, '')}"
@@ -69,9 +69,9 @@ class PostgreSQL(Dialect):
 
     def insert_counted(self, table: "Table", rows: list[Row], counters: Counters) -> Script[list[bool]]:
         values = _columns(rows)
-        if counters.shelves:
+        if counters.names:
             sql = table.statement("insert counted", lambda: _insert_and_count(table, counters))
-            values += [counters.slot, *counters.shelves]
+            values += [counters.slot, *counters.names]
         else:
             sql = table.statement("insert", lambda: f"{_insert(table)} SELECT {_key(table)} FROM added")
         added = {tuple(row) for row in (yield Ask(sql, values, whole=True))}
@@ -79,9 +79,9 @@ class PostgreSQL(Dialect):
 
     def upsert_counts(self, counts: str, rows: list[Row]) -> Script[None]:
         yield Do(
-            f"INSERT INTO {counts} AS had (shelf, kind, slot, n) "
+            f"INSERT INTO {counts} AS had (counter, kind, slot, n) "
             "SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[]) "
-            "ON CONFLICT (shelf, kind, slot) DO UPDATE SET n = had.n + excluded.n",
+            "ON CONFLICT (counter, kind, slot) DO UPDATE SET n = had.n + excluded.n",
             _columns(rows),
         )
 
@@ -102,16 +102,16 @@ def _insert_and_count(table: "Table", counters: Counters) -> str:
     """An insert that moves the counters by what went in. Ordered, as all writers take their locks in one order."""
     id_, place = table.columns[:2]
     slot = len(table.columns) + 1
-    shelves = [f"s{axis}" for axis in range(len(counters.shelves))]
-    arrays = ", ".join(f"${slot + 1 + axis}::text[]" for axis in range(len(shelves)))
+    names = [f"s{axis}" for axis in range(len(counters.names))]
+    arrays = ", ".join(f"${slot + 1 + axis}::text[]" for axis in range(len(names)))
     return (
-        f"{_insert(table)}, counted AS (INSERT INTO {counters.table} AS had (shelf, kind, slot, n) "
-        f"SELECT shelf, kind, ${slot}::bigint, COUNT(*) FROM added "
-        f"JOIN unnest($1::text[], $2::text[], $7::text[], {arrays}) AS given(id, place, kind, {', '.join(shelves)}) "
+        f"{_insert(table)}, counted AS (INSERT INTO {counters.table} AS had (counter, kind, slot, n) "
+        f"SELECT counter, kind, ${slot}::bigint, COUNT(*) FROM added "
+        f"JOIN unnest($1::text[], $2::text[], $7::text[], {arrays}) AS given(id, place, kind, {', '.join(names)}) "
         f"ON given.id = added.{id_} AND given.place = added.{place} "
-        f"CROSS JOIN LATERAL (VALUES {', '.join(f'({shelf})' for shelf in shelves)}) AS listed(shelf) "
-        'GROUP BY shelf, kind ORDER BY shelf COLLATE "C", kind COLLATE "C" '
-        "ON CONFLICT (shelf, kind, slot) DO UPDATE SET n = had.n + excluded.n) "
+        f"CROSS JOIN LATERAL (VALUES {', '.join(f'({counter})' for counter in names)}) AS listed(counter) "
+        'GROUP BY counter, kind ORDER BY counter COLLATE "C", kind COLLATE "C" '
+        "ON CONFLICT (counter, kind, slot) DO UPDATE SET n = had.n + excluded.n) "
         f"SELECT {_key(table)} FROM added"
     )
 

@@ -33,7 +33,7 @@ class SQLite(Dialect):
     # The rows stay in order: SQLite neither merges a query that sorts into one that adds up, nor drops its order.
     listed = "SELECT CAST('[' || group_concat(one, ',') || ']' AS BLOB) FROM ({})"
 
-    def hole(self, number: int) -> str:
+    def placeholder(self, number: int) -> str:
         del number
         return "?"
 
@@ -41,7 +41,9 @@ class SQLite(Dialect):
         if len(values) <= 64:
             return super().one_of(column, values, first)
         # A statement takes 32,766 values at most; one JSON array holds any number.
-        return f"{column} IN (SELECT value FROM json_each({self.hole(first)}))", [_encode(values).decode()]
+        return f"{column} IN (SELECT value FROM json_each({self.placeholder(first)}))", [
+            _encode(values).decode()
+        ]
 
     def spelled(self, collection: str, columns: Mapping[str, str], parts: Sequence[str]) -> str:
         of = {name: f"json_quote({column})" for name, column in columns.items()}
@@ -55,7 +57,7 @@ class SQLite(Dialect):
             of["id"],
             of["kind"],
             *(f"CASE {columns[part]} WHEN '' THEN 'null' ELSE {of[part]} END" for part in parts),
-            self.hole(1),
+            self.placeholder(1),
             f"CASE {columns['text']} WHEN '' THEN '' ELSE ',\"text\":' || {of['text']} END",
             columns["data"],
             columns["metadata"],
@@ -104,12 +106,12 @@ class SQLite(Dialect):
 
     def upsert_counts(self, counts: str, rows: list[Row]) -> Script[None]:
         yield DoEach(
-            f"INSERT INTO {counts} (shelf, kind, slot, n) VALUES (?, ?, ?, ?) "
-            "ON CONFLICT (shelf, kind, slot) DO UPDATE SET n = n + excluded.n",
+            f"INSERT INTO {counts} (counter, kind, slot, n) VALUES (?, ?, ?, ?) "
+            "ON CONFLICT (counter, kind, slot) DO UPDATE SET n = n + excluded.n",
             rows,
         )
 
 
 def _insert(table: "Table") -> str:
-    holes = ", ".join("?" * len(table.columns))
-    return f"INSERT INTO {table.name} ({', '.join(table.columns)}) VALUES ({holes}) ON CONFLICT DO NOTHING"
+    placeholders = ", ".join("?" * len(table.columns))
+    return f"INSERT INTO {table.name} ({', '.join(table.columns)}) VALUES ({placeholders}) ON CONFLICT DO NOTHING"

@@ -13,13 +13,12 @@ from octavo.errors import ConfigError, OctavoError, StoreClosed, StoreUnavailabl
 from octavo.kernel.codec import MAX_RECORD_BYTES
 from octavo.kernel.ports import Finding
 from octavo.stores.sql.dialects import Dialect, MySQL
-from octavo.stores.sql.drivers.mysql_errors import judged
-from octavo.stores.sql.drivers.mysql_packets import in_parts
+from octavo.stores.sql.drivers.mysql_shared import error_of, in_parts
 from octavo.stores.sql.drivers.port import (
     BUILD_SECONDS,
     CONNECT_SECONDS,
-    Awaiting,
     ConnectionLost,
+    Driver,
     NoAnswer,
     run,
 )
@@ -30,7 +29,7 @@ _AMPLE_BYTES = 4 * MAX_RECORD_BYTES
 _LOCK_SECONDS = 50  # how long MySQL waits for a lock unless told otherwise
 
 
-class MySQLDriver(Awaiting):
+class MySQLDriver(Driver):
     """A pool of connections that compare byte for byte and keep microseconds."""
 
     def __init__(self, address: Address) -> None:
@@ -190,7 +189,7 @@ def _translated() -> Iterator[None]:
         yield
     except mysql.MySQLError as error:
         number = error.args[0] if error.args and isinstance(error.args[0], int) else 0
-        raise judged(number, f"MySQL: {error}") from error
+        raise error_of(number, f"MySQL: {error}") from error
     except (ConnectionError, asyncio.IncompleteReadError) as error:
         raise ConnectionLost(f"MySQL cannot be reached: {error}") from error
     except (TimeoutError, OSError) as error:

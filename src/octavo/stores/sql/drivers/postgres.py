@@ -11,7 +11,7 @@ import asyncpg
 from octavo.errors import StoreClosed, StoreError, StoreUnavailable
 from octavo.kernel.ports import Finding
 from octavo.stores.sql.dialects import Dialect, PostgreSQL
-from octavo.stores.sql.drivers.port import BUILD_SECONDS, CONNECT_SECONDS, Awaiting, ConnectionLost, NoAnswer
+from octavo.stores.sql.drivers.port import BUILD_SECONDS, CONNECT_SECONDS, ConnectionLost, Driver, NoAnswer
 from octavo.stores.sql.statements import Ask, Build, Contended, Do, DoEach, Duplicate, Statement
 from octavo.stores.sql.urls import Address
 
@@ -31,7 +31,7 @@ _WARNINGS = {
 _CANCEL_SECONDS = 1.0  # for the server to break off what was not answered in time
 
 
-class PostgresDriver(Awaiting):
+class PostgresDriver(Driver):
     """A pool of connections; options of the URL that are asyncpg's or the server's go there as they are."""
 
     autocommits = True

@@ -14,9 +14,8 @@ from sqlalchemy.pool import Pool
 from octavo.errors import ConfigError, StoreError, StoreUnavailable
 from octavo.kernel.ports import Finding
 from octavo.stores.sql.dialects import Dialect, MySQL, PostgreSQL, SQLite
-from octavo.stores.sql.drivers.mysql_errors import judged
-from octavo.stores.sql.drivers.mysql_packets import in_parts
-from octavo.stores.sql.drivers.port import Awaiting, ConnectionLost, run
+from octavo.stores.sql.drivers.mysql_shared import error_of, in_parts
+from octavo.stores.sql.drivers.port import ConnectionLost, Driver, run
 from octavo.stores.sql.drivers.sqlalchemy_turns import shared_by, turns_of
 from octavo.stores.sql.statements import Ask, Contended, Do, DoEach, Duplicate, Script, Statement, TooLong
 
@@ -45,7 +44,7 @@ def _made_in(engine: AsyncEngine) -> _Made:
     return known
 
 
-class SQLAlchemyDriver(Awaiting):
+class SQLAlchemyDriver(Driver):
     """With an engine, transactions of its own; with a session, savepoints inside the caller's transaction."""
 
     def __init__(self, engine_or_session: AsyncEngine | AsyncSession) -> None:
@@ -207,19 +206,19 @@ def _translated() -> Iterator[None]:
     try:
         yield
     except exc.DBAPIError as error:
-        raise _judged(error) from error
+        raise _error_of(error) from error
     except (exc.TimeoutError, OSError) as error:
         raise StoreUnavailable(f"the database cannot be reached: {error}") from error
     except exc.SQLAlchemyError as error:
         raise StoreError(f"SQLAlchemy: {error}") from error
 
 
-def _judged(error: exc.DBAPIError) -> StoreError:
+def _error_of(error: exc.DBAPIError) -> StoreError:
     """What the driver below SQLAlchemy meant, by PostgreSQL's states, MySQL's numbers or SQLite's words."""
     message = f"database: {error.orig}"
     args = getattr(error.orig, "args", ())
     if args and isinstance(args[0], int):
-        return judged(args[0], message)
+        return error_of(args[0], message)
     state = getattr(error.orig, "sqlstate", None) or ""
     if state == "23505" or "UNIQUE constraint failed" in message:
         return Duplicate(message)

@@ -13,7 +13,7 @@ import apsw
 from octavo.errors import StoreClosed
 from octavo.kernel.ports import Finding
 from octavo.stores.sql.dialects import Dialect, SQLite
-from octavo.stores.sql.drivers.port import Awaiting
+from octavo.stores.sql.drivers.port import Driver
 from octavo.stores.sql.drivers.sqlite_thread import Worker, run, transact, transact_reading
 from octavo.stores.sql.statements import Script
 from octavo.util.file_modes import access, make_folder, open_file
@@ -27,7 +27,7 @@ _PAGES = 10_000  # of the write-ahead log, 40 MiB, after which it is written bac
 _MOST_PAGES = 4  # times as many: then writers wait, or the log would outgrow a slow disk
 
 
-class SQLiteDriver(Awaiting):
+class SQLiteDriver(Driver):
     """A database file, or one in memory; `durability` full survives power loss, fast survives kill -9."""
 
     def __init__(self, path: str, durability: str = "full", timeout: float = 60.0, readers: int = 2) -> None:
