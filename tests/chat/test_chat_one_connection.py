@@ -10,8 +10,7 @@ from sqlalchemy.pool import AssertionPool, SingletonThreadPool, StaticPool
 
 from octavo import Query, StoreUnavailable
 from octavo.chat import AsyncSQLAlchemyMemory, Msg
-from octavo.stores.sql import SQLAlchemyStore, upkeep
-from octavo.stores.sql import store as sql_store
+from octavo.stores.sql import SQLAlchemyStore, indexing
 from octavo.stores.sql.drivers import sqlalchemy_turns
 
 
@@ -69,9 +68,8 @@ async def test_nobody_ends_the_transaction_of_a_writer(opened, size):
 
 
 async def test_the_store_itself_does_not_end_it_either(opened, monkeypatch):
-    """One caller who awaits each call, while the store looks for indexes, counts and indexes in the background."""
-    monkeypatch.setattr(sql_store, "_LOOK_SECONDS", (0.0, 0.0))
-    monkeypatch.setattr(upkeep, "_IDLE_SECONDS", 0.0)
+    """One caller who awaits each call, while the store indexes in the background."""
+    monkeypatch.setattr(indexing, "_IDLE_SECONDS", 0.0)
     async with opened() as engine:
         async with SQLAlchemyStore(engine) as searched:  # makes the index that is then kept up to date
             await searched.search(Query(collection="messages"), ["alice"])

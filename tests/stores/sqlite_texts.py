@@ -45,21 +45,12 @@ async def do(store, sql, values=()):
     await store._driver.write(script)
 
 
-async def tables(store):
-    return {row[0] for row in await ask(store, "SELECT name FROM sqlite_master")}
-
-
 async def settled(store):
-    """Wait until the index is there and nothing waits for it; the test's own time limit ends a wait that is in vain."""
-    behind = (
-        "SELECT (SELECT COALESCE(MAX(rowno), 0) FROM agent_events) - (SELECT upto FROM octavo_indexed WHERE name = "
-        "'agent_events_substrings') + (SELECT COUNT(*) FROM agent_events_substrings_waiting)"
-    )
-    while True:
-        # Asked each time: an index that could not be made at one moment is made by the next who asks.
+    """Wait until the index is filled; the test's own time limit ends a wait that is in vain."""
+    table = await store._table("events")
+    behind = f"SELECT COUNT(*) FROM agent_events WHERE rowno > {substrings.Names(table).upto}"
+    while (await ask(store, behind))[0][0]:
         await store.find(Query(collection="events", text="whatever"))
-        if "agent_events_substrings" in await tables(store) and not (await ask(store, behind))[0][0]:
-            return
         await asyncio.sleep(0.01)
 
 
@@ -67,7 +58,7 @@ async def nominates(store, **clauses):
     """Whether the index says which records are looked at."""
     query = Query(collection="events", **clauses)
     table = await store._table("events")
-    nominated, _ = await store._driver.read(lambda: substrings._way(table, "", query))
+    nominated, _ = await store._driver.read(lambda: substrings._nominate(table, query))
     return nominated is not None
 
 

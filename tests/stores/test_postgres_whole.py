@@ -8,7 +8,7 @@ import pytest
 from octavo import Add, Query, Record, Remove, Scope, StoreUnavailable, open_store
 from octavo.stores.sql.drivers import port
 from octavo.stores.sql.drivers.port import ConnectionLost
-from octavo.stores.sql.statements import Ask, Lasting
+from octavo.stores.sql.statements import Ask
 
 ALL = Query(collection="events")
 
@@ -19,7 +19,7 @@ def record(number, kind="k", agent="a"):
 
 @contextlib.contextmanager
 def heard(store, monkeypatch):
-    """The first word of each statement that is sent, but for reads: a look at what others search may come at any time."""
+    """The first word of each statement that is sent, but for reads."""
     words = []
     real = store._driver.send
 
@@ -98,36 +98,6 @@ async def test_an_answer_that_is_lost(store, monkeypatch):
             await store.apply([Add([record(1)])])
     assert len(sent) == 1
     assert [one.id for one in await store.find(ALL)] == ["0", "1"]
-
-
-async def test_what_lasts_is_undone_before_others_use_the_connection(fresh_postgres):
-    """A setting or a lock of the session ends with the script that asked for it, also when that is cancelled."""
-    begun = asyncio.Event()
-
-    def lasting(*, then):
-        yield Lasting("SET lock_timeout = '7s'")
-        yield Lasting("SELECT pg_advisory_lock(4711)")
-        assert [tuple(row) for row in (yield Ask("SHOW lock_timeout"))] == [("7s",)]
-        begun.set()
-        yield Ask(then)
-
-    def left():
-        settings = yield Ask("SHOW lock_timeout")
-        locks = yield Ask("SELECT COUNT(*) FROM pg_locks WHERE locktype = 'advisory'")
-        return settings[0][0], locks[0][0]
-
-    async with open_store(f"{fresh_postgres}?pool_size=1") as store:
-        await store.apply([Add([record(0)])])
-        driver = store._driver
-        await driver.read(lambda: lasting(then="SELECT 1"))
-        assert await driver.read(left) == ("0", 0)
-        begun.clear()
-        cancelled = asyncio.create_task(driver.read(lambda: lasting(then="SELECT pg_sleep(60)")))
-        await begun.wait()
-        cancelled.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await cancelled
-        assert await driver.read(left) == ("0", 0)
 
 
 async def test_a_cancelled_transaction_leaves_nothing_open(fresh_postgres):

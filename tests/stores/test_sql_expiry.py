@@ -1,4 +1,4 @@
-"""What has ended is found by an index on every SQL database, also in tables that were made before there was one."""
+"""What has ended is found by an index on every SQL database."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -6,10 +6,9 @@ import pytest
 
 from octavo import Add, Query, Record, Scope, open_store
 from octavo.kernel.shapes import SHAPES
-from octavo.stores.sql import schema
 from octavo.stores.sql.compile import READ, count, select
 from octavo.stores.sql.schema import Table
-from octavo.stores.sql.statements import Ask, Do
+from octavo.stores.sql.statements import Ask
 
 NOON = datetime(2024, 6, 1, 12, tzinfo=UTC)
 ENDED = Query(collection="episodes", expired_at=NOON, limit=100)
@@ -63,36 +62,6 @@ async def test_found_by_its_own_index(url):
             count(table, ENDED.unpaged),
         ):
             assert "idx_event_expiry" in await plan(store, asked), asked.sql
-
-
-async def test_tables_made_before(url, monkeypatch):
-    """A table of the first version gets its index when it is next opened, and what ended in it is found."""
-    async with open_store(url) as store:
-        with monkeypatch.context() as patch:
-            patch.setattr(schema, "MIGRATIONS", schema.MIGRATIONS[:1])
-            await add_many(store)
-            await add_many(store, "messages")
-    async with open_store(url) as store:
-        assert [record.id for record in await store.find(ENDED)] == ["m0", "m1500", "m2999"]
-        table = Table(SHAPES["episodes"], store._driver.dialect, "")
-        assert "idx_event_expiry" in await plan(store, select(table, ENDED, table.picked(READ)))
-        other = Query(collection="messages", expired_at=NOON, limit=100)
-        assert [record.id for record in await store.find(other)] == ["m0", "m1500", "m2999"]
-        versions = await ask(store, "SELECT name, version FROM octavo_tables ORDER BY name")
-        assert [tuple(row) for row in versions] == [("event_memories", 2), ("messages", 2)]
-
-
-async def test_an_index_somebody_died_over(fresh_mysql):
-    """Where each CREATE commits by itself, one that was made but not noted does not block the next process."""
-
-    def forgotten():
-        yield Do("UPDATE octavo_tables SET version = 1")
-
-    async with open_store(fresh_mysql) as store:
-        await add_many(store)
-        await store._driver.write(forgotten)
-    async with open_store(fresh_mysql) as store:
-        assert len(await store.find(ENDED)) == 3
 
 
 async def test_only_what_ends_is_indexed(tmp_path):

@@ -8,7 +8,7 @@ import sys
 import apsw
 import pytest
 from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
-from sqlite_texts import EVENTS, NASTY, agrees, ask, event, indexed, nominates, settled, tables
+from sqlite_texts import EVENTS, NASTY, agrees, event, indexed, nominates, settled
 
 from octavo import Add, Change, Query, Remove, open_store
 from octavo.stores.sql import SQLAlchemyStore, substrings
@@ -95,8 +95,8 @@ async def test_processes_on_a_new_database(url):
 KILLED = """
 import asyncio, sys
 from octavo import Query, open_store
-from octavo.stores.sql import substrings, upkeep
-substrings._SMALL, upkeep._PRESSED = 5, 20
+from octavo.stores.sql import indexing, substrings
+substrings._SMALL, indexing._IDLE_SECONDS, indexing._BATCH = 5, 0.0, 20
 async def main(url):
     async with open_store(url) as store:
         await store.find(Query(collection="events", text="number"))
@@ -109,7 +109,7 @@ asyncio.run(main(*sys.argv[1:]))
 async def test_killed_while_it_is_made(url, tmp_path, monkeypatch):
     """Whenever its maker is killed, what is there of the index is right, and the next one goes on from there."""
     # A few that are left over would be looked at besides, for good.
-    monkeypatch.setattr(substrings, "LATE", 0)
+    monkeypatch.setattr(substrings, "_LATE", 0)
     chance = random.Random(3)
     records = [event(n, f"number {n:05}") for n in range(2000)]
     async with open_store(url) as store:
@@ -124,10 +124,10 @@ async def test_killed_while_it_is_made(url, tmp_path, monkeypatch):
         maker.send_signal(signal.SIGKILL)
         await maker.wait()
         connection = apsw.Connection(f"{tmp_path}/a.db")
-        sql = "SELECT upto FROM octavo_indexed WHERE name = 'agent_events_substrings'"
-        upto.append(sum(row[0] for row in connection.execute(sql).fetchall()))
+        sql = "SELECT COALESCE(MAX(id), 0) FROM agent_events_substrings_docsize"
+        upto.append(connection.execute(sql).fetchall()[0][0])
         connection.close()
-        found, expected = indexed(tmp_path / "a.db") if upto[-1] else (set(), set())
+        found, expected = indexed(tmp_path / "a.db")
         assert found == {(term, number) for term, number in expected if number <= upto[-1]}
     assert upto == sorted(upto)
     async with open_store(url) as store:
@@ -138,30 +138,13 @@ async def test_killed_while_it_is_made(url, tmp_path, monkeypatch):
     assert found == expected
 
 
-async def test_a_writer_that_never_asks_indexes_too(url, monkeypatch):
-    """A process that only writes learns that others look for texts, and indexes what it wrote."""
-    monkeypatch.setattr("octavo.stores.sql.store._LOOK_SECONDS", (0.0, 0.0))
-    async with open_store(url) as asking:
-        await asking.apply([Add([event(0, "first")])])
-        await settled(asking)
-    async with open_store(url) as writing:
-        await writing.apply([Add([event(1, "second")])])
-        while writing._upkeep is None:
-            await asyncio.sleep(0.01)
-        await writing.apply([Add([event(2, "third")])])
-        upto = "SELECT upto FROM octavo_indexed WHERE name = 'agent_events_substrings'"
-        while (await ask(writing, upto))[0][0] < 3:
-            await asyncio.sleep(0.01)
-
-
 async def test_inside_a_callers_transaction(url):
-    """A session uses the index that is there, sees its own writes, leaves nothing when rolled back, and makes none."""
+    """A session uses the index that is there, sees its own writes, and leaves nothing when rolled back."""
     engine = create_async_engine(url.replace("sqlite://", "sqlite+aiosqlite://"))
     records = [event(n, f"number {n:05}") for n in range(30)]
     async with AsyncSession(engine) as session, SQLAlchemyStore(session) as store:
         await store.apply([Add(records)])
         await agrees(store, records, text="00007")
-        assert not [name for name in await tables(store) if "substrings" in name]
         await session.commit()
     async with open_store(url) as store:
         await settled(store)

@@ -73,7 +73,7 @@ class PgVectorIndex(SqlIndex):
 
     async def _prepare(self) -> None:
         try:
-            self._schema, version = await self._driver.migrate(self._find_extension)
+            self._schema, version = await self._driver.write(self._find_extension)
         except StoreError as error:
             if isinstance(error.__cause__, _REFUSALS):
                 raise ConfigError(_MISSING.format(error.__cause__)) from error

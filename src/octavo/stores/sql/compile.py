@@ -63,7 +63,7 @@ class Where:
 
     def bind(self, value: Any) -> str:
         self.values.append(value)
-        return self.dialect.hole(len(self.values))
+        return self.dialect.placeholder(len(self.values))
 
     def among(self, nominated: Nominated | None) -> str:
         """Look at nominated rows only, if there are any; answer what to select from."""
@@ -81,11 +81,11 @@ class Where:
             marked = (
                 self.table.marks and query.marks is not None and query.ids is None and query.limit is None
             )
-            off = self.dialect.unindexed if marked else "{}"
+            off = self.dialect.hidden_text if marked else "{}"
             self.tests.append(f"{off.format(self.column('place'))} = {self.bind(scope.place)}")
             return
         # For a few ids a planner without statistics walks a whole tenant, along the index that also gives the order.
-        off = self.dialect.unindexed if query.ids is not None else "{}"
+        off = self.dialect.hidden_text if query.ids is not None else "{}"
         self.tests.append(f"{off.format(self.column('tenant'))} = {self.bind(scope.tenant)}")
         for part, value in (("user", scope.user), ("agent", scope.agent), ("session", scope.session)):
             if value is not None:
@@ -141,8 +141,8 @@ class Where:
         order = self.table.order
         values = [self.dialect.time(rank[0]), *rank[1:]]
         if self.dialect.row_values:
-            holes = ", ".join(self.bind(value) for value in values)
-            self.tests.append(f"({', '.join(order)}) {sign} ({holes})")
+            placeholders = ", ".join(self.bind(value) for value in values)
+            self.tests.append(f"({', '.join(order)}) {sign} ({placeholders})")
             return
         cases = []
         for depth in range(len(order)):
@@ -172,12 +172,9 @@ def select(
     way = "" if reads_forward(query) else " DESC"
     sql = f"SELECT {picked} FROM {source} WHERE {where.sql}"
     first, *rest = table.order[:order]
-    if query.ids is not None:  # those few are sorted in no time
-        first = dialect.aside.format(first)
-    elif (
-        query.expired_at is not None
-    ):  # or a whole tenant is walked in order, to find the few that have ended
-        first = dialect.sorted_late.format(first)
+    if query.ids is not None or query.expired_at is not None:
+        # Those few are sorted in no time; else a whole tenant is walked in order, to find them.
+        first = dialect.hidden_time.format(first)
     sql += " ORDER BY " + ", ".join([f"{column}{way}" for column in (first, *rest)])
     if query.limit is not None or query.offset:
         limit = dialect.no_limit if query.limit is None else where.bind(query.limit + more)
@@ -203,37 +200,22 @@ def count(table: Table, query: Query, nominated: Nominated | None = None) -> Ask
     )
 
 
-def count_from(counts: str, shelf: str, counted: str, table: Table, query: Query) -> Ask:
-    """The statement that reads the counters of a shelf, and the first and last time by index.
-
-    Where counting happens later, rows past the number kept under `counted` are counted on the spot.
-    """
-    dialect, created = table.dialect, table.column("created_at")
+def count_from(counts: str, counter: str, table: Table, query: Query) -> Ask:
+    """The statement that reads the counters of a counter, and the first and last time by index."""
+    created = table.column("created_at")
     values: list[Any] = []
-
-    def where() -> str:
-        """The conditions once more; numbered placeholders could be shared, but binding again reads the same for all."""
-        test = Where(table, query, values)
-        return test.sql
-
     ends = [
-        f"(SELECT {created} FROM {table.name} WHERE {where()} ORDER BY {created}{way} LIMIT 1)"
+        f"(SELECT {created} FROM {table.name} WHERE {Where(table, query, values).sql} ORDER BY {created}{way} LIMIT 1)"
         for way in ("", " DESC")
     ]
-    values.append(shelf)
-    kept = f"SELECT kind, n FROM {counts} WHERE shelf = {dialect.hole(len(values))}"
+    values.append(counter)
+    test = f"counter = {table.dialect.placeholder(len(values))}"
     if query.kinds is not None:
-        test, kinds = dialect.one_of("kind", list(dict.fromkeys(query.kinds)), len(values) + 1)
-        kept += f" AND {test}"
-        values += kinds
-    if dialect.counts_later:
-        kind = table.column("kind")
-        kept += (
-            f" UNION ALL SELECT {kind}, COUNT(*) FROM {table.name} NOT INDEXED WHERE {where()} AND rowno > "
-        )
-        values.append(counted)
-        kept += f"(SELECT COALESCE(SUM(n), 0) FROM {counts} WHERE shelf = {dialect.hole(len(values))}) GROUP BY {kind}"
+        kinds = list(dict.fromkeys(query.kinds))
+        among, bound = table.dialect.one_of("kind", kinds, len(values) + 1)
+        test += f" AND {among}"
+        values += bound
     return Ask(
-        f"SELECT kind, SUM(n), {ends[0]}, {ends[1]} FROM ({kept}) AS c GROUP BY kind HAVING SUM(n) <> 0",
+        f"SELECT kind, SUM(n), {ends[0]}, {ends[1]} FROM {counts} WHERE {test} GROUP BY kind HAVING SUM(n) <> 0",
         values,
     )

@@ -1,81 +1,253 @@
-"""Bringing the index of terms up to date, making it anew and comparing it with the records, as scripts over any engine."""
+"""Keeping indexes: in batches, in idle time and before a search answers, so that no search misses what was acknowledged."""
 
-from collections.abc import Sequence
+import asyncio
+import functools
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, TypeVar
 
-from octavo.stores.sql.dialects import Dialect
-from octavo.stores.sql.engines import Engine, entries_of, entry_of
-from octavo.stores.sql.fts5 import InSQLite
-from octavo.stores.sql.postings import InMySQL
-from octavo.stores.sql.schema import Migrating, Table
-from octavo.stores.sql.statements import Ask, Script
-from octavo.stores.sql.tsvector import InPostgreSQL
+from octavo.errors import StoreError
+from octavo.kernel.model import Query
+from octavo.kernel.ports import Lexicon
+from octavo.kernel.terms.matches import Matches
+from octavo.stores.base import Progress
+from octavo.stores.sql import searching, substrings
+from octavo.stores.sql.dialects import Row
+from octavo.stores.sql.drivers.port import Driver
+from octavo.stores.sql.schema import Table
+from octavo.stores.sql.statements import PAUSE_CHARACTERS, Ask, Pause, Script, listed
+from octavo.stores.sql.term_index import TermIndex
+from octavo.stores.sql.words import Entry, entry
+from octavo.util.cache import Cache
 
-#: What brings an index from each version to the next. Never edit one that was released: add another.
-MIGRATIONS = (Engine.create,)
-_ENGINES = {"sqlite": InSQLite, "postgresql": InPostgreSQL, "mysql": InMySQL}
+T = TypeVar("T")
+_SPOT = 300  # records whose terms a search makes on the spot; when more wait, they are indexed first
+_ALL = 1_000_000_000  # more than there ever are
+_BATCH = 200  # records indexed in one transaction while others may want to write
+_PRESSED = 500  # and while a search waits for it
+_MANY = 1000  # records; after indexing so many the planner should know about them
+_IDLE_SECONDS = 0.2  # after a write, before what it left is indexed
+_BREATH_SECONDS = 0.01  # between two transactions that nobody waits for
 
 
-def engine_of(table: Table, prefix: str) -> Engine:
-    """The index of a table, in its database's way."""
-    dialect: Dialect = table.dialect
-    return _ENGINES[dialect.name](table, prefix)
+class Indexing:
+    """The indexes of one store's tables, of those collections that this process searches."""
+
+    def __init__(self, driver: Driver) -> None:
+        self._driver = driver
+        self._sizes: dict[str, searching.Sizes] = {}
+        self._steps: dict[str, Callable[[], Script[int]]] = {}  # each indexes some of what waits
+        self._timer: asyncio.TimerHandle | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._wrote_at = 0.0
+        self._closing = False
+
+    async def search(self, table: Table, query: Query, terms: Sequence[str]) -> Matches:
+        """Answer as `matching` would, after indexing what waits if that is much."""
+        index, sizes = table.index, self._sizes.setdefault(table.name, Cache())
+        # Inside a caller's transaction nothing is indexed: its locks would keep others from doing so until it ends.
+        most = _ALL if self._driver.joins else _SPOT
+        if f"{table.name} terms" not in self._steps:
+            self._follow(f"{table.name} terms", lambda: index_some(index, _BATCH))
+        while True:
+            script = functools.partial(searching.search, index, sizes, query, terms, most)
+            found = await self._driver.read(script)
+            if found is not None:
+                return found
+            if not await self._to_its_end(self._catch_up(index)):
+                most = _ALL  # somebody else's transaction holds what waits, and may do so for long
+
+    async def _catch_up(self, index: TermIndex) -> int:
+        """Index as much as waits now, and answer how much that was; what comes meanwhile is the next one's."""
+        waiting = await self._driver.read(lambda: searching.lag(index, _ALL))
+        indexed, done = 0, 1
+        while done and indexed < waiting:
+            done = await self._driver.write(lambda: index_some(index, _PRESSED))
+            indexed += done
+        if indexed > _MANY:
+            await self._driver.write(index.analyze)
+        return indexed
+
+    async def _to_its_end(self, work: Coroutine[Any, Any, T]) -> T:
+        """Do this to its end even if whoever asked for it gives up: half a transaction would hold its locks."""
+        if self._driver.joins:  # the caller's session takes one at a time, and it is the caller's to give up
+            return await work
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._over)
+        return await asyncio.shield(task)
+
+    def _over(self, task: "asyncio.Task[Any]") -> None:
+        self._tasks.discard(task)
+        if not task.cancelled():
+            task.exception()  # whoever still waits is told; if nobody does, it is no news
+
+    # --- in idle time
+
+    def follow_texts(self, table: Table) -> None:
+        """Have the index of substrings filled, and kept up to date; nobody waits for it."""
+        self._follow(f"{table.name} substrings", lambda: substrings.index_some(table, _BATCH))
+
+    def _follow(self, name: str, step: Callable[[], Script[int]]) -> None:
+        if not self._driver.joins:
+            self._steps.setdefault(name, step)
+            self._wake()
+
+    def wrote(self) -> None:
+        """Have what was written indexed when nothing else is to do."""
+        if self._steps:
+            self._wrote_at = asyncio.get_running_loop().time()
+            self._wake()
+
+    def _wake(self) -> None:
+        busy = self._timer is not None or (self._task is not None and not self._task.done())
+        if not busy and not self._closing:
+            self._timer = asyncio.get_running_loop().call_later(_IDLE_SECONDS, self._begin)
+
+    def _begin(self) -> None:
+        self._timer = None
+        self._task = asyncio.get_running_loop().create_task(self._work())
+        self._task.add_done_callback(_check)
+
+    async def _work(self) -> None:
+        """Index in small transactions until nothing waits."""
+        loop = asyncio.get_running_loop()
+        for step in list(self._steps.values()):
+            done = 1
+            while done and not self._closing:
+                began_at, wrote_at = loop.time(), self._wrote_at
+                done = await self._driver.write(step)
+                # Others write now; where they do so all the time, four fifths of it are theirs.
+                busy = 4 * (loop.time() - began_at) if self._wrote_at != wrote_at else 0.0
+                if done:
+                    await asyncio.sleep(max(busy, _BREATH_SECONDS))
+
+    async def close(self) -> None:
+        """Finish what was begun."""
+        self._closing = True
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._task is not None:
+            self._tasks.add(self._task)
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+
+    # --- made anew, and compared
+
+    async def reindex(self, table: Table, progress: Progress) -> int:
+        """Make every entry anew, some at a time: a search in between finds the old or the new one, which are alike."""
+        index = table.index
+        total = await self._driver.read(lambda: _total(table))
+        # First: nothing can be taken out of an index that disagrees with its entries.
+        await self._to_its_end(self._driver.write(index.mend))
+        await self._to_its_end(self._driver.write(lambda: _forget_strays(index)))
+        after: int | None = 0
+        done = 0
+        while after is not None:
+            start = after
+            step = self._driver.write(lambda: _reindex_some(index, start, _BATCH))  # noqa: B023
+            after, n = await self._to_its_end(step)
+            done += n
+            progress(done, max(total, done) if after is not None else done)
+        unfilled = await self._to_its_end(self._driver.write(lambda: substrings.make_anew(table)))
+        while unfilled:
+            filling = self._driver.write(lambda: substrings.index_some(table, _BATCH))
+            unfilled = bool(await self._to_its_end(filling))
+        await self._to_its_end(self._catch_up(index))
+        return done
+
+    async def verify(self, table: Table, progress: Progress) -> Lexicon:
+        """Compare every record that does not wait with its entries."""
+        index = table.index
+        total = await self._driver.read(lambda: _total(table))
+        missing: set[str] = set()
+        after: int | None = 0
+        done = 0
+        while after is not None:
+            start = after
+            after, n, wrong = await self._driver.read(lambda: _compare_some(index, start, _BATCH))  # noqa: B023
+            missing.update(wrong)
+            done += n
+            progress(done, max(total, done) if after is not None else done)
+        stray = len(await self._driver.read(lambda: _strays(index)))
+        waiting = await self._driver.read(lambda: searching.lag(index, _ALL))
+        collection = table.shape.collection
+        return Lexicon(
+            collection=collection, records=done, waiting=waiting, missing=tuple(sorted(missing)), stray=stray
+        )
 
 
-def migrating(engine: Engine, prefix: str) -> Migrating:
-    """The tables of an index, with a version of their own: they are made by the first search."""
-    steps = [lambda step=step: getattr(engine, step.__name__)() for step in MIGRATIONS]
-    return Migrating(engine.table.dialect, prefix, engine.plain_name, steps, engine.drop, engine.parts())
-
-
-def index(engine: Engine, most: int) -> Script[int]:
+def index_some(index: TermIndex, most: int) -> Script[int]:
     """Index some of what waits, in a transaction of its own; answer how many records that were."""
-    claim = yield from engine.claim(most)
-    if claim.numbers:
-        yield from engine.enter(claim)
-    yield from engine.settle(claim)
-    return len(claim.numbers)
+    numbers = yield from index.claim(most)
+    if numbers:
+        sql = f"SELECT {index.content} FROM {index.table.name} WHERE rowno IN ({listed(numbers)})"
+        yield from index.put((yield from _entries_of((yield Ask(sql)))))
+        yield from index.settle(numbers)
+    return len(numbers)
 
 
-def reindex(engine: Engine, after: int, most: int) -> Script[tuple[int | None, int]]:
-    """Make the entries of some records anew, and remove those that have none; answer where to go on, and how many."""
-    yield from engine.lock()
-    rows = yield from engine.rows(after, most)
-    end = rows[-1][0] if len(rows) == most else None
-    numbers = yield from engine.numbers(after, end)
-    yield from engine.put(sorted({*numbers, *(row[0] for row in rows)}), (yield from entries_of(rows)))
-    return end, len(rows)
+def _entries_of(rows: Sequence[Row]) -> Script[list[Entry]]:
+    """The entries of records, of which an index's `content` was read."""
+    made = []
+    work = 0
+    for number, tenant, user, agent, session, text, data in rows:
+        made.append(entry(number, (tenant, user, agent, session), text, data))
+        if (work := work + len(text) + len(data)) > PAUSE_CHARACTERS:
+            work = 0
+            yield Pause()
+    return made
 
 
-def compare(engine: Engine, after: int, most: int) -> Script[tuple[int | None, int, list[int]]]:
-    """Compare some records with their entries; answer where to go on, how many they were, and which look wrong."""
-    rows = yield from engine.rows(after, most)
-    end = rows[-1][0] if len(rows) == most else None
-    kept = {one.number: one for one in (yield from engine.kept(after, end))}
-    made = yield from entries_of(rows)
-    wrong = [row[0] for row, entry in zip(rows, made, strict=True) if kept.pop(row[0], None) != entry]
-    return end, len(rows), [*wrong, *kept]
+def _reindex_some(index: TermIndex, after: int, most: int) -> Script[tuple[int | None, int]]:
+    """Have some records indexed as if they were new; answer where to go on, and how many they were."""
+    rows = yield Ask(
+        f"SELECT rowno FROM {index.table.name} WHERE rowno > {int(after)} ORDER BY rowno LIMIT {int(most)}"
+    )
+    if rows:
+        yield from index.queue([row[0] for row in rows])
+        yield from index_some(index, most)
+    return (rows[-1][0] if len(rows) == most else None), len(rows)
 
 
-def lost(engine: Engine, after: int, most: int) -> Script[tuple[int | None, list[str]]]:
-    """Of some records, the ids of those that the database's own index does not find by their entry; and where to go on."""
-    rows = yield from engine.rows(after, most)
-    end = rows[-1][0] if len(rows) == most else None
-    ids = {row[0]: row[-1] for row in rows}
-    numbers = yield from engine.unfound((yield from engine.kept(after, end)))
-    return end, [ids[number] for number in numbers if number in ids]
+def _compare_some(index: TermIndex, after: int, most: int) -> Script[tuple[int | None, int, list[str]]]:
+    """Compare some records with their entries; answer where to go on, how many they were, and the ids of the wrong ones."""
+    table = index.table
+    source, test = index.late
+    late = f"SELECT rowno FROM {source}{f' WHERE {test}' if test else ''}"
+    # In one statement, hence of one moment: a record waits or has its entry, whatever others index meanwhile.
+    rows = yield Ask(
+        f"SELECT {index.content}, {table.column('id')}, rowno IN ({late}), b.length, b.bag, b.more, b.tags FROM "
+        f"(SELECT * FROM {table.name} WHERE rowno > {int(after)} ORDER BY rowno LIMIT {int(most)}) AS page "
+        f"LEFT JOIN {index.terms} AS b ON b.number = rowno ORDER BY rowno"
+    )
+    made = yield from _entries_of([row[:7] for row in rows])
+    settled = [(one, row) for one, row in zip(made, rows, strict=True) if not row[8]]
+    wrong = [row[7] for one, row in settled if one != (row[0], *row[9:])]
+    lost = {
+        *(yield from index.lost([one for one, _ in settled])),
+        *(yield from substrings.lost(table, after, most)),
+    }
+    wrong += [row[7] for row in rows if row[0] in lost]
+    return (rows[-1][0] if len(rows) == most else None), len(rows), wrong
 
 
-def judge(engine: Engine, suspects: Sequence[int]) -> Script[tuple[list[str], int, int]]:
-    """While nobody indexes: the ids of records without their entry, entries without a record, and how many wait."""
-    yield from engine.lock()
-    rows = {row[0]: row for row in (yield from engine.numbered(suspects))}
-    kept = {one.number: one for one in (yield from engine.entries(suspects))}
-    waiting = yield from engine.pending()  # read last: what is written meanwhile is in it
-    wrong = [number for number in suspects if number not in waiting]
-    missing = [row[-1] for n in wrong if (row := rows.get(n)) and kept.get(n) != entry_of(row)]
-    return missing, sum(1 for n in wrong if n in kept and n not in rows), len(waiting)
+def _strays(index: TermIndex) -> Script[list[int]]:
+    """The numbers of entries whose record is gone."""
+    joined = f"{index.terms} AS b LEFT JOIN {index.table.name} ON rowno = b.number"
+    return [row[0] for row in (yield Ask(f"SELECT b.number FROM {joined} WHERE rowno IS NULL"))]
 
 
-def total(engine: Engine) -> Script[int]:
-    """How many records there are."""
-    return int((yield Ask(f"SELECT COUNT(*) FROM {engine.table.name}"))[0][0])
+def _forget_strays(index: TermIndex) -> Script[None]:
+    if strays := (yield from _strays(index)):
+        yield from index.forget(strays)
+
+
+def _total(table: Table) -> Script[int]:
+    return int((yield Ask(f"SELECT COUNT(*) FROM {table.name}"))[0][0])
+
+
+def _check(task: "asyncio.Task[None]") -> None:
+    """Should indexing have failed, the next search does it; anything but the database's trouble is a mistake of ours."""
+    if not task.cancelled() and (error := task.exception()) is not None and not isinstance(error, StoreError):
+        raise error

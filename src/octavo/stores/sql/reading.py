@@ -20,7 +20,7 @@ from octavo.stores.sql.compile import (
     reads_forward,
     select,
 )
-from octavo.stores.sql.counting import Tables, counted_of, shelf_of
+from octavo.stores.sql.counting import Tables, counter_of
 from octavo.stores.sql.schema import Table
 from octavo.stores.sql.statements import Ask, Pause, Script
 
@@ -36,7 +36,6 @@ _FEW = 200  # rows that are read faster as one text than one by one
 _MOST_AT_ONCE = (
     200_000  # characters of JSON that are decoded in one call, which no other thread can interrupt
 )
-_TAIL = 250  # rows a tally may count on the spot before it is worth sweeping them
 
 #: By whether the user, the agent and the session are given.
 _AXES = {
@@ -118,19 +117,10 @@ def _read_rows(
 def _read_text(
     table: Table, query: Query, nominated: Nominated | None, order: int = 4, more: int = 0
 ) -> Script[list[Record]]:
-    newest = more and nominated is None and _newest_only(query)
-    if newest and (known := table.newest.get(query.scope)) is not None:
-        sql, values = known
-        ask = Ask(sql, (*values, (query.limit or 0) + more))
-    else:
-        parts = open_parts(query.scope)
-        values = [_rest_of_scope(query.scope, parts)]
-        one = select(table, query, table.spelled(parts), values, order=order, more=more, nominated=nominated)
-        ask = Ask(table.dialect.listed.format(one.sql), one.values)
-        if newest:
-            # Asked for once, it is asked for in every turn of a conversation; putting it together costs a tenth of the time.
-            table.remember(query.scope, ask.sql, one.values[:-1])
-    [[text]] = yield ask
+    parts = open_parts(query.scope)
+    values = [_rest_of_scope(query.scope, parts)]
+    one = select(table, query, table.spelled(parts), values, order=order, more=more, nominated=nominated)
+    [[text]] = yield Ask(table.dialect.listed.format(one.sql), one.values)
     try:
         if text and len(text) > _MOST_AT_ONCE:
             return (yield from _one_by_one(text))
@@ -149,11 +139,6 @@ def _one_by_one(text: str) -> Script[list[Record]]:
             yield Pause()
             until = time.perf_counter() + _TURN_SECONDS
     return found
-
-
-def _newest_only(query: Query) -> bool:
-    """Whether the newest of a scope are asked for, and nothing else is."""
-    return query.limit is not None and query.plain and query.kinds is None and query.after is None
 
 
 def _rest_of_scope(scope: Scope, parts: tuple[str, ...]) -> str:
@@ -220,32 +205,15 @@ def is_few(query: Query) -> bool:
     return query.limit is not None and query.limit + query.offset <= _FEW
 
 
-def tally_and_lag(tables: Tables, query: Query) -> Script[tuple[Tally, bool]]:
-    """A tally, and whether so many rows wait to be counted that the next one would feel it."""
-    answer = yield from tally(tables, query)
-    return answer, (yield from _lags(tables, query.collection))
-
-
-def _lags(tables: Tables, collection: str) -> Script[bool]:
-    table = tables[collection]
-    if not table.dialect.counts_later:
-        return False
-    sql = (
-        f"SELECT (SELECT COALESCE(MAX(rowno), 0) FROM {table.name}) - "
-        f"(SELECT COALESCE(SUM(n), 0) FROM {tables.counts} WHERE shelf = ?)"
-    )
-    return bool((yield Ask(sql, (counted_of(collection),)))[0][0] > _TAIL)
-
-
 def tally(tables: Tables, query: Query, nominated: Nominated | None = None) -> Script[Tally]:
     """Count as `Tally.of` would: from the counters where they serve, else by an index."""
     table = tables[query.collection]
     axis = _axis_asked(table, query.scope) if query.plain else None
-    if axis is None or axis not in table.counted:
+    if axis is None or axis not in table.shape.counted:
         rows = yield count(table, query, nominated)
     else:
-        shelf = shelf_of(query.collection, axis, query.scope, query.scope.place)
-        rows = yield count_from(tables.counts, shelf, counted_of(query.collection), table, query)
+        counter = counter_of(query.collection, axis, query.scope, query.scope.place)
+        rows = yield count_from(tables.counts, counter, table, query)
     if not rows:
         return Tally()
     moment = table.dialect.moment

@@ -1,4 +1,4 @@
-"""A search as a script: candidates from the engine, counted here, so that all databases answer alike.
+"""A search as a script: candidates from the index of terms, counted here, so that all databases answer alike.
 
 One statement reads the indexed records that may match together with those that wait to be indexed, whose terms are
 made on the spot: in one snapshot, so that a record is in one part or the other, whatever others index meanwhile.
@@ -13,14 +13,17 @@ from typing import Any, TypeAlias
 
 from octavo.kernel.model import Query, Scope
 from octavo.kernel.terms.matches import MOST, Match, Matches, nominated
-from octavo.stores.sql.compile import open_parts
-from octavo.stores.sql.engines import Engine, Row
-from octavo.stores.sql.statements import PAUSE_CHARACTERS, Ask, Pause, Script
-from octavo.stores.sql.words import Asked, asked_tags, entry, spelled
-from octavo.util.cache import size_of
+from octavo.stores.sql.compile import Where, open_parts
+from octavo.stores.sql.dialects import Row
+from octavo.stores.sql.statements import PAUSE_CHARACTERS, Ask, Pause, Script, listed
+from octavo.stores.sql.term_index import TermIndex
+from octavo.stores.sql.words import ScopeTags, entry, scope_tags, spelled
+from octavo.util.cache import Cache, size_of
 
 _REMEMBERED_SECONDS = 60  # for so long a scope counts as wide or narrow before it is measured again
 _COUNTED_AT_ONCE = 40  # words in one statement
+_SMALL = 3000  # a scope with fewer records is read whole, whichever words are asked for
+_RARELY = 2  # so many words are looked up in any scope
 _FEW = 10  # words that are looked for in an entry one by one; more are looked up among its words
 _rank = itemgetter(0, 1, 2)
 _Found: TypeAlias = tuple[
@@ -29,10 +32,10 @@ _Found: TypeAlias = tuple[
 
 
 class Sifted:
-    """The records found so far: rows of the engine with how often each holds the words asked for."""
+    """The records found so far: rows of the index with how often each holds the words asked for."""
 
-    def __init__(self, engine: Engine, query: Query, words: Sequence[str]) -> None:
-        self.engine = engine
+    def __init__(self, index: TermIndex, query: Query, words: Sequence[str]) -> None:
+        self.index = index
         self.parts = open_parts(query.scope)
         self._asked = query.scope
         self._places = {word: at for at, word in enumerate(words)}
@@ -49,7 +52,7 @@ class Sifted:
         self.indexed = len(rows) - len(self.waiting)
         self.found = found = []
         self.held = held = [0] * len(self._places)
-        places, scopes, moment = self._places, self._scopes, self.engine.table.dialect.moment
+        places, scopes, moment = self._places, self._scopes, self.index.table.dialect.moment
         words, padded, few = frozenset(places), self._padded, len(places) <= _FEW
         late = frozenset(self.waiting)
         if late:
@@ -119,45 +122,48 @@ class Sifted:
         return scope
 
 
-def search(engine: Engine, query: Query, terms: Sequence[str], most: int) -> Script[Matches | None]:
-    """Answer as `matching` would; nothing when so many records wait that they should be indexed first."""
+#: Scopes lately measured: whether they are too large to be read whole, and until when that is believed.
+Sizes: TypeAlias = Cache[tuple[str, ...], tuple[bool, float]]
+
+
+def search(
+    index: TermIndex, sizes: Sizes, query: Query, terms: Sequence[str], most: int
+) -> Script[Matches | None]:
+    """Answer as `matching` would; nothing when more than `most` records wait, which should be indexed first."""
     # Recall looks into several collections, and most people use one or two: the others cost one quick look each.
-    if not (yield Ask(f"SELECT 1 FROM {engine.table.name} LIMIT 1")):
+    if not (yield Ask(f"SELECT 1 FROM {index.table.name} LIMIT 1")):
         return Matches(held=(0,) * len(terms))
-    if (yield from engine.lag(most)) > most:
+    if (yield from lag(index, most)) > most:
         return None
-    asked = asked_tags(query.scope)
+    asked = scope_tags(query.scope)
     words = [spelled(term) for term in terms]
-    sifted = Sifted(engine, query, words)
-    if len(words) > engine.few and not (yield from _is_wide(engine, asked)):
+    sifted = Sifted(index, query, words)
+    if len(words) > _RARELY and not (yield from _is_large(index, sizes, asked)):
         yield from sifted.take((yield _candidates(sifted, query, asked, None)))
         return sifted.answer(terms)
     limit = MOST + most + 2  # more than MOST are found even if all that wait are among them
-    certain = engine.counts_first and max((yield from _held(engine, query, asked, words, (), limit))) == limit
-    if not certain:
-        yield from sifted.take((yield _candidates(sifted, query, asked, words, f" LIMIT {limit}")))
-        if (
-            sifted.indexed == limit and len(sifted.found) <= MOST
-        ):  # many were written just now, or many are huge
-            yield from sifted.take((yield _candidates(sifted, query, asked, words)))
-        elif sifted.indexed < limit:
-            return sifted.answer(terms)
-        if len(sifted.found) <= MOST:
-            return sifted.answer(terms)
-    return (yield from _overflowing(sifted, query, asked, terms, words))
+    yield from sifted.take((yield _candidates(sifted, query, asked, words, f" LIMIT {limit}")))
+    if sifted.indexed < limit:
+        return sifted.answer(terms)
+    return (yield from _search_rarest(sifted, query, asked, terms, words))
 
 
-def _overflowing(
-    sifted: Sifted, query: Query, asked: Asked, terms: Sequence[str], words: Sequence[str]
+def lag(index: TermIndex, most: int) -> Script[int]:
+    """How many records wait to be indexed, counted up to a little more than `most`."""
+    source, test = index.late
+    where = f" WHERE {test}" if test else ""
+    sql = f"SELECT COUNT(*) FROM (SELECT 1 FROM {source}{where} LIMIT {int(most) + 1}) AS late"
+    return int((yield Ask(sql))[0][0])
+
+
+def _search_rarest(
+    sifted: Sifted, query: Query, asked: ScopeTags, terms: Sequence[str], words: Sequence[str]
 ) -> Script[Matches]:
     """More hold the words than are looked at: count each, and read what the rarest find."""
-    engine = sifted.engine
     yield from sifted.take((yield _candidates(sifted, query, asked, ())))  # only what waits
-    held = yield from _held(engine, query, asked, words, sifted.waiting, MOST + 1)
+    held = yield from _held(sifted, query, asked, words)
     held = [min(n + late, MOST + 1) for n, late in zip(held, sifted.held, strict=True)]
     places = [terms.index(term) for term in nominated(terms, held)]
-    if not places:
-        return Matches([], tuple(held))
     chosen = [words[at] for at in places]
     yield from sifted.take((yield _newest(sifted, query, asked, chosen, MOST + len(sifted.waiting))))
     sifted.narrow(places)
@@ -165,67 +171,83 @@ def _overflowing(
 
 
 def _candidates(
-    sifted: Sifted, query: Query, asked: Asked, words: Sequence[str] | None, end: str = ""
+    sifted: Sifted, query: Query, asked: ScopeTags, words: Sequence[str] | None, end: str = ""
 ) -> Ask:
     """Everything inside the scope, or what holds one of the words; with what waits to be indexed."""
     known, parts = _fields(sifted)
     values: list[Any] = []
     sql = ""
     if words is None or words:
-        fields = f"{known}, b.length, b.bag, b.more{parts}"
-        hits = sifted.engine.hits(values, query, asked, words, fields, entries=True)
+        hits = _hits(sifted, query, asked, words, values, f"{known}, b.length, b.bag, b.more{parts}")
         sql = f"SELECT * FROM ({hits}{end}) AS found UNION ALL "
     return Ask(sql + _late(sifted, query, values), values)
 
 
-def _newest(sifted: Sifted, query: Query, asked: Asked, words: Sequence[str], most: int) -> Ask:
+def _newest(sifted: Sifted, query: Query, asked: ScopeTags, words: Sequence[str], most: int) -> Ask:
     """The newest records that hold one of the words; with what waits to be indexed."""
-    engine, table = sifted.engine, sifted.engine.table
+    index, table = sifted.index, sifted.index.table
     known, parts = _fields(sifted)
     values: list[Any] = []
-    hits = engine.hits(values, query, asked, words, "rowno AS chosen", entries=False)
+    hits = _hits(sifted, query, asked, words, values, "rowno AS chosen")
     order = ", ".join([f"{column} DESC" for column in table.order])
     # Sorted by number alone: whole entries would be sorted with them.
     sql = (
         f"SELECT {known}, b.length, b.bag, b.more{parts} FROM ({hits} ORDER BY {order} LIMIT {int(most)}) AS newest "
-        f"JOIN {engine.terms} AS b ON b.number = chosen JOIN {table.name} ON rowno = chosen UNION ALL "
+        f"JOIN {index.terms} AS b ON b.number = chosen JOIN {table.name} ON rowno = chosen UNION ALL "
     )
     return Ask(sql + _late(sifted, query, values), values)
 
 
+def _hits(
+    sifted: Sifted,
+    query: Query,
+    asked: ScopeTags,
+    words: Sequence[str] | None,
+    values: list[Any],
+    fields: str,
+) -> str:
+    """A select of the indexed records that answer the query and hold any of the words."""
+    source, test = sifted.index.candidates(values, asked, words)
+    where = Where(sifted.index.table, query, values).sql
+    return f"SELECT {fields} FROM {source} WHERE {f'{test} AND {where}' if test else where}"
+
+
+def _late(sifted: Sifted, query: Query, values: list[Any]) -> str:
+    """A select of the records that answer the query and are not indexed yet, or not as they are now."""
+    known, parts = _fields(sifted)
+    source, test = sifted.index.late
+    where = Where(sifted.index.table, query, values).sql
+    fields = f"{known}, -1, {sifted.index.said}{parts}"
+    return f"SELECT {fields} FROM {source} WHERE {f'{test} AND {where}' if test else where}"
+
+
 def _fields(sifted: Sifted) -> tuple[str, str]:
     """What is read of a record before and after what is known of its words."""
-    table = sifted.engine.table
+    table = sifted.index.table
     known = [table.column(field) for field in ("created_at", "seq", "id", "rowno")]
     return ", ".join(known), "".join([f", {table.column(part)}" for part in sifted.parts])
 
 
-def _late(sifted: Sifted, query: Query, values: list[Any]) -> str:
-    known, parts = _fields(sifted)
-    return sifted.engine.tail(values, query, f"{known}, -1, {sifted.engine.said}{parts}")
-
-
-def _held(
-    engine: Engine, query: Query, asked: Asked, words: Sequence[str], without: Sequence[int], most: int
-) -> Script[list[int]]:
-    """In how many indexed records each word stands, but for some; counted up to `most`."""
+def _held(sifted: Sifted, query: Query, asked: ScopeTags, words: Sequence[str]) -> Script[list[int]]:
+    """In how many indexed records each word stands, but for those that wait; counted up to MOST + 1."""
+    but = f" AND rowno NOT IN ({listed(sifted.waiting)})" if sifted.waiting else ""
     held: list[int] = []
     for start in range(0, len(words), _COUNTED_AT_ONCE):
         values: list[Any] = []
-        counts = [
-            f"({engine.count(values, query, asked, word, most, without)})"
-            for word in words[start : start + _COUNTED_AT_ONCE]
-        ]
+        counts = []
+        for word in words[start : start + _COUNTED_AT_ONCE]:
+            hits = _hits(sifted, query, asked, [word], values, "1")
+            counts.append(f"(SELECT COUNT(*) FROM ({hits}{but} LIMIT {MOST + 1}) AS held)")
         held += (yield Ask(f"SELECT {', '.join(counts)}", values))[0]
     return held
 
 
-def _is_wide(engine: Engine, asked: Asked) -> Script[bool]:
+def _is_large(index: TermIndex, sizes: Sizes, asked: ScopeTags) -> Script[bool]:
     """Whether a scope holds so many records that not all of them should be read; measured now and then."""
-    known = engine.wide.get(asked.tags)
+    known = sizes.get(asked.tags)
     now = time.monotonic()
     if known is None or known[1] < now:
-        [[size]] = yield engine.size(asked, engine.small + 1)
-        known = (size > engine.small, now + _REMEMBERED_SECONDS)
-        engine.wide.put(asked.tags, known, size_of(*asked.tags))
+        [[size]] = yield index.size(asked, _SMALL + 1)
+        known = (size > _SMALL, now + _REMEMBERED_SECONDS)
+        sizes.put(asked.tags, known, size_of(*asked.tags))
     return known[0]

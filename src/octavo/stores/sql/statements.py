@@ -24,12 +24,6 @@ class Ask:
         self.whole = whole
 
 
-class Lasting(Ask):
-    """Send a statement that outlasts its transaction; what it did is undone before anybody else uses the connection."""
-
-    __slots__ = ()
-
-
 class Do(Ask):
     """Send a statement, get the number of rows it inserted or deleted."""
 

@@ -55,19 +55,19 @@ def tags(tenant: str, user: str, agent: str, session: str) -> tuple[str, str, st
     return f"~t{_digest(tenant)}", user_, agent_, session_
 
 
-class Asked(NamedTuple):
+class ScopeTags(NamedTuple):
     """What a search is about: the tag of its tenant, and the tags that all records inside its scope have."""
 
     tenant: str
     tags: tuple[str, ...]  # the narrowest first
 
 
-def asked_tags(scope: Scope) -> Asked:
+def scope_tags(scope: Scope) -> ScopeTags:
     """The tags to look for; that of the tenant is in every other one, and stands alone only."""
     of_tenant, *parts = tags(scope.tenant, scope.user or "", scope.agent or "", scope.session or "")
     given = (scope.user, scope.agent, scope.session)
     named = [tag for tag, part in zip(parts, given, strict=True) if part is not None]
-    return Asked(of_tenant, tuple(named[::-1]) or (of_tenant,))
+    return ScopeTags(of_tenant, tuple(named[::-1]) or (of_tenant,))
 
 
 @lru_cache(maxsize=NAMES_HELD)

@@ -1,17 +1,15 @@
 """Applying writes, as scripts over any dialect."""
 
 from collections.abc import Sequence
-from typing import Any
-
-from msgspec import UNSET
+from typing import Any, TypeAlias
 
 from octavo.kernel.codec import Kept, Prepared, Sealed, seal
 from octavo.kernel.model import Change, Query
 from octavo.stores.sql.compile import PARTS, READ, select
-from octavo.stores.sql.counting import Counting, Tables, counters_of
+from octavo.stores.sql.counting import Counting, Tables
 from octavo.stores.sql.reading import records_of, scope_of
 from octavo.stores.sql.schema import FIELDS, Table
-from octavo.stores.sql.statements import Ask, Do, DoEach, Pause, Script
+from octavo.stores.sql.statements import Ask, Do, DoEach, Pause, Script, listed
 
 _MUTABLE = ("kind", "text", "search", "data", "metadata", "marks", "updated_at", "expires_at")
 _MUTABLE_AT = tuple(
@@ -22,59 +20,39 @@ _WHOLE = (*READ, *_SCOPE, ("rowno", "int"))
 _GONE = (("rowno", "int"), ("kind", "name"), ("place", "name"), *_SCOPE)
 
 
+#: Records that wait to be inserted together, by collection: each with the counts of its caller, and where to add it there.
+Waiting: TypeAlias = dict[str, list[tuple[Sealed, list[int], int]]]
+
+
 def apply_all(tables: Tables, batches: Sequence[list[Prepared]]) -> Script[list[list[int]]]:
     """Apply several callers' batches in one transaction; answer each caller's counts."""
-    if len(batches) == 1 and tables.dialect.most_whole and (alone := _alone(batches[0])) is not None:
-        return [[(yield from _append(tables, alone))]]
     counts = [[0] * len(batch) for batch in batches]
-    counting = Counting(tables)
-    waiting: dict[str, list[tuple[Sealed, list[int], int]]] = {}
-    whole = True
+    counting = Counting()
+    waiting: Waiting = {}
+    only_adds = True
     for batch, answer in zip(batches, counts, strict=True):
         for number, op in enumerate(batch):
             if isinstance(op, Kept):  # adds wait for each other, to go in together
                 for sealed in op.records:
                     waiting.setdefault(sealed.collection, []).append((sealed, answer, number))
                 continue
-            whole = False
-            yield from _add(waiting, counting)
+            only_adds = False
+            yield from _add_all(tables, waiting, counting)
             table = tables[op.query.collection]
             if isinstance(op, Change):
                 answer[number] = yield from _change(table, op, counting)
             else:
                 answer[number] = yield from _remove(table, op.query, counting)
-    yield from _add(waiting, counting, whole=whole and len(waiting) == 1)
+    yield from _add_all(tables, waiting, counting, whole=only_adds and len(waiting) == 1)
     if moves := counting.rows(tables.slot):
         yield from tables.dialect.upsert_counts(tables.counts, moves)
     return counts
 
 
-def _alone(batch: list[Prepared]) -> Sealed | None:
-    """The one record, without marks, that the batch adds, if that is all it does; nearly every append is that."""
-    if len(batch) == 1 and isinstance(op := batch[0], Kept) and len(op.records) == 1:
-        sealed = op.records[0]
-        return None if sealed.marks else sealed
-    return None
-
-
-def _append(tables: Tables, sealed: Sealed) -> Script[int]:
-    """The short way for what is done most."""
-    table = tables[sealed.collection]
-    counters = counters_of(tables, table, [sealed])
-    row = table.row(sealed)
-    [added] = yield from table.dialect.insert_whole(table.name, table.columns, table.types, [row], counters)
-    if table.dialect.counts_later:
-        tables.added(sealed.collection, added)
-    return int(added)
-
-
-def _add(
-    waiting: dict[str, list[tuple[Sealed, list[int], int]]], counting: Counting, *, whole: bool = False
-) -> Script[None]:
+def _add_all(tables: Tables, waiting: Waiting, counting: Counting, *, whole: bool = False) -> Script[None]:
     """Insert what waits; `whole` says that there is nothing else to the transaction."""
     for collection, entries in waiting.items():
-        table = counting.tables[collection]
-        later = table.dialect.counts_later
+        table = tables[collection]
         first: dict[tuple[str, str], tuple[Sealed, list[int], int]] = {}
         for entry in entries:
             first.setdefault(entry[0].key, entry)
@@ -82,27 +60,22 @@ def _add(
         # Writers that take their row locks in one order do not dead-lock each other.
         if table.dialect.lock_rows:
             new.sort(key=lambda entry: entry[0].key)
-        rows: list[Sequence[Any]] = [table.row(sealed) for sealed, _, _ in new]
-        if whole and len(rows) <= table.dialect.most_whole and not any(sealed.marks for sealed, _, _ in new):
-            counters = counters_of(counting.tables, table, [sealed for sealed, _, _ in new])
-            went_in = yield from table.dialect.insert_whole(
-                table.name, table.columns, table.types, rows, counters
-            )
-            counted = True
+        records = [sealed for sealed, _, _ in new]
+        rows: list[Sequence[Any]] = [table.row(sealed) for sealed in records]
+        counted = whole and len(rows) <= table.dialect.most_counted and not any(r.marks for r in records)
+        if counted:
+            counters = tables.counters(table, records)
+            went_in = yield from table.dialect.insert_counted(table, rows, counters)
         else:
-            went_in = yield from table.dialect.insert(table.name, table.columns, table.types, rows)
-            counted = later
-        marked = []
+            went_in = yield from table.dialect.insert(table, rows)
+        added = []
         for (sealed, answer, number), is_new in zip(new, went_in, strict=True):
             if is_new:
                 answer[number] += 1
-                if not counted:
-                    counting.move(table, sealed.scope, sealed.place, sealed.kind, 1)
-                if sealed.marks:
-                    marked.append(sealed)
-        if later:
-            counting.tables.added(collection, len(rows))
-        if marked and table.marks:
+                added.append(sealed)
+        if not counted:
+            counting.add(table, added)
+        if table.marks and (marked := [sealed for sealed in added if sealed.marks]):
             yield from _mark_new(table, marked)
     waiting.clear()
 
@@ -112,7 +85,7 @@ def _mark_new(table: Table, marked: list[Sealed]) -> Script[None]:
     names = list(dict.fromkeys(sealed.id for sealed in marked))
     id_, place = table.column("id"), table.column("place")
     test, values = table.dialect.one_of(id_, names, 1)
-    # Asked for at once: one by one, a plan made while the table was empty would look through all of it for each.
+    # ScopeTags for at once: one by one, a plan made while the table was empty would look through all of it for each.
     rows = yield Ask(f"SELECT {id_}, {place}, rowno FROM {table.name} WHERE {test}", values)
     numbers = {(name, where): number for name, where, number in rows}
     yield from _mark(table, [(sealed, numbers[sealed.key]) for sealed in marked])
@@ -120,15 +93,13 @@ def _mark_new(table: Table, marked: list[Sealed]) -> Script[None]:
 
 def _mark(table: Table, marked: list[tuple[Sealed, int]]) -> Script[None]:
     """Enter each mark of these records, which have these row numbers, into the table that finds records by mark."""
-    holes = ", ".join(table.dialect.hole(number) for number in range(1, 5))
+    placeholders = ", ".join(table.dialect.placeholder(number) for number in range(1, 5))
     rows = [(sealed.place, mark, number, sealed.id) for sealed, number in marked for mark in sealed.marks]
-    yield DoEach(f"INSERT INTO {table.marks} (place, mark, rowno, message_id) VALUES ({holes})", rows)
+    yield DoEach(f"INSERT INTO {table.marks} (place, mark, rowno, message_id) VALUES ({placeholders})", rows)
 
 
 def _change(table: Table, change: Change, counting: Counting) -> Script[int]:
     """Read and lock what matches, change it in Python, write back what differs."""
-    if change.kind is not UNSET:  # what is not counted yet cannot be moved from one kind to another
-        yield from counting.sweep(table)
     rows = yield select(table, change.query, table.picked(_WHOLE), lock=True)
     records = yield from records_of(table, [row[:-1] for row in rows], change.query.scope, PARTS)
     updates: list[Sequence[Any]] = []
@@ -156,36 +127,34 @@ def _change(table: Table, change: Change, counting: Counting) -> Script[int]:
         if table.marks and remarked:
             yield from _delete(table.marks, [number for _, number in remarked])
             yield from _mark(table, remarked)
-        yield from table.dialect.reworded(table.plain_name, table.versions, reworded)
+        if reworded:
+            yield from table.index.queue(reworded)
     return len(updates)
 
 
 def _update(table: Table) -> str:
-    hole = table.dialect.hole
+    placeholder = table.dialect.placeholder
     sets = [
-        f"{table.column(FIELDS[at][0])} = {table.dialect.typed_hole(number, FIELDS[at][1])}"
+        f"{table.column(FIELDS[at][0])} = {table.dialect.typed_placeholder(number, FIELDS[at][1])}"
         for number, at in enumerate(_MUTABLE_AT, 1)
     ]
     extras = [table.dialect.quote(extra.name) for extra in table.shape.extras]
-    sets += [f"{name} = {hole(number)}" for number, name in enumerate(extras, len(sets) + 1)]
-    return f"UPDATE {table.name} SET {', '.join(sets)} WHERE rowno = {hole(len(sets) + 1)}"
+    sets += [f"{name} = {placeholder(number)}" for number, name in enumerate(extras, len(sets) + 1)]
+    return f"UPDATE {table.name} SET {', '.join(sets)} WHERE rowno = {placeholder(len(sets) + 1)}"
 
 
 def _remove(table: Table, query: Query, counting: Counting) -> Script[int]:
-    yield from counting.sweep(table)
     rows = yield select(table, query, table.picked(_GONE), lock=True)
     for _, kind, place, *scope in rows:
         counting.move(table, scope_of(*scope), place, kind, -1)
-    numbers = [row[0] for row in rows]
-    if table.marks:
-        yield from _delete(table.marks, numbers)
-    yield from _delete(table.name, numbers)
-    yield from table.dialect.removed(table.plain_name, table.versions, numbers)
-    yield from counting.sweep(table)
+    if numbers := [row[0] for row in rows]:
+        if table.marks:
+            yield from _delete(table.marks, numbers)
+        yield from _delete(table.name, numbers)
+        yield from table.index.forget(numbers)
     return len(numbers)
 
 
 def _delete(name: str, numbers: list[int]) -> Script[None]:
     for start in range(0, len(numbers), 1000):
-        listed = ", ".join(str(int(number)) for number in numbers[start : start + 1000])
-        yield Do(f"DELETE FROM {name} WHERE rowno IN ({listed})")
+        yield Do(f"DELETE FROM {name} WHERE rowno IN ({listed(numbers[start : start + 1000])})")

@@ -13,13 +13,12 @@ from octavo.errors import ConfigError, OctavoError, StoreClosed, StoreUnavailabl
 from octavo.kernel.codec import MAX_RECORD_BYTES
 from octavo.kernel.ports import Finding
 from octavo.stores.sql.dialects import Dialect, MySQL
-from octavo.stores.sql.drivers.mysql_errors import judged
-from octavo.stores.sql.drivers.mysql_packets import in_parts
+from octavo.stores.sql.drivers.mysql_shared import error_of, in_parts
 from octavo.stores.sql.drivers.port import (
     BUILD_SECONDS,
     CONNECT_SECONDS,
-    Awaiting,
     ConnectionLost,
+    Driver,
     NoAnswer,
     run,
 )
@@ -30,7 +29,7 @@ _AMPLE_BYTES = 4 * MAX_RECORD_BYTES
 _LOCK_SECONDS = 50  # how long MySQL waits for a lock unless told otherwise
 
 
-class MySQLDriver(Awaiting):
+class MySQLDriver(Driver):
     """A pool of connections that compare byte for byte and keep microseconds."""
 
     def __init__(self, address: Address) -> None:
@@ -128,42 +127,22 @@ class MySQLDriver(Awaiting):
                 raise NoAnswer(f"MySQL did not answer within {seconds:g} s") from error
 
     async def describe(self) -> list[Finding]:
-        names = (
-            "version",
-            "innodb_flush_log_at_trx_commit",
-            "sync_binlog",
-            "max_allowed_packet",
-            "collation_database",
-            "log_bin",
-        )
+        names = ("version", "innodb_flush_log_at_trx_commit", "max_allowed_packet", "collation_database")
+        sql = f"SHOW VARIABLES WHERE Variable_name IN ({', '.join(['%s'] * len(names))})"
         async with self.connection() as connection:
-            rows = await self.send(
-                connection,
-                Ask(f"SHOW VARIABLES WHERE Variable_name IN ({', '.join(['%s'] * len(names))})", names),
-            )
-        has = {row[0]: row[1] for row in rows}
-        flush, packet = has["innodb_flush_log_at_trx_commit"], int(has["max_allowed_packet"])
-        collation = has["collation_database"]
+            has = {row[0]: row[1] for row in await self.send(connection, Ask(sql, names))}
+        flush, packet, collation = (has[name] for name in names[1:])
+        lossy = "the last second of commits may be lost; set it to 1"
+        merges = (
+            f"{collation} merges names that differ by case or accent in your own tables; "
+            "Octavo's columns compare byte for byte all the same"
+        )
         return [
             Finding("store", "mysql"),
             Finding("version", has["version"]),
-            Finding(
-                "innodb_flush_log_at_trx_commit",
-                flush,
-                "" if flush == "1" else "the last second of commits may be lost; set it to 1",
-            ),
-            Finding(
-                "max_allowed_packet",
-                str(packet),
-                _packet_warning(packet),
-            ),
-            Finding(
-                "collation",
-                collation,
-                ""
-                if collation.endswith("bin")
-                else f"{collation} merges names that differ by case or accent in your own tables; Octavo's columns compare byte for byte all the same",
-            ),
+            Finding("innodb_flush_log_at_trx_commit", flush, "" if flush == "1" else lossy),
+            Finding("max_allowed_packet", packet, _packet_warning(int(packet))),
+            Finding("collation", collation, "" if collation.endswith("bin") else merges),
             Finding("pool", f"{self._pool_size} connections"),
         ]
 
@@ -210,7 +189,7 @@ def _translated() -> Iterator[None]:
         yield
     except mysql.MySQLError as error:
         number = error.args[0] if error.args and isinstance(error.args[0], int) else 0
-        raise judged(number, f"MySQL: {error}") from error
+        raise error_of(number, f"MySQL: {error}") from error
     except (ConnectionError, asyncio.IncompleteReadError) as error:
         raise ConnectionLost(f"MySQL cannot be reached: {error}") from error
     except (TimeoutError, OSError) as error:

@@ -1,4 +1,4 @@
-"""What the SQL store needs of a driver, and the group commit that all awaiting drivers share."""
+"""What the SQL store needs of a driver, and what all drivers do alike."""
 
 import asyncio
 import contextlib
@@ -8,7 +8,7 @@ import random
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from octavo.errors import StoreError, StoreUnavailable
 from octavo.kernel.codec import Kept, Prepared
@@ -26,50 +26,6 @@ BUILD_SECONDS = 24 * 3600.0  # for an index of a large table
 PATIENCE_SECONDS = 30  # how long a whole transaction is tried when others hold its locks
 
 
-class Driver(Protocol):
-    """Runs scripts. `commit` shares one transaction among concurrent callers and answers each after it is durable."""
-
-    dialect: Dialect
-    joins: bool
-    alone: bool
-
-    async def open(self) -> None: ...
-
-    async def commit(self, batch: Batch, apply_all: ApplyAll) -> list[int]: ...
-
-    async def write(self, script: Callable[[], Script[T]]) -> T:
-        """Run a script in a transaction of its own."""
-        ...
-
-    async def migrate(self, script: Callable[[], Script[T]]) -> T:
-        """Run a script that changes the schema."""
-        ...
-
-    async def make(self, name: str, script: Callable[[], Script[bool]]) -> bool:
-        """Bring the table of this name to its current version; answer whether a rollback could take that back."""
-        ...
-
-    async def read(self, script: Callable[[], Script[T]]) -> T:
-        """Run a script that only reads."""
-        ...
-
-    async def aside(self, script: Callable[[], Script[T]]) -> T | None:
-        """Where every script joins a caller's transaction: run one beside it, or answer None if that cannot be now."""
-        ...
-
-    async def describe(self) -> list[Finding]: ...
-
-    async def leave(self) -> None:
-        """Let go of what belongs to the event loop, which is ending; `open` then begins anew in the next."""
-        ...
-
-    def abandon(self) -> None:
-        """Forget what belonged to an event loop that has ended."""
-        ...
-
-    async def close(self) -> None: ...
-
-
 class ConnectionLost(StoreUnavailable):
     """A pooled connection turned out to be dead; nothing of the script has been committed."""
 
@@ -78,11 +34,14 @@ class NoAnswer(StoreUnavailable):
     """A statement was not answered in time: its connection is of no more use, and takes no ROLLBACK either."""
 
 
-class Awaiting:
-    """What drivers on the event loop share: group commit, patience with locks, one new try on a dead connection."""
+class Driver:
+    """Runs scripts: group commit, patience with locks, one new try on a dead connection.
 
+    A driver fills in `open`, `close`, `connection`, `send` and `describe`; one whose connections block also `read` and `write`.
+    """
+
+    dialect: Dialect
     joins = False  # whether every script runs inside a transaction of the caller's
-    alone = False  # whether what `read` runs stands outside of any transaction
     autocommits = False  # whether a statement sent outside of a transaction is one, so that BEGIN and COMMIT can be saved
 
     def __init__(self, lanes: int = 1) -> None:
@@ -90,14 +49,9 @@ class Awaiting:
         self._wrote_at = -math.inf
         self.abandon()
 
-    def abandon(self) -> None:
-        self._gathering = Gathering(self._commit_all, most=500, lanes=self._lanes, beside=_only_adds)
-        self._pool: Any = None
-
-    async def leave(self) -> None:
-        await self.close()
-
-    # What a driver fills in.
+    async def open(self) -> None:
+        """Reach the database, or say why that cannot be."""
+        raise NotImplementedError
 
     async def close(self) -> None:
         """Finish what was begun and let go of the connections."""
@@ -111,15 +65,29 @@ class Awaiting:
         """Run one statement; the driver's errors come out as Octavo's."""
         raise NotImplementedError
 
+    async def describe(self) -> list[Finding]:
+        """What this database is, how durable it is and what is dangerous about it."""
+        raise NotImplementedError
+
+    async def leave(self) -> None:
+        """Let go of what belongs to the event loop, which is ending; `open` then begins anew in the next."""
+        await self.close()
+
+    def abandon(self) -> None:
+        """Forget what belonged to an event loop that has ended."""
+        self._gathering = Gathering(self._commit_all, most=500, lanes=self._lanes, beside=_only_adds)
+        self._pool: Any = None
+
     async def begin(self, connection: Any) -> None:
+        """Begin a transaction."""
         await self.send(connection, Do("BEGIN"))
 
     async def end(self, connection: Any, *, keep: bool) -> None:
+        """Commit a transaction, or roll it back."""
         await self.send(connection, Do("COMMIT" if keep else "ROLLBACK"))
 
-    # What all of them do alike.
-
     async def commit(self, batch: Batch, apply_all: ApplyAll) -> list[int]:
+        """Apply a batch in one transaction with those of concurrent callers; answer each after it is durable."""
         return await self._gathering.submit((batch, apply_all))
 
     async def _commit_all(self, group: list[tuple[Batch, ApplyAll]]) -> list[list[int]]:
@@ -127,13 +95,15 @@ class Awaiting:
         return await self.write(lambda: apply_all([batch for batch, _ in group]))
 
     async def read(self, script: Callable[[], Script[T]]) -> T:
+        """Run a script that only reads."""
+
         async def work(connection: Any) -> T:
             return await run(script(), lambda statement: self.send(connection, statement))
 
         return await self._with_connection(work)
 
     async def write(self, script: Callable[[], Script[T]]) -> T:
-        """Write, and write again when the database gave way to another transaction."""
+        """Run a script in a transaction of its own, and again when the database gave way to another transaction."""
         until = time.monotonic() + PATIENCE_SECONDS
         for attempt in itertools.count():
             try:
@@ -144,17 +114,11 @@ class Awaiting:
                 await asyncio.sleep(random.uniform(0, min(0.01 * 2**attempt, 0.5)))  # noqa: S311 - jitter, not a secret
         raise AssertionError  # unreachable
 
-    async def migrate(self, script: Callable[[], Script[T]]) -> T:
-        return await self.write(script)
-
     async def make(self, name: str, script: Callable[[], Script[bool]]) -> bool:
+        """Bring the table of this name to its current version; answer whether a rollback could take that back."""
         del name  # a store makes each once
-        made = await self.migrate(script)
+        made = await self.write(script)
         return made and self.joins
-
-    async def aside(self, script: Callable[[], Script[T]]) -> T | None:
-        del script  # there is no caller's transaction
-        return None
 
     async def settle(self) -> None:
         """Wait until no transaction is under way."""

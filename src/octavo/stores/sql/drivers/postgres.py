@@ -11,20 +11,10 @@ import asyncpg
 from octavo.errors import StoreClosed, StoreError, StoreUnavailable
 from octavo.kernel.ports import Finding
 from octavo.stores.sql.dialects import Dialect, PostgreSQL
-from octavo.stores.sql.drivers.port import BUILD_SECONDS, CONNECT_SECONDS, Awaiting, ConnectionLost, NoAnswer
-from octavo.stores.sql.statements import (
-    Ask,
-    Build,
-    Contended,
-    Do,
-    DoEach,
-    Duplicate,
-    Lasting,
-    Statement,
-)
+from octavo.stores.sql.drivers.port import BUILD_SECONDS, CONNECT_SECONDS, ConnectionLost, Driver, NoAnswer
+from octavo.stores.sql.statements import Ask, Build, Contended, Do, DoEach, Duplicate, Statement
 from octavo.stores.sql.urls import Address
 
-_BUILD_SECONDS = 24 * 3600.0  # for an index of a large table: nobody waits for it
 #: What asyncpg takes from a URL, and settings of a session that are often put there; others go in `options=-c name=value`.
 _PASSED_ON = (
     "host", "port", "dbname", "database", "user", "password", "passfile", "service", "target_session_attrs",
@@ -32,13 +22,18 @@ _PASSED_ON = (
     "ssl_min_protocol_version", "ssl_max_protocol_version", "krbsrvname", "gsslib",
     "application_name", "search_path", "statement_timeout", "lock_timeout", "options",
 )  # fmt: skip
+#: What to say of a setting that is off.
+_WARNINGS = {
+    "fsync": "the database may be destroyed when the machine fails; set fsync=on",
+    "synchronous_commit": "commits are lost when the machine fails; set it to on",
+    "full_page_writes": "pages may be torn when the machine fails; set it to on",
+}
 _CANCEL_SECONDS = 1.0  # for the server to break off what was not answered in time
 
 
-class PostgresDriver(Awaiting):
+class PostgresDriver(Driver):
     """A pool of connections; options of the URL that are asyncpg's or the server's go there as they are."""
 
-    alone = True
     autocommits = True
 
     def __init__(self, address: Address) -> None:
@@ -55,7 +50,6 @@ class PostgresDriver(Awaiting):
         )
         self._dsn = f"postgresql://{login}{'@' if login else ''}{place}{quote(address.path)}"
         self._dsn += f"?{urlencode(address.options)}" if address.options else ""
-        self._lasting: set[int] = set()  # connections, in use, that have to be reset
 
     async def open(self) -> None:
         with _translated():
@@ -99,15 +93,7 @@ class PostgresDriver(Awaiting):
             raise
         finally:
             with contextlib.suppress(asyncpg.PostgresError, asyncpg.InterfaceError, OSError):
-                try:
-                    if id(connection) in self._lasting:
-                        await connection.reset(timeout=self._timeout)
-                except BaseException:
-                    connection.terminate()  # or the next one would find it as it is
-                    raise
-                finally:
-                    self._lasting.discard(id(connection))
-                    await pool.release(connection)
+                await pool.release(connection)
 
     async def begin(self, connection: Any) -> None:
         # Whatever the server's default: others would not see what was made while they waited for its lock.
@@ -132,60 +118,29 @@ class PostgresDriver(Awaiting):
             if isinstance(statement, DoEach):
                 return await connection.executemany(statement.sql, statement.rows)
             assert isinstance(statement, Ask)  # noqa: S101
-            if isinstance(statement, Lasting):
-                self._lasting.add(id(connection))
             return await connection.fetch(statement.sql, *statement.values)
 
     async def describe(self) -> list[Finding]:
-        names = (
-            "server_version",
-            "fsync",
-            "synchronous_commit",
-            "full_page_writes",
-            "server_encoding",
-            "max_connections",
-        )
+        sql = "SELECT name, setting FROM pg_settings WHERE name = ANY($1::text[])"
+        names = ["server_version", "server_encoding", "max_connections", *_WARNINGS]
         async with self.connection() as connection:
-            rows = await self.send(
-                connection, Ask("SELECT name, setting FROM pg_settings WHERE name = ANY($1::text[])", [names])
-            )
-        has = {row[0]: row[1] for row in rows}
-        lossy = "commits are lost when the machine fails; set it to on"
+            has = {row[0]: row[1] for row in await self.send(connection, Ask(sql, [names]))}
+        encoding = has["server_encoding"]
+        foreign = "not UTF8: Chinese text is refused; create the database with ENCODING 'UTF8'"
         return [
             Finding("store", "postgresql"),
             Finding("version", has["server_version"]),
-            Finding(
-                "encoding",
-                has["server_encoding"],
-                ""
-                if has["server_encoding"] == "UTF8"
-                else "not UTF8: Chinese text is refused; create the database with ENCODING 'UTF8'",
-            ),
-            Finding(
-                "fsync",
-                has["fsync"],
-                ""
-                if has["fsync"] == "on"
-                else "the database may be destroyed when the machine fails; set fsync=on",
-            ),
-            Finding(
-                "synchronous_commit",
-                has["synchronous_commit"],
-                lossy if has["synchronous_commit"] == "off" else "",
-            ),
-            Finding(
-                "full_page_writes",
-                has["full_page_writes"],
-                ""
-                if has["full_page_writes"] == "on"
-                else "pages may be torn when the machine fails; set it to on",
+            Finding("encoding", encoding, "" if encoding == "UTF8" else foreign),
+            *(
+                Finding(name, has[name], warning if has[name] == "off" else "")
+                for name, warning in _WARNINGS.items()
             ),
             Finding("pool", f"{self._pool_size} of the server's {has['max_connections']} connections"),
         ]
 
 
 async def _as_it_is(connection: Any) -> None:
-    """Nothing: what lasts has been undone, and undoing nothing would be one more round trip for each call."""
+    """Nothing: no statement outlasts its transaction, and undoing nothing would be one more round trip for each call."""
 
 
 @contextlib.contextmanager

@@ -14,9 +14,8 @@ from sqlalchemy.pool import Pool
 from octavo.errors import ConfigError, StoreError, StoreUnavailable
 from octavo.kernel.ports import Finding
 from octavo.stores.sql.dialects import Dialect, MySQL, PostgreSQL, SQLite
-from octavo.stores.sql.drivers.mysql_errors import judged
-from octavo.stores.sql.drivers.mysql_packets import in_parts
-from octavo.stores.sql.drivers.port import Awaiting, ConnectionLost, run
+from octavo.stores.sql.drivers.mysql_shared import error_of, in_parts
+from octavo.stores.sql.drivers.port import ConnectionLost, Driver, run
 from octavo.stores.sql.drivers.sqlalchemy_turns import shared_by, turns_of
 from octavo.stores.sql.statements import Ask, Contended, Do, DoEach, Duplicate, Script, Statement, TooLong
 
@@ -45,7 +44,7 @@ def _made_in(engine: AsyncEngine) -> _Made:
     return known
 
 
-class SQLAlchemyDriver(Awaiting):
+class SQLAlchemyDriver(Driver):
     """With an engine, transactions of its own; with a session, savepoints inside the caller's transaction."""
 
     def __init__(self, engine_or_session: AsyncEngine | AsyncSession) -> None:
@@ -139,19 +138,12 @@ class SQLAlchemyDriver(Awaiting):
         if not task.cancelled():
             task.exception()  # whoever still waits is told; if nobody does, it is no news
 
-    async def migrate(self, script: Callable[[], Script[T]]) -> T:
-        bind = self._session.bind if self._session is not None else None
-        if isinstance(self.dialect, MySQL) and isinstance(bind, AsyncEngine):
-            # Any CREATE commits the transaction around it in MySQL, and that one is the caller's: take another.
-            return await SQLAlchemyDriver(bind).write(script)
-        return await self.write(script)
-
     async def make(self, name: str, script: Callable[[], Script[bool]]) -> bool:
         bind = self._session.bind if self._session is not None else None
         if not (isinstance(self.dialect, MySQL) and isinstance(bind, AsyncEngine)):
             return await super().make(name, script)
-        # Beside the caller's transaction, as `migrate` does, and with a connection that is not of the pool: sessions that
-        # hold all of it would wait for each other, each for one connection more.
+        # Any CREATE commits the transaction around it in MySQL, and that one is the caller's. So another connection, which
+        # is not of the pool: sessions that hold all of it would wait for each other, each for one connection more.
         made = _made_in(bind)
         async with made.turn:
             if name not in made.names:
@@ -162,28 +154,6 @@ class SQLAlchemyDriver(Awaiting):
                     await spare.dispose()
                 made.names.add(name)
         return False
-
-    async def aside(self, script: Callable[[], Script[T]]) -> T | None:
-        """Run a script in a transaction beside the session's, if that can be: nobody waits for what the session locks."""
-        session = self._session
-        if (
-            session is None
-            or not isinstance(bind := session.bind, AsyncEngine)
-            or isinstance(self.dialect, SQLite)
-            or shared_by(self._bind) is not None  # the session has the only connection
-        ):
-            return None
-        # MySQL breaks off a transaction that comes to a table which was altered after its snapshot was taken.
-        if isinstance(self.dialect, MySQL) and session.in_transaction():
-            return None
-        other = SQLAlchemyDriver(bind)
-        other.dialect = self.dialect
-        try:
-            return await other._with_connection(
-                lambda connection: other._transact(connection, lambda: self.dialect.hurried(script()))
-            )
-        except (Contended, StoreUnavailable):
-            return None
 
     async def begin(self, connection: AsyncConnection) -> None:
         if isinstance(self.dialect, SQLite):
@@ -236,19 +206,19 @@ def _translated() -> Iterator[None]:
     try:
         yield
     except exc.DBAPIError as error:
-        raise _judged(error) from error
+        raise _error_of(error) from error
     except (exc.TimeoutError, OSError) as error:
         raise StoreUnavailable(f"the database cannot be reached: {error}") from error
     except exc.SQLAlchemyError as error:
         raise StoreError(f"SQLAlchemy: {error}") from error
 
 
-def _judged(error: exc.DBAPIError) -> StoreError:
+def _error_of(error: exc.DBAPIError) -> StoreError:
     """What the driver below SQLAlchemy meant, by PostgreSQL's states, MySQL's numbers or SQLite's words."""
     message = f"database: {error.orig}"
     args = getattr(error.orig, "args", ())
     if args and isinstance(args[0], int):
-        return judged(args[0], message)
+        return error_of(args[0], message)
     state = getattr(error.orig, "sqlstate", None) or ""
     if state == "23505" or "UNIQUE constraint failed" in message:
         return Duplicate(message)

@@ -6,14 +6,14 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import apsw
 
 from octavo.errors import StoreClosed
 from octavo.kernel.ports import Finding
 from octavo.stores.sql.dialects import Dialect, SQLite
-from octavo.stores.sql.drivers.port import ApplyAll, Batch
+from octavo.stores.sql.drivers.port import Driver
 from octavo.stores.sql.drivers.sqlite_thread import Worker, run, transact, transact_reading
 from octavo.stores.sql.statements import Script
 from octavo.util.file_modes import access, make_folder, open_file
@@ -22,17 +22,16 @@ T = TypeVar("T")
 _STEPS = 10_000  # of SQLite's machine, after which a reader asks whether anybody still waits: a millisecond or less
 _USED = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name LIKE '%octavo_tables'"  # with any prefix
 _SYNCHRONOUS = {"full": "FULL", "fast": "NORMAL"}
+_LEVELS = ("OFF", "NORMAL", "FULL", "EXTRA")
 _PAGES = 10_000  # of the write-ahead log, 40 MiB, after which it is written back; hot pages then go to disk once for many writes
 _MOST_PAGES = 4  # times as many: then writers wait, or the log would outgrow a slow disk
 
 
-class SQLiteDriver:
+class SQLiteDriver(Driver):
     """A database file, or one in memory; `durability` full survives power loss, fast survives kill -9."""
 
-    joins = False
-    alone = False
-
     def __init__(self, path: str, durability: str = "full", timeout: float = 60.0, readers: int = 2) -> None:
+        super().__init__()
         self.dialect: Dialect = SQLite()
         self.path = path
         self.durability = durability
@@ -60,14 +59,8 @@ class SQLiteDriver:
             await self.close()
             raise
 
-    async def commit(self, batch: Batch, apply_all: ApplyAll) -> list[int]:
-        return await self._worker().commit(batch, apply_all)
-
     async def write(self, script: Callable[[], Script[T]]) -> T:
         return await self._worker().run(lambda connection: transact(connection, lambda c: run(c, script())))
-
-    async def migrate(self, script: Callable[[], Script[T]]) -> T:
-        return await self.write(script)
 
     async def make(self, name: str, script: Callable[[], Script[bool]]) -> bool:
         del name  # a store makes each once
@@ -75,10 +68,6 @@ class SQLiteDriver:
         await self._worker().run(lambda connection: go_over_to_wal(connection, self.timeout))
         await self.write(script)
         return False
-
-    async def aside(self, script: Callable[[], Script[T]]) -> T | None:
-        del script  # there is no caller's transaction
-        return None
 
     async def read(self, script: Callable[[], Script[T]]) -> T:
         self._worker()
@@ -100,35 +89,32 @@ class SQLiteDriver:
 
     async def describe(self) -> list[Finding]:
         version = apsw.sqlite_lib_version()
-        mode = await self._worker().run(
-            lambda c: [_pragma(c, name) for name in ("journal_mode", "synchronous")]
-        )
+        modern = tuple(int(part) for part in version.split(".")) >= (3, 46)
+        [[journal]] = await self._worker().run(lambda c: c.execute("PRAGMA journal_mode").fetchall())
+        [[level]] = await self._worker().run(lambda c: c.execute("PRAGMA synchronous").fetchall())
+        synchronous = _LEVELS[int(str(level))]
+        used = await self._worker().run(lambda connection: connection.execute(_USED).fetchall())
         keeps = self.path != ":memory:"
-        used = await self._worker().run(lambda c: c.execute(_USED).fetchall())
-        level = {0: "OFF", 1: "NORMAL", 2: "FULL", 3: "EXTRA"}[mode[1]]
-        loss = (
-            ""
-            if mode[1] >= 2 or not keeps
-            else "the last transactions may be lost when the power fails; use durability=full"
-        )
+        lossy = "the last transactions may be lost when the power fails; use durability=full"
+        blocks = keeps and used and journal != "wal"
         return [
             Finding("store", "sqlite"),
-            Finding("version", version, "" if _number(version) >= (3, 46) else "an old SQLite; upgrade apsw"),
+            Finding("version", version, "" if modern else "an old SQLite; upgrade apsw"),
             Finding("file", self.path, "" if keeps else "everything is lost when the process ends"),
+            Finding("journal", str(journal), "not WAL: readers block the writer" if blocks else ""),
             Finding(
-                "journal",
-                str(mode[0]),
-                "" if mode[0] == "wal" or not keeps or not used else "not WAL: readers block the writer",
+                "durability",
+                f"{self.durability} (synchronous={synchronous})",
+                lossy if keeps and synchronous in ("OFF", "NORMAL") else "",
             ),
-            Finding("durability", f"{self.durability} (synchronous={level})", loss),
             *([Finding("access", *access(Path(self.path)))] if keeps else []),
         ]
 
-    async def leave(self) -> None: ...
-
-    def abandon(self) -> None: ...
+    async def leave(self) -> None:
+        await self.settle()
 
     async def close(self) -> None:
+        await self.settle()
         # The writer first: it may have to wait for the keeper.
         workers = {id(worker): worker for worker in (self._writer, *self._readers, self._keeper) if worker}
         self._readers, self._writer, self._keeper = [], None, None
@@ -142,18 +128,16 @@ class SQLiteDriver:
 
     def _connect(self) -> apsw.Connection:
         connection = connect(self.path, self.durability, self.timeout)
-        connection.execute(
-            "PRAGMA cache_size = -16384"
-        )  # 16 MiB of each connection; the file's other pages are in the system's own cache
+        # 16 MiB for each connection; the file's other pages are in the system's own cache.
+        connection.execute("PRAGMA cache_size = -16384")
         # Else a statement is prepared anew for each value it is given, should the value make for a better plan.
         connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
         return connection
 
     def _connect_writer(self) -> apsw.Connection:
         connection = self._connect()
-        connection.set_wal_hook(
-            self._log_grew
-        )  # instead of SQLite's own, which writes back before it answers a commit
+        # Instead of SQLite's own, which writes back before it answers a commit.
+        connection.set_wal_hook(self._log_grew)
         return connection
 
     def _log_grew(self, connection: apsw.Connection, name: str, pages: int) -> int:
@@ -193,9 +177,8 @@ def connect(path: str, durability: str, timeout: float) -> apsw.Connection:
     """A connection to a file that others may use too; the file and its folder are made if missing."""
     if path != ":memory:":
         make_folder(Path(path).absolute().parent)
-        if not Path(
-            path
-        ).exists():  # SQLite would make it by the umask; -wal and -shm get the mode of the database
+        if not Path(path).exists():
+            # SQLite would make it by the umask; -wal and -shm get the mode of the database.
             os.close(open_file(path, os.O_RDWR))
     connection = apsw.Connection(path)
     connection.set_busy_timeout(int(timeout * 1000))
@@ -216,11 +199,3 @@ def go_over_to_wal(connection: apsw.Connection, timeout: float) -> None:
             if time.monotonic() > deadline:
                 raise
             time.sleep(0.005)
-
-
-def _pragma(connection: apsw.Connection, name: str) -> Any:
-    return connection.execute(f"PRAGMA {name}").fetchall()[0][0]
-
-
-def _number(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in version.split("."))

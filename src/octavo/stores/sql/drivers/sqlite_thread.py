@@ -2,35 +2,30 @@
 
 import asyncio
 import contextlib
-import itertools
 import os
 import queue
 import threading
-from collections.abc import Callable
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple, TypeVar
 
 import apsw
 
-from octavo.errors import OctavoError, StoreError, StoreUnavailable
-from octavo.stores.sql.drivers.port import ApplyAll, Batch
-from octavo.stores.sql.statements import Do, DoEach, Pause, Script, Statement, TooLong
+from octavo.errors import StoreError, StoreUnavailable
+from octavo.stores.sql.statements import Do, DoEach, Pause, Script, TooLong
 
 T = TypeVar("T")
 
 
 class Call(NamedTuple):
-    """Something to be done: a function of the connection, or a batch together with what applies it."""
+    """Something to be done with the connection, and whoever waits for the answer, if anybody does."""
 
-    work: Any
-    apply_all: ApplyAll | None
-    loop: asyncio.AbstractEventLoop | None
-    answer: "asyncio.Future[Any] | None"
+    work: Callable[[apsw.Connection], Any]
+    loop: asyncio.AbstractEventLoop | None = None
+    answer: "asyncio.Future[Any] | None" = None
 
 
 class Worker:
     """A thread with a connection of its own; each call is answered on the event loop it came from."""
-
-    MOST_CALLERS = 500
 
     def __init__(self, connect: Callable[[], apsw.Connection], name: str) -> None:
         self._inbox: queue.SimpleQueue[Call | None] = queue.SimpleQueue()
@@ -42,110 +37,44 @@ class Worker:
         """Do some work with the connection, and answer what it answers."""
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[T] = loop.create_future()
-        self._inbox.put(Call(work, None, loop, answer))
-        return await answer
-
-    async def commit(self, batch: Batch, apply_all: ApplyAll) -> list[int]:
-        """Apply a batch, in one transaction with those that wait at the same time."""
-        loop = asyncio.get_running_loop()
-        answer: asyncio.Future[list[int]] = loop.create_future()
-        self._inbox.put(Call(batch, apply_all, loop, answer))
+        self._inbox.put(Call(work, loop, answer))
         return await answer
 
     def take(self, work: Callable[[apsw.Connection], None]) -> None:
         """Do some work that nobody waits for, as soon as what came before is done."""
-        self._inbox.put(Call(work, None, None, None))
+        self._inbox.put(Call(work))
 
     async def stop(self) -> None:
+        """Finish what was handed in, and close the connection."""
         self._inbox.put(None)
         await asyncio.get_running_loop().run_in_executor(None, self._thread.join)
 
     def _live(self) -> None:
         connection: apsw.Connection | None = None
-        ending = False
-        while not ending:
-            taken = [self._inbox.get()]
-            with contextlib.suppress(queue.Empty):
-                while len(taken) < self.MOST_CALLERS:
-                    taken.append(self._inbox.get_nowait())
-            calls = [call for call in taken if call is not None]
-            ending = len(calls) < len(taken)
+        while (call := self._inbox.get()) is not None:
+            result: Any = None
+            failure: BaseException | None = None
             try:
                 with translated():
                     connection = connection or self._connect()
-            except OctavoError as error:
-                answer_all([(call, None, error) for call in calls])
-                continue
-            for writes, group in itertools.groupby(calls, key=lambda call: call.apply_all is not None):
-                (self._commit_all if writes else self._run_each)(connection, list(group))
+                    result = call.work(connection)
+            except BaseException as error:  # noqa: BLE001 - whoever waits for this is told, and the thread lives on
+                failure = error
+            if call.loop is not None and call.answer is not None:
+                with contextlib.suppress(RuntimeError):  # the loop has ended, and with it whoever waited
+                    call.loop.call_soon_threadsafe(_resolve, call.answer, result, failure)
         if connection is not None:
             connection.close()
 
-    def _run_each(self, connection: apsw.Connection, calls: list[Call]) -> None:
-        for call in calls:
-            try:
-                with translated():
-                    outcome: Outcome = (call, call.work(connection), None)
-            except BaseException as error:  # noqa: BLE001 - whoever waits for this is told, and the thread lives on
-                outcome = (call, None, error)
-            answer_all([outcome])
 
-    def _commit_all(self, connection: apsw.Connection, calls: list[Call]) -> None:
-        """One transaction for all; when it fails, each alone, so that a bad batch fails by itself."""
-        try:
-            answer_all(commit_calls(connection, calls))
-        except BaseException as error:  # noqa: BLE001 - as above
-            if len(calls) == 1 or isinstance(error, StoreUnavailable):
-                answer_all([(call, None, error) for call in calls])
-                return
-            for call in calls:
-                self._commit_all(connection, [call])
-
-
-Outcome: TypeAlias = tuple[Call, Any, BaseException | None]
-
-
-def answer_all(outcomes: list[Outcome]) -> None:
-    """Hand results over to their event loops, waking each loop once."""
-    for loop, group in itertools.groupby(outcomes, key=lambda outcome: outcome[0].loop):
-        if loop is not None:
-            with contextlib.suppress(RuntimeError):  # the loop has ended, and with it whoever waited
-                loop.call_soon_threadsafe(resolve, list(group))
-
-
-def resolve(outcomes: list[Outcome]) -> None:
-    """Tell those who wait, on the loop they wait on."""
-    for call, result, error in outcomes:
-        if (
-            call.answer is None or call.answer.done()
-        ):  # its waiter was cancelled; the write stands all the same
-            continue
-        if error is None:
-            call.answer.set_result(result)
-        else:
-            call.answer.set_exception(error)
-
-
-def commit_calls(connection: apsw.Connection, calls: list[Call]) -> list[Outcome]:
-    """Apply the batches of all calls in one transaction."""
-    apply_all = calls[0].apply_all  # of one store, so the same for all
-    assert apply_all is not None  # noqa: S101
-    counts = commit(connection, [call.work for call in calls], apply_all)
-    return [(call, count, None) for call, count in zip(calls, counts, strict=True)]
-
-
-def commit(connection: apsw.Connection, batches: list[Batch], apply_all: ApplyAll) -> list[list[int]]:
-    """Apply the batches in one transaction; what came of each."""
-    script = apply_all(batches)
-    with translated():
-        try:
-            first = next(script)
-        except StopIteration as done:  # there was nothing to write
-            counts: list[list[int]] = done.value
-            return counts
-        if first.whole:  # SQLite makes it a transaction; saying so takes a tenth of the time
-            return run(connection, script, first)
-        return transact(connection, lambda c: run(c, script, first))
+def _resolve(answer: "asyncio.Future[Any]", result: Any, failure: BaseException | None) -> None:
+    """Tell whoever waits, unless it was cancelled; what was written stands all the same."""
+    if answer.done():
+        return
+    if failure is None:
+        answer.set_result(result)
+    else:
+        answer.set_exception(failure)
 
 
 def transact(
@@ -175,54 +104,39 @@ def transact_reading(connection: apsw.Connection, work: Callable[[apsw.Connectio
     return transact(connection, settled, "BEGIN")
 
 
-def run(connection: apsw.Connection, script: Script[T], first: Statement | None = None) -> T:
-    """Run a script, from its first statement on if that has been taken from it already."""
-    execute, changes = connection.execute, connection.changes
+def run(connection: apsw.Connection, script: Script[T]) -> T:
+    """Run a script to its end."""
     answer: Any = None
     try:
-        statement = first if first is not None else next(script)
         while True:
+            statement = script.send(answer)
             if isinstance(statement, DoEach):
                 connection.executemany(statement.sql, statement.rows)
                 answer = None
             elif isinstance(statement, Do):
-                execute(statement.sql, statement.values)
-                answer = changes()
+                connection.execute(statement.sql, statement.values)
+                answer = connection.changes()
             elif isinstance(statement, Pause):
                 answer = None  # this thread is nobody else's
             else:
-                answer = execute(statement.sql, statement.values).fetchall()
-            statement = script.send(answer)
+                answer = connection.execute(statement.sql, statement.values).fetchall()
     except StopIteration as done:
         result: T = done.value
         return result
 
 
-class _Translated:
-    """What apsw raises inside comes out as Octavo's. A class, since a generator would be a third of a small write's overhead."""
-
-    def __enter__(self) -> None: ...
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        if error is None:
-            return
-        if isinstance(
-            error, apsw.BusyError | apsw.LockedError | apsw.FullError | apsw.IOError | apsw.ReadOnlyError
-        ):
-            raise StoreUnavailable(f"SQLite: {error}") from error
-        if isinstance(error, apsw.TooBigError):
-            raise TooLong(f"SQLite: {error}") from error
-        if isinstance(error, apsw.CantOpenError):
-            raise StoreUnavailable(f"SQLite cannot open the database file: {error}") from error
-        if isinstance(error, apsw.Error):
-            raise StoreError(f"SQLite: {error}") from error
-        if isinstance(error, OSError):
-            raise StoreUnavailable(f"SQLite: {os.strerror(error.errno or 0)}: {error.filename}") from error
-
-
-_TRANSLATED = _Translated()
-
-
-def translated() -> _Translated:
-    """The errors of what is done inside, in Octavo's words."""
-    return _TRANSLATED
+@contextlib.contextmanager
+def translated() -> Iterator[None]:
+    """What apsw raises inside comes out as Octavo's errors."""
+    try:
+        yield
+    except (apsw.BusyError, apsw.LockedError, apsw.FullError, apsw.IOError, apsw.ReadOnlyError) as error:
+        raise StoreUnavailable(f"SQLite: {error}") from error
+    except apsw.TooBigError as error:
+        raise TooLong(f"SQLite: {error}") from error
+    except apsw.CantOpenError as error:
+        raise StoreUnavailable(f"SQLite cannot open the database file: {error}") from error
+    except apsw.Error as error:
+        raise StoreError(f"SQLite: {error}") from error
+    except OSError as error:
+        raise StoreUnavailable(f"SQLite: {os.strerror(error.errno or 0)}: {error.filename}") from error

@@ -1,13 +1,34 @@
-"""Statements that are longer than a MySQL server takes at once (docs/decisions/017-large-records.md)."""
+"""MySQL and MariaDB whichever client library is used: error numbers, and statements longer than a server takes at once."""
 
 from typing import Any
 
-from octavo.errors import InvalidQuery, StoreError
-from octavo.stores.sql.statements import Ask, Do, Script
+from octavo.errors import InvalidQuery, StoreError, StoreUnavailable
+from octavo.stores.sql.drivers.port import ConnectionLost
+from octavo.stores.sql.statements import Ask, Contended, Do, Duplicate, Script
+
+TAKEN = {1062}  # a unique key
+BUSY = {1205, 1213}  # lock wait time-out, deadlock
+LOST = {1053, 1152, 1153, 1158, 1159, 1160, 1161, 1184, 2000, 2002, 2003, 2006, 2013, 2014, 2055, 4031}
+#: Disk or memory full, too many connections, read-only.
+UNABLE = {1021, 1037, 1040, 1041, 1114, 1203, 1226, 1290, 1792, 1836, 3024}
+
+
+def error_of(number: int, message: str) -> StoreError:
+    """The error that a number stands for."""
+    if number in TAKEN:
+        return Duplicate(message)
+    if number in BUSY:
+        return Contended(message)
+    if number in LOST:
+        return ConnectionLost(message)
+    return StoreUnavailable(message) if number in UNABLE else StoreError(message)
 
 
 def in_parts(statement: Ask, most: int) -> Script[Any]:
-    """Send the statement with its long values ahead of it, piece by piece, as variables of the session."""
+    """Send the statement with its long values ahead of it, piece by piece, as variables of the session.
+
+    See docs/decisions/017-large-records.md.
+    """
     # In characters: each is four bytes at most, or two when it is escaped, so that half of the packet stays free.
     piece = most // 8
     texts = statement.sql.split("%s")

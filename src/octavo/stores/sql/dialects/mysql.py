@@ -2,12 +2,15 @@
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from octavo.errors import StoreError
-from octavo.stores.sql.dialect import Dialect, Row, chunks
-from octavo.stores.sql.statements import Ask, Contended, Do, Duplicate, Script, T
+from octavo.stores.sql.dialects.base import Dialect, Row, chunks
+from octavo.stores.sql.statements import Ask, Contended, Do, Duplicate, Script
+
+if TYPE_CHECKING:
+    from octavo.stores.sql.schema import Table
 
 _encode = msgspec.json.Encoder().encode
 
@@ -22,15 +25,11 @@ class MySQL(Dialect):
     # As bytes: UTF-8 holds a text where its bytes are, and comparing characters takes twice as long.
     contains = "LOCATE(CAST(CONVERT({1} USING utf8mb4) AS BINARY), CAST({0} AS BINARY)) > 0"
     no_limit = "18446744073709551615"
-    sorted_late = "({} + INTERVAL 0 SECOND)"
+    hidden_time = "({} + INTERVAL 0 SECOND)"
     partial = False
     row_values = False  # MySQL reads the whole index for a row comparison
-    order_tail = (
-        "created_at",
-        "seq",
-        "id",
-        "place",
-    )  # without all of them it sorts every match of a LIMIT query
+    # Without all of them it sorts every match of a LIMIT query.
+    order_tail = ("created_at", "seq", "id", "place")
 
     def __init__(self, binary: str = "utf8mb4_nopad_bin", most_bytes: int = 16 << 20) -> None:
         self.most_bytes: int = most_bytes
@@ -52,12 +51,12 @@ class MySQL(Dialect):
     def quote(self, name: str) -> str:
         return f"`{name}`"
 
-    def hole(self, number: int) -> str:
+    def placeholder(self, number: int) -> str:
         del number
         return "%s"
 
     def time(self, at: datetime) -> str:
-        # In UTC, which is not said. (`isoformat` takes 1.5 µs; this takes 0.4.)
+        # In UTC, which is not said.
         spelled = _encode(at)[1:-2].decode()
         return spelled if at.microsecond else f"{spelled}.000000"
 
@@ -79,18 +78,6 @@ class MySQL(Dialect):
     def save(self) -> Script[None]:
         yield Do("COMMIT")
 
-    def hurried(self, script: Script[T]) -> Script[T]:
-        waits = "SET SESSION lock_wait_timeout = {0}, SESSION innodb_lock_wait_timeout = {0}"
-        yield Do(waits.format(1))
-        try:
-            done = yield from script
-        except StoreError:
-            yield Do(waits.format("DEFAULT"))
-            raise
-        # Not in `finally`: of a call that was cancelled nobody runs the rest, and its connection is not used again.
-        yield Do(waits.format("DEFAULT"))
-        return done
-
     def exists(self, table: str) -> Script[bool]:
         rows = yield Ask(
             "SELECT 1 FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name = %s",
@@ -98,13 +85,10 @@ class MySQL(Dialect):
         )
         return bool(rows)
 
-    def insert(
-        self, table: str, columns: tuple[str, ...], types: tuple[str, ...], rows: list[Row]
-    ) -> Script[list[bool]]:
-        del types
+    def insert(self, table: "Table", rows: list[Row]) -> Script[list[bool]]:
         went_in: list[bool] = []
         for chunk in chunks(rows, most_rows=500, most_characters=self.most_bytes // 8):
-            went_in += yield from self._insert_chunk(table, columns, chunk)
+            went_in += yield from self._insert_chunk(table.name, table.columns, chunk)
         return went_in
 
     def _insert_chunk(self, table: str, columns: Sequence[str], rows: list[Row]) -> Script[list[bool]]:
@@ -114,9 +98,9 @@ class MySQL(Dialect):
         ON DUPLICATE KEY UPDATE reports depends on a flag of the connection.
         """
         head = f"INSERT INTO {table} ({', '.join(columns)}) VALUES "
-        holes = f"({', '.join(['%s'] * len(columns))})"
+        placeholders = f"({', '.join(['%s'] * len(columns))})"
         try:
-            yield Do(head + ", ".join([holes] * len(rows)), [value for row in rows for value in row])
+            yield Do(head + ", ".join([placeholders] * len(rows)), [value for row in rows for value in row])
         except Duplicate:
             pass
         else:
@@ -130,7 +114,7 @@ class MySQL(Dialect):
         for row in rows:
             try:
                 if (row[0], row[1]) not in taken:
-                    yield Do(head + holes, row)
+                    yield Do(head + placeholders, row)
                     went_in.append(True)
                     continue
             except Duplicate:
@@ -138,50 +122,10 @@ class MySQL(Dialect):
             went_in.append(False)
         return went_in
 
-    def upsert_counts(self, table: str, rows: list[Row]) -> Script[None]:
+    def upsert_counts(self, counts: str, rows: list[Row]) -> Script[None]:
         for chunk in chunks(rows, most_rows=1000):
             yield Do(
-                f"INSERT INTO {table} (shelf, kind, slot, n) VALUES {', '.join(['(%s, %s, %s, %s)'] * len(chunk))} "
+                f"INSERT INTO {counts} (counter, kind, slot, n) VALUES {', '.join(['(%s, %s, %s, %s)'] * len(chunk))} "
                 "ON DUPLICATE KEY UPDATE n = n + VALUES(n)",
                 [value for row in chunk for value in row],
             )
-
-    def unless_indexed(self, table: str, name: str, made: str) -> list[str]:
-        """What makes an index that may be there: each CREATE commits, and somebody may have died right after it."""
-        there = (
-            "SELECT COUNT(*) FROM information_schema.statistics "
-            f"WHERE table_schema = DATABASE() AND table_name = '{table}' AND index_name = '{name}'"
-        )
-        # MySQL has no CREATE INDEX IF NOT EXISTS; MariaDB has.
-        return [
-            f"SET @octavo = IF(({there}) = 0, '{made}', 'DO 0')",
-            "PREPARE octavo FROM @octavo",
-            "EXECUTE octavo",
-            "DEALLOCATE PREPARE octavo",
-        ]
-
-    # Triggers would take a privilege that few accounts have where the server keeps a binary log.
-
-    def reworded(self, table: str, versions: str, numbers: Sequence[int]) -> Script[None]:
-        made = (yield from self._indexes(table, versions)) if numbers else set()
-        flags = [
-            flag
-            for name, flag in (("terms", "unindexed = 1"), ("substrings", "unsought = 2"))
-            if name in made
-        ]
-        for start in range(0, len(numbers) if flags else 0, 1000):
-            some = ", ".join([str(int(number)) for number in numbers[start : start + 1000]])
-            yield Do(f"UPDATE {self.quote(table)} SET {', '.join(flags)} WHERE rowno IN ({some})")
-
-    def removed(self, table: str, versions: str, numbers: Sequence[int]) -> Script[None]:
-        if numbers and "terms" in (yield from self._indexes(table, versions)):
-            for start in range(0, len(numbers), 1000):
-                some = ", ".join([f"({int(number)})" for number in numbers[start : start + 1000]])
-                yield Do(f"INSERT INTO {self.quote(f'{table}_waiting')} (number) VALUES {some}")
-
-    def _indexes(self, table: str, versions: str) -> Script[set[str]]:
-        # Asked after the table was touched, so that nobody can begin an index now; and as it is now, whatever the
-        # snapshot of the caller's transaction says.
-        sql = f"SELECT name FROM {versions} WHERE name IN (%s, %s) AND version > 0 LOCK IN SHARE MODE"
-        rows = yield Ask(sql, (f"{table}_terms", f"{table}_substrings"))
-        return {row[0].removeprefix(f"{table}_") for row in rows}
