@@ -202,10 +202,9 @@ async def test_damage_is_named_and_mended(fresh_redis):
         assert await names(store, "word1", "word3") == ["n1", "n3"]
 
 
-async def test_a_place_of_many_is_made_known_first(fresh_redis, monkeypatch):
-    """More unknown records than are looked at on the spot, by number or by size: the answer is the same."""
+async def test_more_unknown_records_than_are_read_in_one_step(fresh_redis, monkeypatch):
+    """By their number or by their size; the answer is the same."""
     monkeypatch.setattr("octavo.stores.redis.searching._UNKNOWN", 30)
-    monkeypatch.setattr("octavo.stores.redis.searching._PAGE", 25)
     async with open_store(fresh_redis) as store:
         for turn in range(3):
             await store.apply([Add([note(f"n{turn}-{n}", text=f"fox {turn}") for n in range(80)])])

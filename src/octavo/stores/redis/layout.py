@@ -32,13 +32,6 @@ _YEAR_ONE = datetime(1, 1, 1, tzinfo=UTC)
 _NUL = b"\0"
 
 
-class Keys(msgspec.Struct, frozen=True):
-    """The keys of one place in one collection."""
-
-    body: bytes
-    all: tuple[bytes, ...]  # in the order that the script WRITE takes them in
-
-
 class Asked(msgspec.Struct, frozen=True):
     """What a query has to read: a sorted set, what stands in front of its members, and the counter beside it."""
 
@@ -64,15 +57,15 @@ class Layout:
         """What every key of a tenant's collection begins with."""
         return f"{self._front}{{{Scope(tenant=tenant).place}}}:{collection}:".encode()
 
-    def _keys(self, collection: str, scope: Scope) -> Keys:
-        """The keys of a record of this scope."""
+    def _keys(self, collection: str, scope: Scope) -> tuple[bytes, ...]:
+        """The keys of a record of this scope, in the order that the script WRITE takes them in."""
         base, place = self.base(collection, scope.tenant), scope.place.encode()
         own = [
             base + what + place for what in (b"marks:", b"body:", b"terms:", b"order:place:", b"kinds:place:")
         ]
         names = [b"tenant", *(_part(part, value) for part in _PARTS if (value := getattr(scope, part)))]
         shared = [base + what + name for name in names for what in (b"order:", b"kinds:", b"places:")]
-        return Keys(own[1], (*own, base + b"names", base + b"ends", *shared))
+        return (*own, base + b"names", base + b"ends", *shared)
 
     def asked(self, query: Query) -> Asked:
         """The narrowest sorted set that holds all a query can find."""

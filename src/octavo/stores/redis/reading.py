@@ -27,9 +27,8 @@ Found: TypeAlias = tuple[Record, bytes]
 class Look(msgspec.Struct):
     """What was found, and the version that the counter beside it had when the reading began."""
 
-    found: list[Found] = []
-    watched: bytes = b""
-    version: bytes = b""
+    found: list[Found]
+    version: bytes
 
 
 class Page(NamedTuple):
@@ -61,11 +60,9 @@ class Reader:
 
         With `cut`, they are without text and bodies, and in place of the JSON stands its size.
         """
-        if query.limit == 0:
-            return Look()
         if query.ids is not None or query.expired_at is not None:
             return await self._looked_up(query, cut=cut)
-        look = Look(watched=self._layout.asked(query).kinds)
+        look = Look([], b"")
         end_at = None if query.limit is None else query.offset + query.limit
         skipped = -1
         async with aclosing(self._pages(query, cut=cut)) as pages:
@@ -152,7 +149,7 @@ class Reader:
                 low = b"(" + page.last if page.last else b""
         kept = {found[0].key: found for page in pages for found in page.found}
         found = [kept[record.key] for record in query.over(record for record, _ in kept.values())]
-        return Look(found, asked.kinds, pages[0].version)
+        return Look(found, pages[0].version)
 
     async def _pages(self, query: Query, *, cut: bool) -> AsyncGenerator[Page, None]:
         """What matches, page by page in reading order; where everything in the order does, from the offset on."""

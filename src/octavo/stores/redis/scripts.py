@@ -227,7 +227,7 @@ local most, skip, bytes, cuts = tonumber(ARGV[5]), ARGV[6], tonumber(ARGV[7]), A
 local unsure = redis.call('HEXISTS', KEYS[2], '\0') == 1
 if unsure then skip = '0' end -- the dead must not be counted
 local answer, size = {version(KEYS[2]), skip, ''}, 0
-local function bury(entry, name)
+local function remove_dead(entry, name)
   -- A replica refuses this and can be read all the same.
   redis.pcall('ZREM', KEYS[1], entry)
   if redis.call('HEXISTS', base .. 'body:' .. place_of(entry), string.sub(name, 1, -22)) == 0 then
@@ -247,7 +247,7 @@ for n = 9, #ARGV, 2 do
       answer[#answer + 1] = cuts and #body .. ' ' .. front .. '}' or body
       size = size + #answer[#answer]
     else
-      bury(entry, name)
+      remove_dead(entry, name)
     end
     if at == most or (size >= bytes and at < #entries) then
       answer[3] = entry
@@ -268,11 +268,11 @@ return {redis.call('HGETALL', KEYS[2]), first[1] or '', last[1] or ''}
 )
 
 # Looks for terms in places.
-# KEYS: the places of a tenant, a user, …, or the order of the one place. ARGV: again, base, a place or '', how many places to look at, bytes to
-# stop at, of how many records of a place the terms may be unknown, the last place looked at, term, ...
-# Answers the last place looked at if there may be more; then `body` and the body of a record whose terms are unknown; `unready`
-# and a place of which too many are unknown, or `broken` and one that knows more than there is; and `known`, a place, its
-# scope, what it has of each term, how many records that is about, and what it knows of each.
+# KEYS: the places of a tenant, a user, …, or the order of the one place. ARGV: again, base, a place or '', how many places to look
+# at, bytes to stop at, how many unknown records of a place to read, the last place looked at, term, ...
+# Answers the last place looked at if there may be more; then `body` and the body of a record whose terms are unknown; `more` and
+# a place of which not all unknown ones were read, or `broken` and one that knows more than there is; and `known`, a place,
+# its scope, what it has of each term, how many records that is about, and what it knows of each.
 SEEK = Script(
     _SHARED,
     r"""
@@ -285,23 +285,24 @@ local function say(text)
 end
 -- Those whose terms are not kept yet; they are most often the newest.
 local function unknown_ones(terms, order, body, unknown)
-  local start = 0
-  while unknown > 0 and size < bytes do
+  local start, read = 0, 0
+  while read < unknown do
     local members = redis.call('ZREVRANGE', order, start, start + 99)
-    if #members == 0 then break end
     for _, member in ipairs(members) do
       if redis.call('HEXISTS', terms, '\0i' .. id_of(member)) == 0 then
-        unknown = unknown - 1
+        if read == limit or size >= bytes then return false end
         local kept = redis.call('HGET', body, id_of(member))
         if kept then
           say('body')
           say(kept)
         end
+        read = read + 1
       end
     end
+    if #members == 0 then break end
     start = start + 100
   end
-  return unknown
+  return true
 end
 local function known_ones(place, terms, scope)
   local postings, seen, numbers = redis.call('HMGET', terms, unpack(wanted)), {}, {}
@@ -333,35 +334,14 @@ for n, place in ipairs(places) do
   local unknown = records - (state[2] or 0)
   if records == 0 then -- it has expired, and its terms do in this very moment
     redis.pcall('ZREM', KEYS[1], place)
-  elseif unknown < 0 or unknown > limit or unknown_ones(terms, order, base .. 'body:' .. place, unknown) > 0 then
-    say(unknown < 0 and 'broken' or 'unready')
+  elseif unknown < 0 or not unknown_ones(terms, order, base .. 'body:' .. place, unknown) then
+    say(unknown < 0 and 'broken' or 'more')
     say(place)
-  elseif state[1] then
+  elseif state[1] and #wanted > 0 then
     known_ones(place, terms, state[1])
   end
   if ARGV[3] == '' and (n == most or (size >= bytes and n < #places)) then
     answer[1] = place
-    break
-  end
-end
-return packed(answer)
-""",
-)
-
-# KEYS: the order of a place, its body and its terms. ARGV: again, from, how many to look at, bytes to stop at.
-# Answers the last member looked at if there may be more, and the bodies of records whose terms are not kept.
-UNKNOWN = Script(
-    _SHARED,
-    r"""
-local most, bytes, answer, size = tonumber(ARGV[3]), tonumber(ARGV[4]), {''}, 0
-local members = redis.call('ZRANGEBYLEX', KEYS[1], ARGV[2], '+', 'LIMIT', 0, most)
-for n, member in ipairs(members) do
-  if redis.call('HEXISTS', KEYS[3], '\0i' .. id_of(member)) == 0 then
-    answer[#answer + 1] = redis.call('HGET', KEYS[2], id_of(member)) or nil
-    size = size + #answer[#answer]
-  end
-  if n == most or (size >= bytes and n < #members) then
-    answer[1] = member
     break
   end
 end

@@ -2,11 +2,10 @@
 
 Terms are made here and kept beside the records of each place; `scripts` says how. A writer pays nothing for searches: it only
 takes away what is no longer true. A search reads, in one step, what is known of a place and the records that are not known;
-the terms of the latter are made on the spot and kept for the next one. Where that are many, they are made before.
+the terms of the latter are made on the spot and kept for the next one. Where these are too many for one step, it begins again.
 """
 
 import asyncio
-import contextlib
 from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
 from operator import itemgetter
 from typing import NamedTuple, TypeAlias
@@ -22,15 +21,14 @@ from octavo.stores.base import Progress
 from octavo.stores.redis import rows
 from octavo.stores.redis.connection import Connection
 from octavo.stores.redis.layout import Layout
-from octavo.stores.redis.scripts import KEEP_TERMS, SEEK, UNKNOWN
+from octavo.stores.redis.scripts import KEEP_TERMS, SEEK
 
 _PLACES = 500  # looked at by one call
-_PAGE = 500  # records read to make their terms
 _PAGE_BYTES = 4 * 1024 * 1024
-_UNKNOWN = 300  # records of a place whose terms are made on the spot
+_UNKNOWN = 2000  # records of a place that are read in one step to make their terms
 _BATCH = 100  # records whose terms are kept by one call: some milliseconds, in which Redis serves nobody else
 _BREATH = 20  # records whose terms are made before others get a turn
-_TRIES = 20
+_ROUNDS = 1000
 _LOOKS = 3  # at a place that seems wrong: it may have been written to while it was read
 
 _encode = msgspec.json.Encoder().encode
@@ -48,14 +46,6 @@ class _Made(NamedTuple):
     known: bytes  # how many terms it has, and of the record what filters ask about
 
 
-class _Unready(Exception):  # noqa: N818
-    """Places of which too many records are unknown; True for one that knows more than there is."""
-
-    def __init__(self, places: dict[bytes, bool]) -> None:
-        super().__init__(len(places))
-        self.places = places
-
-
 class Searcher:
     """Looks for terms, and keeps those that were made."""
 
@@ -67,22 +57,17 @@ class Searcher:
         """What `octavo.kernel.terms.matching.matching` would find."""
         ids = None if query.ids is None else frozenset(query.ids)  # not looked up one after another
         query = msgspec.structs.replace(query, ids=ids)
-        for _ in range(_TRIES):
-            try:
-                found = sorted(await self._matches(query, terms), key=itemgetter(0))
-            except _Unready as unready:
-                base = self._layout.base(query.collection, query.scope.tenant)
-                for place, broken in unready.places.items():
-                    await self._make_known(base, place, anew=broken)
-            else:
-                return _chosen([match for _, match in found], terms)
-        raise StoreError(f"others wrote more than could be searched, {_TRIES} times in a row")
+        asked = self._layout.asked(msgspec.structs.replace(query, marks=None))
+        place = b"" if asked.places else query.scope.place.encode()
+        return _chosen(await self._look(asked.base, asked.places or asked.order, place, query, terms), terms)
 
     async def reindex(self, collection: str, tenants: Sequence[str], progress: Progress) -> int:
         """Make all terms anew; how many records there are."""
         done, total = 0, await self._total(collection, tenants)
         async for base, place in self._places(collection, tenants):
-            await self._make_known(base, place, anew=True)
+            await self._connection.ask("DEL", base + b"terms:" + place)
+            everything = Query(collection=collection)
+            await self._look(base, base + b"order:place:" + place, place, everything, ())
             done += int(await self._connection.ask("HLEN", base + b"body:" + place))
             progress(done, max(done, total))
         progress(done, done)
@@ -102,21 +87,42 @@ class Searcher:
         progress(sums.records, sums.records)
         return sums
 
-    async def _matches(self, query: Query, terms: Sequence[str]) -> list[_Ranked]:
-        """All matches with their ranks, or _Unready."""
-        asked = self._layout.asked(msgspec.structs.replace(query, marks=None))
+    async def _look(
+        self, base: bytes, key: bytes, place: bytes, query: Query, terms: Sequence[str]
+    ) -> list[Match]:
+        """All matches in one place, or in those of the key, oldest first; what is not known is made known."""
+        for _ in range(_ROUNDS):
+            found, bodies, unread = await self._seek(base, key, place, query, terms)
+            made = await _make(bodies)
+            try:
+                await self._keep(base, made)
+            except StoreError:  # who may not write, or has no room for terms, can search all the same
+                if unread:
+                    raise
+            if not unread:
+                for record, _, counts, known in made:
+                    held = tuple([counts.get(term, 0) for term in terms])
+                    if any(held) and query.matches(record):
+                        length = int(known[: known.index(b" ")])
+                        match = Match(record.id, record.scope, record.created_at, record.seq, length, held)
+                        found.append((record.rank, match))
+                return [match for _, match in sorted(found, key=itemgetter(0))]
+        raise StoreError(f"others wrote more than could be searched, {_ROUNDS} times in a row")
+
+    async def _seek(
+        self, base: bytes, key: bytes, place: bytes, query: Query, terms: Sequence[str]
+    ) -> tuple[list[_Ranked], list[bytes], bool]:
+        """The matches among what is known, bodies of records that are not, and whether there are more of these."""
         limits = [b"%d" % limit for limit in (_PLACES, _PAGE_BYTES, _UNKNOWN)]
         wanted = [term.encode() for term in terms]
-        alone = b"" if asked.places else query.scope.place.encode()
         found: list[_Ranked] = []
         bodies: list[bytes] = []
-        unready: dict[bytes, bool] = {}
-        last, first = b"", True
-        while last or first:
-            keys = [asked.places or asked.order]
-            answer = await self._connection.run(SEEK, keys, asked.base, alone, *limits, last, *wanted)
-            last, *texts = rows.unpack(answer)
-            first = False
+        unread = False
+        last: bytes | None = b""
+        while last is not None:
+            answer = await self._connection.run(SEEK, [key], base, place, *limits, last, *wanted)
+            after, *texts = rows.unpack(answer)
+            last = after or None
             rest = iter(texts)
             for what in rest:
                 if what == b"known":
@@ -124,34 +130,10 @@ class Searcher:
                 elif what == b"body":
                     bodies.append(next(rest))
                 else:
-                    unready[next(rest)] = what == b"broken"
-        if unready:
-            raise _Unready(unready)
-        made = await _make(bodies)
-        with contextlib.suppress(StoreError):  # who may not write, or has no room, can search all the same
-            await self._keep(asked.base, made)
-        for record, _, counts, known in made:
-            held = tuple([counts.get(term, 0) for term in terms])
-            if any(held) and query.matches(record):
-                length = int(known[: known.index(b" ")])
-                found.append(
-                    (record.rank, Match(record.id, record.scope, record.created_at, record.seq, length, held))
-                )
-        return found
-
-    async def _make_known(self, base: bytes, place: bytes, *, anew: bool) -> None:
-        """Make and keep the terms of a place that are not known, or all of them."""
-        order, body, terms = (base + what + place for what in (b"order:place:", b"body:", b"terms:"))
-        if anew:
-            await self._connection.ask("DEL", terms)
-        low = b"-"
-        while low:
-            limits = (b"%d" % _PAGE, b"%d" % _PAGE_BYTES)
-            last, *bodies = rows.unpack(
-                await self._connection.run(UNKNOWN, [order, body, terms], low, *limits)
-            )
-            await self._keep(base, await _make(bodies))
-            low = b"(" + last if last else b""
+                    unread, name = True, next(rest)
+                    if what == b"broken":
+                        await self._connection.ask("DEL", base + b"terms:" + name)
+        return found, bodies, unread
 
     async def _keep(self, base: bytes, made: Iterable[_Made]) -> None:
         """Keep the terms of these records, unless they have changed meanwhile."""
@@ -193,11 +175,11 @@ class Searcher:
         fields = await self._connection.ask("HGETALL", base + b"terms:" + place)
         numbers = {name[2:]: number for name, number in fields.items() if name[:2] == b"\0i"}
         known = {name[2:]: text for name, text in fields.items() if name[:2] == b"\0r"}
-        counts: dict[bytes, dict[str, int]] = {}
+        counts: dict[bytes, dict[str, int]] = {number: {} for number in known}
         for term, posting in fields.items():
-            if term[:1] != b"\0":
-                for number, count in _pairs(posting):
-                    counts.setdefault(number, {})[term.decode()] = count
+            for number, count in _pairs(posting) if term[:1] != b"\0" else ():
+                if number in known:
+                    counts[number][term.decode()] = count
         unknown: list[str] = []
         wrong: list[str] = []
         for start in range(0, len(names), _BATCH):
@@ -205,13 +187,11 @@ class Searcher:
                 "HMGET", base + b"body:" + place, *names[start : start + _BATCH]
             )
             for one in await _make([body for body in bodies if body is not None]):
-                own = numbers.get(one.record.id.encode())
-                right = fields.get(b"\0") == _encode(one.record.scope)
-                if own is None:
+                number = numbers.get(one.record.id.encode(), b"")
+                right = (_encode(one.record.scope), number + b" " + one.known, one.counts)
+                if not number:
                     unknown.append(one.record.id)
-                elif (
-                    not right or known.get(own) != own + b" " + one.known or counts.get(own, {}) != one.counts
-                ):
+                elif (fields.get(b"\0"), known.get(number), counts.get(number)) != right:
                     wrong.append(one.record.id)
         # Where as many are known as it says, a search makes the rest; else it would not notice that they are unknown.
         honest = int(fields.get(b"\0l", 0)) == len(numbers)

@@ -145,7 +145,7 @@ class _Call:
         self._layout = layout
         self._swap = swap
         self._positions: dict[bytes, int] = {}
-        self._places: dict[bytes, bytes] = {}  # numbers, by the key of their bodies
+        self._places: dict[tuple[bytes, ...], bytes] = {}
         self._rows: list[str] = []
         self._old: list[bytes] = []
         self._new: list[bytes] = []
@@ -155,10 +155,10 @@ class _Call:
     def place(self, collection: str, scope: Scope) -> bytes:
         """The number of a place in this call, counted from 1 as Lua does."""
         keys = self._layout.keys(collection, scope)
-        number = self._places.get(keys.body)
+        number = self._places.get(keys)
         if number is None:
-            self._rows.append(" ".join([str(self._position(key)) for key in keys.all]))
-            number = self._places[keys.body] = b"%d" % len(self._rows)
+            self._rows.append(" ".join([str(self._position(key)) for key in keys]))
+            number = self._places[keys] = b"%d" % len(self._rows)
         return number
 
     def put(self, sealed: Sealed) -> None:
@@ -231,8 +231,11 @@ class _Seen:
             return drafted
 
     async def _found(self, query: Query) -> list[Sealed]:
+        if query.limit == 0:
+            return []
         look = await self._reader.find(query)
-        if look.watched and self.versions.setdefault(look.watched, look.version) != look.version:
+        watched = self._layout.asked(query).kinds
+        if self.versions.setdefault(watched, look.version) != look.version:
             raise _Moved
         return [self._see(body) for _, body in look.found]
 
