@@ -209,8 +209,11 @@ class Reader:
 
 
 def _cuttable(query: Query) -> bool:
-    """Whether nothing is asked about that stands in text, data or metadata."""
-    return not query.text and not query.where
+    """Whether nothing is asked about that stands in text, data or metadata.
+
+    Of a few records by their ids the exact sizes are worth reading them; the size of a cut one counts its head too.
+    """
+    return not query.text and not query.where and query.ids is None
 
 
 def _read_cut(cut: bytes) -> Found:
