@@ -25,8 +25,8 @@ from octavo import (
     open_store,
 )
 from octavo.stores.redis import RedisStore
+from octavo.stores.redis.connection import translated
 from octavo.stores.redis.layout import member
-from octavo.stores.redis.wire import translated
 
 NOON = datetime(2024, 5, 1, 12, tzinfo=UTC)
 HOME = Scope(user="alice", session="s1")
@@ -106,7 +106,7 @@ def test_members_sort_as_ranks_do():
         datetime(9999, 12, 31, tzinfo=UTC),
     ]
     ranks = [(at, seq, name, "p" * 20) for at in times for seq in (0, 9, 16, 2**53 - 1) for name in names]
-    assert sorted(ranks) == sorted(ranks, key=lambda rank: member(rank).encode())
+    assert sorted(ranks) == sorted(ranks, key=member)
 
 
 @pytest.mark.parametrize("decode", [True, False])
@@ -163,8 +163,8 @@ async def test_a_foreign_key_refuses_the_write_whole(fresh_redis):
     """Redis does not undo: a key that is somebody else's must be found before the first write."""
     async with open_store(fresh_redis) as store, raw(fresh_redis) as client:
         await store.apply([Add([note("a", Scope(user="u"))])])
-        (lane,) = [key for key in await client.keys() if key.endswith(b"kinds:user:u")]
-        await client.set(lane.replace(b"user:u", b"user:v"), "mine")
+        (kinds,) = [key for key in await client.keys() if key.endswith(b"kinds:user:u")]
+        await client.set(kinds.replace(b"user:u", b"user:v"), "mine")
         before = await client.dbsize()
         add = Add([note("b", Scope(user="v"))])
         for ops in ([add], [Remove(ALL), add]):
@@ -178,8 +178,8 @@ async def test_a_refused_neighbour_fails_alone(fresh_redis):
     """Adds that share a script call do not share its failure."""
     async with open_store(fresh_redis) as store, raw(fresh_redis) as client:
         await store.apply([Add([note("a", Scope(user="u"))])])
-        (lane,) = [key for key in await client.keys() if key.endswith(b"lane:user:u")]
-        await client.set(lane.replace(b"user:u", b"user:bad"), "mine")
+        (order,) = [key for key in await client.keys() if key.endswith(b"order:user:u")]
+        await client.set(order.replace(b"user:u", b"user:bad"), "mine")
         users = ["u", "bad", "v", "w"]
         calls = [store.apply([Add([note(f"n{n}", Scope(user=user))])]) for n, user in enumerate(users)]
         answers = await asyncio.gather(*calls, return_exceptions=True)
@@ -250,7 +250,7 @@ async def test_a_lost_answer_is_asked_for_again(fresh_redis, lost):
         await store.apply([Add([note("a", kind="old")])])
         client.breaks = True
         assert await store.apply([Add([note("a"), note("b"), note("b"), note("c")])]) == [2]
-        store._line.reader.find = _then_break(store._line.reader.find, client)
+        store._reader.find = _then_break(store._reader.find, client)
         assert await store.apply(
             [Change(query=Query(collection="messages", ids=("a", "b")), kind="new")]
         ) == [2]

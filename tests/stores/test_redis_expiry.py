@@ -47,11 +47,15 @@ async def ids(store, query: Query = ALL) -> list[str]:
     return [record.id for record in await store.find(query)]
 
 
+async def found(store, term: str = "fox") -> list[str]:
+    return [match.id for match in (await store.search(ALL, [term])).found]
+
+
 async def test_every_key_expires_from_the_first_write_on(fresh_redis):
     async with open_store(f"{fresh_redis}?ttl=100") as store, raw(fresh_redis) as client:
         await store.apply([Add([note("a", "s", marks=("m",))])])
         first = await lives(client)
-        assert len(first) == 12
+        assert len(first) == 15
         assert all(0 < seconds <= 100 for seconds in first.values()), first
         for key in first:
             await client.expire(key, 50)
@@ -150,12 +154,73 @@ async def test_who_keeps_for_good_is_not_cut_short(fresh_redis):
         ]
 
 
-async def test_a_tally_trusts_its_counters_until_something_may_have_expired(fresh_redis):
+async def test_counters_are_not_trusted_where_some_may_have_expired(fresh_redis):
+    """Sessions with a time to live may go one by one, so what they share is counted; a session's own counter is right."""
     async with open_store(f"{fresh_redis}?ttl=1000") as store, raw(fresh_redis) as client:
         await store.apply([Add([note(f"n{n}", f"s{n}") for n in range(20)])])
-        (kinds,) = [key for key in await client.keys() if key.endswith(b"kinds:tenant")]
-        await client.hset(kinds, "", 7)
-        assert (await store.tally(ALL)).total == 7
-        await client.hset(kinds, "\0", 1)  # the moment from which it may count what has expired
+        for key in await client.keys():
+            if b":kinds:" in key:
+                await client.hset(key, "", 7)
         assert (await store.tally(ALL)).total == 20
-        assert int(await client.hget(kinds, "\0")) > time.time() * 1000
+        assert (await store.tally(exactly("s1"))).total == 7
+
+
+async def place_of_the_dead(client: aio.Redis) -> list[bytes]:
+    return [key for key in await client.keys() if exactly("brief").scope.place.encode() in key]
+
+
+async def test_searches_find_nothing_that_expired(fresh_redis):
+    """One session expires beside another that stays; nothing of it is found, and its ids may come back."""
+    async with (
+        open_store(f"{fresh_redis}?ttl=1") as brief,
+        open_store(f"{fresh_redis}?ttl=1000") as store,
+        raw(fresh_redis) as client,
+    ):
+        await store.apply([Add([note("a", "long", text="fox")])])
+        await brief.apply([Add([note("b", "brief", text="fox"), note("c", "brief", text="fox")])])
+        assert (await found(store))[:1] == ["a"]
+        await gone(client, f"body:{exactly('brief').scope.place}")
+        for query in (ALL, OF_ALICE, Query(collection="messages", scope=Scope(session="brief"))):
+            answer = await store.search(query, ["fox"])
+            assert [match.id for match in answer.found] == ["a"] * (query.scope.session is None)
+            assert answer.held == (len(answer.found),)
+        assert await place_of_the_dead(client) == []
+        lexicon = await store.verify("messages")
+        assert (lexicon.records, lexicon.missing, lexicon.stray) == (1, (), 0)
+        await store.apply([Add([note("b", "brief", text="owl")])])
+        assert (await found(store), await found(store, "owl")) == (["a"], ["b"])
+
+
+async def test_terms_live_as_long_as_their_records(fresh_redis):
+    """Each write makes the terms live on with the records; so does one that keeps for good."""
+    async with open_store(f"{fresh_redis}?ttl=100") as store, raw(fresh_redis) as client:
+        await store.apply([Add([note("a", "s", text="fox", marks=("m",))])])
+        assert await found(store) == ["a"]
+        assert [key for key in await lives(client) if ":terms:" in key]
+        assert all(0 < seconds <= 100 for seconds in (await lives(client)).values())
+        for op in (
+            Change(query=ALL, kind="k"),
+            Add([note("b", "s", text="fox")]),
+            Remove(Query(collection="messages", ids=("b",))),
+        ):
+            for key in await client.keys():
+                await client.expire(key, 50)
+            await store.apply([op])
+            left = await lives(client)
+            assert all(50 < seconds <= 100 for seconds in left.values()), left
+            assert [key for key in left if ":terms:" in key]
+        async with open_store(fresh_redis) as lasting:
+            await lasting.apply([Add([note("d", "s", text="fox")])])
+            assert await found(lasting) == ["a", "d"]
+        assert set((await lives(client)).values()) == {-1}
+
+
+async def test_terms_that_outlive_their_records_find_nothing(fresh_redis):
+    """The keys of a session may go a moment before its terms do."""
+    async with open_store(f"{fresh_redis}?ttl=1000") as store, raw(fresh_redis) as client:
+        await store.apply([Add([note("a", "long", text="fox"), note("b", "brief", text="fox")])])
+        assert await found(store) == ["a", "b"]
+        await client.delete(*(key for key in await place_of_the_dead(client) if b":terms:" not in key))
+        for scope in (Scope(), Scope(user="alice"), exactly("brief").scope):
+            answer = await store.search(Query(collection="messages", scope=scope), ["fox"])
+            assert "b" not in [match.id for match in answer.found]

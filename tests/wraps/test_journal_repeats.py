@@ -13,7 +13,7 @@ from octavo import START, Add, Change, Query, Remove, Scope, open_store
 from octavo.errors import StoreUnavailable
 from octavo.kernel.codec import encode_ops
 from octavo.stores.memory import MemoryStore
-from octavo.stores.redis.scripts import SWAP
+from octavo.stores.redis.scripts import WRITE
 from octavo.testing.agreement import spelling
 from octavo.testing.strategies import COLLECTIONS, Write, programs
 from octavo.wraps import Journal, Wrap
@@ -137,7 +137,7 @@ async def test_writes_that_were_queued_apart_are_not_mixed_up(place, tmp_path, k
 
 @pytest.mark.parametrize(
     ("kind", "words"),
-    [("postgres", (b"COMMIT\0",)), ("mysql", (b"COMMIT",)), ("redis", (SWAP.sha,))],
+    [("postgres", (b"COMMIT\0",)), ("mysql", (b"COMMIT",)), ("redis", (WRITE.sha,))],
 )
 async def test_a_wire_that_is_cut_behind_the_commit(fresh_url, tmp_path, kind, words):
     """The server has done it, nobody was told, and the newest record goes once."""

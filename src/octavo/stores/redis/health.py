@@ -5,19 +5,19 @@ from typing import Any
 
 from octavo.errors import StoreError, StoreUnavailable
 from octavo.kernel.ports import Finding
-from octavo.stores.redis.wire import Wire
+from octavo.stores.redis.connection import Connection
 
 
-async def findings(wire: Wire, ttl: int | None) -> list[Finding]:
+async def findings(connection: Connection, ttl: int | None) -> list[Finding]:
     """Facts and warnings; what the server does not tell is left out or said to be unknown."""
     info: dict[str, Any] = {}
     for section in ("server", "persistence", "memory"):
-        info.update(_one_node(await wire.ask("INFO", section)))
+        info.update(_one_node(await connection.ask("INFO", section)))
     server = f"{info.get('server_name', 'redis')} {info.get('redis_version', 'of unknown version')}"
     found = [
         Finding("store", "redis"),
         Finding("server", server),
-        _durability(info, await _saves(wire)),
+        _durability(info, await _saves(connection)),
         _memory(info),
     ]
     if ttl is not None:
@@ -25,10 +25,10 @@ async def findings(wire: Wire, ttl: int | None) -> list[Finding]:
     return found
 
 
-async def _saves(wire: Wire) -> str | None:
+async def _saves(connection: Connection) -> str | None:
     """The save points, or None where the server keeps its configuration to itself, as hosted ones do."""
     try:
-        settings = _one_node(await wire.ask("CONFIG GET", "save"))
+        settings = _one_node(await connection.ask("CONFIG GET", "save"))
     except StoreUnavailable:
         raise
     except StoreError:

@@ -3,17 +3,18 @@
 Per tenant and collection, all behind one hash tag, so that a cluster keeps them on one node and a script may use them:
 
     octavo:{tenant}:messages:body:<place>         hash: id → the record as JSON
-    octavo:{tenant}:messages:lane:place:<place>   sorted set: the place's records in order
-    octavo:{tenant}:messages:kinds:place:<place>  hash: kind → how many the lane holds
+    octavo:{tenant}:messages:terms:<place>        hash: which records hold a term, see scripts
     octavo:{tenant}:messages:marks:<place>        sorted set: mark, then order
-    octavo:{tenant}:messages:lane:user:<name>     the same as a place's lane for what several places share:
-    octavo:{tenant}:messages:kinds:user:<name>    tenant, user, agent and session
+    octavo:{tenant}:messages:order:place:<place>  sorted set: the records of the place in order
+    octavo:{tenant}:messages:kinds:place:<place>  hash: kind → how many of them
+    octavo:{tenant}:messages:order:user:<name>    the same two for what several places share:
+    octavo:{tenant}:messages:kinds:user:<name>    tenant, user, agent and session;
+    octavo:{tenant}:messages:places:user:<name>   sorted set: the places that have records there
     octavo:{tenant}:messages:names                sorted set: id, then place
-    octavo:{tenant}:messages:ends                 sorted set: when a record ends, then order; see ends
-    octavo:{tenant}:messages:terms…               the index of terms, see index_scripts
+    octavo:{tenant}:messages:ends                 sorted set: when a record ends, then order
     octavo:tenants                                set: the tenants that have written
 
-Scores are all 0, so Redis compares members byte by byte.
+A place is one exact scope, named by `Scope.place`. Scores are all 0, so Redis compares members byte by byte.
 """
 
 import functools
@@ -24,29 +25,22 @@ import msgspec
 from octavo.errors import ConfigError
 from octavo.kernel.model import NAMES_HELD, Query, Rank, Scope
 
+ORDER_WIDTH = 29  # of time and seq, which stand in front of the id in a member
+TIME_WIDTH = 15
 _PARTS = ("session", "user", "agent")
 _YEAR_ONE = datetime(1, 1, 1, tzinfo=UTC)
 _NUL = b"\0"
 
 
-class Keys(msgspec.Struct, frozen=True):
-    """The keys a record of one collection and scope is kept under."""
-
-    body: bytes
-    lane: bytes
-    kinds: bytes
-    marks: bytes
-    names: bytes
-    shared: tuple[tuple[bytes, bytes], ...]  # lane and kinds of what other places stand in too
-
-
 class Asked(msgspec.Struct, frozen=True):
-    """What a query has to read: lanes, each with the mark in front of its members, and the counter of the first."""
+    """What a query has to read: a sorted set, what stands in front of its members, and the counter beside it."""
 
     base: bytes
-    lanes: list[tuple[bytes, bytes]]
+    order: bytes
+    mark: bytes  # with NUL, if this is the set of marks
     kinds: bytes
-    alone: bool  # whether the lanes hold nothing but what the scope covers
+    places: bytes  # b"" where it is one place
+    alone: bool  # whether the set holds nothing but what the scope covers
 
 
 class Layout:
@@ -55,69 +49,54 @@ class Layout:
     def __init__(self, prefix: str) -> None:
         if "\0" in prefix or prefix[prefix.find("{") :].startswith("{}"):
             raise ConfigError(f"a Redis key prefix holds neither NUL nor an empty hash tag; got {prefix!r}")
-        self.prefix = prefix
         self._front = f"{prefix}:" if prefix else ""
+        self.tenants = f"{self._front}tenants".encode()
         self.keys = functools.lru_cache(maxsize=NAMES_HELD)(self._keys)
-
-    @property
-    def tenants(self) -> bytes:
-        return f"{self._front}tenants".encode()
 
     def base(self, collection: str, tenant: str) -> bytes:
         """What every key of a tenant's collection begins with."""
         return f"{self._front}{{{Scope(tenant=tenant).place}}}:{collection}:".encode()
 
-    def tenant_lane(self, collection: str, tenant: str) -> bytes:
-        return self.base(collection, tenant) + b"lane:tenant"
-
-    def _keys(self, collection: str, scope: Scope) -> Keys:
-        """The keys of a record of this scope."""
+    def _keys(self, collection: str, scope: Scope) -> tuple[bytes, ...]:
+        """The keys of a record of this scope, in the order that the script WRITE takes them in."""
         base, place = self.base(collection, scope.tenant), scope.place.encode()
-        names = axes(scope)
-        return Keys(
-            body=base + b"body:" + place,
-            lane=base + b"lane:place:" + place,
-            kinds=base + b"kinds:place:" + place,
-            marks=base + b"marks:" + place,
-            names=base + b"names",
-            shared=tuple((base + b"lane:" + name, base + b"kinds:" + name) for name in names),
-        )
+        own = [
+            base + what + place for what in (b"marks:", b"body:", b"terms:", b"order:place:", b"kinds:place:")
+        ]
+        names = [b"tenant", *(_part(part, value) for part in _PARTS if (value := getattr(scope, part)))]
+        shared = [base + what + name for name in names for what in (b"order:", b"kinds:", b"places:")]
+        return (*own, base + b"names", base + b"ends", *shared)
 
     def asked(self, query: Query) -> Asked:
-        """The narrowest lanes that hold all a query can find, chosen as the memory store does."""
+        """The narrowest sorted set that holds all a query can find."""
         scope = query.scope
         base = self.base(query.collection, scope.tenant)
         if scope.exact:
             place = scope.place.encode()
-            lanes = [(base + b"lane:place:" + place, b"")]
-            if query.marks is not None:
-                marked = base + b"marks:" + place
-                lanes = [(marked, mark.encode() + _NUL) for mark in dict.fromkeys(query.marks)]
-            return Asked(base, lanes, base + b"kinds:place:" + place, alone=True)
+            order, mark = base + b"order:place:" + place, b""
+            if query.marks is not None and len(query.marks) == 1:
+                order, mark = base + b"marks:" + place, query.marks[0].encode() + _NUL
+            return Asked(base, order, mark, base + b"kinds:place:" + place, b"", alone=True)
         named = [(part, value) for part in _PARTS if (value := getattr(scope, part))]
         asked = sum(getattr(scope, part) is not None for part in _PARTS)
         name = _part(*named[0]) if named else b"tenant"
         alone = asked == len(named) <= 1
-        return Asked(base, [(base + b"lane:" + name, b"")], base + b"kinds:" + name, alone=alone)
-
-
-def axes(scope: Scope) -> list[bytes]:
-    """What the lanes are called that a record of this scope stands in besides its place's: its tenant's first."""
-    return [b"tenant", *(_part(part, value) for part in _PARTS if (value := getattr(scope, part)))]
+        order, kinds, places = (base + what + name for what in (b"order:", b"kinds:", b"places:"))
+        return Asked(base, order, b"", kinds, places, alone=alone)
 
 
 def _part(part: str, value: str) -> bytes:
     return f"{part}:{value}".encode()
 
 
-def member(rank: Rank) -> str:
-    """A record's place in every lane: text whose bytes sort as ranks do, since UTF-8 sorts as code points do.
+def member(rank: Rank) -> bytes:
+    """A record's position in every order: bytes that sort as ranks do, since UTF-8 sorts as code points do.
 
     No id holds NUL, which therefore ends it below every longer id. The scripts cut it by the same lengths: 29 characters of
     time and seq, the id, NUL, 20 of place.
     """
     at, seq, name, place = rank
-    return f"{micros(at):015x}{seq:014x}{name}\0{place}"
+    return f"{micros(at):015x}{seq:014x}{name}\0{place}".encode()
 
 
 def end(at: datetime | None) -> str:
@@ -125,9 +104,9 @@ def end(at: datetime | None) -> str:
     return "" if at is None else f"{micros(at):015x}"
 
 
-def moment(entry: bytes | str) -> datetime:
+def moment(entry: bytes) -> datetime:
     """The time a member stands at."""
-    return _YEAR_ONE + timedelta(microseconds=int(entry[:15], 16))
+    return _YEAR_ONE + timedelta(microseconds=int(entry[:TIME_WIDTH], 16))
 
 
 def micros(at: datetime) -> int:
@@ -137,7 +116,7 @@ def micros(at: datetime) -> int:
 
 
 class Span(msgspec.Struct, frozen=True):
-    """The part of a lane to read, from `low` up to but not including `high`; b"" has no bound."""
+    """The part of an order to read, from `low` up to but not including `high`; b"" has no bound."""
 
     low: bytes
     past_low: bool
@@ -146,13 +125,14 @@ class Span(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, query: Query) -> "Span":
+        """What the times and the cursor of a query leave."""
         forward = query.after is not None and not query.newest_first
         low = b"" if query.since is None else b"%015x" % micros(query.since)
         high = b"" if query.until is None else b"%015x" % micros(query.until)
         past_low = False
         if query.after is not None and (rank := query.after.rank) is not None:
             # Nothing has a seq below 0: such a cursor stands before all of its time.
-            at = member(rank).encode() if rank[1] >= 0 else b"%015x" % micros(rank[0])
+            at = member(rank) if rank[1] >= 0 else b"%015x" % micros(rank[0])
             if not forward:
                 high = min(high, at) if high else at
             elif at >= low:

@@ -1,74 +1,78 @@
-"""Reading: pages of a lane, each page one script call and therefore one moment."""
+"""Reading: pages of an order, each page one script call and therefore one moment."""
 
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import msgspec
 
-from octavo.kernel.model import START, Head, Query, Record, Scope, Tally
-from octavo.stores.draft import Key
+from octavo.kernel.model import START, Head, Query, Record, Tally
 from octavo.stores.redis import rows
-from octavo.stores.redis.ends import Ends
-from octavo.stores.redis.layout import Layout, Span, moment
-from octavo.stores.redis.read_scripts import BODIES, NAMED, PAGE, TALLY
-from octavo.stores.redis.wire import Wire
+from octavo.stores.redis.connection import Connection
+from octavo.stores.redis.layout import ORDER_WIDTH, TIME_WIDTH, Layout, Span, end, moment
+from octavo.stores.redis.scripts import READ, TALLY
 
 #: A page ends at so many members or bytes: Redis serves nobody else while it is put together.
 _PAGE = 2000
 _PAGE_BYTES = 8 * 1024 * 1024
 _FEW = 20
 _IDS = 500
+_ALL = -1  # members of a range; or bytes enough for any number of them
+_ANY_BYTES = 2**53
 
-_pack = msgspec.msgpack.Encoder().encode
-
-Found: TypeAlias = tuple[Record, str]
-Gathered: TypeAlias = tuple[str, list[Found]]  # behind the version of the lane that is watched
+#: A record and the JSON that Redis keeps of it; of a record that was cut, the size of that JSON.
+Found: TypeAlias = tuple[Record, bytes]
 
 
 class Look(msgspec.Struct):
-    """What was found, and the version its lane's counter had when the reading began."""
+    """What was found, and the version that the counter beside it had when the reading began."""
 
-    found: list[Found] = []
-    watched: bytes = b""
-    version: str | None = None
+    found: list[Found]
+    version: bytes
+
+
+class Page(NamedTuple):
+    """What one script call read."""
+
+    version: bytes
+    skipped: int
+    last: bytes  # the last member looked at, if there are more
+    found: list[Found]
 
 
 class Reader:
     """Answers questions as the memory store does."""
 
-    def __init__(self, wire: Wire, layout: Layout) -> None:
-        self._wire = wire
+    def __init__(self, connection: Connection, layout: Layout) -> None:
+        self._connection = connection
         self._layout = layout
 
     async def heads(self, query: Query) -> list[Head]:
         """The heads of the records a query finds; Redis leaves out the rest, unless the query asks about it."""
-        kept = (query.text, query.where, query.without, query.marks, query.ids, query.expired_at)
-        if any(kept) or query.marks == () or query.ids == ():
-            return [Head.of(record) for record, _ in (await self.find(query)).found]
-        found = (await self.find(query, cut=True)).found
+        cut = _cuttable(query)
+        found = (await self.find(query, cut=cut)).found
+        if not cut:
+            return [Head.of(record) for record, _ in found]
         return [msgspec.structs.replace(Head.of(record), size_bytes=int(size)) for record, size in found]
 
     async def find(self, query: Query, *, cut: bool = False) -> Look:
-        """The records a query finds, each with the text Redis keeps; no more is read than the page needs.
+        """The records a query finds, each with the JSON that Redis keeps; no more is read than the page needs.
 
-        With `cut`, they are without text and bodies, and in place of the text Redis keeps stands its size.
+        With `cut`, they are without text and bodies, and in place of the JSON stands its size.
         """
-        if query.limit == 0:
-            return Look()
-        look = Look(watched=self._layout.asked(query).kinds)
-        if (gathered := await self._gathered(query)) is not None:
-            look.version, look.found = gathered
-            return look
-        skip = 0 if self._sure(query) else query.offset
-        end = None if query.limit is None else skip + query.limit
-        async with aclosing(self._matching(query, cut=cut)) as pages:
-            async for version, page in pages:
-                look.version = version if look.version is None else look.version
-                look.found += page
-                if end is not None and len(look.found) >= end:
+        if query.ids is not None or query.expired_at is not None:
+            return await self._looked_up(query, cut=cut)
+        look = Look([], b"")
+        end_at = None if query.limit is None else query.offset + query.limit
+        skipped = -1
+        async with aclosing(self._pages(query, cut=cut)) as pages:
+            async for page in pages:
+                if skipped < 0:
+                    skipped, look.version = page.skipped, page.version
+                look.found += page.found
+                if end_at is not None and skipped + len(look.found) >= end_at:
                     break
-        look.found = look.found[skip:end]
+        look.found = look.found[query.offset - skipped : None if end_at is None else end_at - skipped]
         if not query.newest_first and query.after is None:
             look.found.reverse()  # they were read from the newest back
         return look
@@ -78,15 +82,17 @@ class Reader:
         asked = self._layout.asked(query)
         if not (query.plain and asked.alone):
             return await self._counted(query)
-        lane, _ = asked.lanes[0]
-        flat, first, last = await self._wire.run(TALLY, [lane, asked.kinds], asked.base)
-        fields = zip(flat[::2], flat[1::2], strict=True)
-        counts = {name.decode(): int(number) for name, number in fields if name[:1] != b"\0"}
+        flat, first, last = await self._connection.run(TALLY, [asked.order, asked.kinds])
+        fields = dict(zip(flat[::2], flat[1::2], strict=True))
+        if b"\0" in fields:  # some of what was counted may have expired
+            return await self._counted(query)
+        counts = {kind.decode(): int(number) for kind, number in fields.items() if kind[:1] != b"\0"}
         by_kind = {kind: n for kind, n in counts.items() if query.kinds is None or kind in query.kinds}
         if not by_kind:
             return Tally()
+        total = sum(by_kind.values())
         if len(by_kind) == len(counts):
-            return Tally(total=sum(by_kind.values()), by_kind=by_kind, first=moment(first), last=moment(last))
+            return Tally(total=total, by_kind=by_kind, first=moment(first), last=moment(last))
         ends = [
             (await self.find(msgspec.structs.replace(query, limit=1, newest_first=newest, after=START))).found
             for newest in (False, True)
@@ -94,136 +100,123 @@ class Reader:
         if not all(ends):  # removed since they were counted
             return await self._counted(query)
         oldest, newest = (found[0][0].created_at for found in ends)
-        return Tally(total=sum(by_kind.values()), by_kind=by_kind, first=oldest, last=newest)
+        return Tally(total=total, by_kind=by_kind, first=oldest, last=newest)
 
-    async def bodies(
-        self, collection: str, keys: Sequence[Key], scopes: Mapping[str, Scope]
-    ) -> tuple[str, list[str]]:
-        """The text kept under these keys, leaving out what is not; `scopes` says whose place each is.
-
-        In front stands the version of the first one's place.
-        """
-        first = ""
-        found: list[str] = []
-        for start in range(0, len(keys), _IDS):
-            part = keys[start : start + _IDS]
-            places = {place: n for n, place in enumerate(dict.fromkeys(place for _, place in part), 1)}
-            names = [self._layout.keys(collection, scopes[place]) for place in places]
-            wanted = [word for name, place in part for word in (places[place], name)]
-            read = [*(name.body for name in names), names[0].kinds]
-            version, bodies = rows.bodies(await self._wire.run(BODIES, read, _pack(wanted)))
-            first = version if start == 0 else first
-            found += bodies
-        return first, found
+    async def named(self, base: bytes, names: Sequence[bytes]) -> list[bytes]:
+        """The JSON kept under these names (id, NUL, place), leaving out what is not kept."""
+        found = []
+        for start in range(0, len(names), _IDS):
+            ranges = [(b"[" + name, b"[" + name) for name in names[start : start + _IDS]]
+            page = await self._read([base + b"names", base + b"kinds:tenant"], base, ranges, width=0)
+            found += [body for _, body in page.found]
+        return found
 
     async def _counted(self, query: Query) -> Tally:
+        if query.ids is not None or query.expired_at is not None:
+            return Tally.of(query, [record for record, _ in (await self.find(query)).found])
         by_kind: dict[str, int] = {}
         first = last = None
-        query = msgspec.structs.replace(query, after=START)
-        gathered = await self._gathered(query)
-        async for _, page in self._matching(query) if gathered is None else _alone(gathered):
-            for record, _ in page:
-                by_kind[record.kind] = by_kind.get(record.kind, 0) + 1
-                first = first or record.created_at
-                last = record.created_at
+        async with aclosing(self._pages(query, cut=_cuttable(query))) as pages:
+            async for page in pages:
+                for record, _ in page.found:  # from the newest back
+                    by_kind[record.kind] = by_kind.get(record.kind, 0) + 1
+                    last = last or record.created_at
+                    first = record.created_at
         return Tally(total=sum(by_kind.values()), by_kind=by_kind, first=first, last=last)
 
-    async def _gathered(self, query: Query) -> Gathered | None:
-        """The answer where all that may be in it is looked up; None where it is read off a lane."""
+    async def _looked_up(self, query: Query, *, cut: bool) -> Look:
+        """The answer where all that may be in it is known by its id or by its end."""
+        asked = self._layout.asked(query)
+        pages = []
         if query.ids is not None:
-            return await self._named(query)
-        if query.expired_at is None:
-            return None
-        asked = self._layout.asked(query)
-        ends = Ends(self._wire, asked.base)
-        ended = await ends.by(query.expired_at, asked.kinds, asked.lanes[0][0])
-        if ended is None or not ended.filled:
-            if ended is not None:
-                await self._fill(ends, query)
-            return None
-        found = ended.found
-        return ended.version or "", [found[record.key] for record in query.over(r for r, _ in found.values())]
-
-    async def _fill(self, ends: Ends, query: Query) -> None:
-        """Enter the ends of what was written before they were kept."""
-        everything = Query(collection=query.collection, scope=Scope(tenant=query.scope.tenant), after=START)
-        async with aclosing(self._matching(everything)) as pages:
-            async for _, page in pages:
-                await ends.fill((record for record, _ in page), last=False)
-        await ends.fill((), last=True)
-
-    async def _named(self, query: Query) -> Gathered:
-        ids = list(dict.fromkeys(query.ids or ()))
-        scope, asked = query.scope, self._layout.asked(query)
-        version = ""
-        bodies: list[str] = []
-        if scope.exact:
-            keys = [(name, scope.place) for name in ids]
-            version, bodies = await self.bodies(query.collection, keys, {scope.place: scope})
+            keys, place = [asked.base + b"names", asked.kinds], query.scope.place.encode()
+            names = [name.encode() + b"\0" for name in dict.fromkeys(query.ids)]
+            exact = [(b"[" + name + place, b"[" + name + place) for name in names]
+            ranges = (
+                exact if query.scope.exact else [(b"[" + name, b"(" + name[:-1] + b"\1") for name in names]
+            )
+            for start in range(0, max(len(ranges), 1), _IDS):
+                part = ranges[start : start + _IDS]
+                pages.append(await self._read(keys, asked.base, part, width=0, cut=cut))
         else:
-            for start in range(0, len(ids), _IDS):
-                part = _pack(ids[start : start + _IDS])
-                names = [asked.base + b"names", asked.kinds]
-                seen, more = rows.bodies(await self._wire.run(NAMED, names, asked.base, part))
-                version = seen if start == 0 else version
-                bodies += more
-        kept = {record.key: (record, body) for body in bodies for record in (rows.record(body),)}
-        return version, [kept[record.key] for record in query.over(record for record, _ in kept.values())]
+            keys, high = [asked.base + b"ends", asked.kinds], f"({end(query.expired_at)}g".encode()
+            width, low = TIME_WIDTH + ORDER_WIDTH, b"-"
+            while low:
+                page = await self._read(
+                    keys, asked.base, [(low, high)], width=width, most=_PAGE, most_bytes=_PAGE_BYTES, cut=cut
+                )
+                pages.append(page)
+                low = b"(" + page.last if page.last else b""
+        kept = {found[0].key: found for page in pages for found in page.found}
+        found = [kept[record.key] for record in query.over(record for record, _ in kept.values())]
+        return Look(found, pages[0].version)
 
-    def _sure(self, query: Query) -> bool:
-        """Whether everything in the lanes within the span matches, so that the offset may be skipped unread."""
-        asked = self._layout.asked(query)
-        spoken_for = {"since": None, "until": None, **({"marks": None} if query.scope.exact else {})}
-        rest = msgspec.structs.replace(query, **spoken_for)
-        return asked.alone and len(asked.lanes) == 1 and rest.plain and query.kinds is None
-
-    async def _matching(
-        self, query: Query, *, cut: bool = False
-    ) -> AsyncGenerator[tuple[str, list[Found]], None]:
-        """What matches, page by page in reading order, each with the version of the lane when it was read.
-
-        Where all in the lane matches, the pages begin at the offset.
-        """
-        asked, span, sure = self._layout.asked(query), Span.of(query), self._sure(query)
+    async def _pages(self, query: Query, *, cut: bool) -> AsyncGenerator[Page, None]:
+        """What matches, page by page in reading order; where everything in the order does, from the offset on."""
+        asked, span = self._layout.asked(query), Span.of(query)
+        spoken_for = {"since": None, "until": None, **({"marks": None} if asked.mark else {})}
+        sure = asked.alone and query.kinds is None and msgspec.structs.replace(query, **spoken_for).plain
         skip = query.offset if sure else 0
         size = _PAGE
         if query.limit is not None:
             few = query.limit if sure else query.limit + query.offset
-            # Where only the scope is looser than the lane, most of it will match; of any other clause nothing is known.
+            # Where only the scope is looser than the order, most of it will match; of any other clause nothing is known.
             size = min(few if sure or (query.plain and query.kinds is None) else max(_FEW, 2 * few), _PAGE)
-        keys = [*(lane for lane, _ in asked.lanes), asked.kinds]
-        command = b"ZRANGEBYLEX" if span.forward else b"ZREVRANGEBYLEX"
         while True:
-            bounds = [word for _, mark in asked.lanes for word in (*span.bounds(mark), b"%d" % len(mark))]
-            numbers = [b"%d" % number for number in (size, skip, _PAGE_BYTES, cut)]
-            packed = await self._wire.run(PAGE, keys, asked.base, command, *numbers, *bounds)
-            version, answers = rows.pages(packed)
-            skip -= answers[0][1]
-            bodies, last = _merged(answers, forward=span.forward)
-            records = [rows.sized(body) if cut else (rows.record(body), body) for body in bodies]
-            yield version, [found for found in records if sure or query.matches(found[0])]
-            if last is None:
+            width = len(asked.mark) + ORDER_WIDTH
+            page = await self._read(
+                [asked.order, asked.kinds],
+                asked.base,
+                [span.bounds(asked.mark)],
+                width=width,
+                most=size,
+                skip=skip,
+                most_bytes=_PAGE_BYTES,
+                forward=span.forward,
+                cut=cut,
+            )
+            yield page._replace(found=[found for found in page.found if sure or query.matches(found[0])])
+            if not page.last:
                 return
-            span = span.beyond(last.encode())
-            size = min(2 * size, _PAGE)
+            span = span.beyond(page.last[len(asked.mark) :])
+            size, skip = min(2 * size, _PAGE), 0
+
+    async def _read(
+        self,
+        keys: Sequence[bytes],
+        base: bytes,
+        ranges: Sequence[tuple[bytes, bytes]],
+        *,
+        width: int,
+        most: int = _ALL,
+        skip: int = 0,
+        most_bytes: int = _ANY_BYTES,
+        forward: bool = True,
+        cut: bool = False,
+    ) -> Page:
+        """What stands in these ranges of the first key, read at one moment."""
+        command = b"ZRANGEBYLEX" if forward else b"ZREVRANGEBYLEX"
+        numbers = [b"%d" % number for number in (width, most, skip, most_bytes, cut)]
+        bounds = [bound for both in ranges for bound in both]
+        answer = await self._connection.run(READ, keys, base, command, *numbers, *bounds)
+        version, skipped, last, *bodies = rows.unpack(answer)
+        return Page(
+            version,
+            int(skipped),
+            last,
+            [_read_cut(body) if cut else (rows.decode(body), body) for body in bodies],
+        )
 
 
-async def _alone(page: Gathered) -> AsyncGenerator[Gathered, None]:
-    yield page
+def _cuttable(query: Query) -> bool:
+    """Whether nothing is asked about that stands in text, data or metadata.
+
+    Of a few records by their ids the exact sizes are worth reading them; the size of a cut one counts its head too.
+    """
+    return not query.text and not query.where and query.ids is None
 
 
-def _merged(
-    answers: Iterable[tuple[int, int, str, list[str]]], *, forward: bool
-) -> tuple[list[str], str | None]:
-    """The bodies of several lanes in order, once each, as far as all lanes were read; and where that is, if not at the end."""
-    bodies: dict[str, str] = {}
-    open_ends = []
-    for more, _, last, flat in answers:
-        bodies.update(zip(flat[::2], flat[1::2], strict=True))
-        if more:
-            open_ends.append(last)
-    order = sorted(bodies, reverse=not forward)
-    if not open_ends:
-        return [bodies[entry] for entry in order], None
-    end = min(open_ends) if forward else max(open_ends)
-    return [bodies[entry] for entry in order if (entry <= end if forward else entry >= end)], end
+def _read_cut(cut: bytes) -> Found:
+    """A record that a script has cut, and the size that it wrote in front."""
+    size, _, body = cut.partition(b" ")
+    return rows.decode(body), size

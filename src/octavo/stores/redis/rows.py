@@ -1,7 +1,7 @@
-"""A record as Redis keeps it: the JSON of a Record, made and read without looking into its bodies."""
+"""What travels to Redis and back: a record as JSON, and a list of texts as two texts."""
 
+from collections.abc import Sequence
 from datetime import datetime
-from typing import TypeVar
 
 import msgspec
 
@@ -9,46 +9,49 @@ from octavo.errors import StoreError
 from octavo.kernel.codec import Sealed, decode_record
 from octavo.kernel.model import Record, Scope
 
-T = TypeVar("T")
-
 
 class _Row(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """The JSON of a Record, made and read without looking into its bodies.
+
+    The text is always there, and behind it stands only what a head has not: the script READ cuts it off there.
+    """
+
     collection: str
     id: str
     kind: str = ""
     scope: Scope = Scope()
-    text: str = ""
-    data: msgspec.Raw
-    metadata: msgspec.Raw
     marks: tuple[str, ...] = ()
     created_at: datetime
     updated_at: datetime
     expires_at: datetime | None = None
     seq: int
+    text: str
+    data: msgspec.Raw
+    metadata: msgspec.Raw
 
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(_Row).decode
 
 
-def blob(sealed: Sealed) -> str:
-    """A record in stored form as the text Redis keeps."""
+def encode(sealed: Sealed) -> bytes:
+    """A record in stored form as the JSON Redis keeps."""
     return _encode(
         _Row(
-            collection=sealed.collection, id=sealed.id, kind=sealed.kind, scope=sealed.scope, text=sealed.text,
-            data=msgspec.Raw(sealed.data_json), metadata=msgspec.Raw(sealed.metadata_json), marks=sealed.marks,
+            collection=sealed.collection, id=sealed.id, kind=sealed.kind, scope=sealed.scope, marks=sealed.marks,
             created_at=sealed.created_at, updated_at=sealed.updated_at, expires_at=sealed.expires_at, seq=sealed.seq,
+            text=sealed.text, data=msgspec.Raw(sealed.data_json), metadata=msgspec.Raw(sealed.metadata_json),
         )
-    ).decode()  # fmt: skip
+    )  # fmt: skip
 
 
-def sealed(kept: str) -> Sealed:
+def decode_sealed(body: bytes) -> Sealed:
     """The record in stored form, or StoreError when somebody else's value stands there."""
     try:
-        row = _decode(kept)
+        row = _decode(body)
         data, metadata = bytes(row.data).decode(), bytes(row.metadata).decode()
     except msgspec.DecodeError as error:
-        raise _foreign(kept) from error
+        raise _foreign(body) from error
     place = row.scope.place
     return Sealed(
         collection=row.collection, id=row.id, kind=row.kind, scope=row.scope, place=place, text=row.text,
@@ -57,41 +60,28 @@ def sealed(kept: str) -> Sealed:
     )  # fmt: skip
 
 
-def record(kept: str) -> Record:
+def decode(body: bytes) -> Record:
     """The record, or StoreError when somebody else's value stands there."""
     try:
-        return decode_record(kept)
+        return decode_record(body)
     except msgspec.DecodeError as error:
-        raise _foreign(kept) from error
+        raise _foreign(body) from error
 
 
-def sized(cut: str) -> tuple[Record, str]:
-    """A record whose text and bodies a script has left out, and the size that it wrote in front."""
-    size, _, kept = cut.partition(" ")
-    return record(kept), size
+def _foreign(body: bytes) -> StoreError:
+    return StoreError(f"Redis holds something that is no record of Octavo's: {body[:60]!r}")
 
 
-_bodies = msgspec.msgpack.Decoder(tuple[str, list[str]])
-_pages = msgspec.msgpack.Decoder(tuple[str, list[tuple[int, int, str, list[str]]]])
+def pack(texts: Sequence[bytes]) -> tuple[bytes, bytes]:
+    """A list of texts as the scripts take it: their lengths, and all of them joined."""
+    return " ".join([str(len(text)) for text in texts]).encode(), b"".join(texts)
 
 
-def bodies(packed: bytes) -> tuple[str, list[str]]:
-    """A version and records as text, from a script's answer."""
-    return unpacked(_bodies, packed)
-
-
-def pages(packed: bytes) -> tuple[str, list[tuple[int, int, str, list[str]]]]:
-    """A version and the pages of some lanes, from a script's answer."""
-    return unpacked(_pages, packed)
-
-
-def unpacked(decoder: msgspec.msgpack.Decoder[T], packed: bytes) -> T:
-    """A script's answer, or StoreError when there is somebody else's value in it."""
-    try:
-        return decoder.decode(packed)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:  # not even text
-        raise _foreign(packed) from error
-
-
-def _foreign(kept: str | bytes) -> StoreError:
-    return StoreError(f"Redis holds something that is no record of Octavo's: {kept[:60]!r}")
+def unpack(answer: Sequence[bytes]) -> list[bytes]:
+    """A list of texts as the scripts answer it."""
+    lengths, joined = answer
+    texts, start = [], 0
+    for length in map(int, lengths.split()):
+        texts.append(joined[start : start + length])
+        start += length
+    return texts

@@ -1,21 +1,22 @@
 """The Lua that runs inside Redis. Each script is one step nobody can come between.
 
-Every script takes as ARGV[1] whether it is asked again because the answer to its first run was lost. Lists travel as
-MessagePack: Lua cannot unpack more than some 8000 arguments, and a client reads one long reply far faster than many short.
-Lua never compares strings for order here: it would do so by the server's locale, not by bytes.
+Keys are declared, but for those of single places, which a reader knows only once it has read who stands in an order: their
+names are made from `base`, so that all keys of a call have one hash tag. ARGV[1] says whether the script is asked again
+because the answer to its first run was lost. A list of texts travels as two: their lengths, and all of them joined; Lua
+cannot unpack more than some 8000 arguments, and a client reads one long reply far faster than many short ones. Lua
+never compares texts for order here: it would do so by the server's locale, not by bytes.
 
-Expiry: the keys of one place expire together, so they never contradict each other. Lanes that places share live as long
-as the longest of them; the field `NUL` of such a lane's counter is the moment (ms) from which it may count the dead, and
-a member is alive as long as it stands in its own place's lane.
+Expiry: the keys of one place expire together, so they never contradict each other. What places share lives as long as the
+longest of them; a counter that places with a time to live have shared has the field NUL, and is not to be trusted. A
+member is alive as long as it stands in the order of its own place; whoever meets a dead one removes it.
 
-Swaps: the field `NUL v` of a lane's counter names the last swap that touched the lane. A swap that saw another name there
+Terms: the hash `terms` of a place has for each term {number:count ...}, the records that hold it and how often; `NUL i <id>` says
+which number a record has, `NUL r <number>` what a search must know of it, `NUL` whose place it is, `NUL n` which number was the
+last, and `NUL l` how many records are known. Nothing of it is wrong: whoever changes or removes a record takes its number
+away in the same step, and a number without `NUL r` stands for nothing. What is not known is made by the next search.
+
+Versions: the field `NUL v` of a counter names the last swap that touched what it counts. A swap that saw another name there
 when it read starts over: something it did not find may be there now.
-
-Ends: what a record's end comes to stands in the sorted set `ends` of its tenant's collection, time first. Who never writes
-a record that ends never touches it. The ends of places that have expired are left to whoever reads them.
-
-Search: once a tenant's collection has an index of terms (the hash `terms`, see index_scripts), every record that is
-written is put in line there; nothing is indexed on the way of a write.
 """
 
 import hashlib
@@ -29,320 +30,347 @@ class Script:
         self.sha = hashlib.sha1(self.text, usedforsecurity=False).hexdigest().encode()
 
 
-MEMBERS = r"""
-local again = ARGV[1] == '1'
+_SHARED = r"""
 local function id_of(member) return string.sub(member, 30, -22) end
 local function place_of(member) return string.sub(member, -20) end
+local function texts(n)
+  local list, at = {}, 1
+  for size in string.gmatch(ARGV[n], '%d+') do
+    list[#list + 1] = string.sub(ARGV[n + 1], at, at + size - 1)
+    at = at + size
+  end
+  return list
+end
+local function packed(list)
+  local sizes = {}
+  for n, text in ipairs(list) do sizes[n] = #text end
+  return {table.concat(sizes, ' '), table.concat(list)}
+end
 local function version(kinds) return redis.call('HGET', kinds, '\0v') or '' end
-local function now_ms()
-  local time = redis.call('TIME')
-  return time[1] * 1000 + math.floor(time[2] / 1000)
-end
 """
 
-# What is derived lives as long as what it was made from: a place's part of the index as its bodies, the rest as the lanes.
-FOLLOW = r"""
-local function follow(key, model)
-  local left = redis.call('PTTL', model)
-  if left >= 0 then redis.call('PEXPIRE', key, left) elseif left == -1 then redis.call('PERSIST', key) end
-end
-local function follow_place(base, place, axes)
-  local own, body = base .. 'terms:place:' .. place, base .. 'body:' .. place
-  for block in string.gmatch(redis.call('HGET', own, '\0b') or '', '%S+') do
-    follow(base .. 'terms:block:' .. block, body)
-  end
-  follow(own, body)
-  for _, axis in ipairs(axes) do follow(base .. 'terms:at:' .. axis, base .. 'lane:' .. axis) end
-  for _, key in ipairs({'terms', 'terms:waiting'}) do follow(base .. key, base .. 'lane:tenant') end
-end
-"""
-
-# KEYS: whatever the writes touch. ARGV: again, ttl, a letter per key (h or z), stands, entries[, witnesses].
-# A stand is {body, lane, kinds, marks, names, {shared lane, ...}} as positions in KEYS; a lane's counter is the next key.
-_WRITES = r"""
-local ttl = tonumber(ARGV[2])
-local stands = cmsgpack.unpack(ARGV[4])
-local entries = cmsgpack.unpack(ARGV[5])
-
--- A key that is somebody else's stops the script here, before anything is written: Redis does not undo.
-local sizes, lasts, fresh = {}, {}, 0
-for n = 1, #KEYS do
-  sizes[n] = redis.call(string.sub(ARGV[3], n, n) == 'h' and 'HLEN' or 'ZCARD', KEYS[n])
-  if ttl > 0 then lasts[n] = redis.call('PTTL', KEYS[n]) end
-end
-for _, stand in ipairs(stands) do
-  if ttl == 0 then lasts[stand[1]] = redis.call('PTTL', KEYS[stand[1]]) end
-  if sizes[stand[5]] == 0 then fresh = 1 end
-end
-
-for _, entry in ipairs(entries) do
-  local before, after = entry[3], entry[4]
-  if (entry[6] or '') ~= '' or (type(before) == 'table' and before[5] ~= '')
-    or (type(after) == 'table' and after[5] ~= '') then
-    redis.call('ZCARD', string.sub(KEYS[stands[entry[1]][5]], 1, -6) .. 'ends')
-  end
-end
-
--- Which of the tenants' collections have an index of terms, and what waits there from now on.
-local indexed, late, noted = {}, {}, 0
-for _, stand in ipairs(stands) do
-  local names = KEYS[stand[5]]
-  if indexed[names] == nil then
-    local base = string.sub(names, 1, -6)
-    indexed[names] = redis.call('HEXISTS', base .. 'terms', 'id') == 1
-      and redis.call('ZCARD', base .. 'terms:waiting') and base
-  end
-end
-
-local added, removed, counts, touched, ends, ended, emptied = {}, {}, {}, {}, {}, {}, {}
-local function note(lists, key, value)
-  local list = lists[key]
-  if not list then list = {}; lists[key] = list end
-  list[#list + 1] = value
-end
-local function count(key, kind, step)
-  local kinds = counts[key]
-  if not kinds then kinds = {}; counts[key] = kinds end
-  kinds[kind] = (kinds[kind] or 0) + step
-end
-local function move(stand, member, kind, marks, lists, step)
-  note(lists, stand[2], member)
-  count(stand[3], kind, step)
-  note(lists, stand[5], string.sub(member, 30))
-  for _, lane in ipairs(stand[6]) do
-    note(lists, lane, member)
-    count(lane + 1, kind, step)
-  end
-  for _, mark in ipairs(marks) do note(lists, stand[4], mark .. '\0' .. member) end
-end
-local function wait_for_terms(stand, member)
-  local base = indexed[KEYS[stand[5]]]
-  if base then note(late, base, string.sub(member, 30)) end
-end
-local function ends_of(stand) return string.sub(KEYS[stand[5]], 1, -6) .. 'ends' end
-local function end_at(lists, stand, member, at)
-  if at ~= '' then note(lists, ends_of(stand), at .. member) end
-end
-local function enter(stand, member, kind, marks, at)
-  touched[stand] = true
-  wait_for_terms(stand, member)
-  move(stand, member, kind, marks, added, 1)
-  end_at(ends, stand, member, at)
-end
-local function leave(stand, member, kind, marks, at)
-  touched[stand] = true
-  wait_for_terms(stand, member)
-  move(stand, member, kind, marks, removed, -1)
-  end_at(ended, stand, member, at)
-  emptied[ends_of(stand)] = KEYS[stand[5]]
-end
-
--- A changed record keeps its order: only its count and its marks can move.
-local function turn(stand, before, after)
-  touched[stand] = true
-  wait_for_terms(stand, after[1])
-  if before[5] ~= after[5] then
-    end_at(ended, stand, before[1], before[5])
-    end_at(ends, stand, after[1], after[5])
-  end
-  if before[2] ~= after[2] then
-    for _, step in ipairs({{before[2], -1}, {after[2], 1}}) do
-      count(stand[3], step[1], step[2])
-      for _, lane in ipairs(stand[6]) do count(lane + 1, step[1], step[2]) end
-    end
-  end
-  if table.concat(before[4], '\0') ~= table.concat(after[4], '\0') then
-    for _, mark in ipairs(before[4]) do note(removed, stand[4], mark .. '\0' .. before[1]) end
-    for _, mark in ipairs(after[4]) do note(added, stand[4], mark .. '\0' .. after[1]) end
-  end
-end
-
-local function write_lanes()
-  for base, names in pairs(late) do
-    noted = 1
-    local first = redis.call('HINCRBY', base .. 'terms', 'ticket', #names) - #names
-    local flat = {}
-    for n, name in ipairs(names) do flat[2 * n - 1] = first + n; flat[2 * n] = name end
-    for n = 1, #flat, 2000 do -- who waits already keeps the place in line
-      redis.call('ZADD', base .. 'terms:waiting', 'NX', unpack(flat, n, math.min(n + 1999, #flat)))
-    end
-  end
-  for key, members in pairs(removed) do
-    for n = 1, #members, 1000 do
-      redis.call('ZREM', KEYS[key], unpack(members, n, math.min(n + 999, #members)))
-    end
-  end
-  for key, members in pairs(added) do
-    local flat = {}
-    for n, member in ipairs(members) do flat[2 * n - 1] = 0; flat[2 * n] = member end
-    for n = 1, #flat, 2000 do
-      redis.call('ZADD', KEYS[key], unpack(flat, n, math.min(n + 1999, #flat)))
-    end
-  end
-  for key, members in pairs(ended) do
-    for n = 1, #members, 1000 do
-      redis.call('ZREM', key, unpack(members, n, math.min(n + 999, #members)))
-    end
-  end
-  for key, members in pairs(ends) do
-    local there, flat = redis.call('EXISTS', key), {}
-    for n, member in ipairs(members) do flat[2 * n - 1] = 0; flat[2 * n] = member end
-    for n = 1, #flat, 2000 do
-      redis.call('ZADD', key, unpack(flat, n, math.min(n + 1999, #flat)))
-    end
-    if ttl == 0 then redis.call('PERSIST', key) elseif there == 0 then redis.call('EXPIRE', key, ttl) end
-  end
-  for key, names in pairs(emptied) do
-    if redis.call('ZCARD', names) == 0 then redis.call('DEL', key) end
-  end
-  for key, kinds in pairs(counts) do
-    local fewer = false
-    for kind, step in pairs(kinds) do
-      if step ~= 0 and redis.call('HINCRBY', KEYS[key], kind, step) <= 0 then
-        redis.call('HDEL', KEYS[key], kind)
-        fewer = true
-      end
-    end
-    if fewer and redis.call('ZCARD', KEYS[key - 1]) == 0 then redis.call('DEL', KEYS[key]) end
-  end
-end
-
-local function expire_own(stand)
-  for n = 1, 4 do redis.call('EXPIRE', KEYS[stand[n]], ttl) end
-end
--- What other places stand in too may only live longer for this write, never shorter.
-local function expire_shared(key)
-  local left = lasts[key]
-  if left == -2 or (left >= 0 and left < ttl * 1000) then redis.call('EXPIRE', KEYS[key], ttl) end
-end
-local function keep(stand)
-  for n = 1, 5 do redis.call('PERSIST', KEYS[stand[n]]) end
-  redis.call('PERSIST', ends_of(stand))
-  for _, lane in ipairs(stand[6]) do
-    redis.call('PERSIST', KEYS[lane])
-    redis.call('PERSIST', KEYS[lane + 1])
-  end
-end
-local function settle_terms(stand)
-  local base = indexed[KEYS[stand[5]]]
-  if not base then return end
-  local axes = {}
-  for n, lane in ipairs(stand[6]) do axes[n] = string.sub(KEYS[lane], #base + 6) end
-  follow_place(base, string.sub(KEYS[stand[1]], #base + 6), axes)
-  if ttl > 0 and redis.call('EXISTS', base .. 'lane:tenant') == 0 then -- nothing is left to follow
-    for _, key in ipairs({'terms', 'terms:waiting'}) do redis.call('EXPIRE', base .. key, ttl) end
-  end
-end
-local function settle()
-  local doubt = ttl > 0 and now_ms() + ttl * 1000 - 1000
-  for stand in pairs(touched) do
-    if ttl > 0 then
-      expire_own(stand)
-      expire_shared(stand[5])
-      local left = redis.call('PTTL', ends_of(stand))
-      if left >= 0 and left < ttl * 1000 then redis.call('EXPIRE', ends_of(stand), ttl) end
-      for _, lane in ipairs(stand[6]) do
-        expire_shared(lane)
-        expire_shared(lane + 1)
-        local since = redis.call('HGET', KEYS[lane + 1], '\0')
-        if redis.call('EXISTS', KEYS[lane]) == 1 and (not since or tonumber(since) > doubt) then
-          redis.call('HSET', KEYS[lane + 1], '\0', string.format('%.0f', doubt))
-        end
-      end
-      settle_terms(stand)
-    elseif lasts[stand[1]] ~= -1 then
-      -- New, or left by a writer with a ttl: this record is to stay. Where the body stays, all else does already.
-      keep(stand)
-      settle_terms(stand)
-    end
-  end
-end
-"""
-
-# entries: {stand, member, kind, body, marks, end or ''}. Answers a digit per entry, 1 when it was added, whether the tenant's
-# collection was empty, and whether anything was put in line for the index.
-ADD = Script(
-    MEMBERS,
-    FOLLOW,
-    _WRITES,
+# Takes records out and puts others in: adds what is not kept yet, or, with the name of a `swap`, replaces `old` by `new` if what
+# they were made from still holds. Without either, the places live on as if they had been written to.
+# KEYS: what the places have, and counters to watch. ARGV: again, ttl, swap or '', places, old, new, taken, watched.
+# A place is a list of positions in KEYS: marks, body, terms, order, kinds, then what it shares: names, ends, and order, kinds
+# and places of its tenant and of each name in its scope. Old and new are lists of {place, member, kind and end and marks,
+# body}, taken is one of {place, id} that must be kept, watched one of {position in KEYS, version}.
+# Answers a digit for each of the new, 1 when it was added, or one for a swap; and whether a tenant's collection was empty.
+WRITE = Script(
+    _SHARED,
     r"""
-local answer, mine = {}, {}
-for n, entry in ipairs(entries) do
-  local stand, member, body = stands[entry[1]], entry[2], entry[4]
-  local key, id = KEYS[stand[1]], id_of(member)
-  answer[n] = '0'
-  if redis.call('HSETNX', key, id, body) == 1 then
-    answer[n] = '1'
-    enter(stand, member, entry[3], entry[5], entry[6])
-  elseif again and not mine[entry[1] .. id] and redis.call('HGET', key, id) == body then
-    answer[n] = '1' -- by the run whose answer was lost
-  end
-  mine[entry[1] .. id] = true
+local MARKS, BODY, TERMS, ORDER, NAMES, ENDS, SHARED = 1, 2, 3, 4, 6, 7, 8
+local again, ttl, swap = ARGV[1] == '1', tonumber(ARGV[2]), ARGV[3]
+local places, size, left, fresh = {}, {}, {}, 0
+local function is_hash(n)
+  if n < SHARED then return n == BODY or n == TERMS or n == ORDER + 1 end
+  return n % 3 == 0
 end
-write_lanes()
-settle()
-return {table.concat(answer), fresh, noted}
-""",
-)
+for row in string.gmatch(ARGV[4], '[^,]+') do
+  local place = {}
+  for at in string.gmatch(row, '%d+') do place[#place + 1] = KEYS[tonumber(at)] end
+  -- Redis does not undo: a key that is somebody else's stops the script here, before anything is written.
+  for n, key in ipairs(place) do
+    if not size[key] then
+      size[key] = redis.call(is_hash(n) and 'HLEN' or 'ZCARD', key)
+      if ttl > 0 or n == BODY then left[key] = redis.call('PTTL', key) end
+    end
+  end
+  if size[place[NAMES]] == 0 then fresh = 1 end
+  places[#places + 1] = place
+end
+local function records(n)
+  local list, all = {}, texts(n)
+  for at = 1, #all, 4 do
+    local member = all[at + 1]
+    list[#list + 1] =
+      {place = places[tonumber(all[at])], member = member, id = id_of(member), about = all[at + 2], body = all[at + 3]}
+  end
+  return list
+end
+local old, new, taken, watched = records(5), records(7), texts(9), texts(11)
 
-# entries: {stand, id, before, after}, each {member, kind, body, marks, end or ''} or false. ARGV goes on with witnesses, {stand, id}
-# that must be kept; watched counters, {position in KEYS, version}; and the name of this swap.
-# Answers as ADD does, with whether it was done in front.
-SWAP = Script(
-    MEMBERS,
-    FOLLOW,
-    _WRITES,
-    r"""
-local function stands_at(side)
-  for _, entry in ipairs(entries) do
-    local body = redis.call('HGET', KEYS[stands[entry[1]][1]], entry[2])
-    if body ~= (entry[side] and entry[side][3]) then return false end
+local function name_of(record) return record.place[BODY] .. '\0' .. record.id end
+local function holds(wanted, others)
+  local seen = {}
+  for _, record in ipairs(wanted) do
+    seen[name_of(record)] = true
+    if redis.call('HGET', record.place[BODY], record.id) ~= record.body then return false end
+  end
+  for _, record in ipairs(others) do
+    if not seen[name_of(record)] and redis.call('HEXISTS', record.place[BODY], record.id) == 1 then return false end
   end
   return true
 end
-if not stands_at(3) then
-  return {(again and stands_at(4)) and 1 or 0, fresh, 0}
-end
-for _, witness in ipairs(cmsgpack.unpack(ARGV[6])) do
-  if redis.call('HEXISTS', KEYS[stands[witness[1]][1]], witness[2]) == 0 then return {0, fresh, 0} end
-end
-for _, watched in ipairs(cmsgpack.unpack(ARGV[7])) do
-  if version(KEYS[watched[1]]) ~= watched[2] then return {0, fresh, 0} end
-end
-for _, entry in ipairs(entries) do
-  local stand, id, before, after = stands[entry[1]], entry[2], entry[3], entry[4]
-  if before and after and before[1] == after[1] then
-    turn(stand, before, after)
-  else
-    if before then leave(stand, before[1], before[2], before[4], before[5]) end
-    if after then enter(stand, after[1], after[2], after[4], after[5]) end
+if swap ~= '' then
+  if not holds(old, new) then return {(again and holds(new, old)) and '1' or '0', fresh} end
+  for n = 1, #taken, 2 do
+    if redis.call('HEXISTS', places[tonumber(taken[n])][BODY], taken[n + 1]) == 0 then return {'0', fresh} end
   end
-  if after then
-    redis.call('HSET', KEYS[stand[1]], id, after[3])
-  else
-    redis.call('HDEL', KEYS[stand[1]], id)
+  for n = 1, #watched, 2 do
+    if version(KEYS[tonumber(watched[n])]) ~= watched[n + 1] then return {'0', fresh} end
   end
 end
-for stand in pairs(touched) do
-  redis.call('HSET', KEYS[stand[3]], '\0v', ARGV[8])
-  for _, lane in ipairs(stand[6]) do redis.call('HSET', KEYS[lane + 1], '\0v', ARGV[8]) end
+
+-- What the writes come to: a member that leaves a sorted set and comes back has not moved.
+local moves, counts = {}, {}
+local function note(sums, key, field, step)
+  local fields = sums[key]
+  if not fields then fields = {}; sums[key] = fields end
+  fields[field] = (fields[field] or 0) + step
 end
-write_lanes() -- after the names: it drops the counters of lanes that are empty now
-settle()
-return {1, fresh, noted}
+local function move(record, step)
+  local place, member = record.place, record.member
+  local kind, ends, marks = string.match(record.about, '^(%Z*)%z(%Z*)%z(.*)$')
+  note(moves, place[ORDER], member, step)
+  note(counts, place[ORDER + 1], kind, step)
+  note(moves, place[NAMES], string.sub(member, 30), step)
+  for n = SHARED, #place, 3 do
+    note(moves, place[n], member, step)
+    note(counts, place[n + 1], kind, step)
+  end
+  for mark in string.gmatch(marks, '(%Z*)%z') do note(moves, place[MARKS], mark .. '\0' .. member, step) end
+  if ends ~= '' then note(moves, place[ENDS], ends .. member, step) end
+end
+local function forget_terms(record)
+  local terms = record.place[TERMS]
+  local number = redis.call('HGET', terms, '\0i' .. record.id)
+  if not number then return end
+  redis.call('HDEL', terms, '\0i' .. record.id, '\0r' .. number)
+  local live = redis.call('HINCRBY', terms, '\0l', -1)
+  -- Where most of it is about what is gone, it is as quickly made anew.
+  if tonumber(redis.call('HGET', terms, '\0n')) > 2 * live + 200 then redis.call('DEL', terms) end
+end
+local digits, mine = {}, {}
+for n, record in ipairs(new) do
+  local key, id, body = record.place[BODY], record.id, record.body
+  digits[n] = '1'
+  if redis.call(swap ~= '' and 'HSET' or 'HSETNX', key, id, body) == 1 or swap ~= '' then
+    move(record, 1)
+  elseif not again or mine[name_of(record)] or redis.call('HGET', key, id) ~= body then
+    digits[n] = '0' -- it was there, and not from the run whose answer was lost
+  end
+  if again or swap ~= '' then mine[name_of(record)] = true end
+end
+for _, record in ipairs(old) do
+  move(record, -1)
+  forget_terms(record)
+  if not mine[name_of(record)] then redis.call('HDEL', record.place[BODY], record.id) end
+end
+for _, place in ipairs(places) do
+  local name, there = string.sub(place[BODY], -20), redis.call('EXISTS', place[BODY])
+  if there == 0 then redis.call('DEL', place[TERMS]) end
+  for n = SHARED + 2, #place, 3 do
+    if (size[place[BODY]] > 0) ~= (there == 1) then note(moves, place[n], name, 2 * there - 1) end
+  end
+end
+local function call_all(command, key, words)
+  for n = 1, #words, 2000 do redis.call(command, key, unpack(words, n, math.min(n + 1999, #words))) end
+end
+for key, members in pairs(moves) do
+  local added, removed = {}, {}
+  for member, step in pairs(members) do
+    if step > 0 then
+      added[#added + 1] = 0
+      added[#added + 1] = member
+    elseif step < 0 then
+      removed[#removed + 1] = member
+    end
+  end
+  call_all('ZADD', key, added) -- first: a key that stays must not be empty in between, and lose its time to live
+  call_all('ZREM', key, removed)
+end
+for key, kinds in pairs(counts) do
+  for kind, step in pairs(kinds) do
+    if step ~= 0 and redis.call('HINCRBY', key, kind, step) <= 0 then redis.call('HDEL', key, kind) end
+  end
+end
+
+local function touch_counter(order, kinds, shared)
+  if redis.call('EXISTS', order) == 0 then
+    redis.call('DEL', kinds)
+  else
+    if swap ~= '' then redis.call('HSET', kinds, '\0v', swap) end
+    if ttl > 0 and shared then redis.call('HSET', kinds, '\0', 1) end
+  end
+end
+for _, place in ipairs(places) do
+  if swap ~= '' or ttl > 0 then
+    touch_counter(place[ORDER], place[ORDER + 1], false)
+    for n = SHARED, #place, 3 do touch_counter(place[n], place[n + 1], true) end
+  end
+  for n, key in ipairs(place) do
+    local had = left[key]
+    if ttl == 0 then
+      -- New, or left by a writer with a ttl: this is to stay.
+      if left[place[BODY]] ~= -1 then redis.call('PERSIST', key) end
+    elseif n < NAMES or had == -2 or (had >= 0 and had < ttl * 1000) then
+      -- What other places stand in too may only live longer for this write, never shorter.
+      redis.call('EXPIRE', key, ttl)
+    end
+  end
+end
+return {swap ~= '' and '1' or table.concat(digits), fresh}
 """,
 )
 
-# No entries: every stand that holds anything lives on as if it had just been written to.
-RENEW = Script(
-    MEMBERS,
-    FOLLOW,
-    _WRITES,
+# Reads the records that stand in ranges of a sorted set.
+# KEYS: the sorted set, the counter to watch. ARGV: again, base, command, what stands before the id in a member, how many to look
+# at and to skip, bytes to stop at, whether to leave out text and bodies, then from and to of each range.
+# Answers the version, how many were skipped, the last member looked at if there are more, and the bodies. A body without
+# its text and what stands behind it has its size in front.
+READ = Script(
+    _SHARED,
     r"""
-for _, stand in ipairs(stands) do
-  if sizes[stand[1]] > 0 then touched[stand] = true end
+local base, command, width = ARGV[2], ARGV[3], tonumber(ARGV[4])
+local most, skip, bytes, cuts = tonumber(ARGV[5]), ARGV[6], tonumber(ARGV[7]), ARGV[8] == '1'
+local unsure = redis.call('HEXISTS', KEYS[2], '\0') == 1
+if unsure then skip = '0' end -- the dead must not be counted
+local answer, size = {version(KEYS[2]), skip, ''}, 0
+local function remove_dead(entry, name)
+  -- A replica refuses this and can be read all the same.
+  redis.pcall('ZREM', KEYS[1], entry)
+  if redis.call('HEXISTS', base .. 'body:' .. place_of(entry), string.sub(name, 1, -22)) == 0 then
+    redis.pcall('ZREM', base .. 'names', name)
+  end
 end
-settle()
+for n = 9, #ARGV, 2 do
+  local entries = redis.call(command, KEYS[1], ARGV[n], ARGV[n + 1], 'LIMIT', skip, most)
+  for at, entry in ipairs(entries) do
+    local name, place = string.sub(entry, width + 1), place_of(entry)
+    local dead = (width > 29 or (unsure and width > 0))
+      and not redis.call('ZSCORE', base .. 'order:place:' .. place, string.sub(entry, width - 28))
+    local body = not dead and redis.call('HGET', base .. 'body:' .. place, string.sub(name, 1, -22))
+    if body then
+      -- Inside of a JSON string a quote has a backslash before it, so no name or mark can look like this key.
+      local front = cuts and string.sub(body, 1, (string.find(body, ',"text":', 1, true) or 1) - 1)
+      answer[#answer + 1] = cuts and #body .. ' ' .. front .. '}' or body
+      size = size + #answer[#answer]
+    else
+      remove_dead(entry, name)
+    end
+    if at == most or (size >= bytes and at < #entries) then
+      answer[3] = entry
+      break
+    end
+  end
+end
+return packed(answer)
+""",
+)
+
+# KEYS: an order and its counter. Answers {kind, count, ...}, the first member and the last.
+TALLY = Script(
+    r"""
+local first, last = redis.call('ZRANGE', KEYS[1], 0, 0), redis.call('ZRANGE', KEYS[1], -1, -1)
+return {redis.call('HGETALL', KEYS[2]), first[1] or '', last[1] or ''}
+""",
+)
+
+# Looks for terms in places.
+# KEYS: the places of a tenant, a user, …, or the order of the one place. ARGV: again, base, a place or '', how many places to look
+# at, bytes to stop at, how many unknown records of a place to read, the last place looked at, term, ...
+# Answers the last place looked at if there may be more; then `body` and the body of a record whose terms are unknown; `more` and
+# a place of which not all unknown ones were read, or `broken` and one that knows more than there is; and `known`, a place,
+# its scope, what it has of each term, how many records that is about, and what it knows of each.
+SEEK = Script(
+    _SHARED,
+    r"""
+local base, most, bytes, limit = ARGV[2], tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
+local places, wanted, answer, size = {ARGV[3]}, {}, {''}, 0
+for n = 8, #ARGV do wanted[n - 7] = ARGV[n] end
+local function say(text)
+  answer[#answer + 1] = text
+  size = size + #text
+end
+-- Those whose terms are not kept yet; they are most often the newest.
+local function unknown_ones(terms, order, body, unknown)
+  local start, read = 0, 0
+  while read < unknown do
+    local members = redis.call('ZREVRANGE', order, start, start + 99)
+    for _, member in ipairs(members) do
+      if redis.call('HEXISTS', terms, '\0i' .. id_of(member)) == 0 then
+        if read == limit or size >= bytes then return false end
+        local kept = redis.call('HGET', body, id_of(member))
+        if kept then
+          say('body')
+          say(kept)
+        end
+        read = read + 1
+      end
+    end
+    if #members == 0 then break end
+    start = start + 100
+  end
+  return true
+end
+local function known_ones(place, terms, scope)
+  local postings, seen, numbers = redis.call('HMGET', terms, unpack(wanted)), {}, {}
+  for _, posting in ipairs(postings) do
+    for number in string.gmatch(posting or '', '(%d+):') do
+      if not seen[number] then
+        seen[number] = true
+        numbers[#numbers + 1] = '\0r' .. number
+      end
+    end
+  end
+  if #numbers == 0 then return end
+  for _, text in ipairs({'known', place, scope}) do say(text) end
+  for _, posting in ipairs(postings) do say(posting or '') end
+  say(tostring(#numbers))
+  for start = 1, #numbers, 1000 do
+    for _, known in ipairs(redis.call('HMGET', terms, unpack(numbers, start, math.min(start + 999, #numbers)))) do
+      say(known or '') -- nothing, if it is gone or says something else now
+    end
+  end
+end
+if ARGV[3] == '' then
+  local low = ARGV[7] == '' and '-' or '(' .. ARGV[7]
+  places = redis.call('ZRANGEBYLEX', KEYS[1], low, '+', 'LIMIT', 0, most)
+end
+for n, place in ipairs(places) do
+  local terms, order = base .. 'terms:' .. place, base .. 'order:place:' .. place
+  local state, records = redis.call('HMGET', terms, '\0', '\0l'), redis.call('ZCARD', order)
+  local unknown = records - (state[2] or 0)
+  if records == 0 then -- it has expired, and its terms do in this very moment
+    redis.pcall('ZREM', KEYS[1], place)
+  elseif unknown < 0 or not unknown_ones(terms, order, base .. 'body:' .. place, unknown) then
+    say(unknown < 0 and 'broken' or 'more')
+    say(place)
+  elseif state[1] and #wanted > 0 then
+    known_ones(place, terms, state[1])
+  end
+  if ARGV[3] == '' and (n == most or (size >= bytes and n < #places)) then
+    answer[1] = place
+    break
+  end
+end
+return packed(answer)
+""",
+)
+
+# KEYS: body and terms of a place. ARGV: again, scope, list of {id, body, what is to be known of it, term:count ...}: the terms are
+# kept if they are not yet, and the body is still the one that they were made from.
+KEEP_TERMS = Script(
+    _SHARED,
+    r"""
+local body, terms, list, postings = KEYS[1], KEYS[2], texts(3), {}
+for n = 1, #list, 4 do
+  local id = list[n]
+  if redis.call('HGET', body, id) == list[n + 1] and redis.call('HEXISTS', terms, '\0i' .. id) == 0 then
+    local number = redis.call('HINCRBY', terms, '\0n', 1)
+    redis.call('HINCRBY', terms, '\0l', 1)
+    redis.call('HSET', terms, '\0', ARGV[2], '\0i' .. id, number, '\0r' .. number, number .. ' ' .. list[n + 2])
+    for term, count in string.gmatch(list[n + 3], '(%S+):(%d+)') do
+      postings[term] = (postings[term] or '') .. number .. ':' .. count .. ' '
+    end
+  end
+end
+for term, posting in pairs(postings) do
+  redis.call('HSET', terms, term, (redis.call('HGET', terms, term) or '') .. posting)
+end
+local left = redis.call('PTTL', body)
+if left >= 0 then redis.call('PEXPIRE', terms, left) end
 """,
 )
 

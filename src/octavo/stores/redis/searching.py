@@ -1,241 +1,268 @@
-"""Search by terms: the blocks of the places a scope covers, what filters leave of them, and the rule of MOST."""
+"""Search by terms: what Redis knows of the records of a scope, together with what it does not know yet.
+
+Terms are made here and kept beside the records of each place; `scripts` says how. A writer pays nothing for searches: it only
+takes away what is no longer true. A search reads, in one step, what is known of a place and the records that are not known;
+the terms of the latter are made on the spot and kept for the next one. Where these are too many for one step, it begins again.
+"""
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
 from operator import itemgetter
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import msgspec
 
 from octavo.errors import StoreError
-from octavo.kernel.model import Query, Scope
+from octavo.kernel.model import Query, Rank, Record, Scope
+from octavo.kernel.ports import Lexicon
 from octavo.kernel.terms.matches import MOST, Match, Matches, nominated
+from octavo.kernel.terms.matching import content, count_terms
+from octavo.stores.base import Progress
 from octavo.stores.redis import rows
-from octavo.stores.redis.index_rows import known, note_id, noted, numbers, postings, scope_of
-from octavo.stores.redis.indexing import Index
-from octavo.stores.redis.layout import axes, moment
-from octavo.stores.redis.seek_scripts import CLEAN, NEWEST, RECORDS, SEEK
+from octavo.stores.redis.connection import Connection
+from octavo.stores.redis.layout import Layout
+from octavo.stores.redis.scripts import KEEP_TERMS, SEEK
 
-_PLACES = 500  # looked into by one call
-_BYTES = 4 * 1024 * 1024
-_RECORDS = 4000  # read by one call
-#: From so many on, the newest ones are looked for from the newest record back instead of being sorted out of all.
-_MANY = 20_000
-_TRIES = 100
+_PLACES = 500  # looked at by one call
+_PAGE_BYTES = 4 * 1024 * 1024
+_UNKNOWN = 2000  # records of a place that are read in one step to make their terms
+_BATCH = 100  # records whose terms are kept by one call: some milliseconds, in which Redis serves nobody else
+_BREATH = 20  # records whose terms are made before others get a turn
+_ROUNDS = 1000
+_LOOKS = 3  # at a place that seems wrong: it may have been written to while it was read
 
-_pack = msgspec.msgpack.Encoder().encode
-_sought = msgspec.msgpack.Decoder(
-    tuple[int, str, list[tuple[str, str, list[tuple[int, list[int]]]]], list[str]]
-)
-_records = msgspec.msgpack.Decoder(tuple[list[str | bool], list[str | bool]])
-_newest = msgspec.msgpack.Decoder(tuple[str, list[int]])
+_encode = msgspec.json.Encoder().encode
+_decode_scope = msgspec.json.Decoder(Scope).decode
 
-#: Time and seq, id, place; the note, whose, how often each term.
-_Ranked: TypeAlias = tuple[str, str, str, str, Scope, list[int]]
+_Ranked: TypeAlias = tuple[Rank, Match]
 
 
-class _Moved(Exception):  # noqa: N818
-    """A block was emptied into another between two looks."""
+class _Made(NamedTuple):
+    """A record, the body it was read from, and its terms."""
+
+    record: Record
+    body: bytes
+    counts: dict[str, int]
+    known: bytes  # how many terms it has, and of the record what filters ask about
 
 
-class _Block:
-    """What a search has found in one block."""
+class Searcher:
+    """Looks for terms, and keeps those that were made."""
 
-    def __init__(
-        self, number: int, place: str, scope: Scope, ending: set[int], held: dict[int, dict[int, int]]
-    ) -> None:
-        self.number = number
-        self.place = place
-        self.scope = scope
-        self.ending = ending  # numbers of records that may end
-        self.held = held  # by the term's position
-        self.passed: set[int] = set().union(*held.values())
-        self.all = len(self.passed)
-        self.notes: dict[int, str] = {}
+    def __init__(self, connection: Connection, layout: Layout) -> None:
+        self._connection = connection
+        self._layout = layout
 
-    def holders(self, at: int) -> int:
-        """How many of those that passed hold the term at this position."""
-        held = self.held.get(at, {})
-        return len(held) if len(self.passed) == self.all else len(self.passed & held.keys())
-
-    def ranked(self, terms: int) -> list[_Ranked]:
-        """Those that passed, each with what it is ordered by, its note and how often it holds each term."""
-        counts = {number: [0] * terms for number in self.passed}
-        for at, held in self.held.items():
-            for number, count in held.items():
-                if number in counts:
-                    counts[number][at] = count
-        return [
-            (note[:29], note_id(note), self.place, note, self.scope, counts[number])
-            for number, note in self._noted()
-        ]
-
-    def _noted(self) -> list[tuple[int, str]]:
-        return [(number, self.notes[number]) for number in self.passed]
-
-
-class Search:
-    """One question to an index."""
-
-    def __init__(self, index: Index, query: Query, terms: Sequence[str]) -> None:
-        self._index = index
-        self._query = query if query.ids is None else msgspec.structs.replace(query, ids=frozenset(query.ids))
-        self._terms = terms
-        self._blocks: list[_Block] = []
-
-    async def matches(self) -> Matches:
+    async def search(self, query: Query, terms: Sequence[str]) -> Matches:
         """What `octavo.kernel.terms.matching.matching` would find."""
-        for attempt in range(_TRIES):
-            try:
-                self._blocks = []
-                await self._seek()
-                return await self._found()
-            except _Moved:
-                await asyncio.sleep(0.001 * attempt)
-        raise StoreError(f"the index of terms was moved {_TRIES} times while it was read")
+        ids = None if query.ids is None else frozenset(query.ids)  # not looked up one after another
+        query = msgspec.structs.replace(query, ids=ids)
+        asked = self._layout.asked(msgspec.structs.replace(query, marks=None))
+        place = b"" if asked.places else query.scope.place.encode()
+        return _chosen(await self._look(asked.base, asked.places or asked.order, place, query, terms), terms)
 
-    async def _seek(self) -> None:
-        """Find the blocks that hold any of the terms; no word of what was written before is left out."""
-        scope = self._query.scope
-        place = scope.place if scope.exact else ""
-        lanes = axes(scope)[1:] or [b"tenant"]
-        words = (place.encode(), _pack([lane.decode() for lane in lanes]), _pack(self._terms))
-        numbers = (b"%d" % _PLACES, b"%d" % _BYTES)
-        checked, last = b"0", b""
-        for _ in range(_TRIES):
-            while True:
-                index = self._index
-                meta, data = await index.wire.run(
-                    SEEK, index.keys, index.base, checked, last, *numbers, *words
-                )
-                ready, after, found, gone = rows.unpacked(_sought, meta)
-                if not ready:
+    async def reindex(self, collection: str, tenants: Sequence[str], progress: Progress) -> int:
+        """Make all terms anew; how many records there are."""
+        done, total = 0, await self._total(collection, tenants)
+        async for base, place in self._places(collection, tenants):
+            await self._connection.ask("DEL", base + b"terms:" + place)
+            everything = Query(collection=collection)
+            await self._look(base, base + b"order:place:" + place, place, everything, ())
+            done += int(await self._connection.ask("HLEN", base + b"body:" + place))
+            progress(done, max(done, total))
+        progress(done, done)
+        return done
+
+    async def verify(self, collection: str, tenants: Sequence[str], progress: Progress) -> Lexicon:
+        """Compare what is known of every record with the record."""
+        total = await self._total(collection, tenants)
+        sums = Lexicon(collection=collection, records=0)
+        async for base, place in self._places(collection, tenants):
+            for look in range(1, _LOOKS + 1):
+                seen = await self._compare(collection, base, place)
+                if look == _LOOKS or not (seen.missing or seen.stray):
+                    sums = _added(sums, seen)
                     break
-                checked = b"1"
-                self._take(found, data)
-                if gone:
-                    await index.wire.run(CLEAN, index.keys, words[1], _pack(gone))
-                if not after:
-                    return
-                last = after.encode()
-            await self._index.freshen()
-            checked, last = b"1", b""
-            self._blocks = []
-        raise StoreError(f"the index of terms was begun anew {_TRIES} times while it was read")
+            progress(sums.records, max(sums.records, total))
+        progress(sums.records, sums.records)
+        return sums
 
-    def _take(self, found: list[tuple[str, str, list[tuple[int, list[int]]]]], data: bytes) -> None:
-        start = 0
-        for place, spelled, blocks in found:
-            scope = scope_of(spelled, self._query.scope.tenant)
-            covered = self._query.scope.covers(scope)
-            for number, lengths in blocks:
-                dead: set[int] = set()
-                ending: set[int] = set()
-                held: dict[int, dict[int, int]] = {}
-                for field, length in zip(lengths[::2], lengths[1::2], strict=True):
-                    packed = data[start : start + length]
-                    start += length
-                    if not covered:
-                        continue
-                    if field == 1:
-                        dead = numbers(packed)
-                    elif field == 2:
-                        ending = numbers(packed)
-                    else:
-                        held[field - 3] = postings(packed)
-                for holders in held.values():
-                    for one in dead & holders.keys():
-                        del holders[one]
-                if any(held.values()):
-                    self._blocks.append(_Block(number, place, scope, ending, held))
+    async def _look(
+        self, base: bytes, key: bytes, place: bytes, query: Query, terms: Sequence[str]
+    ) -> list[Match]:
+        """All matches in one place, or in those of the key, oldest first; what is not known is made known."""
+        for _ in range(_ROUNDS):
+            found, bodies, unread = await self._seek(base, key, place, query, terms)
+            made = await _make(bodies)
+            try:
+                await self._keep(base, made)
+            except StoreError:  # who may not write, or has no room for terms, can search all the same
+                if unread:
+                    raise
+            if not unread:
+                for record, _, counts, known in made:
+                    held = tuple([counts.get(term, 0) for term in terms])
+                    if any(held) and query.matches(record):
+                        length = int(known[: known.index(b" ")])
+                        match = Match(record.id, record.scope, record.created_at, record.seq, length, held)
+                        found.append((record.rank, match))
+                return [match for _, match in sorted(found, key=itemgetter(0))]
+        raise StoreError(f"others wrote more than could be searched, {_ROUNDS} times in a row")
 
-    async def _found(self) -> Matches:
-        await self._filter()
-        held = tuple(
-            min(sum(block.holders(at) for block in self._blocks), MOST + 1) for at in range(len(self._terms))
+    async def _seek(
+        self, base: bytes, key: bytes, place: bytes, query: Query, terms: Sequence[str]
+    ) -> tuple[list[_Ranked], list[bytes], bool]:
+        """The matches among what is known, bodies of records that are not, and whether there are more of these."""
+        limits = [b"%d" % limit for limit in (_PLACES, _PAGE_BYTES, _UNKNOWN)]
+        wanted = [term.encode() for term in terms]
+        found: list[_Ranked] = []
+        bodies: list[bytes] = []
+        unread = False
+        last: bytes | None = b""
+        while last is not None:
+            answer = await self._connection.run(SEEK, [key], base, place, *limits, last, *wanted)
+            after, *texts = rows.unpack(answer)
+            last = after or None
+            rest = iter(texts)
+            for what in rest:
+                if what == b"known":
+                    found += _known(query, len(terms), rest)
+                elif what == b"body":
+                    bodies.append(next(rest))
+                else:
+                    unread, name = True, next(rest)
+                    if what == b"broken":
+                        await self._connection.ask("DEL", base + b"terms:" + name)
+        return found, bodies, unread
+
+    async def _keep(self, base: bytes, made: Iterable[_Made]) -> None:
+        """Keep the terms of these records, unless they have changed meanwhile."""
+        by_scope: dict[Scope, list[_Made]] = {}
+        for one in made:
+            by_scope.setdefault(one.record.scope, []).append(one)
+        for scope, all_of_it in by_scope.items():
+            place = scope.place.encode()
+            keys = [base + b"body:" + place, base + b"terms:" + place]
+            for start in range(0, len(all_of_it), _BATCH):
+                texts: list[bytes] = []
+                for record, body, counts, known in all_of_it[start : start + _BATCH]:
+                    counted = " ".join([f"{term}:{count}" for term, count in counts.items()])
+                    texts += (record.id.encode(), body, known, counted.encode())
+                await self._connection.run(KEEP_TERMS, keys, _encode(scope), *rows.pack(texts))
+
+    async def _places(
+        self, collection: str, tenants: Sequence[str]
+    ) -> AsyncGenerator[tuple[bytes, bytes], None]:
+        """Every place of a collection, behind what its keys begin with."""
+        for tenant in tenants:
+            base, low = self._layout.base(collection, tenant), "-"
+            while low:
+                page = await self._connection.ask(
+                    "ZRANGEBYLEX", base + b"places:tenant", low, "+", "LIMIT", "0", str(_PLACES)
+                )
+                for place in page:
+                    yield base, place
+                low = f"({page[-1].decode()}" if page else ""
+
+    async def _total(self, collection: str, tenants: Sequence[str]) -> int:
+        """About how many records there are."""
+        orders = [self._layout.base(collection, tenant) + b"order:tenant" for tenant in tenants]
+        return sum([int(await self._connection.ask("ZCARD", order)) for order in orders])
+
+    async def _compare(self, collection: str, base: bytes, place: bytes) -> Lexicon:
+        """What is wrong in one place."""
+        names = await self._connection.ask("HKEYS", base + b"body:" + place)
+        fields = await self._connection.ask("HGETALL", base + b"terms:" + place)
+        numbers = {name[2:]: number for name, number in fields.items() if name[:2] == b"\0i"}
+        known = {name[2:]: text for name, text in fields.items() if name[:2] == b"\0r"}
+        counts: dict[bytes, dict[str, int]] = {number: {} for number in known}
+        for term, posting in fields.items():
+            for number, count in _pairs(posting) if term[:1] != b"\0" else ():
+                if number in known:
+                    counts[number][term.decode()] = count
+        unknown: list[str] = []
+        wrong: list[str] = []
+        for start in range(0, len(names), _BATCH):
+            bodies = await self._connection.ask(
+                "HMGET", base + b"body:" + place, *names[start : start + _BATCH]
+            )
+            for one in await _make([body for body in bodies if body is not None]):
+                number = numbers.get(one.record.id.encode(), b"")
+                right = (_encode(one.record.scope), number + b" " + one.known, one.counts)
+                if not number:
+                    unknown.append(one.record.id)
+                elif (fields.get(b"\0"), known.get(number), counts.get(number)) != right:
+                    wrong.append(one.record.id)
+        # Where as many are known as it says, a search makes the rest; else it would not notice that they are unknown.
+        honest = int(fields.get(b"\0l", 0)) == len(numbers)
+        return Lexicon(
+            collection=collection,
+            records=len(names),
+            waiting=len(unknown) if honest else 0,
+            missing=tuple(wrong if honest else wrong + unknown),
+            stray=len(numbers.keys() - set(names)) + len(known.keys() - set(numbers.values())),
         )
-        if sum(len(block.passed) for block in self._blocks) > MOST:
-            await self._choose([self._terms.index(term) for term in nominated(self._terms, held)])
-        await self._note((block, block.passed) for block in self._blocks)
-        ranked = sorted(
-            (one for block in self._blocks for one in block.ranked(len(self._terms))), key=itemgetter(0, 1, 2)
-        )
-        found = [
-            Match(own, scope, moment(order), int(order[15:], 16), int(note[29:35], 16), tuple(counts))
-            for order, own, _, note, scope, counts in ranked[-MOST:]
-        ]
-        return Matches(found, held)
 
-    async def _filter(self) -> None:
-        """Leave out what the query does not ask for, beyond its scope."""
-        query = self._query
-        by_facts = query.kinds is not None or query.marks is not None or bool(query.without or query.where)
-        all_asked = by_facts or query.ids is not None or query.since is not None or query.until is not None
-        if not all_asked and query.alive_at is None and query.expired_at is None:
-            return
-        if query.expired_at is not None:
-            for block in self._blocks:
-                block.passed &= block.ending
-        asked = [
-            (block, block.passed if all_asked else block.passed & block.ending) for block in self._blocks
-        ]
-        told = await self._note(asked, facts=by_facts)
-        told.reverse()
-        for block, some in asked:
-            for number in sorted(some):
-                facts = told.pop() if by_facts else None
-                if not query.matches(known(query.collection, block.scope, noted(block.notes[number]), facts)):
-                    block.passed.discard(number)
 
-    async def _choose(self, places: list[int]) -> None:
-        """Leave out what the terms at these places do not find, and what is surely not among the newest."""
-        for block in self._blocks:
-            block.passed &= set().union(*(block.held[at].keys() for at in places if at in block.held))
-        if sum(len(block.passed) for block in self._blocks) <= _MANY:
-            return
-        blocks = {block.number: block for block in self._blocks}
-        newest: list[tuple[int, int]] = []
-        lane, _ = self._index.layout.asked(msgspec.structs.replace(self._query, marks=None)).lanes[0]
-        last = b""
-        while len(newest) < MOST:
-            index = self._index
-            packed = await index.wire.run(NEWEST, index.keys, index.base, lane, last, b"%d" % _RECORDS)
-            after, flat = rows.unpacked(_newest, packed)
-            for number, record in zip(flat[::2], flat[1::2], strict=True):
-                if number in blocks and record in blocks[number].passed:
-                    newest.append((number, record))
-            if not after:
-                break
-            last = after.encode()
-        for block in self._blocks:
-            block.passed = set()
-        for number, record in newest[:MOST]:
-            blocks[number].passed.add(record)
+def _known(query: Query, terms: int, texts: Iterator[bytes]) -> list[_Ranked]:
+    """The matches among what a place knows, as the script SEEK tells it."""
+    place, scope = next(texts).decode(), _decode_scope(next(texts))
+    counts: dict[bytes, list[int]] = {}
+    for at in range(terms):
+        for number, count in _pairs(next(texts)):
+            if number not in counts:
+                counts[number] = [0] * terms
+            counts[number][at] = count
+    known = [next(texts) for _ in range(int(next(texts)))]
+    if not query.scope.covers(scope):
+        return []
+    here = msgspec.structs.replace(query, scope=Scope())  # what is known of a record leaves out whose it is
+    found = []
+    for text in known:
+        if text:
+            number, length, head = text.split(b" ", 2)
+            record = rows.decode(head)
+            if here.matches(record):
+                moment, seq, name = record.created_at, record.seq, record.id
+                match = Match(name, scope, moment, seq, int(length), tuple(counts[number]))
+                found.append(((moment, seq, name, place), match))
+    return found
 
-    async def _note(self, asked: Iterable[tuple[_Block, set[int]]], *, facts: bool = False) -> list[str]:
-        """Read what the index keeps of these records, and answer their facts if they are asked for, in order."""
-        missing = [
-            (block, wanted)
-            for block, some in asked
-            if (wanted := sorted(some if facts else some - block.notes.keys()))
-        ]
-        told: list[str] = []
-        start = 0
-        while start < len(missing):
-            size, end = 0, start
-            while end < len(missing) and (not size or size + len(missing[end][1]) <= _RECORDS):
-                size += len(missing[end][1])
-                end += 1
-            index = self._index
-            sought = _pack([(block.number, some) for block, some in missing[start:end]])
-            packed = await index.wire.run(RECORDS, index.keys, sought, b"1" if facts else b"0")
-            notes, more = rows.unpacked(_records, packed)
-            if False in notes:
-                raise _Moved
-            texts = iter(notes)
-            for block, some in missing[start:end]:
-                for number in some:
-                    block.notes[number] = str(next(texts))
-            told += [str(text) for text in more]
-            start = end
-        return told
+
+def _pairs(posting: bytes) -> Iterator[tuple[bytes, int]]:
+    """The numbers of records that hold a term, each with how often it does."""
+    for pair in posting.split():
+        number, _, count = pair.partition(b":")
+        yield number, int(count)
+
+
+async def _make(bodies: Sequence[bytes]) -> list[_Made]:
+    """The terms of records, a few at a time."""
+    made = []
+    for n, body in enumerate(bodies, 1):
+        record = rows.decode(body)
+        counts, length = count_terms(content(record.text, record.data))
+        head = msgspec.structs.replace(record, scope=Scope(), text="", data={}, updated_at=None)
+        made.append(_Made(record, body, counts, b"%d %s" % (length, _encode(head))))
+        if n % _BREATH == 0:
+            await asyncio.sleep(0)
+    return made
+
+
+def _added(one: Lexicon, other: Lexicon) -> Lexicon:
+    return Lexicon(
+        collection=one.collection,
+        records=one.records + other.records,
+        waiting=one.waiting + other.waiting,
+        missing=one.missing + other.missing,
+        stray=one.stray + other.stray,
+    )
+
+
+def _chosen(found: list[Match], terms: Sequence[str]) -> Matches:
+    """Of more than MOST only what the rarest terms find, and of that the newest."""
+    held = tuple(min(sum(1 for match in found if match.counts[at]), MOST + 1) for at in range(len(terms)))
+    if len(found) > MOST:
+        places = [terms.index(term) for term in nominated(terms, held)]
+        found = [match for match in found if any(match.counts[at] for at in places)][-MOST:]
+    return Matches(found, held)

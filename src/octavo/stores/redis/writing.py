@@ -1,173 +1,261 @@
-"""What one script call writes, packed: keys once each, everything else by their position."""
+"""Writing: what a batch comes to, brought about by one script call; adds that wait at the same time share theirs."""
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Protocol
+import asyncio
+import contextlib
+import random
+from collections.abc import Iterable, Sequence
+from typing import TypeAlias
 from uuid import uuid4
 
-import msgspec
-
-from octavo.errors import StoreError
-from octavo.kernel.codec import Sealed
-from octavo.kernel.model import Scope
-from octavo.stores.draft import Effect, Key
-from octavo.stores.redis.layout import Keys, Layout, end, member
-from octavo.stores.redis.rows import blob
-from octavo.stores.redis.scripts import ADD, ENROL, RENEW, SWAP
-from octavo.stores.redis.wire import Wire
+from octavo.errors import Conflict, StoreError
+from octavo.kernel.codec import Kept, Prepared, Sealed
+from octavo.kernel.model import Query, Scope
+from octavo.stores.draft import Effect, Key, Lookup, draft
+from octavo.stores.gather import Gathering
+from octavo.stores.redis import rows
+from octavo.stores.redis.connection import Connection
+from octavo.stores.redis.layout import Layout, end, member
+from octavo.stores.redis.reading import Reader
+from octavo.stores.redis.scripts import ENROL, WRITE
 
 #: Redis takes no argument beyond 512 MiB, and drops the connection of whoever sends one.
 _MOST_BYTES = 500 * 1024 * 1024
+#: What adds that share a call may weigh, some 2000 records: Redis serves nobody else while the script runs.
+_GROUP_BYTES = 8 * 1024 * 1024
+_RECORD_BYTES = 4096  # what a record costs beside its body, as if it were that much longer
+_GROUPS_HELD = 1024
+_TENANTS_HELD = 65536
+_ATTEMPTS = 60  # at a record others keep changing
+_PAUSE_SECONDS = 0.002
 
-_pack = msgspec.msgpack.Encoder().encode  # only of text: Lua's MessagePack knows no bytes
-
-
-class _Stands:
-    """The keys of a call, gathered: each distinct key once, and each place's as positions among them."""
-
-    def __init__(self) -> None:
-        self.keys: list[bytes] = []
-        self.types = bytearray()
-        self.packed: list[list[int | list[int]]] = []
-        self._positions: dict[bytes, int] = {}
-        self._numbers: dict[bytes, int] = {}
-
-    def number(self, keys: Keys) -> int:
-        """Which stand these keys are, counted from 1 as Lua does."""
-        number = self._numbers.get(keys.body)
-        if number is None:
-            body = self._position(keys.body, b"h")
-            lane = self._pair(keys.lane, keys.kinds)
-            rest = [self._position(keys.marks, b"z"), self._position(keys.names, b"z")]
-            shared = [self._pair(*pair) for pair in keys.shared]
-            self.packed.append([body, lane, lane + 1, *rest, shared])
-            number = self._numbers[keys.body] = len(self.packed)
-        return number
-
-    def counter(self, kinds: bytes) -> int:
-        """Where a lane's counter is; only asked for once all stands are in, since a stand wants it behind its lane."""
-        return self._position(kinds, b"h")
-
-    def _pair(self, lane: bytes, kinds: bytes) -> int:
-        position = self._position(lane, b"z")
-        self._position(kinds, b"h")  # the scripts look for a lane's counter right behind it
-        return position
-
-    def _position(self, key: bytes, kind: bytes) -> int:
-        position = self._positions.get(key)
-        if position is None:
-            self.keys.append(key)
-            self.types += kind
-            position = self._positions[key] = len(self.keys)
-        return position
-
-
-class Sight(Protocol):
-    """What effects were drawn from, and must still hold when they are brought about."""
-
-    bodies: dict[tuple[str, Key], str]  # of the records seen
-    witnesses: list[
-        tuple[str, str, Scope]
-    ]  # collection, id and scope of what must be kept, whatever it looks like
-    versions: dict[bytes, str]  # of the lanes read, by counter
+_Group: TypeAlias = Gathering[Sequence[Sealed], bytes]
 
 
 class Writer:
     """Writes through the scripts, and keeps the list of tenants."""
 
-    def __init__(
-        self, wire: Wire, layout: Layout, ttl: int | None, noted: Callable[[set[tuple[str, str]]], None]
-    ) -> None:
-        self._wire = wire
-        self._noted = noted  # told the collections and tenants of what was put in line to be indexed
+    def __init__(self, connection: Connection, layout: Layout, ttl: int | None, reader: Reader) -> None:
+        self._connection = connection
         self._layout = layout
-        self._ttl = b"%d" % (ttl or 0)
+        self._ttl = ttl or 0
+        self._reader = reader
+        self._groups: dict[frozenset[str], _Group] = {}
         self._enrolled: set[str] = set()
+        self._retrying = asyncio.Lock()
 
     async def add(self, records: Sequence[Sealed]) -> bytes:
-        """Add what is not kept yet; answer b"1" or b"0" for each record."""
-        stands, layout = _Stands(), self._layout
-        entries = [
-            (
-                stands.number(layout.keys(sealed.collection, sealed.scope)),
-                member(sealed.rank),
-                sealed.kind,
-                blob(sealed),
-                sealed.marks,
-                end(sealed.expires_at),
-            )
-            for sealed in records
-        ]
-        tenants = {sealed.scope.tenant for sealed in records}
-        await self._enrol(tenants)
-        packed = self._packed(stands, entries)
-        digits, fresh, noted = await self._wire.run(ADD, stands.keys, *packed)
-        if noted:
-            self._noted({(sealed.collection, sealed.scope.tenant) for sealed in records})
-        await self._confirm(tenants, fresh)
-        answer: bytes = digits
-        return answer
+        """Add what is not kept yet, together with whoever else adds now; answer b"1" or b"0" for each record."""
+        # Only the same tenants share a call: in a cluster, those of different tenants may live on different nodes.
+        tenants = frozenset([sealed.scope.tenant for sealed in records])
+        group = self._groups.get(tenants)
+        if group is None:
+            if len(self._groups) >= _GROUPS_HELD:
+                self._groups = {key: busy for key, busy in self._groups.items() if not busy.idle}
+            group = self._groups[tenants] = Gathering(self._add_group, _GROUP_BYTES, _weight)
+        return await group.submit(records)
 
-    async def swap(self, effects: Iterable[Effect], sight: Sight) -> bool:
-        """Bring the effects about if what they were drawn from still holds; whether it did."""
-        stands, entries, tenants, touched = _Stands(), [], set(), set()
-        for effect in effects:
-            one = effect.after or effect.before
-            if one is None:
-                continue
-            before = effect.before and _side(effect.before, sight.bodies[one.collection, one.key])
-            after = effect.after and _side(effect.after, blob(effect.after))
-            number = stands.number(self._layout.keys(one.collection, one.scope))
-            entries.append((number, one.id, before or False, after or False))
-            touched.add((one.collection, one.scope.tenant))
-            if (
-                after or self._ttl != b"0"
-            ):  # a removal renews what is left, and the list must not go before it
-                tenants.add(one.scope.tenant)
-        kept = [(stands.number(self._layout.keys(name, scope)), own) for name, own, scope in sight.witnesses]
-        watched = [(stands.counter(key), version) for key, version in sight.versions.items()]
-        await self._enrol(tenants)
-        rest = (_pack(kept), _pack(watched), uuid4().hex.encode())
-        done, fresh, noted = await self._wire.run(SWAP, stands.keys, *self._packed(stands, entries), *rest)
-        if noted:
-            self._noted(touched)
-        if done:
-            await self._confirm(tenants, fresh)
-        return bool(done)
+    async def settle(self) -> None:
+        """Wait until nothing is on its way any more."""
+        for group in list(self._groups.values()):
+            await group.settle()
+
+    async def apply(self, ops: list[Prepared]) -> list[int]:
+        """Work out what the ops come to, then bring it about if nothing of it has moved meanwhile; else start over.
+
+        A record that others merely add between the two steps counts as added after this batch.
+        """
+        for attempt in range(_ATTEMPTS):
+            # Whoever has lost a race waits behind those of this process who have, so that somebody always wins.
+            async with self._retrying if attempt else contextlib.nullcontext():
+                seen = _Seen(self._reader, self._layout)
+                with contextlib.suppress(_Moved):
+                    effects, counts = await seen.drafted(ops)
+                    if not effects or await self._swap(effects, seen):
+                        return counts
+            await asyncio.sleep(random.uniform(0, _PAUSE_SECONDS * min(attempt + 1, 10)))  # noqa: S311
+        raise Conflict(
+            f"others changed the same records {_ATTEMPTS} times in a row; nothing of the batch was applied"
+        )
 
     async def renew(self, collections: Sequence[str], scope: Scope) -> None:
         """Have what a place holds in these collections live on as if it had just been written."""
-        stands = _Stands()
+        call = _Call(self._layout)
         for collection in collections:
-            stands.number(self._layout.keys(collection, scope))
-        await self._wire.run(RENEW, stands.keys, *self._packed(stands, []))
+            call.place(collection, scope)
+        await self._write(call, set())
 
-    def _packed(self, stands: _Stands, entries: Sequence[object]) -> tuple[bytes, ...]:
-        packed = _pack(entries)
-        if len(packed) > _MOST_BYTES:
-            raise StoreError(
-                f"{len(packed)} bytes are more than the {_MOST_BYTES} one Redis transaction can take"
-            )
-        return self._ttl, bytes(stands.types), _pack(stands.packed), packed
+    async def _add_group(self, group: list[Sequence[Sealed]]) -> list[bytes]:
+        call, tenants = _Call(self._layout), set()
+        for records in group:
+            for sealed in records:
+                call.put(sealed)
+                tenants.add(sealed.scope.tenant)
+        digits = await self._write(call, tenants)
+        answers, start = [], 0
+        for records in group:
+            answers.append(digits[start : start + len(records)])
+            start += len(records)
+        return answers
+
+    async def _swap(self, effects: Iterable[Effect], seen: "_Seen") -> bool:
+        """Bring the effects about if what they were made from still holds; whether it did."""
+        call = _Call(self._layout, swap=uuid4().hex.encode())
+        tenants = set()
+        for before, after in ((effect.before, effect.after) for effect in effects):
+            if before is not None:
+                call.take(before, seen.bodies[before.collection, before.key])
+            if after is not None:
+                call.put(after)
+            # A removal renews what is left, and the list of tenants must not expire before it.
+            if (one := after or (before if self._ttl else None)) is not None:
+                tenants.add(one.scope.tenant)
+        for sealed in seen.taken:
+            call.rely_on(sealed)
+        for kinds, version in seen.versions.items():
+            call.watch(kinds, version)
+        return await self._write(call, tenants) == b"1"
+
+    async def _write(self, call: "_Call", tenants: set[str]) -> bytes:
+        await self._enrol(tenants)
+        digits, fresh = await self._connection.run(WRITE, call.keys, b"%d" % self._ttl, *call.words())
+        if fresh and not self._ttl:
+            # They had nothing: the list of tenants may have been flushed, or pruned a moment ago.
+            self._enrolled -= tenants
+            await self._enrol(tenants)
+        answer: bytes = digits
+        return answer
 
     async def _enrol(self, tenants: set[str]) -> None:
         """Tenants are listed before they write, so that none with records is ever missing."""
-        missing = (
-            tenants if self._ttl != b"0" else tenants - self._enrolled
-        )  # a list that expires is renewed each time
+        # A list that expires is renewed each time.
+        missing = tenants if self._ttl else tenants - self._enrolled
         if missing:
-            await self._wire.run(
-                ENROL, [self._layout.tenants], self._ttl, *(tenant.encode() for tenant in missing)
-            )
-            if len(self._enrolled) > 65536:
+            names = [tenant.encode() for tenant in missing]
+            await self._connection.run(ENROL, [self._layout.tenants], b"%d" % self._ttl, *names)
+            if len(self._enrolled) > _TENANTS_HELD:
                 self._enrolled.clear()
             self._enrolled |= missing
 
-    async def _confirm(self, tenants: set[str], fresh: int) -> None:
-        """List them once more when they had nothing: the list may have been flushed, or pruned a moment ago."""
-        if fresh and self._ttl == b"0":
-            self._enrolled -= tenants
-            await self._enrol(tenants)
+
+class _Call:
+    """The words of one call of WRITE: each distinct key once, and each place as positions among them."""
+
+    def __init__(self, layout: Layout, swap: bytes = b"") -> None:
+        self.keys: list[bytes] = []
+        self._layout = layout
+        self._swap = swap
+        self._positions: dict[bytes, int] = {}
+        self._places: dict[tuple[bytes, ...], bytes] = {}
+        self._rows: list[str] = []
+        self._old: list[bytes] = []
+        self._new: list[bytes] = []
+        self._taken: list[bytes] = []
+        self._watched: list[bytes] = []
+
+    def place(self, collection: str, scope: Scope) -> bytes:
+        """The number of a place in this call, counted from 1 as Lua does."""
+        keys = self._layout.keys(collection, scope)
+        number = self._places.get(keys)
+        if number is None:
+            self._rows.append(" ".join([str(self._position(key)) for key in keys]))
+            number = self._places[keys] = b"%d" % len(self._rows)
+        return number
+
+    def put(self, sealed: Sealed) -> None:
+        """Have this record kept."""
+        self._new += self._record(sealed, rows.encode(sealed))
+
+    def take(self, sealed: Sealed, body: bytes) -> None:
+        """Have this record gone, of which Redis keeps this body."""
+        self._old += self._record(sealed, body)
+
+    def rely_on(self, sealed: Sealed) -> None:
+        """Do nothing unless there is a record of this id in its place."""
+        self._taken += (self.place(sealed.collection, sealed.scope), sealed.id.encode())
+
+    def watch(self, kinds: bytes, version: bytes) -> None:
+        """Do nothing unless this counter still has this version."""
+        self._watched += (b"%d" % self._position(kinds), version)
+
+    def words(self) -> tuple[bytes, ...]:
+        """What WRITE is told beside the time to live."""
+        lists = (self._old, self._new, self._taken, self._watched)
+        packed = [word for texts in lists for word in rows.pack(texts)]
+        if (size := max(map(len, packed))) > _MOST_BYTES:
+            raise StoreError(f"{size} bytes are more than the {_MOST_BYTES} one Redis transaction can take")
+        return (self._swap, ",".join(self._rows).encode(), *packed)
+
+    def _record(self, sealed: Sealed, body: bytes) -> tuple[bytes, ...]:
+        place = self.place(sealed.collection, sealed.scope)
+        about = f"{sealed.kind}\0{end(sealed.expires_at)}\0"
+        if sealed.marks:
+            about += "".join([f"{mark}\0" for mark in sealed.marks])
+        return place, member(sealed.rank), about.encode(), body
+
+    def _position(self, key: bytes) -> int:
+        position = self._positions.get(key)
+        if position is None:
+            self.keys.append(key)
+            position = self._positions[key] = len(self.keys)
+        return position
 
 
-def _side(sealed: Sealed, body: str) -> tuple[str, str, str, tuple[str, ...], str]:
-    return (member(sealed.rank), sealed.kind, body, sealed.marks, end(sealed.expires_at))
+class _Moved(Exception):  # noqa: N818
+    """Two looks at one record saw different things."""
+
+
+class _Seen:
+    """What a draft has seen of Redis, and must still be so when its effects are brought about."""
+
+    def __init__(self, reader: Reader, layout: Layout) -> None:
+        self.bodies: dict[tuple[str, Key], bytes] = {}
+        self.taken: list[Sealed] = []  # adds that found their id taken rely on it
+        self.versions: dict[bytes, bytes] = {}  # by counter
+        self._reader = reader
+        self._layout = layout
+
+    async def drafted(self, ops: list[Prepared]) -> tuple[list[Effect], list[int]]:
+        """The effects of the ops, and how many records each one adds, changes or removes."""
+        scopes = {sealed.place: sealed.scope for op in ops if isinstance(op, Kept) for sealed in op.records}
+        asking = draft(ops)
+        try:
+            question = next(asking)
+            while True:
+                if isinstance(question, Query):
+                    answer = await self._found(question)
+                else:
+                    answer = await self._kept(question, scopes)
+                question = asking.send(answer)
+        except StopIteration as done:
+            drafted: tuple[list[Effect], list[int]] = done.value
+            return drafted
+
+    async def _found(self, query: Query) -> list[Sealed]:
+        if query.limit == 0:
+            return []
+        look = await self._reader.find(query)
+        watched = self._layout.asked(query).kinds
+        if self.versions.setdefault(watched, look.version) != look.version:
+            raise _Moved
+        return [self._see(body) for _, body in look.found]
+
+    async def _kept(self, lookup: Lookup, scopes: dict[str, Scope]) -> list[Sealed]:
+        by_tenant: dict[str, list[bytes]] = {}
+        for name, place in lookup.keys:
+            by_tenant.setdefault(scopes[place].tenant, []).append(f"{name}\0{place}".encode())
+        kept = []
+        for tenant, names in by_tenant.items():
+            base = self._layout.base(lookup.collection, tenant)
+            kept += [self._see(body) for body in await self._reader.named(base, names)]
+        self.taken += kept
+        return kept
+
+    def _see(self, body: bytes) -> Sealed:
+        sealed = rows.decode_sealed(body)
+        if self.bodies.setdefault((sealed.collection, sealed.key), body) != body:
+            raise _Moved
+        return sealed
+
+
+def _weight(records: Sequence[Sealed]) -> int:
+    return sum([_RECORD_BYTES + len(sealed.data_json) + len(sealed.text) for sealed in records])

@@ -3,13 +3,12 @@
 import asyncio
 import re
 import weakref
-from collections.abc import Awaitable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from redis import exceptions as told
 
 from octavo.errors import ConfigError, OctavoError, StoreError, StoreUnavailable
-from octavo.stores.redis.plain_lua import LIBRARIES
 from octavo.stores.redis.scripts import Script
 
 #: Replies that pass by themselves; before Redis 7 a script's error carries them inside, behind a minus sign.
@@ -17,12 +16,9 @@ _PASSING = re.compile(
     r"(?:^|-)(?:BUSY|CLUSTERDOWN|LOADING|MASTERDOWN|MISCONF|NOREPLICAS|OOM|READONLY|TRYAGAIN)\b"
 )
 _NO_SCRIPTS = re.compile("unknown command ['`]eval", re.IGNORECASE)
-_LACKING = re.compile(r"attempt to (?:call|index) \w+ '(\w+)' \(a nil value\)")
 _UNAVAILABLE = (told.ConnectionError, told.TimeoutError, told.OutOfMemoryError, told.ReadOnlyError, OSError)
-_LOGIN = (
-    told.AuthenticationError,
-    told.AuthorizationError,
-)  # these are ConnectionErrors too, and no retry mends them
+#: These are ConnectionErrors too, and no retry mends them.
+_LOGIN = (told.AuthenticationError, told.AuthorizationError)
 # RuntimeError is asyncio's for a connection whose event loop is gone; a cluster's exception is no RedisError.
 _FAILURES = (told.RedisError, told.RedisClusterException, OSError, RuntimeError)
 _WIDTH = 16  # commands on their way at once; Redis answers them one by one anyway
@@ -44,15 +40,14 @@ def _turns_at(pool: Any) -> asyncio.Semaphore:
     return known[1]
 
 
-class Wire:
+class Connection:
     """A client as one event loop uses it."""
 
     def __init__(self, client: Any) -> None:
-        self.client = client
+        self._client = client
         pool = getattr(client, "connection_pool", client)
         self._turns = _turns_at(pool)
         self._seconds = getattr(pool, "connection_kwargs", {}).get("socket_timeout")
-        self._bare = False  # whether its Lua lacks what Redis adds to it
 
     async def run(self, script: Script, keys: Sequence[bytes], *args: bytes) -> Any:
         """A script's answer, as bytes.
@@ -62,41 +57,32 @@ class Wire:
         told that they are asked again so that they answer what the first run would have.
         """
         try:
-            return await self._evaluated(script, keys, b"0", *args)
-        except told.ConnectionError as error:
-            if isinstance(error, _LOGIN):
-                raise translated(error) from error
-        except _FAILURES as error:
-            raise translated(error) from error
-        return await _told(self._evaluated(script, keys, b"1", *args))
+            return await self._evaluate(script, keys, b"0", *args)
+        except StoreUnavailable as error:
+            if not isinstance(error.__cause__, told.ConnectionError):
+                raise
+        return await self._evaluate(script, keys, b"1", *args)
 
     async def ask(self, *words: str | bytes) -> Any:
-        """A command's answer, parsed by the client."""
-        await self._turn()
-        try:
-            return await _told(self.client.execute_command(*words))
-        finally:
-            self._turns.release()
+        """A command's answer, as bytes, parsed by the client."""
+        return await self._say(*words)
 
-    async def _evaluated(self, script: Script, keys: Sequence[bytes], *args: bytes) -> Any:
+    async def _evaluate(self, script: Script, keys: Sequence[bytes], *args: bytes) -> Any:
+        given = (len(keys), *keys, *args)
+        try:
+            return await self._say("EVALSHA", script.sha, *given)
+        except StoreError as error:
+            # A server that is new, was restarted or had its scripts flushed.
+            if not isinstance(error.__cause__, told.NoScriptError):
+                raise
+        return await self._say("EVAL", script.text, *given)
+
+    async def _say(self, *words: Any) -> Any:
         await self._turn()
         try:
-            say = self.client.execute_command
-            given = (len(keys), *keys, *args)
-            if not self._bare:
-                try:
-                    try:
-                        return await say("EVALSHA", script.sha, *given, NEVER_DECODE=True)
-                    except (
-                        told.NoScriptError
-                    ):  # a server that is new, was restarted or had its scripts flushed
-                        return await say("EVAL", script.text, *given, NEVER_DECODE=True)
-                except told.ResponseError as error:
-                    # A script that needs it does so before it writes anything, so it can begin again.
-                    if "'cmsgpack'" not in str(error):
-                        raise
-                    self._bare = True
-            return await say("EVAL", LIBRARIES + script.text, *given, NEVER_DECODE=True)
+            return await self._client.execute_command(*words, NEVER_DECODE=True)
+        except _FAILURES as error:
+            raise translated(error) from error
         finally:
             self._turns.release()
 
@@ -114,21 +100,12 @@ class Wire:
             ) from error
 
 
-async def _told(answering: Awaitable[Any]) -> Any:
-    try:
-        return await answering
-    except _FAILURES as error:
-        raise translated(error) from error
-
-
 def translated(error: Exception) -> OctavoError:
     """What went wrong, as the error a caller can act on."""
     if _NO_SCRIPTS.search(str(error)):
         return ConfigError(
             "this Redis runs no Lua scripts, which Octavo writes with; fakeredis does with pip install 'fakeredis[lua]'"
         )
-    if lacking := _LACKING.search(str(error)):
-        return ConfigError(f"this needs a real Redis: the Lua of this one lacks {lacking[1]}")
     if isinstance(error, RuntimeError):
         return StoreError(
             f"the Redis client that was handed in belongs to an event loop that has ended ({error}); "
