@@ -26,7 +26,7 @@ from octavo.agent.keepable import shortened
 from octavo.agent.places import queue_directory
 from octavo.agent.recording import Recorder
 from octavo.wraps import Wrap
-from octavo.wraps.spool import inspect
+from octavo.wraps.journal import inspect
 from servers import fresh, running
 
 
