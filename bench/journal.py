@@ -12,7 +12,7 @@ from typing import NamedTuple
 from bench.places import Places
 from octavo import Add, Deduped, Journal, Op, Record, Scope, Store, StoreUnavailable, open_store
 from octavo.wraps import Wrap
-from octavo.wraps.spool import Spool
+from octavo.wraps.journal import Spool
 
 BODY = {"payload": {"text": "what somebody said, " * 10}, "source_name": "bench"}
 CROWD = 50

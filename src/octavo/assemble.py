@@ -70,8 +70,7 @@ def assemble(settings: Settings) -> Assembled:
 
 
 def _journal(settings: Settings, store: Store) -> "Journal":
-    from octavo.wraps.journal import Journal
-    from octavo.wraps.spool import Spool
+    from octavo.wraps.journal import Journal, Spool
 
     queue = settings.failure_queue
     spool = Spool(

@@ -7,7 +7,7 @@ import pytest
 from agents import ListStore, agent, call
 
 from octavo import EventStore, EventType
-from octavo.wraps.spool import inspect
+from octavo.wraps.journal import inspect
 
 ENDING = """
 import asyncio, json, os, sys

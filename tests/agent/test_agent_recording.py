@@ -25,7 +25,7 @@ from octavo import (
 from octavo.agent.keepable import shorten
 from octavo.agent.recording import Recorder, queue_directory
 from octavo.wraps import Wrap
-from octavo.wraps.spool import inspect
+from octavo.wraps.journal import inspect
 from servers import fresh, running
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from octavo import Add, Change, Query, Record, Remove, Scope, open_store
-from octavo.wraps.spool import Spool, Waiting
+from octavo.wraps.journal import Spool, Waiting
 
 DOWN = "postgresql://octavo:s3cret-word@127.0.0.1:1/octavo"
 
@@ -23,8 +23,9 @@ def letters():
     entries = [write(n) for n in range(5)]
     with Spool("queue") as spool:
         spool.put(entries)
-        spool.tried(entries[0].id, "no such table")
-        for entry in entries[:3]:
+        first = spool.head(3)
+        spool.tried(first[0].id, "no such table")
+        for entry in first:
             spool.bury([entry.id], "no such\ntable")
     return entries
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from octavo import Add, Record
-from octavo.wraps.spool import DeadLetter, Spool
+from octavo.wraps.journal import DeadLetter, Spool
 
 PAGE = Path(__file__).parents[2] / "docs" / "queue.md"
 TEXT = PAGE.read_text()

@@ -17,7 +17,7 @@ from octavo.config import Database, FailureQueue, Settings
 from octavo.keys import Keys
 from octavo.layers import LayeredMemory
 from octavo.service.vault import Vault
-from octavo.wraps.spool import Spool, Waiting
+from octavo.wraps.journal import Spool, Waiting
 
 URL = "sqlite:///octavo.db"
 #: A title for the window, a screen cleared with C1's own CSI, DEL, and text that runs backwards.

@@ -188,7 +188,7 @@ def test_every_setting_of_the_queue_reaches_it(monkeypatch):
 
         return make
 
-    for part in ("wraps.spool.Spool", "wraps.journal.Journal", "wraps.deduped.Deduped"):
+    for part in ("wraps.journal.Spool", "wraps.journal.Journal", "wraps.deduped.Deduped"):
         module, _, name = f"octavo.{part}".rpartition(".")
         monkeypatch.setattr(f"{module}.{name}", recorded(getattr(__import__(module, fromlist=[name]), name)))
     assemble(

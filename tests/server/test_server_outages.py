@@ -6,7 +6,7 @@ import pytest
 
 from octavo.errors import StoreUnavailable
 from octavo.stores.sql import store as sqlite_store
-from octavo.wraps.spool import log
+from octavo.wraps.journal import log
 from servers import fresh, running
 
 USER = "/memory/user/lin"

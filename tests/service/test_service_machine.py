@@ -20,8 +20,7 @@ from octavo.config import Service, Settings, Vault
 from octavo.kernel.model import Add
 from octavo.service import Memory
 from octavo.wraps.deduped import Deduped
-from octavo.wraps.journal import Journal
-from octavo.wraps.spool import Spool, peek
+from octavo.wraps.journal import Journal, Spool, peek
 from serving import Faulty, said
 from virtual_time import VirtualLoop
 

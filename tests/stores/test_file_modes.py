@@ -24,7 +24,7 @@ from octavo.conversation import FileChatMessageHistory
 
 from octavo.kernel.ports import Entry
 from octavo.service.vault import Vault
-from octavo.wraps.spool import Spool, Waiting
+from octavo.wraps.journal import Spool, Waiting
 
 def record(n, text="hello"):
     return Record(collection="messages", id=f"m{n}", scope=Scope(session=f"s{n}"), text=text)

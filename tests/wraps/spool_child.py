@@ -5,13 +5,12 @@ import sys
 
 from spooling import write
 
-from octavo.wraps.spool import Spool
+from octavo.wraps.journal import Spool
 
 
 def main(folder, name, options="{}"):
     spool = Spool(folder, **json.loads(options))
     spool.open()
-    print("open", spool.status().slots[0].number, flush=True)
     for n in range(1_000_000):
         entries = [write(f"{name}-{n}-{part}") for part in range(3)]
         spool.put(entries)

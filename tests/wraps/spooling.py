@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from octavo import Add, Record, Scope
-from octavo.wraps.spool import Spool, Waiting
+from octavo.wraps.journal import Spool, Waiting
 
 
 def write(n, text="消息", session="s") -> Waiting:

@@ -8,7 +8,7 @@ from outages import add, ids, journal_of, settled, those, unsteady
 from octavo.errors import StoreUnavailable
 from octavo.kernel.terms.terms import terms
 from octavo.wraps import Journal
-from octavo.wraps.spool import Spool
+from octavo.wraps.journal import Spool
 from virtual_time import clock, virtually
 
 

@@ -4,13 +4,15 @@ import asyncio
 
 import apsw
 import pytest
+import redis.asyncio as redis
 from cut_wire import Wire
-from outages import add, event, ids, remove, those
+from outages import Unsteady, add, event, ids, remove, those
 
 from octavo import Add, Change, Indexed, StoreUnavailable, open_store, open_vectors
 from octavo.testing.embedding import HashEmbedder
 from octavo.wraps import Deduped, Journal
-from octavo.wraps.spool import inspect
+from octavo.wraps.journal import inspect
+from servers import running
 
 BACKOFF = (0.01, 0.1)
 
@@ -128,3 +130,42 @@ async def test_vectors_follow_what_was_queued(tmp_path):
         await store.settle(60)
         near = await journal.resembling("event owl", those().scope, ("observations",), 1)
         assert [found.key.id for found in near] == ["owl"]
+
+
+@pytest.mark.parametrize(
+    ("sick", "well"),
+    [(("min-replicas-to-write", 1), ("min-replicas-to-write", 0)), (("maxmemory", 1), ("maxmemory", 0))],
+)
+async def test_a_redis_that_answers_and_takes_no_write(tmp_path, sick, well):
+    """It is down, however often it is tried: nobody's write is to blame, none becomes a dead letter, and health says so."""
+    with running("redis") as server:
+        client = redis.Redis.from_url(server.url)
+        await client.config_set("maxmemory-policy", "noeviction")
+        async with Journal(open_store(server.url), tmp_path, backoff=BACKOFF, max_retries=1) as journal:
+            await journal.write([add("a")])
+            await client.config_set(*sick)
+            for name in ("b", "c"):
+                assert (await journal.write([add(name)])).status == "queued"
+            for _ in range(3):
+                assert await journal.replay_now() == 0
+                assert journal.status().state == "down"
+            assert (journal.status().waiting, journal.status().dead) == (2, 0)
+            await client.config_set(*well)
+            await back(journal)
+            assert await ids(journal) == ["a", "b", "c"]
+            assert await client.keys("*octavo-health*") == []
+        await client.aclose()
+
+
+@pytest.mark.parametrize("kind", ["memory", "file", "sqlite", "postgres", "mysql", "redis"])
+async def test_finding_out_leaves_nothing_behind(place, tmp_path, kind):
+    """A store that is tried after an outage holds what was written to it, and no tenant that nobody knows."""
+    store = Unsteady(open_store(place(kind)))
+    async with Journal(store, tmp_path / "queue", backoff=BACKOFF) as journal:
+        await journal.write([add("a")])
+        store.turn("down")
+        await journal.write([add("b")])
+        store.turn("up")
+        await back(journal)
+        assert await ids(journal) == ["a", "b"]
+        assert await journal.tenants() == [""]

@@ -19,7 +19,7 @@ from octavo.errors import NotFound, StoreClosed, StoreError, StoreUnavailable
 from octavo.kernel.ports import Searches
 from octavo.stores.base import BaseStore
 from octavo.wraps import Journal
-from octavo.wraps.spool import Spool, inspect, peek
+from octavo.wraps.journal import Spool, inspect, peek
 from virtual_time import clock, virtually
 
 # --- writes that fail by themselves

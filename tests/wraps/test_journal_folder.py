@@ -10,7 +10,7 @@ from outages import Unsteady, add, ids, those
 from octavo import open_store
 from octavo.errors import StoreUnavailable
 from octavo.wraps import Journal
-from octavo.wraps.spool import Spool
+from octavo.wraps.journal import Spool
 
 KINDS = ("memory", "file", "sqlite", "postgres", "mysql", "redis")
 BACKOFF = (0.01, 0.05)

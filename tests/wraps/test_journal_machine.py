@@ -16,7 +16,7 @@ from octavo.errors import StoreError, StoreUnavailable
 from octavo.kernel.ids import now
 from octavo.testing.agreement import spelling
 from octavo.wraps import Deduped, Journal
-from octavo.wraps.spool import Spool, inspect
+from octavo.wraps.journal import Spool, inspect
 from virtual_time import START, VirtualLoop
 
 SESSIONS = ("s1", "s2", "s3")
@@ -70,8 +70,8 @@ class JournalAgainstList(RuleBasedStateMachine):
         if queue._thread is not None:
             queue._thread.shutdown()
         self.runner.close()
-        for lane in queue.spool._lanes:
-            lane._log._lock.close()  # the system does so at once, the garbage collector when it likes
+        for log in queue.spool._logs:
+            log._lock.release()  # the system does so at once, the garbage collector when it likes
         queue.spool = None
 
     @rule()

@@ -26,7 +26,7 @@ from octavo.cli.output import Styled, indented, several, time_text
 from octavo.errors import ConfigError, NotFound
 from octavo.kernel.model import Add, Op
 from octavo.transfer import Progress
-from octavo.wraps.spool import DeadLetter, Spool, Waiting, inspect, peek
+from octavo.wraps.journal import DeadLetter, Spool, Waiting, inspect, peek
 
 if TYPE_CHECKING:
     from octavo.wraps.journal import Journal

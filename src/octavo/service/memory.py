@@ -42,8 +42,7 @@ from octavo.service.vault import Document, Vault
 from octavo.util.secrets import hidden, shown
 
 if TYPE_CHECKING:
-    from octavo.wraps.journal import Journal, JournalStatus
-    from octavo.wraps.spool import DeadLetter
+    from octavo.wraps.journal import DeadLetter, Journal, JournalStatus
 
 log = logging.getLogger("octavo.service")
 T = TypeVar("T")

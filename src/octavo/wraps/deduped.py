@@ -1,7 +1,7 @@
 """A store that is not sent what it was just given: webhooks, retries and replays say many things twice."""
 
 import time
-from collections import Counter, OrderedDict
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeAlias
 
@@ -9,20 +9,19 @@ from msgspec import UNSET
 
 from octavo.errors import ConfigError, InvalidQuery, InvalidRecord
 from octavo.kernel.codec import prepare
-from octavo.kernel.model import Add, Change, Op, Query, Record, Remove
+from octavo.kernel.model import Add, Change, Op, Record, Remove
 from octavo.kernel.ports import Store
 from octavo.wraps.wrap import Wrap
 
 _Key: TypeAlias = tuple[str, str, str]  # collection, id and place
-_Shelf: TypeAlias = tuple[str, str]  # collection and tenant
 
 
 class Deduped(Wrap):
     """Records stored by this process within the last `seconds` are not sent again; the store leaves the others alone.
 
     The window is only a shortcut: what it does not know, the store's idempotent `Add` decides. It keeps the newest `window`
-    ids, and forgets those that a removal could have touched, and all of them when a call fails. A record that another process
-    removed in the meantime is not put back by adding it again within the window.
+    ids. A removal by ids takes those out of it; any other removal, and a call that fails, empties it. A record that another
+    process removed in the meantime is not put back by adding it again within the window.
     """
 
     def __init__(
@@ -42,8 +41,7 @@ class Deduped(Wrap):
         self._window = window
         self._seconds = seconds
         self._clock = clock
-        self._recent: OrderedDict[_Key, tuple[float, int]] = OrderedDict()  # when, and the shelf's age then
-        self._ages: Counter[_Shelf] = Counter()  # how often a removal went through a shelf
+        self._stored_at: OrderedDict[_Key, float] = OrderedDict()
         self._removals = 0  # calls under way that remove something
         self._era = 0  # counts every beginning of such a call, and every failure
         self._not_before = 0.0  # nothing is remembered until then
@@ -53,7 +51,7 @@ class Deduped(Wrap):
         """Apply all of the ops in order, or none; answer how many records each one added, changed or removed."""
         ops = list(ops)
         sent = self._unknown(ops)
-        if not any(not isinstance(op, Add) or op.records for op in sent) and any(_sizes(ops)):
+        if sent != ops and not any(not isinstance(op, Add) or op.records for op in sent):
             return [0] * len(ops)
         removing = any(map(_removes, ops))
         self._removals += removing
@@ -93,57 +91,46 @@ class Deduped(Wrap):
                 self._forget(op)
                 sent.append(op)
                 continue
-            new = [record for record in op.records if not self._knows(record)]
-            if len(new) < len(op.records):
-                known += [record for record in op.records if self._knows(record)]
-                op = Add(new)  # noqa: PLW2901 - the same op with less in it
-            sent.append(op)
+            found = [record for record in op.records if self._knows(record)]
+            known += found
+            sent.append(Add([record for record in op.records if not self._knows(record)]) if found else op)
         if known:
             prepare([Add(known)])  # a bad record under a known id is refused all the same
             self.skipped += len(known)
         return sent
 
     def _knows(self, record: Record) -> bool:
-        if not self._recent:
+        if not self._stored_at:
             return False
         try:
-            key, shelf = _key(record), (record.collection, record.scope.tenant)
-            found = self._recent.get(key)
+            stored_at = self._stored_at.get(_key(record))
         except (TypeError, AttributeError, ValueError):  # no record at all: the store says so better
             return False
-        return (
-            found is not None and found[1] == self._ages[shelf] and self._clock() - found[0] < self._seconds
-        )
+        return stored_at is not None and self._clock() - stored_at < self._seconds
 
     def _remember(self, records: Iterable[Record]) -> None:
         at = self._clock()
         for record in records:
-            if record.expires_at is not None:  # its end takes it away, and nobody here is told
-                continue
-            key = _key(record)
-            self._recent[key] = (at, self._ages[record.collection, record.scope.tenant])
-            self._recent.move_to_end(key)
-        while len(self._recent) > self._window:
-            self._recent.popitem(last=False)
+            if record.expires_at is None:  # else its end takes it away, and nobody here is told
+                self._stored_at[_key(record)] = at
+                self._stored_at.move_to_end(_key(record))
+        while len(self._stored_at) > self._window:
+            self._stored_at.popitem(last=False)
 
     def _forget(self, op: Op) -> None:
         if isinstance(op, Add):
             for record in op.records:
-                self._recent.pop(_key(record), None)
+                self._stored_at.pop(_key(record), None)
         elif _removes(op):
-            query: Query = op.query
-            if query.ids is not None and query.scope.exact:
-                for id_ in query.ids:
-                    self._recent.pop((query.collection, id_, query.scope.place), None)
-            elif len(self._ages) > self._window:  # a service with very many tenants
-                self._forget_all()
+            if op.query.ids is not None and op.query.scope.exact:
+                for id_ in op.query.ids:
+                    self._stored_at.pop((op.query.collection, id_, op.query.scope.place), None)
             else:
-                self._ages[query.collection, query.scope.tenant] += 1
+                self._stored_at.clear()
 
     def _forget_all(self) -> None:
         self._era += 1
-        self._recent.clear()
-        self._ages.clear()
+        self._stored_at.clear()
 
 
 def _key(record: Record) -> _Key:
@@ -153,7 +140,3 @@ def _key(record: Record) -> _Key:
 def _removes(op: Op) -> bool:
     """Whether a record may be gone after it, at once or at its end."""
     return isinstance(op, Remove) or (isinstance(op, Change) and op.expires_at is not UNSET)
-
-
-def _sizes(ops: Sequence[Op]) -> list[int]:
-    return [len(op.records) for op in ops if isinstance(op, Add)]

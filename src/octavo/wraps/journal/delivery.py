@@ -5,27 +5,28 @@ import functools
 import logging
 import random
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 import msgspec
 
 from octavo.errors import Conflict, InvalidQuery, InvalidRecord, OctavoError, StoreClosed, StoreUnavailable
-from octavo.kernel.ids import new_id
+from octavo.kernel.codec import encode_ops
 from octavo.kernel.model import Add, Op, Query, Record, Remove, Scope
 from octavo.kernel.ports import Store
 from octavo.wraps.attempts import Attempts, late, verdict
-from octavo.wraps.footprints import footprint, overlap
-from octavo.wraps.queueing import Queue
-from octavo.wraps.spool import Waiting
+from octavo.wraps.journal.lines import Waiting
+from octavo.wraps.journal.queue import Queue
+from octavo.wraps.journal.repeatable import Repeatable, overlap, touched_scopes
 
 _log = logging.getLogger("octavo.journal")
 _MOST_ENTRIES = 500  # brought to the store in one call
-_MOST_HELD = 32  # writes that fail by themselves and are in memory until their next try
-_MOST_BEHIND = 1000  # writes that stay behind one of those, so that nothing overtakes them
-_MOST_BURIED = 500  # at once, so that new writes need not wait long for the disk
+_MOST_BYTES = 4 * 2**20  # so much of them as JSON
 _PATIENCE_SECONDS = 30.0  # for a call that brings many writes
 _CREDENTIALS = re.compile(r"(://[^:/@\s]*):[^@\s]*@")
+#: The tenant of what is written to find out whether a store takes writes: nobody's, so that nobody sees it.
+PROBES = "octavo-health"
+_PROBE = "probe_write"
 
 
 class Held(msgspec.Struct, frozen=True):
@@ -39,7 +40,7 @@ class Held(msgspec.Struct, frozen=True):
 class Delivery:
     """Writes entries of the queue to the store, in order.
 
-    A write that fails is judged by a second, tiny write: if that fails as well, the store is down and nobody is to blame.
+    A write that fails is judged by a second, tiny one: if that fails as well, the store is down and nobody is to blame.
     Only a write that fails while others succeed is tried a few times, and then becomes a dead letter. Until then, those that
     may touch the same records stay behind it, and the others pass.
     """
@@ -63,18 +64,19 @@ class Delivery:
         self._backoff = backoff
         self._opening: asyncio.Task[object] | None = None
         self._give_up_at = 0.0
-        self._place: tuple[str, str] | None = None  # a collection and a tenant that are written to
-        self.question: Query | None = None  # the last that was not answered
         self._held: dict[str, Held] = {}
-        self._behind: dict[str, frozenset[Scope]] = {}
+        self._behind: dict[
+            str, frozenset[Scope]
+        ] = {}  # those that stay behind a held one, with what they touch
         self.store_open = False
-        self.most = _MOST_ENTRIES
+        self.collection: str | None = None  # one that is written to
+        self.question: Query | None = None  # the last that was not answered
         self.replayed = self.buried = 0
 
-    # --- the store
+    # --- the store; each of these answers what is wrong with it, or None
 
     async def open_store(self, seconds: float) -> BaseException | None:
-        """Open the store unless it is open; what prevented it, if anything did."""
+        """Open the store unless it is open."""
         if self.store_open:
             return None
         loop = asyncio.get_running_loop()
@@ -99,7 +101,7 @@ class Delivery:
             self._opening.cancel()
 
     async def silence(self) -> BaseException | None:
-        """Why the store does not answer the last question that it did not answer, or None when it does."""
+        """Ask again what the store did not answer last."""
         if (error := await self.open_store(self._timeout)) is not None or self.question is None:
             return error
         try:
@@ -108,32 +110,32 @@ class Delivery:
             return unanswered
         return None
 
-    async def refusal(self, ops: Sequence[Op] = ()) -> BaseException | None:
-        """Why the store is down, or None when it is not: it takes a record and gives it back, in one call.
+    async def refusal(self) -> BaseException | None:
+        """Write a record, and remove it again by a second write: what comes and goes in one call is no write on some stores.
 
         Only a write can tell: a database whose disk is full still answers questions. Where nothing was ever written, they do.
         """
         if (error := await self.open_store(self._timeout)) is not None:
             return error
-        self.look_at(ops)
-        if self._place is None:
+        if self.collection is None:
             return await self.silence()
-        collection, tenant = self._place
-        here = Scope(tenant=tenant, user="", agent="", session="")
-        probe = Record(collection=collection, id=new_id("probe_"), scope=here)
-        gone = Remove(Query(collection=collection, ids=(probe.id,), scope=here))
-        return await self._apply([Add([probe]), gone], self._timeout)
+        scope = Scope(tenant=PROBES, user="", agent="", session="")
+        probe = Record(collection=self.collection, id=_PROBE, scope=scope)
+        gone = Query(collection=self.collection, ids=(_PROBE,), scope=scope)
+        return await self._apply([Add([probe])], self._timeout) or await self._apply(
+            [Remove(gone)], self._timeout
+        )
 
-    def look_at(self, ops: Sequence[Op]) -> None:
+    def look_at(self, ops: Iterable[Op]) -> None:
         """Remember where these ops write to."""
         for op in ops:
             if not isinstance(op, Add):
-                self._place = (op.query.collection, op.query.scope.tenant)
+                self.collection = op.query.collection
             elif op.records:
-                self._place = (op.records[0].collection, op.records[0].scope.tenant)
+                self.collection = op.records[0].collection
 
     async def _apply(self, ops: list[Op], seconds: float) -> BaseException | None:
-        """Write, after every earlier write has ended; what went wrong, if anything did."""
+        """Write, after every earlier write has ended."""
         if not await self._attempts.ended(self._timeout):
             return StoreUnavailable("an earlier write has not ended yet, and must not come after a later one")
         task = self._attempts.write(self._store.apply(ops))
@@ -142,20 +144,27 @@ class Delivery:
 
     # --- bringing; each of these answers why the store is down, or None
 
+    async def next_entries(self) -> list[Waiting]:
+        """The oldest that can be brought now, as many as one call should bring."""
+        skip = {*self._held, *self._behind}
+        head = await self._queue.run(lambda: self._queue.spool.head(_MOST_ENTRIES, skip))
+        size = 0
+        together = Repeatable()  # should their answer be lost, all of them are brought again
+        for at, entry in enumerate(head):
+            size += len(encode_ops(entry.ops))
+            if not together.takes(entry.ops) or size > _MOST_BYTES:
+                return head[: max(at, 1)]
+        return head
+
     async def deliver(self, entries: list[Waiting]) -> BaseException | None:
         """Bring these to the store, all in one call if that is possible."""
         entries = [entry for entry in entries if not self._stays(entry)]
-        if done := [entry for entry in entries if entry.id in self._attempts.applied]:
-            entries = [entry for entry in entries if entry.id not in self._attempts.applied]
-            await self._done(done)
         if not entries:
             return None
         error = await self._apply([op for entry in entries for op in entry.ops], self._patience)
         if error is None:
             await self._done(entries)
-            self.most = min(_MOST_ENTRIES, self.most * 2)
             return None
-        self.most = max(1, self.most // 8)  # a slow store may manage less
         if len(entries) == 1:
             return await self._judge(entries[0], error)
         return await self._one_by_one(entries, error)
@@ -169,7 +178,7 @@ class Delivery:
         return None
 
     async def _one_by_one(self, entries: list[Waiting], error: BaseException) -> BaseException | None:
-        if not _at_fault(error) and (down := await self.refusal(entries[0].ops)) is not None:
+        if (down := await self._down(entries[0], error)) is not None:
             return down
         stored: list[Waiting] = []
         try:
@@ -187,31 +196,27 @@ class Delivery:
 
     async def _judge(self, entry: Waiting, error: BaseException) -> BaseException | None:
         """Decide what becomes of a write that failed alone."""
-        if isinstance(error, StoreClosed):
-            return error
-        if not _at_fault(error) and (down := await self.refusal(entry.ops)) is not None:
+        if (down := await self._down(entry, error)) is not None:
             return down
         if isinstance(error, StoreUnavailable | Conflict):  # it may go better another time
-            tried = functools.partial(self._queue.spool.tried, entry.id, said(error))
-            entry = await self._queue.run(tried)
+            entry = await self._queue.run(functools.partial(self._queue.spool.tried, entry.id, said(error)))
             if entry.attempts < self._max_retries:
                 due = asyncio.get_running_loop().time() + delay(self._backoff, entry.attempts)
-                self._held[entry.id] = Held(entry, footprint(entry.ops), due)
+                self._held[entry.id] = Held(entry, touched_scopes(entry.ops), due)
                 return None
         await self._bury([entry], said(error))
         return None
 
+    async def _down(self, entry: Waiting, error: BaseException) -> BaseException | None:
+        """Whether the store is to blame for what became of a write, and not the write itself."""
+        if isinstance(error, StoreClosed):
+            return error
+        if isinstance(error, InvalidRecord | InvalidQuery):
+            return None
+        self.look_at(entry.ops)
+        return await self.refusal()
+
     # --- what becomes of a write
-
-    @property
-    def skip(self) -> set[str]:
-        """What cannot be brought now."""
-        return {*self._held, *self._behind}
-
-    @property
-    def full(self) -> bool:
-        """Whether no more may stay behind, and everything has to wait for those that failed."""
-        return len(self._held) >= _MOST_HELD or len(self._behind) >= _MOST_BEHIND
 
     @property
     def due(self) -> float | None:
@@ -220,54 +225,42 @@ class Delivery:
 
     def blocks(self, scopes: frozenset[Scope]) -> bool:
         """Whether a write that cannot be brought now may touch these scopes."""
-        return any(overlap(scopes, others) for others in self._blocked())
-
-    def _blocked(self) -> Iterator[frozenset[Scope]]:
-        yield from (held.scopes for held in self._held.values())
-        yield from self._behind.values()
+        blocked = [*(held.scopes for held in self._held.values()), *self._behind.values()]
+        return any(overlap(scopes, others) for others in blocked)
 
     def _stays(self, entry: Waiting) -> bool:
         """Whether it has to stay behind one that was queued before it and failed."""
-        if not self._held or entry.id in self._held:
+        if not self._held or entry.id in self._held or not self.blocks(scopes := touched_scopes(entry.ops)):
             return False
-        scopes = footprint(entry.ops)
-        if self.blocks(scopes):
-            self._behind[entry.id] = scopes
-            return True
-        return False
+        self._behind[entry.id] = scopes
+        return True
 
     async def bury_old(self, queued_before: datetime, error: str) -> bool:
         """Make dead letters of what was queued before that; whether there may be more of them."""
-        head = await self._queue.run(lambda: self._queue.spool.head(_MOST_BURIED))
+        head = await self._queue.run(lambda: self._queue.spool.head(_MOST_ENTRIES))
         old = [entry for entry in head if entry.queued_at < queued_before]
         if old:
             await self._bury(old, error)
-        return len(old) == _MOST_BURIED
+        return bool(old)
 
-    async def _done(self, entries: list[Waiting]) -> None:
+    async def _done(self, entries: Sequence[Waiting]) -> None:
         if entries:
             ids = [entry.id for entry in entries]
-            await self._queue.run(functools.partial(self._queue.spool.done, ids))
+            await self._queue.run(lambda: self._queue.spool.done(ids))
             self.replayed += len(ids)
             self._let_go(ids)
 
-    async def _bury(self, entries: list[Waiting], error: str) -> None:
+    async def _bury(self, entries: Sequence[Waiting], error: str) -> None:
         ids = [entry.id for entry in entries]
-        await self._queue.run(functools.partial(self._queue.spool.bury, ids, error))
+        await self._queue.run(lambda: self._queue.spool.bury(ids, error))
         self.buried += len(ids)
         _log.error("%d queued writes became dead letters: %s", len(ids), error)
         self._let_go(ids)
 
     def _let_go(self, ids: Sequence[str]) -> None:
-        self._attempts.applied.difference_update(ids)
         for id_ in ids:
             if self._held.pop(id_, None) is not None:
                 self._behind.clear()  # some of them may go now; they are looked at again, in their order
-
-
-def _at_fault(error: BaseException) -> bool:
-    """Whether the write itself is wrong, whatever the state of the store."""
-    return isinstance(error, InvalidRecord | InvalidQuery)
 
 
 def delay(backoff: tuple[float, float], fails: int) -> float:

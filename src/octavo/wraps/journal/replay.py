@@ -6,32 +6,18 @@ from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Literal, TypeAlias
 
-import msgspec
-
 from octavo.errors import OctavoError, StoreClosed, StoreUnavailable
-from octavo.kernel.codec import encode_ops
 from octavo.kernel.model import Op, Query, Scope
-from octavo.wraps.delivering import Delivery, delay, said
-from octavo.wraps.queueing import Queue
-from octavo.wraps.repeating import Repeatable
-from octavo.wraps.spool import Waiting
+from octavo.wraps.journal.delivery import Delivery, delay, said
+from octavo.wraps.journal.queue import Queue
 
 State: TypeAlias = Literal["up", "down", "recovering"]
 Clock: TypeAlias = Callable[[], datetime]
 
 _log = logging.getLogger("octavo.journal")
-_MOST_BYTES = 4 * 2**20  # brought to the store in one call
 _DOOR_SECONDS = 1.0  # new writes wait no longer than this for the last queued ones
 _LOOK_SECONDS = 10.0  # between two looks for what other processes left behind
 _NEVER = float("inf")
-
-
-class Reader(msgspec.Struct, eq=False):
-    """Somebody who waits until what was queued before can be read."""
-
-    scopes: frozenset[Scope] | None  # None reads everything
-    deadline: float
-    told: "asyncio.Future[OctavoError | None]"
 
 
 class Replay:
@@ -62,11 +48,11 @@ class Replay:
         self._readable = True  # the last question was answered, as far as anybody knows
         self._all_held = False  # whatever waits failed by itself, or stays behind such a one
         self._fails = 0
-        self._readers: list[Reader] = []
-        self._asked: list[asyncio.Future[None]] = []
-        self._door = asyncio.Event()
+        self._asked: list[asyncio.Future[None]] = []  # those who wait for an attempt right now
+        self._door = asyncio.Event()  # new writes may go on
         self._door.set()
         self._wake = asyncio.Event()
+        self._changed = asyncio.Event()  # set, and replaced, whenever a reader's chances may have changed
         self._try_at = _NEVER
         self._look_at = 0.0
         self._task: asyncio.Task[None] | None = None
@@ -82,7 +68,7 @@ class Replay:
             if self._queue.waiting:
                 self._fall_behind()
             self._task = loop.create_task(self._run(), name="octavo-journal")
-            self._task.add_done_callback(_ended)
+            self._task.add_done_callback(_report_end)
 
     def failed(self, error: BaseException, ops: Sequence[Op] = ()) -> None:
         """A write, or the opening, has failed: from now on everything is queued until the store answers."""
@@ -114,23 +100,19 @@ class Replay:
 
     async def caught_up(self, scope: Scope | None, deadline: float) -> None:
         """Return when what was queued before and may touch this scope is in the store, or raise StoreUnavailable."""
-        if not self.behind or (self._readable and not self._queue.waiting and self._queue.idle):
-            return  # a store that takes no write, and lacks none, is read all the same
         loop = asyncio.get_running_loop()
-        reader = Reader(None if scope is None else frozenset([scope]), deadline, loop.create_future())
-        if self._all_held and self._passes(reader):
-            return
-        self._readers.append(reader)
-        try:
-            if self.state == "down":
-                self._turn_away()
-            await asyncio.wait({reader.told}, timeout=max(deadline - loop.time(), 0))
-        finally:
-            self._readers.remove(reader)
-        if not reader.told.done():
-            raise self._unreadable()
-        if (error := reader.told.result()) is not None:
-            raise error
+        while self.behind and not self._may_read(scope):
+            if self._stopping:
+                raise StoreClosed("this Journal was closed; make another one")
+            # Whoever could only wait in vain, since the next try comes later than he can wait, is told at once.
+            in_vain = self.state == "down" and deadline < self._try_at
+            if in_vain or not await _within(deadline - loop.time(), self._changed):
+                raise self._unreadable()
+
+    def _may_read(self, scope: Scope | None) -> bool:
+        if not self._queue.waiting and self._queue.idle:
+            return self._readable  # a store that takes no write, and lacks none, is read all the same
+        return self._all_held and scope is not None and not self._delivery.blocks(frozenset([scope]))
 
     async def now(self) -> int:
         """Try at once, whatever the backoff says; answer how many writes reached the store."""
@@ -153,8 +135,7 @@ class Replay:
             self._task.cancel()
             await asyncio.wait({self._task})
         self._delivery.cancel()
-        for reader in self._readers:
-            _tell(reader, StoreClosed("this Journal was closed; make another one"))
+        self._tell_readers()
 
     # --- when it works
 
@@ -185,8 +166,7 @@ class Replay:
         try:
             if asked or loop.time() >= self._look_at:
                 self._look_at = loop.time() + _LOOK_SECONDS
-                if await self._adopted() or (self._queue.waiting and not self.behind):
-                    self._fall_behind()
+                await self._adopt()
             if self.behind or self._doubt:
                 await self._empty(at_once=bool(asked))
             await self._queue.look()
@@ -196,23 +176,24 @@ class Replay:
             self._door.set()
             _answer(asked)
 
-    async def _adopted(self) -> int:
-        """How many writes of others were taken over; a queue that cannot be used has none to give."""
+    async def _adopt(self) -> None:
+        """Take over what other processes left; a queue that cannot be used has none to give."""
         if self._queue.error is not None:
             await self._queue.check()
         try:
-            return await self._queue.run(self._queue.spool.adopt)
+            await self._queue.run(self._queue.spool.adopt)
         except (OSError, OctavoError) as error:
             if self._queue.waiting:
                 raise
             self._queue.failed(str(error))
-            return 0
+        if self._queue.waiting and not self.behind:
+            self._fall_behind()
 
     async def _empty(self, *, at_once: bool) -> None:
         """Bring what waits to the store, until nothing does, or the store is down, or the rest has to wait."""
         down = await self._unreachable() or await self._delivery.retry(at_once=at_once)
         while down is None and not self._stopping:
-            entries = await self._next()
+            entries = await self._delivery.next_entries() if self._queue.waiting else []
             if entries:
                 if len(entries) == self._queue.waiting and self._queue.idle:
                     # The last ones. Were others let in behind them, a busy program would never see the end of its queue.
@@ -248,20 +229,6 @@ class Replay:
             self.next_try_at = None
         return down
 
-    async def _next(self) -> list[Waiting]:
-        """The oldest that can be brought now, as many as one call should bring."""
-        if self._delivery.full or not self._queue.waiting:
-            return []
-        most, skip = self._delivery.most, self._delivery.skip
-        head = await self._queue.run(lambda: self._queue.spool.head(most, skip))
-        weight = 0
-        together = Repeatable()  # should their answer be lost, all of them are brought again
-        for at, entry in enumerate(head):
-            weight += len(encode_ops(entry.ops))
-            if not together.takes(entry.ops) or weight > _MOST_BYTES:
-                return head[: max(at, 1)]
-        return head
-
     async def _bury_old(self) -> None:
         """What has waited too long for a store that is down becomes a dead letter, so that a person hears of it."""
         if self._max_age is None or not self._queue.waiting:
@@ -293,8 +260,8 @@ class Replay:
         self._try_at = asyncio.get_running_loop().time() + seconds
         self.next_try_at = self._clock() + timedelta(seconds=seconds)
         self._door.set()
-        self._turn_away()
         self._wake.set()
+        self._tell_readers()
 
     def _up(self) -> None:
         if self.behind:
@@ -306,25 +273,18 @@ class Replay:
         self._try_at = _NEVER
         self.next_try_at = None
         self._door.set()
-        for reader in self._readers:
-            _tell(reader)
+        self._tell_readers()
 
     def _only_held(self, due: float) -> None:
+        """Nothing can be brought before then; if all that waits was looked at, readers whom it does not concern may pass."""
         self._fails = 0
         self._try_at = due
-        self._all_held = not self._delivery.full  # then there may be more that nobody has looked at
-        for reader in self._readers:
-            if self._all_held and self._passes(reader):
-                _tell(reader)
+        self._all_held = not self._queue.spool.unread
+        self._tell_readers()
 
-    def _passes(self, reader: Reader) -> bool:
-        return reader.scopes is not None and not self._delivery.blocks(reader.scopes)
-
-    def _turn_away(self) -> None:
-        """Tell those who could only wait in vain: the next try comes later than they can wait."""
-        for reader in self._readers:
-            if reader.deadline < self._try_at:
-                _tell(reader, self._unreadable())
+    def _tell_readers(self) -> None:
+        self._changed.set()
+        self._changed = asyncio.Event()
 
     def _unreadable(self) -> StoreUnavailable:
         why = self.last_error or "they are being brought there"
@@ -333,16 +293,11 @@ class Replay:
         return StoreUnavailable(f"the store {lacks}cannot be read: {why}")
 
 
-def _ended(task: "asyncio.Task[None]") -> None:
+def _report_end(task: "asyncio.Task[None]") -> None:
     """Have the event loop speak of an end that nobody foresaw; the next write starts the task again."""
     if not task.cancelled() and (error := task.exception()) is not None:
         context = {"message": "the replay of queued writes broke off", "exception": error, "task": task}
         task.get_loop().call_exception_handler(context)
-
-
-def _tell(reader: Reader, error: OctavoError | None = None) -> None:
-    if not reader.told.done():
-        reader.told.set_result(error)
 
 
 def _answer(asked: "Sequence[asyncio.Future[None]]") -> None:
@@ -351,9 +306,10 @@ def _answer(asked: "Sequence[asyncio.Future[None]]") -> None:
             one.set_result(None)
 
 
-async def _within(seconds: float, event: asyncio.Event) -> None:
+async def _within(seconds: float, event: asyncio.Event) -> bool:
+    """Whether the event came in time."""
     try:
         async with asyncio.timeout(seconds):
-            await event.wait()
+            return await event.wait()
     except TimeoutError:
-        return
+        return False

@@ -1,9 +1,10 @@
 """A store that loses no write: what it cannot take now waits on disk, in order, until it can."""
 
 import asyncio
+import functools
 import logging
 import os
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Self, TypeVar
@@ -13,21 +14,26 @@ import msgspec
 from octavo.errors import ConfigError, OctavoError, StoreClosed, StoreError, StoreUnavailable
 from octavo.kernel.codec import asked
 from octavo.kernel.ids import now
-from octavo.kernel.model import Add, Op, Query, Record, Remove, Scope, Tally
+from octavo.kernel.model import Op, Query, Record, Scope, Tally
 from octavo.kernel.ports import Finding, Store, Written
 from octavo.wraps.attempts import Attempts, late, verdict
-from octavo.wraps.delivering import Delivery, said
-from octavo.wraps.footprints import footprint
-from octavo.wraps.queueing import Queue
-from octavo.wraps.repeating import UNKNOWN, bind, certain, checked, repeatable, summed
-from octavo.wraps.replaying import Clock, Replay, State
-from octavo.wraps.spool import DeadLetter, Spool, Waiting
+from octavo.wraps.journal.delivery import Delivery, said
+from octavo.wraps.journal.lines import DeadLetter, Waiting
+from octavo.wraps.journal.queue import Queue
+from octavo.wraps.journal.repeatable import Repeatable, checked
+from octavo.wraps.journal.replay import Clock, Replay, State
+from octavo.wraps.journal.spool import Spool
 from octavo.wraps.wrap import Wrap
 
 T = TypeVar("T")
 _log = logging.getLogger("octavo.journal")
 _DISK_SECONDS = 1.0  # of a call's time, kept back for the journal's own disk
 _STOP_SECONDS = 1.0  # for the replay to end after what it is at
+#: Why a write is not queued that would mean something else later.
+_UNREPEATABLE = (
+    "the store is away, and this write cannot be queued, since what it picks may be another record then; name the records by "
+    "ids, or write again when the store is back"
+)
 
 
 class JournalStatus(msgspec.Struct, frozen=True, kw_only=True):
@@ -90,15 +96,17 @@ class Journal(Wrap):
         )
         self._loop: asyncio.AbstractEventLoop | None = None
         self._process = 0
-        self._ready_for_use = False
+        self._opened = False
         self._opening: asyncio.Task[None] | None = None
         self._closing: asyncio.Task[None] | None = None
         self._busy = 0  # writes under way
         self._quiet = asyncio.Event()
         self._stored = self._queued = self._refused = 0
-        for name in ("heads", "search", "resembling", "tenants", "describe"):
+        for name in ("heads", "search", "resembling", "tenants"):
             if callable(getattr(store, name, None)):
-                self.__dict__[name] = getattr(self, f"_{name}")
+                self.__dict__[name] = functools.partial(self._ask, name)
+        if callable(getattr(store, "describe", None)):
+            self.__dict__["describe"] = self._describe
 
     # --- writing
 
@@ -107,18 +115,12 @@ class Journal(Wrap):
 
         Without `queue` they are stored now or not at all. So are those that would mean something else later.
         """
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + self._timeout
+        deadline = asyncio.get_running_loop().time() + self._timeout
         ops = list(ops)
         await self._ready(deadline)
         self._busy += 1
         try:
-            until = deadline - min(_DISK_SECONDS, self._timeout / 2)
-            if not queue or certain(ops) or repeatable(ops := checked(ops)):
-                return await self._write(ops, until, deadline, queue=queue)
-            bound, sizes = await self._bound(ops, until)
-            written = await self._write(bound, until, deadline, queue=repeatable(bound))
-            return Written(written.status, summed(written.counts, sizes))
+            return await self._write(ops, deadline, queue=queue and Repeatable().takes(ops))
         finally:
             self._busy -= 1
             if not self._busy:
@@ -128,27 +130,12 @@ class Journal(Wrap):
         """Store or queue all of the ops in order, or none; answer how many records each added, changed or removed."""
         return (await self.write(ops)).counts
 
-    async def _bound(self, ops: list[Op], until: float) -> tuple[list[Op], list[int]]:
-        """The ops as they can be done twice, as far as that is possible: found out now, and not when they are done."""
+    async def _write(self, ops: list[Op], deadline: float, *, queue: bool) -> Written:
         loop = asyncio.get_running_loop()
-        try:
-            if not self._replay.behind and not self._delivery.store_open:
-                await self._open_store(until - loop.time())
-            for scope in footprint(ops):
-                await self._replay.caught_up(scope, until)
-            return await self._attempts.read(bind(self.inner, ops), until - loop.time())
-        except StoreUnavailable as error:
-            self._refused += 1
-            if (query := next((op.query for op in ops if not isinstance(op, Add)), None)) is not None:
-                self._replay.doubt(query)
-            raise StoreUnavailable(f"{UNKNOWN}; it was not done: {said(error)}") from error
-
-    async def _write(self, ops: list[Op], until: float, deadline: float, *, queue: bool) -> Written:
-        loop = asyncio.get_running_loop()
-        replay, delivery = self._replay, self._delivery
+        until = deadline - min(_DISK_SECONDS, self._timeout / 2)
+        replay = self._replay
         await replay.door(until - loop.time())
-        if not replay.behind and not delivery.store_open:
-            await self._open_store(until - loop.time())
+        await self._open_store(until)
         under_way: asyncio.Task[list[int]] | None = None
         if not replay.behind:
             under_way = self._attempts.write(self.inner.apply(ops))
@@ -165,21 +152,18 @@ class Journal(Wrap):
                 raise error
             replay.failed(error, ops)
         if queue:
-            return await self._enqueue(ops, under_way, deadline)
+            return await self._enqueue(ops, deadline)
+        checked(ops)  # what no store would take is refused as such
         self._refused += 1
         done = "was not done" if under_way is None else "may have been done all the same"
         raise StoreUnavailable(
-            f"{UNKNOWN}; it {done}: {replay.last_error or 'the store is being caught up with'}"
+            f"{_UNREPEATABLE}; it {done}: {replay.last_error or 'the store is being caught up with'}"
         )
 
-    async def _enqueue(
-        self, ops: list[Op], under_way: asyncio.Task[list[int]] | None, deadline: float
-    ) -> Written:
+    async def _enqueue(self, ops: list[Op], deadline: float) -> Written:
         entry = Waiting(queued_at=self._clock(), ops=checked(ops))
         if not ops:  # nothing to keep, and nothing to wait for
             return Written("stored", [])
-        if under_way is not None:
-            self._attempts.queued(under_way, entry.id)
         loop = asyncio.get_running_loop()
         try:
             # Nothing is awaited between looking at the queue and this: or it might be called empty in between.
@@ -201,29 +185,31 @@ class Journal(Wrap):
 
     async def find(self, query: Query) -> list[Record]:
         """Answer the query as `Query.over` would from all records kept, those that were queued before among them."""
-        query = asked(query)
-        return await self._read(lambda: self.inner.find(query), query.scope, query)
+        found: list[Record] = await self._ask("find", query)
+        return found
 
     async def tally(self, query: Query) -> Tally:
         """Count as `Tally.of` would from all records kept, those that were queued before among them."""
-        query = asked(query)
-        return await self._read(lambda: self.inner.tally(query), query.scope, query)
+        tally: Tally = await self._ask("tally", query)
+        return tally
 
-    # What only some stores can do; each stands in for the store's own where there is one.
-
-    async def _heads(self, query: Query) -> Any:
-        query = asked(query)
-        return await self._read(lambda: self.inner.heads(query), query.scope, query)  # type: ignore[attr-defined]
-
-    async def _search(self, query: Query, terms: Sequence[str]) -> Any:
-        query = asked(query)
-        return await self._read(lambda: self.inner.search(query, terms), query.scope, query)  # type: ignore[attr-defined]
-
-    async def _resembling(self, text: str, scope: Scope, collections: Sequence[str], limit: int) -> Any:
-        return await self._read(lambda: self.inner.resembling(text, scope, collections, limit), scope)  # type: ignore[attr-defined]
-
-    async def _tenants(self) -> Any:
-        return await self._read(lambda: self.inner.tenants())  # type: ignore[attr-defined]  # noqa: PLW0108
+    async def _ask(self, verb: str, *args: Any) -> Any:
+        """Ask the store something, once it has what was queued before and may concern the question."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self._timeout
+        query = asked(args[0]) if args and isinstance(args[0], Query) else None
+        if query is not None:
+            args = (query, *args[1:])
+        scope = query.scope if query else next((arg for arg in args if isinstance(arg, Scope)), None)
+        await self._ready(deadline)
+        await self._open_store(deadline)
+        await self._replay.caught_up(scope, deadline)
+        try:
+            return await self._attempts.read(getattr(self.inner, verb)(*args), deadline - loop.time())
+        except StoreUnavailable:
+            if query is not None:
+                self._replay.doubt(query)
+            raise
 
     async def _describe(self) -> list[Finding]:
         """What the store says of itself, and how much waits for it."""
@@ -234,29 +220,8 @@ class Journal(Wrap):
             lost = f"what the store does not take is refused: {status.queue_error}"
             return [*found, Finding("queue", "it cannot be written to", lost)]
         cure = "octavo queue list shows what was given up and why" if status.dead else ""
-        return [
-            *found,
-            Finding("queue", f"{status.waiting} writes wait, {status.dead} were given up", cure),
-        ]
-
-    async def _read(
-        self,
-        ask: Callable[[], Coroutine[Any, Any, T]],
-        scope: Scope | None = None,
-        query: Query | None = None,
-    ) -> T:
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + self._timeout
-        await self._ready(deadline)
-        if not self._replay.behind and not self._delivery.store_open:
-            await self._open_store(deadline - loop.time())
-        await self._replay.caught_up(scope, deadline)
-        try:
-            return await self._attempts.read(ask(), deadline - loop.time())
-        except StoreUnavailable:
-            if query is not None:
-                self._replay.doubt(query)
-            raise
+        told = f"{status.waiting} writes wait, {status.dead} were given up"
+        return [*found, Finding("queue", told, cure)]
 
     # --- how it stands
 
@@ -264,11 +229,21 @@ class Journal(Wrap):
         """How it stands now; it asks nobody, so it answers at once."""
         replay, delivery, queue = self._replay, self._delivery, self._queue
         return JournalStatus(
-            state=replay.state, directory=str(queue.spool.directory), waiting=queue.waiting, dead=queue.dead,
-            bad_lines=queue.bad_lines, stored=self._stored, queued=self._queued, replayed=delivery.replayed,
-            buried=delivery.buried, refused=self._refused, oldest_at=queue.oldest_at if queue.waiting else None,
-            last_error=replay.last_error, queue_error=queue.error, next_try_at=replay.next_try_at,
-        )  # fmt: skip
+            state=replay.state,
+            directory=str(queue.spool.directory),
+            waiting=queue.waiting,
+            dead=queue.dead,
+            bad_lines=queue.bad_lines,
+            stored=self._stored,
+            queued=self._queued,
+            replayed=delivery.replayed,
+            buried=delivery.buried,
+            refused=self._refused,
+            oldest_at=queue.oldest_at if queue.waiting else None,
+            last_error=replay.last_error,
+            queue_error=queue.error,
+            next_try_at=replay.next_try_at,
+        )
 
     async def refusal(self, query: Query) -> str | None:
         """Why a write to such records would be neither stored nor queued now; None when it would be one of the two."""
@@ -281,7 +256,8 @@ class Journal(Wrap):
                 self._queue.failed("the disk did not answer in time")
         if self._queue.error is None or self._replay.state != "up":
             return self._queue.error
-        error = await self._delivery.refusal([Remove(query)])
+        self._delivery.collection = query.collection
+        error = await self._delivery.refusal()
         return None if error is None else f"{said(error)}; {self._queue.error}"
 
     async def replay_now(self) -> int:
@@ -318,8 +294,7 @@ class Journal(Wrap):
 
     async def __aenter__(self) -> Self:
         await self._ready()
-        if not self._replay.behind and not self._delivery.store_open:
-            await self._open_store(self._timeout)
+        await self._open_store(asyncio.get_running_loop().time() + self._timeout)
         return self
 
     async def close(self) -> None:
@@ -333,11 +308,12 @@ class Journal(Wrap):
         await asyncio.shield(self._closing)  # given up by one caller, it still comes to its end
 
     async def _ready(self, deadline: float | None = None) -> None:
+        """Open the queue at the first call; every call is refused that comes from elsewhere, or too late."""
         if self._closing is not None:
             raise StoreClosed("this Journal was closed; make another one")
-        if self._ready_for_use and self._loop is asyncio.get_running_loop() and self._process == os.getpid():
-            return
         self._claim()
+        if self._opened:
+            return
         if self._opening is None:
             self._opening = asyncio.get_running_loop().create_task(self._open())
         opening = self._opening
@@ -366,11 +342,13 @@ class Journal(Wrap):
     async def _open(self) -> None:
         await self._queue.open()
         self._replay.start()
-        self._ready_for_use = True
+        self._opened = True
 
-    async def _open_store(self, seconds: float) -> None:
-        """Open the store, or fall behind; what only the user can mend is raised."""
-        error = await self._delivery.open_store(min(seconds, self._timeout))
+    async def _open_store(self, deadline: float) -> None:
+        """Open the store unless it is open, or fall behind; what only the user can mend is raised."""
+        if self._replay.behind or self._delivery.store_open:
+            return
+        error = await self._delivery.open_store(deadline - asyncio.get_running_loop().time())
         if isinstance(error, StoreUnavailable):
             self._replay.failed(error)
         elif error is not None:
@@ -383,7 +361,7 @@ class Journal(Wrap):
             await self._queue.close()
         finally:
             if self._owned:
-                await self._bounded(self.inner.close())
+                await self._close_store()
 
     async def _finish(self) -> None:
         """Bring what waits to the store; what is left of an event loop that has ended is on disk, and waited for by nobody."""
@@ -397,16 +375,10 @@ class Journal(Wrap):
         await self._replay.stop(_STOP_SECONDS)
         await self._attempts.ended(0)
 
-    async def _bounded(self, closing: Awaitable[None]) -> None:
+    async def _close_store(self) -> None:
         """Close the store; one that hangs is left to itself."""
-        task = asyncio.ensure_future(closing)
-        await asyncio.wait({task}, timeout=self._timeout)
-        if not task.done():
-            self._attempts.cancel()
-            task.cancel()
-            await asyncio.wait({task}, timeout=_STOP_SECONDS)
-            _log.warning("the store could not be closed within %s s", self._timeout)
-        elif (error := verdict(task)) is not None:
-            if not isinstance(error, OctavoError):
-                raise error
+        self._attempts.cancel()
+        try:
+            await self._attempts.read(self.inner.close(), self._timeout)
+        except OctavoError as error:
             _log.warning("the store could not be closed: %s", said(error))

@@ -9,7 +9,8 @@ from typing import TypeVar
 
 from octavo.errors import OctavoError
 from octavo.stores.gather import Gathering
-from octavo.wraps.spool import Spool, Waiting
+from octavo.wraps.journal.lines import Waiting
+from octavo.wraps.journal.spool import Spool
 
 T = TypeVar("T")
 _log = logging.getLogger("octavo.journal")
@@ -22,16 +23,17 @@ class Queue:
     def __init__(self, spool: Spool) -> None:
         self.spool = spool
         self._thread: ThreadPoolExecutor | None = None
-        self._puts: Gathering[Waiting, None] = Gathering(self._put_all, _MOST_OPS, _weight)
-        self._opened = False
+        self._puts: Gathering[Waiting, None] = Gathering(
+            self._put_all, _MOST_OPS, lambda entry: len(entry.ops)
+        )
         self.error: str | None = None  # why nothing could be put when that was last tried
-        self.dead = 0  # how many dead letters and bad lines there were when somebody last looked
-        self.bad_lines = 0
+        self.dead = self.bad_lines = 0  # how many there were when somebody last looked
         self.oldest_at: datetime | None = None
 
     @property
     def waiting(self) -> int:
-        return self.spool.waiting if self._opened else 0
+        """How many writes wait on disk."""
+        return self.spool.waiting if self._thread is not None else 0
 
     @property
     def idle(self) -> bool:
@@ -41,7 +43,6 @@ class Queue:
     async def open(self) -> None:
         """Read what is there. A folder that cannot be used is told of and tried again later: the store may be well."""
         self._thread = self._thread or ThreadPoolExecutor(1, thread_name_prefix="octavo-journal")
-        self._opened = True
         try:
             await self.run(self.spool.open)
         except OctavoError as error:
@@ -69,8 +70,7 @@ class Queue:
         """Have it written behind all that were put before; durable when this returns."""
         await self._puts.submit(entry)
         self.error = None
-        if self.oldest_at is None:
-            self.oldest_at = entry.queued_at
+        self.oldest_at = self.oldest_at or entry.queued_at
 
     async def settle(self) -> None:
         """Wait until nothing is on its way to the disk."""
@@ -78,8 +78,9 @@ class Queue:
 
     async def look(self) -> None:
         """Count the dead letters and the bad lines, and see how long the oldest write has waited."""
-        status = await self.run(self.spool.status)
-        self.dead, self.bad_lines, self.oldest_at = status.dead, status.bad_lines, status.oldest_at
+        spool = self.spool
+        found = await self.run(lambda: (spool.dead.count, spool.bad_lines, spool.oldest_at))
+        self.dead, self.bad_lines, self.oldest_at = found
 
     async def run(self, work: Callable[[], T]) -> T:
         """Do this in the thread, after what it was given before."""
@@ -87,20 +88,15 @@ class Queue:
 
     async def close(self) -> None:
         """Have everything on the disk, and let go of it."""
-        thread, self._thread = self._thread, None
-        if thread is None:
+        if self._thread is None:
             return
         await self._puts.settle()
+        thread, self._thread = self._thread, None
         try:
             await asyncio.get_running_loop().run_in_executor(thread, self.spool.close)
         finally:
-            self._opened = False
             thread.shutdown(wait=False)
 
     async def _put_all(self, entries: list[Waiting]) -> list[None]:
         await self.run(lambda: self.spool.put(entries))
         return [None] * len(entries)
-
-
-def _weight(entry: Waiting) -> int:
-    return len(entry.ops)

@@ -1,0 +1,17 @@
+"""The Journal: a store whose writes wait on disk, in order, while it is away."""
+
+from octavo.wraps.journal.journal import Journal, JournalStatus
+from octavo.wraps.journal.lines import DeadLetter, Slot, SpoolStatus, Waiting
+from octavo.wraps.journal.spool import Spool, inspect, peek
+
+__all__ = [
+    "DeadLetter",
+    "Journal",
+    "JournalStatus",
+    "Slot",
+    "Spool",
+    "SpoolStatus",
+    "Waiting",
+    "inspect",
+    "peek",
+]

@@ -1,0 +1,299 @@
+"""Files of the queue's directory: their names, locks between processes, and those that all processes write to."""
+
+import contextlib
+import fcntl
+import os
+import re
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from weakref import WeakSet
+
+from octavo.errors import NotFound, StoreUnavailable
+from octavo.util.file_modes import keep_mode, make_folder, open_file
+from octavo.wraps.journal.lines import DeadLetter, dead_line, read_letter, sound
+
+_LOCK_SECONDS = 10.0  # whoever holds the shared lock writes a few lines; longer than this it is stuck
+
+
+class Names:
+    """What the files are called: `<name>.jsonl` is slot 1, `<name>.2.jsonl` slot 2, `….jsonl.7` a full part of either."""
+
+    def __init__(self, directory: Path, name: str) -> None:
+        self.directory = directory
+        self.dead = directory / f"{name}.dead.jsonl"
+        self.bad = directory / f"{name}.bad.jsonl"
+        self._name = name
+        self._pattern = re.compile(rf"{re.escape(name)}(?:\.([2-9]|[1-9]\d+))?\.jsonl(?:\.(\d+)(\.bak)?)?")
+
+    def active(self, slot: int) -> Path:
+        """The file that slot writes to."""
+        return self.directory / (f"{self._name}.jsonl" if slot == 1 else f"{self._name}.{slot}.jsonl")
+
+    def lock(self, slot: int) -> Path:
+        """The file whose lock says that the slot is in use."""
+        return self.directory / f".{self._name}.{slot}.lock"
+
+    def next_part(self, slot: int) -> Path:
+        """A name for the active file once it is full."""
+        parts = [part for each, part, _, _ in self._listed() if each == slot]
+        return Path(f"{self.active(slot)}.{max(parts, default=0) + 1}")
+
+    def backups(self, slot: int) -> list[Path]:
+        """Parts that were recovered and kept, oldest first."""
+        return [path for each, _, kept, path in self._listed() if each == slot and kept]
+
+    def slots(self) -> dict[int, list[Path]]:
+        """The files of each slot that has any, oldest first."""
+        found: dict[int, list[Path]] = {}
+        for slot, part, kept, path in self._listed():
+            if part and not kept:
+                found.setdefault(slot, []).append(path)
+        for slot, part, _, path in self._listed():
+            if not part:  # what is being written is the newest
+                found.setdefault(slot, []).append(path)
+        return dict(sorted(found.items()))
+
+    def _listed(self) -> list[tuple[int, int, bool, Path]]:
+        try:
+            matches = [(self._pattern.fullmatch(path.name), path) for path in self.directory.iterdir()]
+        except FileNotFoundError:
+            return []
+        return sorted(
+            (int(match[1] or 1), int(match[2] or 0), match[3] is not None, path)
+            for match, path in matches
+            if match
+        )
+
+
+class FileLock:
+    """A lock on a file, which the system lets go of when its holder dies. A forked child does not keep it."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._fd = -1
+
+    def take(self) -> bool:
+        """Take the lock if nobody has it."""
+        while True:
+            if self._fd < 0:
+                make_folder(self._path.parent)
+                self._fd = open_file(self._path, os.O_RDWR)
+                _locks.add(self)
+            try:
+                fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                self.release()
+                return False
+            if is_current(self._fd, self._path):
+                return True
+            self.release()  # the file was deleted: whoever comes now locks another one
+
+    def release(self) -> None:
+        """Let others in; a second call does nothing."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def __del__(self) -> None:
+        self.release()
+
+
+_locks: WeakSet[FileLock] = WeakSet()
+
+
+def _after_fork() -> None:
+    # A child shares its parent's locks as long as it has the files open, and would keep them when the parent is gone.
+    for lock in list(_locks):
+        lock.release()
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Keep all others who ask for this lock out meanwhile, in this process too."""
+    lock = FileLock(path)
+    until = time.monotonic() + _LOCK_SECONDS
+    while not lock.take():
+        if time.monotonic() > until:
+            raise StoreUnavailable(f"another process has held the lock of {path.parent} too long")
+        time.sleep(0.002)
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+@contextmanager
+def translated_errors(folder: Path) -> Iterator[None]:
+    """The system's errors as Octavo's, naming the path."""
+    try:
+        yield
+    except OSError as error:
+        path = error.filename or folder
+        raise StoreUnavailable(f"the failure queue cannot use {path}: {error.strerror or error}") from error
+
+
+def is_current(fd: int, path: Path) -> bool:
+    """Whether the open file is still the one of that name."""
+    try:
+        return os.path.samestat(path.stat(), os.fstat(fd))
+    except FileNotFoundError:
+        return False
+
+
+def write_all(fd: int, data: bytes, path: Path) -> None:
+    """Write all of it; an error names the path."""
+    view = memoryview(data)
+    try:
+        while view:
+            view = view[os.write(fd, view) :]
+    except OSError as error:
+        error.filename = str(path)
+        raise
+
+
+def sync_folder(folder: Path) -> None:
+    """Have the names of a folder's files survive a power cut."""
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def replace_file(path: Path, kept: Iterable[bytes], *, sync: bool = True) -> None:
+    """Put these lines in place of all that a file holds; without any, the file is removed."""
+    new = path.with_name(f"{path.name}.new")
+    fd = open_file(new, os.O_WRONLY | os.O_TRUNC)
+    try:
+        size = 0
+        for line in kept:
+            write_all(fd, line, new)
+            size += len(line)
+        if sync:
+            os.fsync(fd)
+        keep_mode(new, path)
+        new.replace(path)
+        if not size:
+            path.unlink()
+    except BaseException:
+        new.unlink(missing_ok=True)
+        raise
+    finally:
+        os.close(fd)
+    if sync:
+        sync_folder(path.parent)
+
+
+class SharedFile:
+    """Lines that every process may add while it holds the lock; they are counted again only when the file has changed."""
+
+    def __init__(self, path: Path, counts: Callable[[bytes], bool] = bool, *, sync: bool = True) -> None:
+        self.path = path
+        self._sync = sync
+        self._lock = path.with_name(f".{path.stem}.lock")
+        self._counts = counts
+        self._counted: tuple[tuple[int, ...], int] = ((), 0)
+
+    @property
+    def count(self) -> int:
+        """How many lines it has now; as many as before while it cannot be read."""
+        with contextlib.suppress(OSError):
+            try:
+                there = self.path.stat()
+            except FileNotFoundError:
+                return 0
+            signature = (there.st_ino, there.st_size, there.st_mtime_ns)
+            if signature != self._counted[0]:
+                self._counted = (signature, sum(map(self._counts, self._lines())))
+        return self._counted[1]
+
+    def append(self, lines: Sequence[bytes]) -> None:
+        """Add lines, all or none."""
+        data = b"".join(line if line.endswith(b"\n") else line + b"\n" for line in lines)
+        with locked(self._lock):
+            fd = open_file(self.path, os.O_RDWR | os.O_APPEND)
+            try:
+                size = os.fstat(fd).st_size
+                torn = size and os.pread(fd, 1, size - 1) != b"\n"
+                try:
+                    write_all(fd, b"\n" * bool(torn) + data, self.path)
+                    if self._sync:
+                        os.fsync(fd)
+                except OSError:
+                    os.ftruncate(fd, size)
+                    raise
+            finally:
+                os.close(fd)
+        if self._sync and not size:
+            sync_folder(self.path.parent)
+
+    def _lines(self) -> Iterator[bytes]:
+        try:
+            file = self.path.open("rb")
+        except FileNotFoundError:
+            return
+        with file:
+            yield from file
+
+
+class DeadLetters(SharedFile):
+    """Writes that were given up, kept with their errors until a person decides; shared by all processes of a directory."""
+
+    def __init__(self, path: Path, quarantine: SharedFile) -> None:
+        super().__init__(path, sound)
+        self._quarantine = quarantine
+
+    def __iter__(self) -> Iterator[DeadLetter]:
+        """All of them, oldest death first, one at a time."""
+        with translated_errors(self.path.parent):
+            for line in self._lines():
+                if (letter := read_letter(line)) is not None:
+                    yield letter
+
+    def list(self, limit: int | None = None, after: str | None = None) -> list[DeadLetter]:
+        """The first `limit` of them, or those that died after the one of that id."""
+        found: list[DeadLetter] = []
+        begun = after is None
+        for letter in self:
+            if limit is not None and len(found) >= limit:
+                break
+            if begun:
+                found.append(letter)
+            begun = begun or letter.id == after
+        return found
+
+    def get(self, id: str) -> DeadLetter:  # noqa: A002 - the name the rest of Octavo uses
+        """The one of that id, or NotFound."""
+        for letter in self:
+            if letter.id == id:
+                return letter
+        raise NotFound(f"there is no dead letter {id!r} in {self.path}")
+
+    def add(self, letters: Sequence[DeadLetter]) -> None:
+        """Keep these; durable when it returns."""
+        with translated_errors(self.path.parent):
+            self.append([dead_line(letter) for letter in letters])
+
+    def discard(self, ids: Collection[str] | None = None) -> int:
+        """Forget these, or all; answer how many there were. Damaged lines, which nobody meant, are quarantined."""
+        meant = None if ids is None else frozenset(ids)
+        if meant == frozenset() or not self.path.exists():
+            return 0
+        with translated_errors(self.path.parent), locked(self._lock):
+            damaged = [line for line in self._lines() if line.strip() and read_letter(line) is None]
+            if damaged:
+                self._quarantine.append(damaged)
+            gone = sum(meant is None or letter.id in meant for letter in self)
+            replace_file(self.path, self._kept(meant))
+        return gone
+
+    def _kept(self, discarded: frozenset[str] | None) -> Iterator[bytes]:
+        for line in self._lines():
+            letter = read_letter(line)
+            if discarded is not None and letter is not None and letter.id not in discarded:
+                yield line if line.endswith(b"\n") else line + b"\n"

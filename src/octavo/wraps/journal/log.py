@@ -1,0 +1,386 @@
+"""The files of one process: appended to, numbered when they are full, removed when everything in them is done.
+
+Why nothing is lost, and nothing is done in the wrong order, whoever is killed when:
+
+1. A write is one line, so it is there whole or not at all; what is torn fails its checksum and is quarantined.
+2. What is done is a line too. Killed before that line is on disk, some writes are done again: all of them still stand in
+   the log in their order, with everything that came after them, so that doing them again ends in the same state.
+3. When nothing waits the log is cut to nothing, which needs no room. Only then may a write pass by the queue.
+4. A full file gets a number, and the new one begins with a line that says what is done. Files are removed from the oldest
+   on, and only when every write in them is done.
+"""
+
+import contextlib
+import errno
+import logging
+import os
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from datetime import datetime
+from itertools import islice
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from octavo.util.file_modes import make_folder, open_file
+from octavo.wraps.journal.files import (
+    FileLock,
+    Names,
+    SharedFile,
+    is_current,
+    replace_file,
+    sync_folder,
+    write_all,
+)
+from octavo.wraps.journal.lines import (
+    Done,
+    Durability,
+    Scan,
+    Waiting,
+    done_line,
+    queued_line,
+    read_lines,
+    read_waiting,
+    read_writes,
+)
+
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+_CHECKED_BYTES = 16 * 2**10  # more than the block of a file may still have room for on a full disk
+_MOST_BYTES = 64 * 2**20  # of the lines whose writes are in memory
+_log = logging.getLogger("octavo.journal")
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """How much is held in memory, how the files are cut, and when they count as written."""
+
+    max_in_memory: int
+    spill_batch_size: int
+    max_file_bytes: int
+    max_backups: int
+    durability: Durability
+
+
+class LogFile(msgspec.Struct, eq=False):
+    """One file of a log."""
+
+    path: Path
+    size: int = 0
+    read_to: int = 0  # where reading goes on
+    last: int = 0  # the highest number that was given when it was written
+    damaged: bool = False  # something in it is bad and could not be quarantined
+
+
+class Loaded(NamedTuple):
+    """A write that was read from disk and is not done."""
+
+    n: int
+    entry: Waiting
+    size: int
+
+
+class Log:
+    """The log of one slot, whose lock is held: everything is on disk, and only the oldest writes are in memory."""
+
+    def __init__(
+        self, names: Names, slot: int, lock: FileLock, quarantine: SharedFile, limits: Limits
+    ) -> None:
+        self.slot = slot
+        self.damaged = 0  # lines that could not be quarantined and still stand here
+        self.unread = 0  # writes that wait and are not in memory, or not yet on disk
+        self.loaded: dict[str, Loaded] = {}  # those that are in memory, by id, oldest first
+        self._names = names
+        self._lock = lock
+        self._quarantine = quarantine
+        self._limits = limits
+        self._files: list[LogFile] = []  # oldest first; the last one is written to
+        self._fd = -1
+        self._ragged = False  # the file written to does not end with a newline
+        self._next = 1  # the number of the next write
+        self._unwritten: list[bytes] = []  # lines that need not be on disk yet
+        self._done = Done()
+        self._noted = True  # the disk says what is done
+
+    @property
+    def waiting(self) -> int:
+        """How many writes are not done."""
+        return len(self.loaded) + self.unread
+
+    @property
+    def oldest_at(self) -> datetime | None:
+        """When the oldest that waits was queued."""
+        if not self.loaded and self.unread > len(self._unwritten):
+            self._load()
+        if self.loaded:
+            return next(iter(self.loaded.values())).entry.queued_at
+        first = read_waiting(self._unwritten[0]) if self._unwritten else None
+        return None if first is None else first.queued_at
+
+    # --- reading
+
+    def open(self) -> None:
+        """Read what is there; damage is quarantined, never fatal."""
+        scan = Scan()
+        for path in self._names.slots().get(self.slot, []):
+            with contextlib.suppress(FileNotFoundError):
+                damaged = self._scan(path, scan)
+                self._files.append(LogFile(path, path.stat().st_size, last=scan.last, damaged=damaged))
+        active = self._names.active(self.slot)
+        if not self._files or self._files[-1].path != active:
+            self._files.append(LogFile(active))
+        self._done, self.unread, self._next = scan.done, scan.waiting, scan.last + 1
+        if not self.unread:
+            self._clear()
+
+    def _scan(self, path: Path, scan: Scan) -> bool:
+        """Read a file and move its damaged lines to the quarantine, so that each is counted once; whether they stay."""
+        with path.open("rb") as file:
+            damaged = scan.read(file)
+            if not damaged:
+                return False
+            _log.warning("%d damaged lines of %s go to %s", len(damaged), path, self._quarantine.path)
+            try:
+                self._quarantine.append(damaged)
+                whole = (line.data for line in read_lines(file) if not line.damaged)
+                whole = (data.removesuffix(b"\n") + b"\n" for data in whole)
+                replace_file(path, whole, sync=self._limits.durability == "fsync")
+            except OSError as error:
+                self.damaged += len(damaged)
+                _log.warning("damaged lines stay in %s: %s", path, error)
+                return True
+        return False
+
+    def head(self, most: int, skip: Collection[str]) -> list[Waiting]:
+        """The oldest that wait, without those to be skipped: as many as there is room for in memory."""
+        while True:
+            waiting = (each.entry for id_, each in self.loaded.items() if id_ not in skip)
+            found = list(islice(waiting, most))
+            if len(found) == most or not self._load():
+                return found
+
+    def _load(self) -> bool:
+        """Read the next batch into memory; whether there was one, and room for it."""
+        room = min(self._limits.spill_batch_size, self._limits.max_in_memory - len(self.loaded))
+        size = sum(each.size for each in self.loaded.values())
+        if room <= 0 or not self.unread or size > _MOST_BYTES:
+            return False
+        if self.unread == len(self._unwritten):
+            self.flush()
+        for loaded in self._read_on():
+            self.loaded[loaded.entry.id] = loaded
+            self.unread -= 1
+            room -= 1
+            size += loaded.size
+            if not room or size > _MOST_BYTES:
+                return True
+        self.unread = len(self._unwritten)  # what else was counted can no longer be read
+        if not self.waiting:
+            self._clear()
+        return room < self._limits.spill_batch_size
+
+    def _read_on(self) -> Iterator[Loaded]:
+        """What waits, from where reading has stopped."""
+        for file in self._files:
+            if file.read_to >= file.size:
+                continue
+            try:
+                opened = file.path.open("rb")
+            except FileNotFoundError:
+                _log.error("%s was deleted; what was waiting in it is lost", file.path)
+                file.read_to = file.size
+                continue
+            with opened:
+                for line, entry in read_writes(opened, self._done, file.read_to):
+                    file.read_to = line.start + len(line.data)
+                    if entry is not None:
+                        yield Loaded(line.n, entry, len(line.data))
+                    elif not file.damaged:  # it has gone bad since the file was opened
+                        self._quarantine.append([line.data])
+            file.read_to = file.size
+
+    # --- writing; OSError leaves everything as it was
+
+    def put(self, entries: Sequence[Waiting]) -> None:
+        """Add these behind all others with one write; OSError when that is not possible, and then none of them is kept."""
+        lines = [queued_line(n, entry) for n, entry in enumerate(entries, self._next)]
+        self._next += len(entries)  # never given twice, not even if what is written now cannot be taken back
+        self._unwritten += lines
+        try:
+            self.flush(self._limits.max_in_memory if self._limits.durability == "memory" else 0)
+        except OSError:
+            del self._unwritten[-len(lines) :]
+            raise
+        self.unread += len(entries)
+
+    def flush(self, most: int = 0) -> None:
+        """Bring to disk what is only in memory, in whole batches, so that no more than `most` lines are left."""
+        batch = self._limits.spill_batch_size if most else 1
+        over = min(len(self._unwritten), -(-(len(self._unwritten) - most) // batch) * batch)
+        if over > 0:
+            self._append(b"".join(self._unwritten[:over]))
+            del self._unwritten[:over]
+            self._files[-1].last = self._next - 1 - len(self._unwritten)
+
+    def done(self, ids: Iterable[str]) -> None:
+        """These need not wait any more; on a full disk that is written down later."""
+        finished = {self.loaded.pop(id_).n for id_ in ids}
+        upto = max(self._done.upto, *finished)
+        passed = {each.n for each in self.loaded.values() if each.n < upto}
+        left = (
+            frozenset(passed | self._done.left) - finished
+        )  # some that were left before may not be in memory yet
+        self._done, self._noted = Done(upto, left), False
+        if not self.waiting:
+            self._clear()
+            return
+        try:
+            self._append(b"")
+        except OSError as error:
+            if error.errno not in _FULL:
+                raise
+            _log.warning("no room to say in %s what is done: %s", self._names.directory, error)
+        self._remove_recovered()
+
+    def check(self) -> None:
+        """Write as much as a small write takes, and take it back: OSError when there is no room for it."""
+        if self._limits.durability != "memory":
+            start = self._append(b" " * _CHECKED_BYTES + b"\n")
+            os.ftruncate(self._fd, start)
+            self._files[-1].size = start
+            self._noted = not self._done.upto
+
+    def close(self) -> None:
+        """Let go of the files and the lock; what is empty is removed."""
+        self._close_active()
+        if not self.waiting:
+            with contextlib.suppress(OSError):  # an empty file that stays is in nobody's way
+                for file in self._files:
+                    self._remove(file)
+                # Removed while it is held: whoever waits for it notices that it is gone and makes a new one.
+                self._names.lock(self.slot).unlink(missing_ok=True)
+        self._lock.release()
+
+    def __del__(self) -> None:
+        self._close_active()  # a queue that nobody closed must not keep descriptors for ever
+
+    def _append(self, data: bytes) -> int:
+        """Write this behind what is there, and before it what is done unless the disk says so; answer where it begins."""
+        file = self._writable(len(data))
+        start = file.size
+        note = b"" if self._noted else done_line(self._done)
+        data = b"\n" * self._ragged + note + data
+        try:
+            write_all(self._fd, data, file.path)
+            if self._limits.durability == "fsync":
+                os.fsync(self._fd)
+        except OSError:
+            with contextlib.suppress(OSError):
+                os.ftruncate(self._fd, start)
+            file.size = os.fstat(self._fd).st_size
+            self._ragged = self._ragged or file.size > start
+            raise
+        file.size += len(data)
+        self._ragged = False
+        self._noted = True
+        return start
+
+    def _writable(self, more: int) -> LogFile:
+        """The file to write to: a new one when the old one is full or was deleted."""
+        file = self._files[-1]
+        if self._fd >= 0 and not is_current(self._fd, file.path):
+            self._restore(file)
+        elif file.size and file.size + more > self._limits.max_file_bytes:
+            with contextlib.suppress(OSError):  # one that is too large is better than none
+                part = self._names.next_part(self.slot)
+                file.path.rename(part)
+                file.path = part
+                self._close_active()
+                self._files.append(LogFile(self._names.active(self.slot)))
+                self._noted = not self._done.upto
+                self._remove_recovered()
+        if self._fd < 0:
+            self._open_active()
+        return self._files[-1]
+
+    def _open_active(self) -> None:
+        file = self._files[-1]
+        self._fd = open_file(file.path, os.O_RDWR | os.O_APPEND)
+        file.size = os.fstat(self._fd).st_size
+        self._ragged = file.size > 0 and os.pread(self._fd, 1, file.size - 1) != b"\n"
+        self._sync_names()
+
+    def _restore(self, file: LogFile) -> None:
+        """The file written to was deleted: what it held is written to a new one."""
+        _log.error("%s was deleted; what was waiting in it is written again", file.path)
+        if not self._lock.take():  # its lock was deleted too, and is another process's now
+            self.slot, self._lock = claim(self._names, empty=True)
+            file.path = self._names.active(self.slot)
+        make_folder(self._names.directory)
+        replace_file(file.path, [os.pread(self._fd, file.size, 0)])
+        self._close_active()
+
+    def _close_active(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    # --- removing what is recovered
+
+    def _clear(self) -> None:
+        """Nothing waits: cut the log to nothing, the oldest file first."""
+        self._remove_recovered()
+        active = self._files[-1]
+        if active.damaged:
+            self._close_active()
+            self._remove(active)
+        elif active.size:
+            if self._fd < 0:
+                self._open_active()
+            os.ftruncate(self._fd, 0)
+            if self._limits.durability == "fsync":
+                os.fsync(self._fd)
+        self._files[-1] = LogFile(active.path)
+        self._ragged = False
+        self._noted = True
+
+    def _remove_recovered(self) -> None:
+        """Remove the oldest files, up to the first in which something waits."""
+        first = next(iter(self.loaded.values())).n if self.loaded else self._next
+        removed = False
+        while len(self._files) > 1:
+            oldest = self._files[0]
+            if oldest.last >= first or (self.unread and oldest.read_to < oldest.size):
+                break
+            self._remove(self._files.pop(0))
+            removed = True
+        if removed:
+            self._sync_names()
+
+    def _remove(self, file: LogFile) -> None:
+        """Remove a file whose every write is done, or keep it as one of a few backups."""
+        active = file.path == self._names.active(self.slot)
+        if file.damaged:
+            # What is bad in it could not be quarantined on its own, so the file is; a rename needs no room.
+            part = self._names.next_part(self.slot) if active else file.path
+            file.path.rename(f"{part}.damaged")
+        elif active or not self._limits.max_backups:
+            file.path.unlink(missing_ok=True)
+        else:
+            with contextlib.suppress(FileNotFoundError):
+                file.path.rename(f"{file.path}.bak")
+            for old in self._names.backups(self.slot)[: -self._limits.max_backups]:
+                old.unlink(missing_ok=True)
+
+    def _sync_names(self) -> None:
+        if self._limits.durability == "fsync":
+            sync_folder(self._names.directory)
+
+
+def claim(names: Names, *, empty: bool = False) -> tuple[int, FileLock]:
+    """The first slot that no process holds, and its lock, which now is held; an empty one if that is asked for."""
+    slot = 1
+    while True:
+        lock = FileLock(names.lock(slot))
+        if lock.take() and not (empty and slot in names.slots()):
+            return slot, lock
+        lock.release()
+        slot += 1

@@ -1,0 +1,95 @@
+"""Which writes may be done twice, and whose records they touch.
+
+A commit whose answer was lost is applied again. Adds by id, and changes and removals of what they name, come out the same; "the
+newest one" is another one the second time.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from octavo.kernel.codec import Kept, prepare
+from octavo.kernel.model import Add, Op, Query, Remove, Scope
+
+_MOST_SCOPES = 64  # a write that touches more is taken to touch the whole of its tenants
+
+
+def checked(ops: Sequence[Op]) -> list[Op]:
+    """The ops checked as every store checks them, and as they are stored: they share nothing with the caller's objects."""
+    return [
+        Add([sealed.record for sealed in op.records]) if isinstance(op, Kept) else op for op in prepare(ops)
+    ]
+
+
+class Repeatable:
+    """Ops that, done a second time in their order, leave what the first time left. In doubt an op is not taken."""
+
+    def __init__(self) -> None:
+        self._changes: list[Query] = []
+        self._removals: list[Query] = []  # that look at what a change can alter
+
+    def takes(self, ops: Iterable[Op]) -> bool:
+        """Whether these may follow those that were taken; after a False there is no going on."""
+        return all(self._takes(op) for op in ops)
+
+    def _takes(self, op: Op) -> bool:
+        if isinstance(op, Add):
+            # Added after a change that would have found it, a record is changed the second time.
+            return not self._changes or not any(
+                _meet(change, Query(collection=record.collection, ids=(record.id,), scope=record.scope))
+                for record in op.records
+                for change in self._changes
+            )
+        query = op.query
+        if query.offset or query.limit:  # it picks by count; a limit of 0 picks nothing, now and later
+            return False
+        if isinstance(op, Remove):
+            if _conditional(query):
+                self._removals.append(query)
+            return True
+        # Of two changes of one record the last wins; not so the second time, if by then it no longer finds the record. And
+        # what a removal has passed over it may find the second time, since it was changed.
+        rivals = [other for other in self._changes if _conditional(query) or _conditional(other)]
+        self._changes.append(query)
+        return not any(_meet(query, other) for other in (*rivals, *self._removals))
+
+
+def _conditional(query: Query) -> bool:
+    """Whether a change can make a record match that did not, or no longer match."""
+    looks = query.marks is not None or query.kinds is not None or query.without or query.text or query.where
+    return bool(looks or query.alive_at or query.expired_at)
+
+
+def _meet(one: Query, other: Query) -> bool:
+    """Whether both may find the same record."""
+    if one.collection != other.collection:
+        return False
+    if one.ids is not None and other.ids is not None and not set(one.ids) & set(other.ids):
+        return False
+    return overlap([one.scope], [other.scope])
+
+
+def touched_scopes(ops: Sequence[Op]) -> frozenset[Scope]:
+    """The scopes whose records the ops may touch, where None means any."""
+    scopes: set[Scope] = set()
+    for op in ops:
+        scopes.update([record.scope for record in op.records] if isinstance(op, Add) else [op.query.scope])
+    if len(scopes) > _MOST_SCOPES:
+        return frozenset(Scope(tenant=scope.tenant) for scope in scopes)
+    return frozenset(scopes)
+
+
+def overlap(these: Iterable[Scope], those: Iterable[Scope]) -> bool:
+    """Whether a record could be in one of these and in one of those."""
+    return any(
+        one.tenant == other.tenant
+        and _same(one.user, other.user)
+        and _same(one.agent, other.agent)
+        and _same(one.session, other.session)
+        for one in these
+        for other in those
+    )
+
+
+def _same(one: str | None, other: str | None) -> bool:
+    # A record of nobody has None or "", and a query for anybody has None. Taking all of these as the same is on the safe
+    # side: a write may wait for one that does not concern it, and never overtakes one that does.
+    return not one or not other or one == other
