@@ -38,7 +38,9 @@ _NEEDS_SERVER = ("postgres", "mysql", "mariadb", "redis", "pgvector", "qdrant", 
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--quick", action="store_true", help="memory, files and SQLite only; no server is started")
+    parser.addoption(
+        "--quick", action="store_true", help="memory, files and SQLite only; no server is started"
+    )
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -47,7 +49,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         left_out = [
             item
             for item in items
-            if item.get_closest_marker("torture") or any(word in item.nodeid.lower() for word in _NEEDS_SERVER)
+            if item.get_closest_marker("torture")
+            or any(word in item.nodeid.lower() for word in _NEEDS_SERVER)
         ]
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in {*left_out}]

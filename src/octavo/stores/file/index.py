@@ -12,7 +12,6 @@ from octavo.errors import StoreError
 from octavo.kernel.codec import Prepared
 from octavo.stores.file.files import Layout
 from octavo.stores.file.log import LOCK_SECONDS, FileLog
-from octavo.stores.gather import Gathering
 from octavo.stores.sql.drivers.port import ApplyAll, Batch
 from octavo.stores.sql.drivers.sqlite import SQLiteDriver, go_over_to_wal
 from octavo.stores.sql.statements import Script
@@ -21,7 +20,6 @@ from octavo.util.file_modes import make_folder, open_file
 
 T = TypeVar("T")
 _MEMORY = ":memory:"
-_GROUP = 512  # more writers than this wait for the next commit, so that none waits for all
 
 
 class IndexGone(StoreError):  # noqa: N818 - never leaves the file store
@@ -57,11 +55,6 @@ class _Driver(SQLiteDriver):
         self._identity: tuple[int, int] | None = None
         self._log = FileLog(root, layout)
         super().__init__(str(self._place) if on_disk else _MEMORY, "fast", LOCK_SECONDS)
-        self.abandon()
-
-    def abandon(self) -> None:
-        super().abandon()
-        self._gathering = Gathering(self._commit_all, most=_GROUP)
 
     async def open(self) -> None:
         if self._writer is not None:
@@ -75,15 +68,12 @@ class _Driver(SQLiteDriver):
             raise
 
     async def close(self) -> None:
-        await self._gathering.settle()
         await super().close()
         self._log.close()
 
-    async def commit(self, batch: Batch, apply_all: ApplyAll) -> list[int]:
-        del apply_all  # what is to be entered is worked out first
-        return await self._gathering.submit(batch)
+    async def _commit_all(self, group: list[tuple[Batch, ApplyAll]]) -> list[list[int]]:
+        batches = [batch for batch, _ in group]  # what is to be entered is worked out by the log
 
-    async def _commit_all(self, batches: list[Batch]) -> list[list[int]]:
         def work(_: apsw.Connection) -> list[list[int]]:
             return self._log.commit(batches, self._check)
 

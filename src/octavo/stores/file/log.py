@@ -50,7 +50,8 @@ from octavo.stores.sql import reading, writing
 from octavo.stores.sql.counting import Tables
 from octavo.stores.sql.dialects import SQLite
 from octavo.stores.sql.drivers.sqlite_thread import run, transact
-from octavo.stores.sql.schema import Table, ensure
+from octavo.stores.sql.migrations import ensure
+from octavo.stores.sql.schema import Table
 
 LOCK_SECONDS = 30.0  # a process that holds the lock longer is stuck
 _DEAD_LINES = 256  # below this many, rewriting a file to be rid of them is not worth it
@@ -334,7 +335,7 @@ class FileLog:
         table = self._tables.by_collection.get(collection)
         if table is None:
             table = Table(SHAPES[collection], self._tables.dialect, "")
-            run(self._db, ensure(table, ""))
+            run(self._db, ensure(table))
             self._tables.by_collection[collection] = table
         return table
 
