@@ -159,6 +159,10 @@ class Delivery:
     async def deliver(self, entries: list[Waiting]) -> BaseException | None:
         """Bring these to the store, all in one call if that is possible."""
         entries = [entry for entry in entries if not self._stays(entry)]
+        if done := [entry for entry in entries if entry.id in self._attempts.applied]:
+            # They ended late, and well: a store that somebody wrote may not know that it has them.
+            entries = [entry for entry in entries if entry.id not in self._attempts.applied]
+            await self._done(done)
         if not entries:
             return None
         error = await self._apply([op for entry in entries for op in entry.ops], self._patience)
@@ -258,6 +262,7 @@ class Delivery:
         self._let_go(ids)
 
     def _let_go(self, ids: Sequence[str]) -> None:
+        self._attempts.applied.difference_update(ids)
         for id_ in ids:
             if self._held.pop(id_, None) is not None:
                 self._behind.clear()  # some of them may go now; they are looked at again, in their order

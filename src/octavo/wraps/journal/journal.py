@@ -152,7 +152,7 @@ class Journal(Wrap):
                 raise error
             replay.failed(error, ops)
         if queue:
-            return await self._enqueue(ops, deadline)
+            return await self._enqueue(ops, under_way, deadline)
         checked(ops)  # what no store would take is refused as such
         self._refused += 1
         done = "was not done" if under_way is None else "may have been done all the same"
@@ -160,10 +160,14 @@ class Journal(Wrap):
             f"{_UNREPEATABLE}; it {done}: {replay.last_error or 'the store is being caught up with'}"
         )
 
-    async def _enqueue(self, ops: list[Op], deadline: float) -> Written:
+    async def _enqueue(
+        self, ops: list[Op], under_way: asyncio.Task[list[int]] | None, deadline: float
+    ) -> Written:
         entry = Waiting(queued_at=self._clock(), ops=checked(ops))
         if not ops:  # nothing to keep, and nothing to wait for
             return Written("stored", [])
+        if under_way is not None:
+            self._attempts.queued(under_way, entry.id)
         loop = asyncio.get_running_loop()
         try:
             # Nothing is awaited between looking at the queue and this: or it might be called empty in between.
