@@ -253,7 +253,12 @@ def spelled_moment(at: datetime) -> str:
 
 def storable(record: Record) -> Record:
     """The record as it will be stored, or InvalidRecord when it cannot be, or its log could not."""
-    stored = seal(record).record
+    sealed = seal(record)
+    if sealed.facts >= 0:  # flat metadata is stored as it was given: no need to read megabytes back
+        sealed = msgspec.structs.replace(sealed, metadata_json="{}")
+        stored = msgspec.structs.replace(sealed.record, metadata=dict(record.metadata))
+    else:
+        stored = sealed.record
     if _depth(stored.metadata, 1) > MAX_METADATA_DEPTH:
         raise InvalidRecord(f"metadata is nested deeper than {MAX_METADATA_DEPTH} levels")
     size = len(msgspec.json.encode(state_of(stored)))
