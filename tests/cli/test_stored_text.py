@@ -133,6 +133,7 @@ def make():
     ]
     with Spool("queue") as spool:
         spool.put(entries)
+        spool.head(3)
         spool.bury([NASTY], f"refused {NASTY}")
         spool.tried(entries[0].id, f"down {NASTY}")
     Path("bad.jsonl").write_text(

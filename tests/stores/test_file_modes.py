@@ -51,6 +51,7 @@ async def made():
     with Spool("data/queue", max_file_bytes=200) as spool:
         entries = [Waiting(ops=[Add([record(n)])]) for n in range(9)]
         spool.put(entries)
+        spool.head(9)
         spool.bury([entries[0].id], "refused")
         spool.bury([entries[1].id], "refused")
         spool.dead.discard([entries[0].id])

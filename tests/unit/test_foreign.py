@@ -29,7 +29,7 @@ def test_everything_is_caught_in_one_place():
     found = {
         path.name for path in SOURCE.rglob("*.py") if everything.search(path.read_text(encoding="utf-8"))
     }
-    assert found == {"foreign.py"}
+    assert found == {"user_code.py"}
 
 
 def test_what_is_caught_can_be_looked_at():

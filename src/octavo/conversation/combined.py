@@ -48,8 +48,9 @@ class CombinedMemory(BaseMemory):
 
     @memories.setter
     def memories(self, memories: Sequence[BaseMemory]) -> None:
-        self._memories = list(memories)
-        self._validate_memories()
+        members = list(memories)
+        _validate_members(members)
+        self._memories = members
 
     @property
     def memory_variables(self) -> list[str]:
@@ -105,14 +106,6 @@ class CombinedMemory(BaseMemory):
             "failures": [str(failure) for failure in self.failures],
         }
 
-    def _validate_memories(self) -> None:
-        if not self.memories:
-            raise ValueError("至少需要一个记忆组件")
-        names = self.memory_variables
-        for at, name in enumerate(names):
-            if name in names[:at]:
-                raise ValueError(f"记忆变量名冲突: {name}")
-
     def _asked(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """The inputs without what the members gave: to each, the variables of the others would look like input."""
         given = set(self.memory_variables)
@@ -133,3 +126,12 @@ class CombinedMemory(BaseMemory):
             failure = Failure(memory, operation, outcome.error, time.time())
             self.failures.append(failure)
             log.warning("%s", failure, exc_info=outcome.error)
+
+
+def _validate_members(members: Sequence[BaseMemory]) -> None:
+    if not members:
+        raise ValueError("至少需要一个记忆组件")
+    names = [name for memory in members for name in memory.memory_variables]
+    for at, name in enumerate(names):
+        if name in names[:at]:
+            raise ValueError(f"记忆变量名冲突: {name}")

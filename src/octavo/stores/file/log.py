@@ -203,7 +203,7 @@ class FileLog:
             self._recover()
             try:
                 untidy, counts = transact(self._db, lambda _: self._write(batches, parts))
-            except Exception:
+            except BaseException:
                 self._take_back(parts)
                 raise
             self._tidy(untidy, parts)

@@ -40,6 +40,7 @@ class Indexing:
         self._task: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
         self._wrote_at = 0.0
+        self._again = False  # something was asked for while the task was at work
         self._closing = False
 
     async def search(self, table: Table, query: Query, terms: Sequence[str]) -> Matches:
@@ -100,8 +101,9 @@ class Indexing:
             self._wake()
 
     def _wake(self) -> None:
-        busy = self._timer is not None or (self._task is not None and not self._task.done())
-        if not busy and not self._closing:
+        if self._task is not None and not self._task.done():
+            self._again = True  # it may be past the step that this is for
+        elif self._timer is None and not self._closing:
             self._timer = asyncio.get_running_loop().call_later(_IDLE_SECONDS, self._begin)
 
     def _begin(self) -> None:
@@ -111,16 +113,22 @@ class Indexing:
 
     async def _work(self) -> None:
         """Index in small transactions until nothing waits."""
+        self._again = True
+        while self._again and not self._closing:
+            self._again = False
+            for step in list(self._steps.values()):
+                await self._take_steps(step)
+
+    async def _take_steps(self, step: Callable[[], Script[int]]) -> None:
         loop = asyncio.get_running_loop()
-        for step in list(self._steps.values()):
-            done = 1
-            while done and not self._closing:
-                began_at, wrote_at = loop.time(), self._wrote_at
-                done = await self._driver.write(step)
-                # Others write now; where they do so all the time, four fifths of it are theirs.
-                busy = 4 * (loop.time() - began_at) if self._wrote_at != wrote_at else 0.0
-                if done:
-                    await asyncio.sleep(max(busy, _BREATH_SECONDS))
+        done = 1
+        while done and not self._closing:
+            began_at, wrote_at = loop.time(), self._wrote_at
+            done = await self._driver.write(step)
+            # Others write now; where they do so all the time, four fifths of it are theirs.
+            busy = 4 * (loop.time() - began_at) if self._wrote_at != wrote_at else 0.0
+            if done:
+                await asyncio.sleep(max(busy, _BREATH_SECONDS))
 
     async def close(self) -> None:
         """Finish what was begun."""

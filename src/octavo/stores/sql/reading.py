@@ -72,7 +72,7 @@ def _in_order(
         found = yield from read(sorts, 1)
         if query.limit is not None and len(found) > query.limit:
             cut = found.pop()
-            if cut.seq == found[-1].seq and cut.created_at == found[-1].created_at:
+            if found and cut.seq == found[-1].seq and cut.created_at == found[-1].created_at:
                 found = yield from read(4, 0)
     else:
         found = yield from read(4, 0)

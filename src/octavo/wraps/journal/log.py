@@ -16,7 +16,7 @@ import logging
 import os
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import datetime
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import NamedTuple
 
@@ -97,6 +97,7 @@ class Log:
         self._ragged = False  # the file written to does not end with a newline
         self._next = 1  # the number of the next write
         self._unwritten: list[bytes] = []  # lines that need not be on disk yet
+        self._taken = 0  # how many of these have been loaded already
         self._done = Done()
         self._noted = True  # the disk says what is done
 
@@ -108,12 +109,9 @@ class Log:
     @property
     def oldest_at(self) -> datetime | None:
         """When the oldest that waits was queued."""
-        if not self.loaded and self.unread > len(self._unwritten):
+        if not self.loaded and self.unread:
             self._load()
-        if self.loaded:
-            return next(iter(self.loaded.values())).entry.queued_at
-        first = read_waiting(self._unwritten[0]) if self._unwritten else None
-        return None if first is None else first.queued_at
+        return next(iter(self.loaded.values())).entry.queued_at if self.loaded else None
 
     # --- reading
 
@@ -163,16 +161,14 @@ class Log:
         size = sum(each.size for each in self.loaded.values())
         if room <= 0 or not self.unread or size > _MOST_BYTES:
             return False
-        if self.unread == len(self._unwritten):
-            self.flush()
-        for loaded in self._read_on():
+        for loaded in chain(self._read_on(), self._take_unwritten()):
             self.loaded[loaded.entry.id] = loaded
             self.unread -= 1
             room -= 1
             size += loaded.size
             if not room or size > _MOST_BYTES:
                 return True
-        self.unread = len(self._unwritten)  # what else was counted can no longer be read
+        self.unread = len(self._unwritten) - self._taken  # what else was counted can no longer be read
         if not self.waiting:
             self._clear()
         return room < self._limits.spill_batch_size
@@ -197,6 +193,14 @@ class Log:
                         self._quarantine.append([line.data])
             file.read_to = file.size
 
+    def _take_unwritten(self) -> Iterator[Loaded]:
+        """What waits and is not on disk, once all that is there has been read."""
+        for line in self._unwritten[self._taken :]:
+            self._taken += 1
+            entry = read_waiting(line)
+            if entry is not None:
+                yield Loaded(self._next - len(self._unwritten) + self._taken - 1, entry, len(line))
+
     # --- writing; OSError leaves everything as it was
 
     def put(self, entries: Sequence[Waiting]) -> None:
@@ -217,8 +221,12 @@ class Log:
         over = min(len(self._unwritten), -(-(len(self._unwritten) - most) // batch) * batch)
         if over > 0:
             self._append(b"".join(self._unwritten[:over]))
+            active = self._files[-1]
+            if self._taken:  # then all before it has been read: go on behind what is loaded already
+                active.read_to = active.size - sum(map(len, self._unwritten[self._taken : over]))
+                self._taken = max(0, self._taken - over)
             del self._unwritten[:over]
-            self._files[-1].last = self._next - 1 - len(self._unwritten)
+            active.last = self._next - 1 - len(self._unwritten)
 
     def done(self, ids: Iterable[str]) -> None:
         """These need not wait any more; on a full disk that is written down later."""
@@ -339,6 +347,8 @@ class Log:
             if self._limits.durability == "fsync":
                 os.fsync(self._fd)
         self._files[-1] = LogFile(active.path)
+        self._unwritten.clear()
+        self._taken = 0
         self._ragged = False
         self._noted = True
 
