@@ -6,7 +6,13 @@ READY := $(VENV)/.ready
 # Three workers on two cores, since tests also wait for servers and disks; a file stays with one worker, and shares what it set up.
 WORKERS ?= 3
 
-.PHONY: run test check lint docs bench torture lock clean
+# The kernel, its two embedded stores and every face on them; no server is started.
+QUICK := tests/contract/test_contract.py::TestMemory tests/contract/test_contract.py::TestSQLite \
+  $(addprefix tests/unit/test_,model.py codec.py text.py terms.py dates.py sync.py) tests/events/test_event_stores.py \
+  tests/agent/test_agent_runs.py tests/chat/test_chat_behaviours.py tests/conversation/test_buffer_memories.py \
+  tests/layers/test_layers_memory.py
+
+.PHONY: run quick test check lint docs bench torture lock clean
 
 $(READY): requirements.lock pyproject.toml
 	@echo "octavo: setting up $(VENV) with the versions of requirements.lock; once, about a minute"
@@ -19,6 +25,9 @@ $(READY): requirements.lock pyproject.toml
 
 run: $(READY)
 	@$(BIN)/octavo serve --sample
+
+quick: $(READY)
+	@$(BIN)/python -m pytest --quick -n 2 --dist loadscope -q $(QUICK)
 
 test: $(READY)
 	@echo "octavo: all tests on $(WORKERS) workers, with private PostgreSQL, MariaDB, Redis, nginx and Caddy servers; about a quarter of an hour"
