@@ -163,10 +163,10 @@ class Keys:
         task = self._asking.get(key_id)
         if task is None:
             task = self._asking[key_id] = asyncio.create_task(self._read(key_id))
-            task.add_done_callback(lambda done: self._asked(key_id, done))
+            task.add_done_callback(lambda done: self._note_answer(key_id, done))
         return await asyncio.shield(task)
 
-    def _asked(self, key_id: str, task: "asyncio.Task[_Hashed | None]") -> None:
+    def _note_answer(self, key_id: str, task: "asyncio.Task[_Hashed | None]") -> None:
         if self._asking.get(key_id) is task:
             del self._asking[key_id]
         if not task.cancelled():

@@ -13,8 +13,8 @@ from octavo.errors import StoreClosed, StoreUnavailable
 from octavo.kernel.model import Add, Change, Query, Record, Remove, Scope
 from octavo.stores.file import FileStore, log
 from octavo.stores.file.index import delete_index
-from octavo.stores.file.lock import Lock
 from octavo.stores.memory import MemoryStore
+from octavo.util.disk import FileLock
 
 
 class TestProcesses:
@@ -161,7 +161,7 @@ class TestConcurrency:
         monkeypatch.setattr(log, "LOCK_SECONDS", 0.1)
         async with FileStore(tmp_path) as store:
             await store.apply([Add([event(1)])])
-            stuck = Lock(tmp_path / ".octavo/lock")
+            stuck = FileLock(tmp_path / ".octavo/lock")
             assert stuck.take()
             waiting = asyncio.create_task(store.apply([Add([event(2)])]))
             assert await ids(store) == ["evt_1"]

@@ -187,7 +187,7 @@ class VectorStoreRetrieverMemory(BaseMemory):
 
     async def aload_memory_variables(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """The exchanges that bear on the input: as text with their times, or as documents with `return_docs`."""
-        query = self._asked(inputs)
+        query = self._question(inputs)
         with self._caching:
             docs = self._query_cache.get(query)
             if docs is not None:
@@ -200,7 +200,7 @@ class VectorStoreRetrieverMemory(BaseMemory):
 
     async def asave_context(self, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> None:
         """Keep one exchange as a document."""
-        asked, answered = self._asked(inputs), output_message(outputs, self.output_key).text
+        asked, answered = self._question(inputs), output_message(outputs, self.output_key).text
         content = f"Human: {asked}\nAI: {answered}"
         metadata = {
             "input": asked,
@@ -269,7 +269,7 @@ class VectorStoreRetrieverMemory(BaseMemory):
         """Where documents are added: the retriever's vector store, or the retriever itself."""
         return getattr(self.retriever, "vectorstore", self.retriever)
 
-    def _asked(self, inputs: Mapping[str, Any]) -> str:
+    def _question(self, inputs: Mapping[str, Any]) -> str:
         return input_message(inputs, self.input_key, (self.memory_key, "stop", *self.exclude_input_keys)).text
 
     def _format_documents(self, docs: Sequence[Any]) -> str:

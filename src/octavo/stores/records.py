@@ -164,7 +164,7 @@ class CollectionIndex:
     def find(self, query: Query) -> list[Sealed]:
         """Answer as `Query.over` would, reading no further than the page asked for."""
         if query.ids is not None:
-            return query.over(self.named(query))  # type: ignore[arg-type, return-value]
+            return query.over(self.find_named(query))  # type: ignore[arg-type, return-value]
         if query.expired_at is not None and (ended := self._ended(query, query.expired_at)) is not None:
             return query.over(ended)  # type: ignore[arg-type, return-value]
         forward = query.after is not None and not query.newest_first
@@ -205,7 +205,7 @@ class CollectionIndex:
     def tenants(self) -> set[str]:
         return {axis[1] for axis in self._orders if axis[0] == "tenant"}
 
-    def named(self, query: Query) -> Iterator[Sealed]:
+    def find_named(self, query: Query) -> Iterator[Sealed]:
         """The records that have one of the ids asked for, inside the scope or not."""
         place = query.scope.place if query.scope.exact else None
         for name in dict.fromkeys(query.ids or ()):

@@ -149,7 +149,7 @@ class _Search:
         self._named: list[Rank] | None = None
         if query.ids is not None:
             query = msgspec.structs.replace(query, ids=frozenset(query.ids))
-            self._named = sorted({sealed.rank for sealed in records.named(query)}, reverse=True)
+            self._named = sorted({sealed.rank for sealed in records.find_named(query)}, reverse=True)
         self._query = query
         self._breadth = records.breadth(query) if self._named is None else len(self._named)
 

@@ -1,7 +1,91 @@
-"""Writing that is whole or named in its error, and names that survive a power cut."""
+"""Files that several processes share: locks, writing that is whole or named in its error, names that survive a power cut."""
 
+import fcntl
 import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from weakref import WeakSet
+
+from octavo.errors import StoreUnavailable
+from octavo.util.file_modes import make_folder, open_file
+
+
+class FileLock:
+    """A lock file, held by one at a time. The system lets go of it when its holder dies; a forked child does not keep it."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._spelled = str(path)
+        self._fd = -1
+
+    def take(self) -> bool:
+        """Take the lock if nobody has it."""
+        while True:
+            if self._fd < 0:
+                make_folder(self._path.parent)
+                self._fd = open_file(self._path, os.O_RDWR)
+                _locks.add(self)
+            try:
+                fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return False
+            if is_current(self._fd, self._spelled):
+                return True
+            # The file was deleted by hand: whoever comes now locks another one, so this lock excludes nobody.
+            self.close()
+
+    @contextmanager
+    def held(self, seconds: float) -> Iterator[None]:
+        """Hold the lock, after waiting for it so long at most; StoreUnavailable when that is not enough."""
+        until, pause = time.monotonic() + seconds, 0.0002
+        while not self.take():
+            if time.monotonic() > until:
+                raise StoreUnavailable(
+                    f"another process has held the lock of {self._path.parent} for {seconds:.0f} seconds"
+                )
+            time.sleep(pause)
+            pause = min(pause * 1.5, 0.005)
+        try:
+            yield
+        finally:
+            self.release()
+
+    def release(self) -> None:
+        """Let others in, and keep the file open for the next time."""
+        if self._fd >= 0:
+            fcntl.flock(self._fd, fcntl.LOCK_UN)
+
+    def close(self) -> None:
+        """Let go for good; a second call does nothing."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def __del__(self) -> None:
+        self.close()  # what nobody closed must not keep descriptors and locks for ever
+
+
+_locks: WeakSet[FileLock] = WeakSet()
+
+
+def _close_locks() -> None:
+    # A child shares its parent's locks as long as it has the files open, and would keep them when the parent is gone.
+    for lock in list(_locks):
+        lock.close()
+
+
+os.register_at_fork(after_in_child=_close_locks)
+
+
+def is_current(fd: int, path: str | Path) -> bool:
+    """Whether the open file is still the one of that name."""
+    try:
+        there = os.stat(path)  # noqa: PTH116 - once per write, where a Path costs more than the call
+    except FileNotFoundError:
+        return False
+    return os.path.samestat(there, os.fstat(fd))
 
 
 def write_all(fd: int, data: bytes, path: Path | str) -> None:

@@ -63,11 +63,11 @@ class PgVectorIndex(SqlIndex):
     def _bound(self, vector: Vector) -> Vector:
         return vector
 
-    def _given(self, hole: str) -> str:
+    def _vector_value(self, hole: str) -> str:
         return f"{hole}::real[]::{self._schema}.vector"
 
     def _distance(self, hole: str) -> str:
-        return f"(embedding OPERATOR({self._schema}.<=>) {self._given(hole)})"
+        return f"(embedding OPERATOR({self._schema}.<=>) {self._vector_value(hole)})"
 
     # The extension.
 

@@ -49,7 +49,7 @@ class SqlIndex(BaseIndex):
         """A vector as the driver takes it."""
         raise NotImplementedError
 
-    def _given(self, hole: str) -> str:
+    def _vector_value(self, hole: str) -> str:
         """A vector that is bound, as a value of the column's type."""
         raise NotImplementedError
 
@@ -161,7 +161,7 @@ class SqlIndex(BaseIndex):
         known = known or (yield from self._make_space(space, got))
         _check_length(space, known, got)
         sql = (
-            f"INSERT INTO {self._table(known)} VALUES ($1, $2, $3, $4, $5, $6, $7, $8, {self._given('$9')}) "
+            f"INSERT INTO {self._table(known)} VALUES ($1, $2, $3, $4, $5, $6, $7, $8, {self._vector_value('$9')}) "
             "ON CONFLICT (collection, id, place) "
             "DO UPDATE SET digest = excluded.digest, embedding = excluded.embedding"
         )

@@ -36,7 +36,7 @@ class SqliteVecIndex(SqlIndex):
     def _bound(self, vector: Vector) -> bytes:
         return vector.tobytes()
 
-    def _given(self, hole: str) -> str:
+    def _vector_value(self, hole: str) -> str:
         return hole
 
     def _distance(self, hole: str) -> str:

@@ -16,6 +16,7 @@ from octavo.kernel.ids import new_id
 from octavo.kernel.text import fold
 from octavo.service.vault.keys import SUFFIX, TOPS, Place, key_of, summed
 from octavo.service.vault.keys import place as place_of
+from octavo.util.disk import sync_folder
 from octavo.util.file_modes import make_folder, open_file
 
 _MADE = ("md", "md/users", "knowledge", "knowledge/experiences", "knowledge/facts")
@@ -250,7 +251,7 @@ class Folder:
             except BaseException:
                 staged.unlink(missing_ok=True)
                 raise
-            _synced(target.parent)
+            sync_folder(target.parent)
             stamp = self._stamp(target)
         except OSError as error:
             raise _failed(self.root / path, error) from error
@@ -265,7 +266,7 @@ class Folder:
             if self._stamp(Path(self._target(path))) not in (expected, None):
                 raise Unusable("somebody changed it in the same moment", passing=True)
             target.unlink(missing_ok=True)
-            _synced(target.parent)
+            sync_folder(target.parent)
         except OSError as error:
             raise _failed(target, error) from error
 
@@ -324,15 +325,6 @@ def _steps(place: Place) -> Iterator[tuple[str, str]]:
 def _temporaries(folder: Path) -> Iterator[Path]:
     for where, _, names in os.walk(folder):
         yield from (Path(where, name) for name in names if name.startswith(_TEMPORARY))
-
-
-def _synced(folder: Path) -> None:
-    """Make a rename durable."""
-    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
 
 
 def _failed(path: Path, error: OSError) -> StoreError:

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from octavo.errors import StoreError, StoreUnavailable
-from octavo.stores.file.lock import Lock
+from octavo.util.disk import FileLock
 
 _NAME = ".octavo.lock"
 _SOON_SECONDS = 0.01
@@ -20,7 +20,7 @@ class Guard:
         self._root = root
         self._patience = patience_seconds
         self._here = asyncio.Lock()
-        self._there = Lock(root / _NAME)
+        self._there = FileLock(root / _NAME)
 
     @asynccontextmanager
     async def held(self) -> AsyncIterator[None]:

@@ -103,14 +103,14 @@ class _Driver(SQLiteDriver):
                 os.close(open_file(self._place, os.O_RDWR))
             except OSError as error:
                 raise StoreError(f"{error.strerror}: {error.filename}") from error
-        self._identity = self._found()
+        self._identity = self._identity_now()
 
     def _check(self) -> None:
         """Fail if the index was deleted by hand, or one was made where there was none."""
-        if self._found() != self._identity:
+        if self._identity_now() != self._identity:
             raise IndexGone("the index of this folder is another one now")
 
-    def _found(self) -> tuple[int, int] | None:
+    def _identity_now(self) -> tuple[int, int] | None:
         try:
             there = self._place.stat()
         except OSError:

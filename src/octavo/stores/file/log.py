@@ -178,7 +178,7 @@ class FileLog:
     def _enter_family(self, family: str, records: list[Sealed]) -> None:
         """Enter what a family holds; of two copies of a record the one changed last counts, and both files stay its homes."""
         keys = [sealed.key for sealed in records]
-        copied = {kept.key for kept in self._kept(records[0].collection, keys)} if records else set()
+        copied = {kept.key for kept in self._kept_keys(records[0].collection, keys)} if records else set()
         new = [sealed for sealed in records if sealed.key not in copied]
         homes = [_home_row(sealed, family) for sealed in new if family != _default_home(sealed)]
         for sealed in (sealed for sealed in records if sealed.key in copied):
@@ -345,13 +345,13 @@ class FileLog:
     def _answer(self, question: Lookup | Query) -> list[Any]:
         """Answer a draft's question."""
         if isinstance(question, Lookup):
-            return self._kept(question.collection, question.keys)
+            return self._kept_keys(question.collection, question.keys)
         return self._find(question)
 
     def _find(self, query: Query) -> list[Sealed]:
         return [seal(record) for record in run(self._db, reading.find(self._table(query.collection), query))]
 
-    def _kept(self, collection: str, keys: Iterable[Key]) -> list[_KeptKey]:
+    def _kept_keys(self, collection: str, keys: Iterable[Key]) -> list[_KeptKey]:
         """Which of these keys are kept."""
         table, asked = self._table(collection), set(keys)
         name = table.column("id")

@@ -102,7 +102,7 @@ class Reader:
         oldest, newest = (found[0][0].created_at for found in ends)
         return Tally(total=total, by_kind=by_kind, first=oldest, last=newest)
 
-    async def named(self, base: bytes, names: Sequence[bytes]) -> list[bytes]:
+    async def read_named(self, base: bytes, names: Sequence[bytes]) -> list[bytes]:
         """The JSON kept under these names (id, NUL, place), leaving out what is not kept."""
         found = []
         for start in range(0, len(names), _IDS):

@@ -222,15 +222,15 @@ class _Seen:
             question = next(asking)
             while True:
                 if isinstance(question, Query):
-                    answer = await self._found(question)
+                    answer = await self._find_sealed(question)
                 else:
-                    answer = await self._kept(question, scopes)
+                    answer = await self._find_kept(question, scopes)
                 question = asking.send(answer)
         except StopIteration as done:
             drafted: tuple[list[Effect], list[int]] = done.value
             return drafted
 
-    async def _found(self, query: Query) -> list[Sealed]:
+    async def _find_sealed(self, query: Query) -> list[Sealed]:
         if query.limit == 0:
             return []
         look = await self._reader.find(query)
@@ -239,14 +239,14 @@ class _Seen:
             raise _Moved
         return [self._see(body) for _, body in look.found]
 
-    async def _kept(self, lookup: Lookup, scopes: dict[str, Scope]) -> list[Sealed]:
+    async def _find_kept(self, lookup: Lookup, scopes: dict[str, Scope]) -> list[Sealed]:
         by_tenant: dict[str, list[bytes]] = {}
         for name, place in lookup.keys:
             by_tenant.setdefault(scopes[place].tenant, []).append(f"{name}\0{place}".encode())
         kept = []
         for tenant, names in by_tenant.items():
             base = self._layout.base(lookup.collection, tenant)
-            kept += [self._see(body) for body in await self._reader.named(base, names)]
+            kept += [self._see(body) for body in await self._reader.read_named(base, names)]
         self.taken += kept
         return kept
 

@@ -161,7 +161,7 @@ def _search_rarest(
 ) -> Script[Matches]:
     """More hold the words than are looked at: count each, and read what the rarest find."""
     yield from sifted.take((yield _candidates(sifted, query, asked, ())))  # only what waits
-    held = yield from _held(sifted, query, asked, words)
+    held = yield from _count_held(sifted, query, asked, words)
     held = [min(n + late, MOST + 1) for n, late in zip(held, sifted.held, strict=True)]
     places = [terms.index(term) for term in nominated(terms, held)]
     chosen = [words[at] for at in places]
@@ -228,7 +228,7 @@ def _fields(sifted: Sifted) -> tuple[str, str]:
     return ", ".join(known), "".join([f", {table.column(part)}" for part in sifted.parts])
 
 
-def _held(sifted: Sifted, query: Query, asked: ScopeTags, words: Sequence[str]) -> Script[list[int]]:
+def _count_held(sifted: Sifted, query: Query, asked: ScopeTags, words: Sequence[str]) -> Script[list[int]]:
     """In how many indexed records each word stands, but for those that wait; counted up to MOST + 1."""
     but = f" AND rowno NOT IN ({listed(sifted.waiting)})" if sifted.waiting else ""
     held: list[int] = []

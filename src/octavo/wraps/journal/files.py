@@ -1,17 +1,15 @@
 """Files of the queue's directory: their names, locks between processes, and those that all processes write to."""
 
 import contextlib
-import fcntl
 import os
 import re
-import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from weakref import WeakSet
 
 from octavo.errors import NotFound, StoreUnavailable
-from octavo.util.file_modes import keep_mode, make_folder, open_file
+from octavo.util.disk import FileLock, sync_folder, write_all
+from octavo.util.file_modes import keep_mode, open_file
 from octavo.wraps.journal.lines import DeadLetter, dead_line, read_letter, sound
 
 _LOCK_SECONDS = 10.0  # whoever holds the shared lock writes a few lines; longer than this it is stuck
@@ -67,66 +65,6 @@ class Names:
         )
 
 
-class FileLock:
-    """A lock on a file, which the system lets go of when its holder dies. A forked child does not keep it."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._fd = -1
-
-    def take(self) -> bool:
-        """Take the lock if nobody has it."""
-        while True:
-            if self._fd < 0:
-                make_folder(self._path.parent)
-                self._fd = open_file(self._path, os.O_RDWR)
-                _locks.add(self)
-            try:
-                fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                self.release()
-                return False
-            if is_current(self._fd, self._path):
-                return True
-            self.release()  # the file was deleted: whoever comes now locks another one
-
-    def release(self) -> None:
-        """Let others in; a second call does nothing."""
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
-
-    def __del__(self) -> None:
-        self.release()
-
-
-_locks: WeakSet[FileLock] = WeakSet()
-
-
-def _after_fork() -> None:
-    # A child shares its parent's locks as long as it has the files open, and would keep them when the parent is gone.
-    for lock in list(_locks):
-        lock.release()
-
-
-os.register_at_fork(after_in_child=_after_fork)
-
-
-@contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """Keep all others who ask for this lock out meanwhile, in this process too."""
-    lock = FileLock(path)
-    until = time.monotonic() + _LOCK_SECONDS
-    while not lock.take():
-        if time.monotonic() > until:
-            raise StoreUnavailable(f"another process has held the lock of {path.parent} too long")
-        time.sleep(0.002)
-    try:
-        yield
-    finally:
-        lock.release()
-
-
 @contextmanager
 def translated_errors(folder: Path) -> Iterator[None]:
     """The system's errors as Octavo's, naming the path."""
@@ -135,34 +73,6 @@ def translated_errors(folder: Path) -> Iterator[None]:
     except OSError as error:
         path = error.filename or folder
         raise StoreUnavailable(f"the failure queue cannot use {path}: {error.strerror or error}") from error
-
-
-def is_current(fd: int, path: Path) -> bool:
-    """Whether the open file is still the one of that name."""
-    try:
-        return os.path.samestat(path.stat(), os.fstat(fd))
-    except FileNotFoundError:
-        return False
-
-
-def write_all(fd: int, data: bytes, path: Path) -> None:
-    """Write all of it; an error names the path."""
-    view = memoryview(data)
-    try:
-        while view:
-            view = view[os.write(fd, view) :]
-    except OSError as error:
-        error.filename = str(path)
-        raise
-
-
-def sync_folder(folder: Path) -> None:
-    """Have the names of a folder's files survive a power cut."""
-    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
 
 
 def replace_file(path: Path, kept: Iterable[bytes], *, sync: bool = True) -> None:
@@ -215,7 +125,7 @@ class SharedFile:
     def append(self, lines: Sequence[bytes]) -> None:
         """Add lines, all or none."""
         data = b"".join(line if line.endswith(b"\n") else line + b"\n" for line in lines)
-        with locked(self._lock):
+        with FileLock(self._lock).held(_LOCK_SECONDS):
             fd = open_file(self.path, os.O_RDWR | os.O_APPEND)
             try:
                 size = os.fstat(fd).st_size
@@ -284,15 +194,15 @@ class DeadLetters(SharedFile):
         meant = None if ids is None else frozenset(ids)
         if meant == frozenset() or not self.path.exists():
             return 0
-        with translated_errors(self.path.parent), locked(self._lock):
+        with translated_errors(self.path.parent), FileLock(self._lock).held(_LOCK_SECONDS):
             damaged = [line for line in self._lines() if line.strip() and read_letter(line) is None]
             if damaged:
                 self._quarantine.append(damaged)
             gone = sum(meant is None or letter.id in meant for letter in self)
-            replace_file(self.path, self._kept(meant))
+            replace_file(self.path, self._lines_left(meant))
         return gone
 
-    def _kept(self, discarded: frozenset[str] | None) -> Iterator[bytes]:
+    def _lines_left(self, discarded: frozenset[str] | None) -> Iterator[bytes]:
         for line in self._lines():
             letter = read_letter(line)
             if discarded is not None and letter is not None and letter.id not in discarded:

@@ -22,15 +22,12 @@ from typing import NamedTuple
 
 import msgspec
 
+from octavo.util.disk import FileLock, is_current, sync_folder, write_all
 from octavo.util.file_modes import make_folder, open_file
 from octavo.wraps.journal.files import (
-    FileLock,
     Names,
     SharedFile,
-    is_current,
     replace_file,
-    sync_folder,
-    write_all,
 )
 from octavo.wraps.journal.lines import (
     Done,
@@ -265,7 +262,7 @@ class Log:
                     self._remove(file)
                 # Removed while it is held: whoever waits for it notices that it is gone and makes a new one.
                 self._names.lock(self.slot).unlink(missing_ok=True)
-        self._lock.release()
+        self._lock.close()
 
     def __del__(self) -> None:
         self._close_active()  # a queue that nobody closed must not keep descriptors for ever
@@ -392,5 +389,5 @@ def claim(names: Names, *, empty: bool = False) -> tuple[int, FileLock]:
         lock = FileLock(names.lock(slot))
         if lock.take() and not (empty and slot in names.slots()):
             return slot, lock
-        lock.release()
+        lock.close()
         slot += 1

@@ -14,8 +14,9 @@ from msgspec.structs import replace
 
 from octavo.errors import ConfigError, NotFound, StoreClosed
 from octavo.kernel.ids import now
+from octavo.util.disk import FileLock
 from octavo.util.file_modes import make_folder
-from octavo.wraps.journal.files import DeadLetters, FileLock, Names, SharedFile, translated_errors
+from octavo.wraps.journal.files import DeadLetters, Names, SharedFile, translated_errors
 from octavo.wraps.journal.lines import (
     DeadLetter,
     Durability,
@@ -317,4 +318,4 @@ def _is_held(path: Path) -> bool:
     except PermissionError:
         return True
     finally:
-        lock.release()
+        lock.close()

@@ -101,7 +101,7 @@ async def touched(store: Store, ops: Sequence[Op], collections: tuple[str, ...])
         collection = op.query.collection
         # A change of marks alone matters too when a later op looks for those marks.
         if collection in collections and at <= last.get(collection, -1):
-            found = await _found(store, _widened(asked(op.query), moved[collection]))
+            found = await _find_keys(store, _widened(asked(op.query), moved[collection]))
             moved[collection] += len(found)
             keys.update(dict.fromkeys(found))
     return list(keys)
@@ -122,7 +122,7 @@ def _widened(query: Query, moved: int) -> Query:
     return msgspec.structs.replace(query, limit=limit, offset=0)
 
 
-async def _found(store: Store, query: Query) -> list[Key]:
+async def _find_keys(store: Store, query: Query) -> list[Key]:
     if not answerable(query):
         return []
     if query.ids is not None and query.scope.exact:  # no need to look: naming too many costs little
