@@ -248,7 +248,7 @@ def test_the_bug_is_seen(store, test, monkeypatch):
     changed = [name for name, value in vars(store).items() if inspect.isfunction(value)]
     assert changed
     assert [name for name in changed if not hasattr(MemoryStore, name)] == []
-    monkeypatch.setenv("OCTAVO_PROGRAMS", "300" if test == "test_searches_agree" else "100")
+    monkeypatch.setenv("OCTAVO_PROGRAMS", "900" if test == "test_searches_agree" else "100")
 
     class Contract(StoreContract):
         shrink_seconds = 0

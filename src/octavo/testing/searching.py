@@ -76,8 +76,10 @@ async def right(store: Store, query: Query, terms: tuple[str, ...], records: lis
     expected = matching(query, terms, records)
     said = f"search({spelled(query)}, {[term[:80] for term in terms]!r})"
     assert answer.held == expected.held, said
-    assert [match.id for match in answer.found] == [match.id for match in expected.found], said
-    assert answer.found == expected.found, said
+    # The first difference alone: where CI is set, pytest compares two long lists line by line, for minutes.
+    pairs = itertools.zip_longest(answer.found, expected.found)
+    different = next((pair for pair in pairs if pair[0] != pair[1]), None)
+    assert different is None, said
     return answer
 
 
