@@ -8,7 +8,7 @@ import functools
 import hashlib
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 from msgspec import UNSET, UnsetType, field
@@ -340,6 +340,30 @@ class Tally(msgspec.Struct, frozen=True, kw_only=True):
             by_kind[record.kind] = by_kind.get(record.kind, 0) + 1
         ends = {"first": found[0].created_at, "last": found[-1].created_at} if found else {}
         return cls(total=len(found), by_kind=by_kind, **ends)
+
+
+#: A part of a scope that names somebody or something.
+ScopePart: TypeAlias = Literal["user", "agent", "session"]
+
+
+class NameCount(msgspec.Struct, frozen=True, kw_only=True):
+    """A user, an agent or a session that has records: how many, and the times of the first and last."""
+
+    name: str
+    total: int
+    first: datetime
+    last: datetime
+
+    @classmethod
+    def of(cls, part: ScopePart, records: Iterable[Record]) -> "list[NameCount]":
+        """Everybody these records name, by name; the meaning every store's names are held to."""
+        times: dict[str, list[datetime]] = {}
+        for record in records:
+            if name := getattr(record.scope, part):
+                times.setdefault(name, []).append(record.created_at)
+        return [
+            cls(name=name, total=len(at), first=min(at), last=max(at)) for name, at in sorted(times.items())
+        ]
 
 
 def utc(at: datetime) -> datetime:

@@ -6,7 +6,18 @@ from typing import Literal, Protocol, Self, TypeAlias, runtime_checkable
 
 import msgspec
 
-from octavo.kernel.model import START, Cursor, Head, Op, Query, Record, Scope, Tally
+from octavo.kernel.model import (
+    START,
+    Cursor,
+    Head,
+    NameCount,
+    Op,
+    Query,
+    Record,
+    Scope,
+    ScopePart,
+    Tally,
+)
 from octavo.kernel.terms.matches import Matches
 
 #: A direction in meaning: 32-bit floats of unit length, so that a dot product is a cosine.
@@ -67,6 +78,20 @@ class ListsHeads(Protocol):
 
     async def heads(self, query: Query) -> list[Head]:
         """The `Head.of` each record that `find` would answer, in the same order."""
+        ...
+
+
+@runtime_checkable
+class ListsNames(Protocol):
+    """A store that can say which users, agents and sessions have records, a page at a time."""
+
+    async def names(
+        self, collection: str, part: ScopePart, scope: Scope = ..., *, after: str = "", limit: int = 100
+    ) -> list[NameCount]:
+        """Everybody named within the scope, in the order of their names' characters, those behind `after`.
+
+        Answers as `NameCount.of` would from all records kept. The last name of a page is where the next one begins.
+        """
         ...
 
 

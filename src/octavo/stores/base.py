@@ -2,13 +2,13 @@
 
 from asyncio import _get_running_loop
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from typing import TypeAlias, get_args
 
 import msgspec
 
 from octavo.errors import InvalidQuery
 from octavo.kernel.codec import Prepared, answerable, asked, prepare
-from octavo.kernel.model import Head, Op, Query, Record, Tally
+from octavo.kernel.model import Head, NameCount, Op, Query, Record, Scope, ScopePart, Tally
 from octavo.kernel.ports import Lexicon
 from octavo.kernel.terms.matches import Matches, holdable
 from octavo.util.opening import Opening
@@ -50,6 +50,26 @@ class BaseStore(Opening):
             await self._ready()
         return await self._heads(query) if answerable(query) else []
 
+    async def names(
+        self,
+        collection: str,
+        part: ScopePart,
+        scope: Scope = Scope(),  # noqa: B008 - frozen
+        *,
+        after: str = "",
+        limit: int = 100,
+    ) -> list[NameCount]:
+        """Everybody named within the scope, in the order of their names' characters, those behind `after`."""
+        query = asked(Query(collection=collection, scope=scope, limit=limit))
+        if part not in (parts := get_args(ScopePart)):
+            raise InvalidQuery(f"part must be one of {', '.join(parts)}; got {part!r}")
+        if not answerable(Query(collection=collection, scope=Scope(user=after))):
+            raise InvalidQuery(f"after is a name that nobody can have: {after!r}")
+        if self._open_on is not _get_running_loop():
+            await self._ready()
+        nobody = getattr(scope, part) == "" or not answerable(query)
+        return [] if nobody else await self._names(query, part, after)
+
     async def _apply(self, ops: list[Prepared]) -> list[int]:
         raise NotImplementedError
 
@@ -57,6 +77,10 @@ class BaseStore(Opening):
         raise NotImplementedError
 
     async def _tally(self, query: Query) -> Tally:
+        raise NotImplementedError
+
+    async def _names(self, query: Query, part: ScopePart, after: str) -> list[NameCount]:
+        """No more than the query's limit, of the query's collection and scope."""
         raise NotImplementedError
 
     async def _heads(self, query: Query) -> list[Head]:

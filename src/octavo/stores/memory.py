@@ -5,7 +5,7 @@ from urllib.parse import parse_qsl
 
 from octavo.errors import ConfigError
 from octavo.kernel.codec import Prepared
-from octavo.kernel.model import Head, Query, Record, Tally
+from octavo.kernel.model import Head, NameCount, Query, Record, ScopePart, Tally
 from octavo.kernel.ports import Finding, Lexicon
 from octavo.kernel.terms.matches import Matches
 from octavo.stores.base import Progress, SearchingStore
@@ -33,6 +33,9 @@ class MemoryStore(SearchingStore):
 
     async def _tally(self, query: Query) -> Tally:
         return self._records.collection(query.collection).tally(query)
+
+    async def _names(self, query: Query, part: ScopePart, after: str) -> list[NameCount]:
+        return self._records.collection(query.collection).names(query, part, after)
 
     async def _search(self, query: Query, terms: tuple[str, ...]) -> Matches:
         while True:

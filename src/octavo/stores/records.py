@@ -8,10 +8,10 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
-from sortedcontainers import SortedList
+from sortedcontainers import SortedList, SortedSet
 
 from octavo.kernel.codec import Kept, Prepared, Sealed
-from octavo.kernel.model import Query, Rank, Scope, Tally
+from octavo.kernel.model import NameCount, Query, Rank, Scope, ScopePart, Tally
 from octavo.kernel.text import fold
 from octavo.stores.draft import Key, Lookup, draft
 
@@ -89,6 +89,7 @@ class CollectionIndex:
         self._orders_of: dict[
             str, list[_Order]
         ] = {}  # by place, of its axes: found once, not for every record
+        self._names: dict[tuple[str, str], SortedSet[str]] = {}  # by part and tenant: who has an order
         self._ends: dict[str, SortedList[tuple[datetime, Rank]]] = {}  # by tenant: when records end
         self.terms: TermIndex | None = None  # from the first search on
 
@@ -130,6 +131,8 @@ class CollectionIndex:
             order.remove(sealed)
             if not order.ranks:
                 del self._orders[axis]
+                if axis[0] in _PARTS:
+                    self._names[axis[0], axis[1]].remove(axis[2])
                 if axis[0] == "place":
                     del self._orders_of[sealed.place]
         if sealed.expires_at is not None:
@@ -157,6 +160,9 @@ class CollectionIndex:
         order = self._orders.get(axis)
         if order is None:
             order = self._orders[axis] = _Order()
+            if axis[0] in _PARTS:
+                names: SortedSet[str] = self._names.setdefault((axis[0], axis[1]), SortedSet())
+                names.add(axis[2])
         return order
 
     # --- answers
@@ -193,6 +199,20 @@ class CollectionIndex:
             for ranks in (order.ranks, reversed(order.ranks))
         )
         return Tally(total=sum(by_kind.values()), by_kind=by_kind, first=first, last=last)
+
+    def names(self, query: Query, part: ScopePart, after: str) -> list[NameCount]:
+        """Who is named within a scope, from a name on; from the orders when the scope is all of a tenant."""
+        scope = query.scope
+        if scope != Scope(tenant=scope.tenant):
+            found = self.find(msgspec.structs.replace(query, limit=None))
+            counted = NameCount.of(part, found)  # type: ignore[arg-type]
+            return [one for one in counted if one.name > after][: query.limit]
+        known = self._names.get((part, scope.tenant), SortedSet()).irange(after, inclusive=(False, False))
+        counted = []
+        for name in itertools.islice(known, query.limit):
+            ranks = self._orders[part, scope.tenant, name].ranks
+            counted.append(NameCount(name=name, total=len(ranks), first=ranks[0][0], last=ranks[-1][0]))
+        return counted
 
     def row(self, rank: Rank) -> Sealed:
         """The record of this rank, which is kept."""

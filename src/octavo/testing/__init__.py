@@ -3,7 +3,7 @@
 import pytest
 
 # Without this, a failing assert in the modules below would say AssertionError and nothing else.
-for _name in ("agreement", "bodies", "crowds", "ending", "hostile", "indexing", "life", "processes", "races", "searching", "subject", "texts", "vector_entries", "vector_lives", "vector_subject", "volume", "writes"):  # fmt: skip
+for _name in ("agreement", "bodies", "crowds", "ending", "hostile", "indexing", "life", "naming", "processes", "races", "searching", "subject", "texts", "vector_entries", "vector_lives", "vector_subject", "volume", "writes"):  # fmt: skip
     pytest.register_assert_rewrite(f"octavo.testing.{_name}")
 
 from octavo.testing.contract import StoreContract  # noqa: E402 - only after the line above

@@ -6,6 +6,7 @@ import os
 import random
 import time
 from collections.abc import Callable
+from typing import get_args
 
 import msgspec
 from hypothesis import HealthCheck, given, seed, settings
@@ -13,8 +14,8 @@ from hypothesis.strategies import SearchStrategy
 
 from octavo.kernel.codec import encode_record
 from octavo.kernel.ids import new_id
-from octavo.kernel.model import Head, Query, Record, Scope
-from octavo.kernel.ports import ListsHeads, Store
+from octavo.kernel.model import Head, NameCount, Query, Record, Scope, ScopePart
+from octavo.kernel.ports import ListsHeads, ListsNames, Store
 from octavo.testing.strategies import Program, Write, programs, spelled
 from octavo.testing.subject import Subject
 
@@ -52,9 +53,12 @@ class Agreement(Subject):
                         await same(store, right, msgspec.structs.replace(step.query, after=middle))
             for collection in {record.collection for record in written(program)}:
                 for suffix in ("", "2"):
-                    await same(
-                        store, right, Query(collection=collection, scope=Scope(tenant=tenant + suffix))
-                    )
+                    query = Query(collection=collection, scope=Scope(tenant=tenant + suffix))
+                    left = await same(store, right, query)
+                    if isinstance(store, ListsNames):
+                        for part in get_args(ScopePart):
+                            counted = await store.names(collection, part, query.scope)
+                            assert counted == NameCount.of(part, left), part
 
 
 class _Drawn(msgspec.Struct, frozen=True):

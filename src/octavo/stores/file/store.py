@@ -12,7 +12,7 @@ import apsw
 
 from octavo.errors import ConfigError, StoreClosed
 from octavo.kernel.codec import Prepared
-from octavo.kernel.model import Head, Query, Record, Scope, Tally
+from octavo.kernel.model import Head, NameCount, Query, Record, Scope, ScopePart, Tally
 from octavo.kernel.ports import Finding, Lexicon
 from octavo.kernel.shapes import SHAPES
 from octavo.kernel.terms.matches import Matches
@@ -171,6 +171,11 @@ class FileStore(SearchingStore):
 
     async def _tally(self, query: Query) -> Tally:
         return await self._ask(lambda index: index.tally(query))
+
+    async def _names(self, query: Query, part: ScopePart, after: str) -> list[NameCount]:
+        asked = query.collection, part, query.scope
+        limit = query.limit or 0
+        return await self._ask(lambda index: index.names(*asked, after=after, limit=limit))
 
     async def _search(self, query: Query, terms: tuple[str, ...]) -> Matches:
         return await self._ask(lambda index: index.search(query, terms))

@@ -9,10 +9,11 @@ from typing import Any, TypeVar
 import msgspec
 
 from octavo.errors import StoreError
-from octavo.kernel.model import NAMES_HELD, Head, Query, Record, Scope, Tally
+from octavo.kernel.model import NAMES_HELD, Head, NameCount, Query, Record, Scope, ScopePart, Tally
 from octavo.stores.sql.compile import (
     PARTS,
     Nominated,
+    Where,
     count,
     count_from,
     open_parts,
@@ -224,6 +225,46 @@ def tally(tables: Tables, query: Query, nominated: Nominated | None = None) -> S
         first=min(moment(first) for _, _, first, _ in rows),
         last=max(moment(last) for _, _, _, last in rows),
     )
+
+
+def names(tables: Tables, query: Query, part: ScopePart, after: str) -> Script[list[NameCount]]:
+    """Who is named within the query's scope, behind that name and in order, no more than its limit."""
+    table = tables[query.collection]
+    if query.scope == Scope(tenant=query.scope.tenant) and (part,) in table.shape.counted:
+        return (yield from _names_counted(tables, query, part, after))
+    where = Where(table, query.unpaged)
+    name, created = table.column(part), table.column("created_at")
+    where.tests.append(f"{name} > {where.bind(after)}")
+    rows = yield Ask(
+        f"SELECT {name}, COUNT(*), MIN({created}), MAX({created}) FROM {table.name} WHERE {where.sql} "
+        f"GROUP BY {name} ORDER BY {name} LIMIT {where.bind(query.limit)}",
+        where.values,
+    )
+    moment = table.dialect.moment
+    return [
+        NameCount(name=name, total=int(total), first=moment(first), last=moment(last))
+        for name, total, first, last in rows
+    ]
+
+
+def _names_counted(tables: Tables, query: Query, part: ScopePart, after: str) -> Script[list[NameCount]]:
+    """Step from one name to the next along the index, however many records each has: the counters know that."""
+    table, tenant = tables[query.collection], query.scope.tenant
+    name, placeholder = table.column(part), table.dialect.placeholder
+    following = (
+        f"SELECT MIN({name}) FROM {table.name} WHERE {table.column('tenant')} = {placeholder(1)} "
+        f"AND {name} > {placeholder(2)}"
+    )
+    found: list[NameCount] = []
+    while len(found) < (query.limit or 0):
+        [[after]] = yield Ask(following, (tenant, after))
+        if after is None:
+            break
+        scope = msgspec.structs.replace(query.scope, **{part: after})
+        counted = yield from tally(tables, Query(collection=query.collection, scope=scope))
+        if counted.first and counted.last:
+            found.append(NameCount(name=after, total=counted.total, first=counted.first, last=counted.last))
+    return found
 
 
 def _axis_asked(table: Table, scope: Scope) -> tuple[str, ...] | None:

@@ -6,7 +6,7 @@ import random
 from collections.abc import Iterable
 
 from octavo.kernel.codec import Kept, Prepared
-from octavo.kernel.model import Head, Query, Record, Tally
+from octavo.kernel.model import Head, NameCount, Query, Record, ScopePart, Tally
 from octavo.kernel.ports import Finding, Lexicon
 from octavo.kernel.shapes import SHAPES
 from octavo.kernel.terms.matches import Matches
@@ -104,6 +104,11 @@ class SQLStore(SearchingStore):
         counted, late = await self._driver.read(lambda: substrings.tally(self._tables, query))
         self._fill(table, late)
         return counted
+
+    async def _names(self, query: Query, part: ScopePart, after: str) -> list[NameCount]:
+        if await self._table_to_read(query.collection) is None:
+            return []
+        return await self._driver.read(lambda: reading.names(self._tables, query, part, after))
 
     def _fill(self, table: Table, late: bool) -> None:
         if late:
