@@ -125,6 +125,7 @@ class Kept(msgspec.Struct, frozen=True, gc=False):
     """An Add whose records have passed the edge."""
 
     records: list[Sealed]
+    expect: int | None = None
 
 
 Prepared: TypeAlias = Kept | Change | Remove
@@ -134,12 +135,14 @@ def prepare(ops: Iterable[Op]) -> list[Prepared]:
     """Check a batch of writes before any of it is applied; one bad record refuses the batch and is named."""
     prepared: list[Prepared] = []
     for op in ops:
+        if op.expect is not None and not (isinstance(op.expect, int) and op.expect >= 0):
+            raise InvalidQuery(f"expect must be a number of records from 0 on, or None; got {op.expect!r}")
         if isinstance(op, Add):
-            prepared.append(Kept(list(map(seal, op.records))))
+            prepared.append(Kept(list(map(seal, op.records)), op.expect))
         elif isinstance(op, Change):
             prepared.append(_checked_change(op))
         else:
-            prepared.append(Remove(_chosen(op.query)))
+            prepared.append(Remove(_chosen(op.query), op.expect))
     return prepared
 
 

@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 from msgspec import UNSET, UnsetType, field
 
-from octavo.errors import InvalidQuery
+from octavo.errors import Conflict, InvalidQuery
 from octavo.kernel.ids import new_id, next_seq, now
 from octavo.kernel.text import fold, haystack, spell, spellings
 
@@ -271,14 +271,22 @@ def _rank(record: Record) -> Rank:
     return record.rank
 
 
-class Add(msgspec.Struct, frozen=True, tag_field="op", tag="add"):
-    """Keep these records; one whose id is already kept in its scope is left alone."""
+class Add(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="op", tag="add"):
+    """Keep these records; one whose id is already kept in its scope is left alone.
+
+    `expect` says how many of them must be new. If another number is, nothing of the whole batch is applied: Conflict.
+    """
 
     records: Sequence[Record]
+    expect: int | None = None
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="op", tag="change"):
-    """Change what the query finds. Fields left out stay; `merge` updates single keys of `data`."""
+    """Change what the query finds. Fields left out stay; `merge` updates single keys of `data`.
+
+    `expect` says how many records the query must find. If it finds another number, nothing of the whole batch is applied:
+    Conflict.
+    """
 
     query: Query
     kind: str | UnsetType = UNSET
@@ -290,6 +298,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_
     mark: tuple[str, ...] = ()
     unmark: tuple[str, ...] | None = ()  # None removes every mark
     updated_at: datetime = field(default_factory=now)
+    expect: int | None = None
 
     def applied_to(self, record: Record) -> Record:
         """The record after this change; the very same object when nothing of it differs."""
@@ -314,13 +323,20 @@ class Change(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_
         return msgspec.structs.replace(record, updated_at=self.updated_at, **new) if new else record
 
 
-class Remove(msgspec.Struct, frozen=True, tag_field="op", tag="remove"):
-    """Remove what the query finds."""
+class Remove(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="op", tag="remove"):
+    """Remove what the query finds; `expect` means what it means for a Change."""
 
     query: Query
+    expect: int | None = None
 
 
 Op: TypeAlias = Add | Change | Remove
+
+
+def check_expected(expect: int | None, met: int) -> None:
+    """Raise Conflict if an op that expects a number of records met another; its batch must then change nothing."""
+    if expect is not None and expect != met:
+        raise Conflict(f"a write expected {expect} records and met {met}: nothing of its batch was applied")
 
 
 class Tally(msgspec.Struct, frozen=True, kw_only=True):

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from octavo.kernel.codec import Kept, Prepared, Sealed, seal
-from octavo.kernel.model import Change, Query, Record
+from octavo.kernel.model import Change, Query, Record, check_expected
 
 Key: TypeAlias = tuple[str, str]
 
@@ -39,8 +39,10 @@ def draft(ops: list[Prepared]) -> Asking:
     for op in ops:
         if isinstance(op, Kept):
             counts.append((yield from _add(op.records, overlay)))
+            check_expected(op.expect, counts[-1])
             continue
         found = yield from _found(op.query, overlay)
+        check_expected(op.expect, len(found))
         changed = 0
         for sealed in found:
             after = _changed(op, sealed) if isinstance(op, Change) else None

@@ -296,7 +296,8 @@ class Records:
 
     def apply(self, ops: list[Prepared]) -> list[int]:
         """Apply a batch, all of it or nothing."""
-        if len(ops) == 1 and isinstance(ops[0], Kept):  # nearly every batch: nothing in it can fail half-way
+        # Nearly every batch: nothing in it can fail half-way.
+        if len(ops) == 1 and isinstance(ops[0], Kept) and ops[0].expect is None:
             return [sum([self.collection(sealed.collection).put(sealed) for sealed in ops[0].records])]
         asking = draft(ops)
         try:

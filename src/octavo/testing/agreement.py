@@ -5,16 +5,17 @@ import math
 import os
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import get_args
 
 import msgspec
 from hypothesis import HealthCheck, given, seed, settings
 from hypothesis.strategies import SearchStrategy
 
+from octavo.errors import Conflict
 from octavo.kernel.codec import encode_record
 from octavo.kernel.ids import new_id
-from octavo.kernel.model import Head, NameCount, Query, Record, Scope, ScopePart
+from octavo.kernel.model import Head, NameCount, Op, Query, Record, Scope, ScopePart
 from octavo.kernel.ports import ListsHeads, ListsNames, Store
 from octavo.testing.strategies import Program, Write, programs, spelled
 from octavo.testing.subject import Subject
@@ -45,7 +46,7 @@ class Agreement(Subject):
         async with asyncio.timeout(self.seconds), self.reference() as right:
             for step in program.under(tenant):
                 if isinstance(step, Write):
-                    assert await store.apply(step.ops) == await right.apply(step.ops)
+                    assert await outcome(store, step.ops) == await outcome(right, step.ops)
                 else:
                     found = await same(store, right, step.query)
                     if found:  # then from the middle of the answer, which is where pages are cut
@@ -157,6 +158,14 @@ def written(program: Program) -> list[Record]:
     """Every record a program tries to add."""
     ops = [op for step in program.steps if isinstance(step, Write) for op in step.ops]
     return [record for op in ops for record in getattr(op, "records", ())]
+
+
+async def outcome(store: Store, ops: Sequence[Op]) -> list[int] | str:
+    """What each of the ops touched, or that some expectation was not met."""
+    try:
+        return await store.apply(ops)
+    except Conflict as conflict:
+        return str(conflict)
 
 
 async def same(store: Store, right: Store, query: Query) -> list[Record]:

@@ -16,7 +16,7 @@ from octavo.kernel.ports import Searches, Store
 from octavo.kernel.terms.matches import MOST, Matches
 from octavo.kernel.terms.matching import content, matching
 from octavo.kernel.terms.terms import terms as terms_of
-from octavo.testing.agreement import run_programs
+from octavo.testing.agreement import outcome, run_programs
 from octavo.testing.strategies import Program, Seek, Write, searching_programs, spelled
 from octavo.testing.subject import Subject, on_a_store, refused
 
@@ -107,7 +107,7 @@ class Searching(Subject):
         async with asyncio.timeout(self.seconds), self.reference() as model:
             for step in program.under(new_id()):
                 if isinstance(step, Write):
-                    assert await store.apply(step.ops) == await model.apply(step.ops)
+                    assert await outcome(store, step.ops) == await outcome(model, step.ops)
                 elif isinstance(step, Seek):
                     whole = Query(
                         collection=step.query.collection, scope=Scope(tenant=step.query.scope.tenant)

@@ -157,7 +157,7 @@ def _moved(value: Any, tenant: str) -> Any:
     if isinstance(value, Record | Query):
         return msgspec.structs.replace(value, scope=_moved(value.scope, tenant))
     if isinstance(value, Add):
-        return Add([_moved(record, tenant) for record in value.records])
+        return Add([_moved(record, tenant) for record in value.records], value.expect)
     if isinstance(value, Change | Remove):
         return msgspec.structs.replace(value, query=_moved(value.query, tenant))
     if isinstance(value, Write):
@@ -294,6 +294,8 @@ def programs(draw: st.DrawFn, collections: Sequence[str] = COLLECTIONS) -> Progr
                 ops.append(draw(changes(draw(queries(collection, stored)))))
             else:
                 ops.append(Remove(draw(queries(collection, stored))))
+        if not draw(_mostly):
+            ops[-1] = msgspec.structs.replace(ops[-1], expect=draw(st.integers(0, 3)))
         steps.append(Write(tuple(ops)))
     return Program(steps)
 

@@ -1,10 +1,11 @@
 """What a write does: adds that repeat, batches that see themselves, counts that are exact, pages that fit together."""
 
+import asyncio
 from datetime import UTC, datetime, timedelta
 
 import msgspec
 
-from octavo.errors import InvalidQuery, InvalidRecord
+from octavo.errors import Conflict, InvalidQuery, InvalidRecord
 from octavo.kernel.model import START, Add, Change, Op, Query, Rank, Record, Remove, Scope, Tally
 from octavo.kernel.ports import Store, walk
 from octavo.testing.subject import Subject, on_a_store, refused
@@ -48,6 +49,64 @@ class Writes(Subject):
             scopes[3]: "",
         }
         assert (await store.tally(Query(collection="events", scope=home))).total == 4
+
+    @on_a_store
+    async def test_what_is_expected(self, store: Store, home: Scope) -> None:
+        """An op that meets another number of records than it expects leaves its whole batch undone."""
+        all_of_it = Query(collection="messages", scope=home)
+        one, none = (msgspec.structs.replace(all_of_it, ids=(name,)) for name in ("a", "z"))
+        a, b, new = _note("a", home, "old"), _note("b", home), _note("new", home)
+        await refused(Conflict, store.apply([Add([], expect=1)]), "expected 1 records and met 0")
+        assert await store.apply([Add([a, b, a], expect=2)]) == [2]
+        assert await store.apply([Add([a], expect=0), Change(query=one, text="old", expect=1)]) == [0, 0]
+        unmet: list[Op] = [
+            Add([a], expect=1),
+            Add([new, b], expect=2),
+            Change(query=one, text="changed", expect=0),
+            Change(query=none, text="changed", expect=1),
+            Change(query=all_of_it, text="changed", expect=1),
+            Remove(all_of_it, expect=1),
+            Remove(msgspec.structs.replace(all_of_it, limit=1), expect=2),
+        ]
+        half: list[Op] = [Change(query=one, text="half"), Add([_note("half", home)])]
+        for op in unmet:
+            for batch in ([op], [*half, op], [op, *half]):
+                await refused(Conflict, store.apply(batch), "nothing of its batch was applied")
+        found = await store.find(all_of_it)
+        assert [(record.id, record.text) for record in found] == [("a", "old"), ("b", "")]
+        assert (await store.tally(all_of_it)).total == 2
+        # A batch sees itself: what it has added is there to be met.
+        assert await store.apply([Add([new]), Change(query=all_of_it, text="seen", expect=3)]) == [1, 3]
+        assert await store.apply([Remove(one, expect=1), Remove(one, expect=0), Add([a], expect=1)]) == [
+            1,
+            0,
+            1,
+        ]
+        for bad in (-1, "1", 1.5):
+            await refused(InvalidQuery, store.apply([Remove(one, expect=bad)]), "expect must be")  # type: ignore[arg-type]
+
+    @on_a_store
+    async def test_of_many_who_expect_the_same_one_wins(self, store: Store, home: Scope) -> None:
+        """So a version can be changed once, however many try at the same moment."""
+        query = Query(collection="messages", scope=home, ids=("memory",), marks=("v1",))
+        await store.apply([Add([msgspec.structs.replace(_note("memory", home), marks=("v1",))])])
+
+        async def change(number: int) -> int:
+            ops: list[Op] = [
+                Change(query=query, text=f"{number}", unmark=None, mark=("v2",), expect=1),
+                Add([_note(f"log{number}", home)], expect=1),
+            ]
+            try:
+                await store.apply(ops)
+            except Conflict:
+                return 0
+            return 1
+
+        assert sum(await asyncio.gather(*map(change, range(20)))) == 1
+        memory, log = sorted(
+            await store.find(Query(collection="messages", scope=home)), key=lambda one: one.id != "memory"
+        )
+        assert (memory.marks, log.id) == (("v2",), f"log{memory.text}")
 
     @on_a_store
     async def test_one_call_is_one_transaction(self, store: Store, home: Scope) -> None:

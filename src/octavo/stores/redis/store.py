@@ -55,7 +55,7 @@ class RedisStore(SearchingStore):
         self._searcher: Searcher
 
     async def _apply(self, ops: list[Prepared]) -> list[int]:
-        adds = [op.records for op in ops if isinstance(op, Kept)]
+        adds = [op.records for op in ops if isinstance(op, Kept) and op.expect is None]
         if len(adds) < len(ops):
             return await self._writer.apply(ops)
         records = adds[0] if len(adds) == 1 else [sealed for batch in adds for sealed in batch]

@@ -6,7 +6,7 @@ import random
 from collections.abc import Iterable
 
 from octavo.kernel.codec import Kept, Prepared
-from octavo.kernel.model import Head, NameCount, Query, Record, ScopePart, Tally
+from octavo.kernel.model import Head, NameCount, Query, Record, ScopePart, Tally, check_expected
 from octavo.kernel.ports import Finding, Lexicon
 from octavo.kernel.shapes import SHAPES
 from octavo.kernel.terms.matches import Matches
@@ -63,6 +63,8 @@ class SQLStore(SearchingStore):
         tables = self._tables
         await self._having(_touched(ops))
         if not tables.by_collection:  # only empty adds so far
+            for op in ops:
+                check_expected(op.expect, 0)
             return [0] * len(ops)
         for sealed in (sealed for op in ops if isinstance(op, Kept) for sealed in op.records):
             if sealed.slow_to_fold:  # here, and not while a transaction keeps others from writing

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 from octavo.kernel.codec import Kept, Prepared, Sealed, seal
-from octavo.kernel.model import Change, Query
+from octavo.kernel.model import Change, Remove, check_expected
 from octavo.stores.sql.compile import PARTS, READ, select
 from octavo.stores.sql.counting import Counting, Tables
 from octavo.stores.sql.reading import records_of, scope_of
@@ -35,6 +35,10 @@ def apply_all(tables: Tables, batches: Sequence[list[Prepared]]) -> Script[list[
             if isinstance(op, Kept):  # adds wait for each other, to go in together
                 for sealed in op.records:
                     waiting.setdefault(sealed.collection, []).append((sealed, answer, number))
+                if op.expect is not None:
+                    only_adds = False
+                    yield from _add_all(tables, waiting, counting)
+                    check_expected(op.expect, answer[number])
                 continue
             only_adds = False
             yield from _add_all(tables, waiting, counting)
@@ -42,7 +46,7 @@ def apply_all(tables: Tables, batches: Sequence[list[Prepared]]) -> Script[list[
             if isinstance(op, Change):
                 answer[number] = yield from _change(table, op, counting)
             else:
-                answer[number] = yield from _remove(table, op.query, counting)
+                answer[number] = yield from _remove(table, op, counting)
     yield from _add_all(tables, waiting, counting, whole=only_adds and len(waiting) == 1)
     if moves := counting.rows(tables.slot):
         yield from tables.dialect.upsert_counts(tables.counts, moves)
@@ -101,6 +105,7 @@ def _mark(table: Table, marked: list[tuple[Sealed, int]]) -> Script[None]:
 def _change(table: Table, change: Change, counting: Counting) -> Script[int]:
     """Read and lock what matches, change it in Python, write back what differs."""
     rows = yield select(table, change.query, table.picked(_WHOLE), lock=True)
+    check_expected(change.expect, len(rows))
     records = yield from records_of(table, [row[:-1] for row in rows], change.query.scope, PARTS)
     updates: list[Sequence[Any]] = []
     remarked: list[tuple[Sealed, int]] = []
@@ -143,8 +148,9 @@ def _update(table: Table) -> str:
     return f"UPDATE {table.name} SET {', '.join(sets)} WHERE rowno = {placeholder(len(sets) + 1)}"
 
 
-def _remove(table: Table, query: Query, counting: Counting) -> Script[int]:
-    rows = yield select(table, query, table.picked(_GONE), lock=True)
+def _remove(table: Table, remove: Remove, counting: Counting) -> Script[int]:
+    rows = yield select(table, remove.query, table.picked(_GONE), lock=True)
+    check_expected(remove.expect, len(rows))
     for _, kind, place, *scope in rows:
         counting.move(table, scope_of(*scope), place, kind, -1)
     if numbers := [row[0] for row in rows]:
