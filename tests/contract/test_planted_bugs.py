@@ -206,6 +206,28 @@ class IndexesTwice(MemoryStore):
         return total
 
 
+class ListsTheGone(MemoryStore):
+    """Who was listed once is listed for ever."""
+
+    async def _names(self, query, part, after):
+        listed = self.__dict__.setdefault("listed", {})
+        for one in await super()._names(query, part, after):
+            listed.setdefault((query.collection, query.scope, part), {})[one.name] = one
+        known = listed.get((query.collection, query.scope, part), {})
+        return [known[name] for name in sorted(known) if name > after][: query.limit]
+
+
+class StartsOverAtEachPage(MemoryStore):
+    async def _names(self, query, part, after):
+        return await super()._names(query, part, "")
+
+
+class NamesAllScopes(MemoryStore):
+    async def _names(self, query, part, after):
+        wide = Scope(tenant=query.scope.tenant)
+        return await super()._names(msgspec.structs.replace(query, scope=wide), part, after)
+
+
 PLANTED = [
     (IgnoresOffset, "test_programs_agree"),
     (IgnoresOffset, "test_limits"),
@@ -238,6 +260,9 @@ PLANTED = [
     (LooksAtTheOldest, "test_more_than_a_search_looks_at"),
     (ForgetsToSay, "test_reindexed"),
     (IndexesTwice, "test_reindexed"),
+    (ListsTheGone, "test_names_follow_their_records"),
+    (StartsOverAtEachPage, "test_names_are_listed"),
+    (NamesAllScopes, "test_names_within_a_scope"),
 ]
 
 

@@ -8,6 +8,7 @@ import pytest
 import redis.asyncio as aio
 
 from octavo import Add, Change, Query, Record, Remove, Scope, open_store
+from octavo.kernel.model import NameCount
 
 ALL = Query(collection="messages")
 OF_ALICE = Query(collection="messages", scope=Scope(user="alice"))
@@ -55,7 +56,7 @@ async def test_every_key_expires_from_the_first_write_on(fresh_redis):
     async with open_store(f"{fresh_redis}?ttl=100") as store, raw(fresh_redis) as client:
         await store.apply([Add([note("a", "s", marks=("m",))])])
         first = await lives(client)
-        assert len(first) == 15
+        assert len(first) == 16
         assert all(0 < seconds <= 100 for seconds in first.values()), first
         for key in first:
             await client.expire(key, 50)
@@ -97,6 +98,30 @@ async def test_what_expired_is_neither_found_nor_counted(fresh_redis):
         assert await ids(store, exactly("brief")) == []
         assert (await store.tally(exactly("brief"))).total == 0
         assert await store.apply([Remove(ALL)]) == [1]
+
+
+async def test_who_has_expired_is_not_listed(fresh_redis):
+    """Names whose records have expired are left out, do not shorten a page, and come back with the next record."""
+    async with (
+        open_store(f"{fresh_redis}?ttl=1") as brief,
+        open_store(f"{fresh_redis}?ttl=1000") as store,
+        raw(fresh_redis) as client,
+    ):
+        long = [note(f"long{n}", f"{n}long") for n in range(4)]
+        await store.apply([Add(long)])
+        await brief.apply([Add([note(f"brief{n}", f"{n}brief") for n in range(4)])])
+        await gone(client, "brief")
+        assert await store.names("messages", "session", limit=3) == NameCount.of("session", long[:3])
+        assert await store.names("messages", "session") == NameCount.of("session", long)
+        assert await store.names("messages", "user") == NameCount.of("user", long)
+        assert await store.names("messages", "session", Scope(user="alice")) == NameCount.of("session", long)
+        [parts] = [key for key in await client.keys() if key.endswith(b":parts")]
+        assert await client.zcard(parts) == 5  # the names of the dead went when they were met
+        await brief.apply([Add([note("brief", "2brief")])])
+        assert [one.name for one in await store.names("messages", "session", after="1long", limit=2)] == [
+            "2brief",
+            "2long",
+        ]
 
 
 @pytest.mark.parametrize("first", ["find", "tally", "offset"])

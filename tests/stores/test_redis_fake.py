@@ -22,6 +22,7 @@ class Contract(StoreContract):
     [
         "test_programs_agree", "test_limits", "test_one_call_is_one_transaction", "test_the_same_ids_at_once",
         "test_merges_at_once", "test_bodies_come_back", "test_text_comes_back", "test_times", "test_what_has_ended",
+        "test_names_follow_their_records", "test_names_are_listed",
     ],
 )  # fmt: skip
 def test_it_keeps_what_a_redis_keeps(test, monkeypatch):

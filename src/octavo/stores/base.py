@@ -81,7 +81,8 @@ class BaseStore(Opening):
 
     async def _names(self, query: Query, part: ScopePart, after: str) -> list[NameCount]:
         """No more than the query's limit, of the query's collection and scope."""
-        raise NotImplementedError
+        counted = NameCount.of(part, await self._find(msgspec.structs.replace(query, limit=None)))
+        return [one for one in counted if one.name > after][: query.limit]
 
     async def _heads(self, query: Query) -> list[Head]:
         return [Head.of(record) for record in await self._find(query)]

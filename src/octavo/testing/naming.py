@@ -127,5 +127,8 @@ class Naming(Subject):
             collection, part, scope, after=found[-1].name if found else "", limit=size
         ):
             assert len(page) <= size
+            assert not found or page[0].name > found[-1].name, (
+                "a page begins behind the name it was asked for"
+            )
             found += page
         return found

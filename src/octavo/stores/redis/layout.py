@@ -11,6 +11,8 @@ Per tenant and collection, all behind one hash tag, so that a cluster keeps them
     octavo:{tenant}:messages:kinds:user:<name>    tenant, user, agent and session;
     octavo:{tenant}:messages:places:user:<name>   sorted set: the places that have records there
     octavo:{tenant}:messages:names                sorted set: id, then place
+    octavo:{tenant}:messages:parts                sorted set: `user:<name>`, `agent:<name>` and `session:<name>` of all
+                                                  that have an order
     octavo:{tenant}:messages:ends                 sorted set: when a record ends, then order
     octavo:tenants                                set: the tenants that have written
 
@@ -65,7 +67,7 @@ class Layout:
         ]
         names = [b"tenant", *(_part(part, value) for part in _PARTS if (value := getattr(scope, part)))]
         shared = [base + what + name for name in names for what in (b"order:", b"kinds:", b"places:")]
-        return (*own, base + b"names", base + b"ends", *shared)
+        return (*own, base + b"names", base + b"ends", base + b"parts", *shared)
 
     def asked(self, query: Query) -> Asked:
         """The narrowest sorted set that holds all a query can find."""

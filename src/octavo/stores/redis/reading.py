@@ -6,11 +6,11 @@ from typing import NamedTuple, TypeAlias
 
 import msgspec
 
-from octavo.kernel.model import START, Head, Query, Record, Tally
+from octavo.kernel.model import START, Head, NameCount, Query, Record, Scope, ScopePart, Tally
 from octavo.stores.redis import rows
 from octavo.stores.redis.connection import Connection
 from octavo.stores.redis.layout import ORDER_WIDTH, TIME_WIDTH, Layout, Span, end, moment
-from octavo.stores.redis.scripts import READ, TALLY
+from octavo.stores.redis.scripts import LIST_NAMES, READ, TALLY
 
 #: A page ends at so many members or bytes: Redis serves nobody else while it is put together.
 _PAGE = 2000
@@ -101,6 +101,43 @@ class Reader:
             return await self._counted(query)
         oldest, newest = (found[0][0].created_at for found in ends)
         return Tally(total=total, by_kind=by_kind, first=oldest, last=newest)
+
+    async def names(self, query: Query, part: ScopePart, after: str) -> list[NameCount]:
+        """Who is named within the query's scope, behind that name and in order, no more than its limit."""
+        if query.scope != Scope(tenant=query.scope.tenant):
+            counted = await self._names_counted(query, part)
+            return [one for one in counted if one.name > after][: query.limit]
+        base, most = self._layout.base(query.collection, query.scope.tenant), query.limit or 0
+        low, high = f"({part}:{after}".encode(), f"({part};".encode()
+        found: list[NameCount] = []
+        while low and len(found) < most:
+            wanted = b"%d" % min(most - len(found), _PAGE)
+            answer = await self._connection.run(LIST_NAMES, [base + b"parts"], base, low, high, wanted)
+            last, *texts = rows.unpack(answer)
+            for entry, total, first, newest in zip(*[iter(texts)] * 4, strict=True):
+                name = entry.decode().partition(":")[2]
+                if int(total) > 0:
+                    times = {"first": moment(first), "last": moment(newest)}
+                    found.append(NameCount(name=name, total=int(total), **times))
+                else:
+                    scope = msgspec.structs.replace(query.scope, **{part: name})
+                    found += await self._names_counted(msgspec.structs.replace(query, scope=scope), part)
+            low = b"(" + last if last else b""
+        return found
+
+    async def _names_counted(self, query: Query, part: ScopePart) -> list[NameCount]:
+        """Who is named within a scope, from its records."""
+        everything = Query(collection=query.collection, scope=query.scope)
+        counted: dict[str, NameCount] = {}
+        async with aclosing(self._pages(everything, cut=True)) as pages:
+            async for page in pages:
+                for one in NameCount.of(part, [record for record, _ in page.found]):
+                    newer = counted.get(one.name, one)  # they are read from the newest back
+                    total = one.total + (newer.total if one.name in counted else 0)
+                    counted[one.name] = NameCount(
+                        name=one.name, total=total, first=one.first, last=newer.last
+                    )
+        return [counted[name] for name in sorted(counted)]
 
     async def read_named(self, base: bytes, names: Sequence[bytes]) -> list[bytes]:
         """The JSON kept under these names (id, NUL, place), leaving out what is not kept."""

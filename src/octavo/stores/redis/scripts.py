@@ -52,19 +52,19 @@ local function version(kinds) return redis.call('HGET', kinds, '\0v') or '' end
 # Takes records out and puts others in: adds what is not kept yet, or, with the name of a `swap`, replaces `old` by `new` if what
 # they were made from still holds. Without either, the places live on as if they had been written to.
 # KEYS: what the places have, and counters to watch. ARGV: again, ttl, swap or '', places, old, new, taken, watched.
-# A place is a list of positions in KEYS: marks, body, terms, order, kinds, then what it shares: names, ends, and order, kinds
-# and places of its tenant and of each name in its scope. Old and new are lists of {place, member, kind and end and marks,
+# A place is a list of positions in KEYS: marks, body, terms, order, kinds, then what it shares: names, ends, parts, and order,
+# kinds and places of its tenant and of each name in its scope. Old and new are lists of {place, member, kind and end and marks,
 # body}, taken is one of {place, id} that must be kept, watched one of {position in KEYS, version}.
 # Answers a digit for each of the new, 1 when it was added, or one for a swap; and whether a tenant's collection was empty.
 WRITE = Script(
     _SHARED,
     r"""
-local MARKS, BODY, TERMS, ORDER, NAMES, ENDS, SHARED = 1, 2, 3, 4, 6, 7, 8
+local MARKS, BODY, TERMS, ORDER, NAMES, ENDS, PARTS, SHARED = 1, 2, 3, 4, 6, 7, 8, 9
 local again, ttl, swap = ARGV[1] == '1', tonumber(ARGV[2]), ARGV[3]
 local places, size, left, fresh = {}, {}, {}, 0
 local function is_hash(n)
   if n < SHARED then return n == BODY or n == TERMS or n == ORDER + 1 end
-  return n % 3 == 0
+  return (n - SHARED) % 3 == 1
 end
 for row in string.gmatch(ARGV[4], '[^,]+') do
   local place = {}
@@ -185,6 +185,14 @@ for key, kinds in pairs(counts) do
     if step ~= 0 and redis.call('HINCRBY', key, kind, step) <= 0 then redis.call('HDEL', key, kind) end
   end
 end
+for _, place in ipairs(places) do
+  for n = SHARED + 3, #place, 3 do
+    local had, name = size[place[n]] > 0, string.sub(place[n], #place[SHARED] - 5)
+    -- An add leaves an order that was there where it is.
+    local has = had and #old == 0 or redis.call('EXISTS', place[n]) == 1
+    if has ~= had then redis.call(has and 'ZADD' or 'ZREM', place[PARTS], unpack(has and {0, name} or {name})) end
+  end
+end
 
 local function touch_counter(order, kinds, shared)
   if redis.call('EXISTS', order) == 0 then
@@ -264,6 +272,29 @@ TALLY = Script(
     r"""
 local first, last = redis.call('ZRANGE', KEYS[1], 0, 0), redis.call('ZRANGE', KEYS[1], -1, -1)
 return {redis.call('HGETALL', KEYS[2]), first[1] or '', last[1] or ''}
+""",
+)
+
+# Lists the users, agents or sessions of a tenant. KEYS: its parts. ARGV: again, base, from, to, how many to look at.
+# Answers the last one looked at if there may be more; then for each `user:<name>` or the like, how many records it has, or -1
+# where some may have expired, its first member and its last.
+LIST_NAMES = Script(
+    _SHARED,
+    r"""
+local base, most, answer = ARGV[2], tonumber(ARGV[5]), {''}
+local names = redis.call('ZRANGEBYLEX', KEYS[1], ARGV[3], ARGV[4], 'LIMIT', 0, most)
+for _, name in ipairs(names) do
+  local order = base .. 'order:' .. name
+  local count, first, last = redis.call('ZCARD', order), redis.call('ZRANGE', order, 0, 0), redis.call('ZRANGE', order, -1, -1)
+  if count == 0 then
+    redis.pcall('ZREM', KEYS[1], name) -- its records have expired
+  else
+    if redis.call('HEXISTS', base .. 'kinds:' .. name, '\0') == 1 then count = -1 end
+    for _, text in ipairs({name, tostring(count), first[1], last[1]}) do answer[#answer + 1] = text end
+  end
+end
+if #names == most then answer[1] = names[most] end
+return packed(answer)
 """,
 )
 

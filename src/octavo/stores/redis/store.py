@@ -7,7 +7,7 @@ from redis.asyncio import ConnectionPool, Redis, RedisCluster
 
 from octavo.errors import ConfigError, StoreError
 from octavo.kernel.codec import Kept, Prepared
-from octavo.kernel.model import Head, Query, Record, Scope, Tally
+from octavo.kernel.model import Head, NameCount, Query, Record, Scope, ScopePart, Tally
 from octavo.kernel.ports import Finding, Lexicon
 from octavo.kernel.shapes import SHAPES
 from octavo.kernel.terms.matches import Matches
@@ -74,6 +74,9 @@ class RedisStore(SearchingStore):
 
     async def _tally(self, query: Query) -> Tally:
         return await self._reader.tally(query)
+
+    async def _names(self, query: Query, part: ScopePart, after: str) -> list[NameCount]:
+        return await self._reader.names(query, part, after)
 
     async def _search(self, query: Query, terms: tuple[str, ...]) -> Matches:
         return await self._searcher.search(query, terms)
