@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from octavo import InvalidRecord, Query, Record, Scope
+from octavo.kernel.model import check_expected
 from octavo.kernel.terms.matches import Matches
 from octavo.kernel.terms.matching import matching
 from octavo.stores.memory import MemoryStore
@@ -43,6 +44,21 @@ class ReadsThenWrites(MemoryStore):
         await asyncio.sleep(0)
         counts = read.apply(ops)
         self._records = read
+        return counts
+
+
+class ExpectsNothing(MemoryStore):
+    async def _apply(self, ops):
+        return await super()._apply([msgspec.structs.replace(op, expect=None) for op in ops])
+
+
+class ExpectsTooLate(MemoryStore):
+    """Looks at what it met when the write is done."""
+
+    async def _apply(self, ops):
+        counts = await super()._apply([msgspec.structs.replace(op, expect=None) for op in ops])
+        for op, met in zip(ops, counts, strict=True):
+            check_expected(op.expect, met)
         return counts
 
 
@@ -236,6 +252,10 @@ PLANTED = [
     (KeepsTheOldest, "test_pages_are_complete"),
     (OpByOp, "test_one_call_is_one_transaction"),
     (OpByOp, "test_hostile_records"),
+    (ExpectsNothing, "test_what_is_expected"),
+    (ExpectsNothing, "test_of_many_who_expect_the_same_one_wins"),
+    (ExpectsNothing, "test_programs_agree"),
+    (ExpectsTooLate, "test_of_many_who_expect_the_same_one_wins"),
     (ReadsThenWrites, "test_the_same_ids_at_once"),
     (ReadsThenWrites, "test_merges_at_once"),
     (FoldsNames, "test_ids_are_bytes"),
