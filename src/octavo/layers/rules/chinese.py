@@ -4,12 +4,12 @@ import re
 from functools import lru_cache
 from typing import NamedTuple
 
-from octavo.layers.deciding import OwnerType
 from octavo.layers.rules.context import DEEPEST, Context, profile_facts, skipped, time_spans
 from octavo.layers.rules.facts import YES, Fact, Statement, plain
 from octavo.layers.rules.moments import times
 from octavo.layers.rules.profile_zh import CHINESE, compared_day, profile_statement, statement_about_owner
 from octavo.layers.rules.sentences import Sentence, clauses_zh
+from octavo.layers.values import OwnerType
 
 _NAMES: dict[OwnerType, str] = {"user": "用户", "agent": "智能体"}
 

@@ -5,11 +5,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from octavo.layers.deciding import OwnerType
 from octavo.layers.rules.facts import Fact, Statement, words
 from octavo.layers.rules.moments import When, times, without_times
 from octavo.layers.rules.profile_en import ENGLISH
 from octavo.layers.rules.profile_zh import CHINESE
+from octavo.layers.values import OwnerType
 
 DEEPEST = 3  # how often somebody may tell that somebody told
 _FIRST_PERSON = re.compile(r"我(?!们公司)|\b(?:i|i'm|i've|my|we)\b", re.IGNORECASE)

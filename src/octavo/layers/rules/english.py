@@ -4,12 +4,12 @@ import re
 from functools import lru_cache
 from typing import NamedTuple
 
-from octavo.layers.deciding import OwnerType
 from octavo.layers.rules.context import DEEPEST, Context, profile_facts, skipped, time_spans
 from octavo.layers.rules.facts import YES, Fact, Statement, denied, plain
 from octavo.layers.rules.moments import times
 from octavo.layers.rules.profile_en import ENGLISH, profile_statement, statement_about_owner
 from octavo.layers.rules.sentences import Sentence, clauses_en
+from octavo.layers.values import OwnerType
 
 _I = re.IGNORECASE
 _NAMES: dict[OwnerType, str] = {"user": "The user", "agent": "The agent"}

@@ -5,7 +5,6 @@ from collections.abc import Generator, Sequence
 from datetime import datetime
 
 from octavo.layers import reasons
-from octavo.layers.deciding import Decision, Known, Layer, OwnerType
 from octavo.layers.rules import profile_en, profile_zh
 from octavo.layers.rules.comparing import Match, Memories, compare, memories_of
 from octavo.layers.rules.facts import Fact, has_han
@@ -13,6 +12,7 @@ from octavo.layers.rules.profile_en import ENGLISH
 from octavo.layers.rules.profile_zh import CHINESE
 from octavo.layers.rules.reading import read, reading
 from octavo.layers.rules.sentences import LONGEST_CLAUSE, MOST_CHARACTERS
+from octavo.layers.values import Decision, Known, Layer, OwnerType
 from octavo.util.turns import at_once, in_turns
 
 _ACTIONS = {"new": "insert", "same": "ignore", "vaguer": "ignore", "changed": "update", "denied": "update", "finer": "update"}  # fmt: skip

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from octavo.kernel.terms.english import STOP_WORDS, stem
 from octavo.kernel.text import fold
-from octavo.layers.deciding import Layer
+from octavo.layers.values import Layer
 
 YES, NO = "yes", "no"
 #: Of these there is one, and "not this one" is worth knowing.

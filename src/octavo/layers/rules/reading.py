@@ -4,12 +4,12 @@ import re
 from collections.abc import Generator
 from datetime import datetime
 
-from octavo.layers.deciding import OwnerType
 from octavo.layers.rules.chinese import read_chinese
 from octavo.layers.rules.context import Context
 from octavo.layers.rules.english import read_english
 from octavo.layers.rules.facts import Fact, has_han
 from octavo.layers.rules.sentences import MOST_CHARACTERS, Sentence, own_words, sentences
+from octavo.layers.values import OwnerType
 from octavo.util.turns import at_once
 
 MOST_FACTS = 200  # of one text; a text with more is a list of something else

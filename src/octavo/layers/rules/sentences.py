@@ -4,9 +4,9 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from octavo.layers.deciding import OwnerType
 from octavo.layers.rules.profile_en import ENGLISH
 from octavo.layers.rules.profile_zh import CHINESE
+from octavo.layers.values import OwnerType
 
 MOST_CHARACTERS = 20_000  # of one text; facts in what follows are not looked for
 LONGEST_SENTENCE = 400  # characters; what has no end by then is cut there

@@ -1,20 +1,35 @@
-"""What a model is told, in the language of the text, and the form of the answer it is asked for."""
+"""What a model is told, in the language of the text, and its answer read as facts, repaired where it is plain what was meant."""
 
 import json
-from collections.abc import Sequence
-from datetime import datetime
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any, Literal, TypeAlias, get_args
 
+import msgspec
+
+from octavo.errors import ModelError
+from octavo.kernel.codec import EARLIEST
+from octavo.kernel.model import utc
 from octavo.kernel.terms.terms import terms
-from octavo.layers.deciding import CATEGORIES, Known, OwnerType, Verdict
 from octavo.layers.reasons import chinese
+from octavo.layers.values import CATEGORIES, LAYERS, Known, Layer, OwnerType, Verdict
 
 Language: TypeAlias = Literal["zh", "en"]
 
 MOST_FACTS = 50  # of one answer
 TEXT_CHARACTERS = 20_000  # of a text; the rules read no more of it either
 SHOWN_CHARACTERS = 1000  # of a memory; enough to tell whether a fact repeats it
+MOST_CHARACTERS = 2000  # of a fact; a statement is shorter
+_LONGEST_REASON = 500
+_LONGEST_ANSWER = 400_000
+_MOST_STARTS = 200  # places where JSON may begin; a hostile answer has one at every character
 
+# What was begun and never closed goes to the end: looking for its end from each beginning would take for ever.
+_THINKING = re.compile(r"<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)", re.DOTALL | re.IGNORECASE)
+_STRING_OR_COMMA = re.compile(r'("(?:[^"\\]|\\.)*(?:"|\\?\Z))|,(?=\s*[}\]])', re.DOTALL)
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
+_LAYER_OF: dict[str, Layer] = {category: layer for layer, names in CATEGORIES.items() for category in names}
 
 _FACT: dict[str, Any] = {
     "action": {"type": "string", "enum": list(get_args(Verdict))},
@@ -168,3 +183,119 @@ def asked_again(answer: str, wrong: str, text: str) -> list[dict[str, str]]:
 def sound(text: str) -> str:
     """The text without halves of surrogate pairs, which neither HTTP nor any store takes."""
     return text.encode("utf-8", "replace").decode()
+
+
+# --- answers
+
+
+class ModelFact(msgspec.Struct, frozen=True, kw_only=True):
+    """A fact as far as the model said it; what is None it did not say, or nobody can tell what it meant."""
+
+    content: str
+    action: Verdict | None = None
+    layer: Layer | None = None
+    category: str | None = None
+    reason: str = ""
+    target: str | None = None
+    happened_at: datetime | None = None
+
+
+def facts_of(answer: str, at: datetime) -> tuple[list[ModelFact], int]:
+    """The facts of an answer and how many were too many, or ModelError that says what is wrong with it.
+
+    Times without a zone are of the zone of `at`.
+    """
+    if len(answer) > _LONGEST_ANSWER:
+        raise ModelError("it is too long")
+    spoken = _THINKING.sub("", answer)
+    if not spoken.strip():
+        raise ModelError("it is empty")
+    # Commas before a closing bracket are forbidden in JSON, and models write them.
+    listed = _listed(spoken) or _listed(_STRING_OR_COMMA.sub(lambda match: match[1] or "", spoken))
+    if listed is None:
+        raise ModelError('it has no JSON with a list "facts"')
+    found = [fact for each in listed[: MOST_FACTS * 4] if (fact := _fact(each, at)) is not None]
+    if listed and not found:
+        raise ModelError('no entry of "facts" has a "content" that is text')
+    return found[:MOST_FACTS], max(0, len(listed) - MOST_FACTS)
+
+
+def _listed(spoken: str) -> list[Any] | None:
+    """The list of facts, wherever in the answer it stands; or else the facts that stand there one by one."""
+    loose: list[Any] = []
+    for value, broken in _values(spoken):
+        if isinstance(value, dict) and isinstance(facts := value.get("facts"), list):
+            return facts
+        if not broken:  # a fact inside of something cut short: those after it would be lost without a word
+            loose += _facts_in(value)
+    return loose or None
+
+
+def _facts_in(value: Any) -> list[Any]:
+    """A fact, or the list of facts under another name or none; a list of something else is a remark in brackets."""
+    if isinstance(value, dict):
+        if isinstance(value.get("content"), str):
+            return [value]
+        inner = [each for each in value.values() if isinstance(each, list | dict)]
+        value = inner[0] if len(inner) == 1 else None
+        if isinstance(value, dict):
+            value = [value]
+    return value if isinstance(value, list) and all(isinstance(each, dict) for each in value) else []
+
+
+def _values(text: str) -> Iterator[tuple[Any, bool]]:
+    """The JSON values that stand between other words, and whether something before them was begun and never ended."""
+    decoder = json.JSONDecoder(strict=False)
+    at, broken = 0, False
+    for _ in range(_MOST_STARTS):
+        start = min((found for mark in "{[" if (found := text.find(mark, at)) >= 0), default=-1)
+        if start < 0:
+            return
+        try:
+            value, at = decoder.raw_decode(text, start)
+        except (ValueError, RecursionError):
+            at, broken = start + 1, True
+        else:
+            yield value, broken
+
+
+def _fact(given: Any, at: datetime) -> ModelFact | None:
+    """One entry of the list, or None when it says nothing."""
+    if not isinstance(given, Mapping) or not (content := _plain(given.get("content"), MOST_CHARACTERS)):
+        return None
+    category = _one_of(given.get("category"), list(_LAYER_OF))
+    target = given.get("target")
+    return ModelFact(
+        content=content,
+        action=_one_of(given.get("action"), get_args(Verdict)),
+        # A category is of one layer only, so it decides when both are said and do not fit.
+        layer=_LAYER_OF[category] if category else _one_of(given.get("layer"), LAYERS),
+        category=category,
+        reason=_plain(given.get("reason"), _LONGEST_REASON),
+        target=target.strip() if isinstance(target, str) else None,
+        happened_at=_moment(given.get("happened_at"), at),
+    )
+
+
+def _one_of(value: Any, known: Sequence[Any]) -> Any:
+    word = value.strip().lower() if isinstance(value, str) else None
+    return word if word in known else None
+
+
+def _plain(value: Any, most: int) -> str:
+    """One line that any store takes and that is no longer than this."""
+    if not isinstance(value, str):
+        return ""
+    line = sound(" ".join(_CONTROL.sub(" ", value).split()))
+    return line if len(line) <= most else f"{line[: most - 1].rstrip()}…"
+
+
+def _moment(value: Any, at: datetime) -> datetime | None:
+    if not isinstance(value, str):
+        return None
+    try:
+        moment = datetime.fromisoformat(value.strip())
+        moment = utc(moment if moment.tzinfo is not None else moment.replace(tzinfo=at.tzinfo or UTC))
+    except (ValueError, OverflowError):  # no time, or one that is before the first year in UTC
+        return None
+    return moment if moment >= EARLIEST else None  # no store keeps an earlier one
