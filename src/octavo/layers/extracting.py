@@ -2,7 +2,7 @@
 
 import asyncio
 from datetime import datetime
-from typing import Any, TypeAlias
+from typing import Any
 
 import msgspec
 
@@ -32,8 +32,7 @@ PROFILE, EVENTS = 500, 200  # of each layer, the newest are looked at, and what 
 _KNOWN_BYTES, _LARGE_BYTES = 2**20, 2**16
 SOURCES = 100  # of a memory, the newest that it names
 _ASKED = 2000  # characters of a text that recall is asked with; a book would be a question of a million terms
-ROUNDS = 8  # after a round that others came before in part, that part is decided again
-_Numbered: TypeAlias = tuple[int, Decision]  # with the number of the fact in the text
+ROUNDS = 8  # how often a fact is decided that others come before
 
 
 class Extraction:
@@ -49,54 +48,40 @@ class Extraction:
         self._scope = owner.scope(tenant)
         self._source = source
         self._metadata = metadata
+        self._status: Status = "success"
 
     async def run(self, text: str) -> Extracted:
-        """Decide and write until nobody came before any part of it."""
-        outcomes: list[tuple[int, Outcome]] = []  # with the number of the fact in the text
-        status: Status = "success"
-        todo: list[_Numbered] = []
-        for turn in range(ROUNDS):
-            known: dict[str, Record] = {}
-            decisions = await self._decisions(text, todo, known, first=not turn)
-            steps = [self._step(decision, known) for _, decision in decisions]
-            won: list[bool] = []
-            if steps:
-                written, won = await self._shared.take([step for step, _ in steps])
-                status = "queued" if written == "queued" else status
-            rows = list(zip(decisions, steps, won, strict=True))
-            outcomes += [(number, outcome) for (number, _), (_, outcome), done in rows if done]
-            todo = [numbered for numbered, _, done in rows if not done]
-            if not todo:
-                memories = [outcome for _, outcome in sorted(outcomes, key=lambda row: row[0])]
-                note = self._note(text)
-                return Extracted(source_id=self._source, memories=memories, status=status, note=note)
-        lost = ", ".join(repr(decision.content[:60]) for _, decision in todo)
-        raise Conflict(
-            f"others changed the same memories {ROUNDS} times, so these were not kept: {lost}; "
-            f"the text itself is kept as {self._source!r}"
-        )
-
-    def _note(self, text: str) -> str:
-        """What is said to whoever gave a text of which only the beginning is read."""
+        """Decide about every fact of the text, and write what was decided."""
+        memories = await self._outcomes(text, ROUNDS)
         most: int | None = getattr(self._extractor, "most_characters", None)
-        if most is None or len(text) <= most:
-            return ""
-        return (
-            f"only the first {most:,} of {len(text):,} characters were read for facts; the text is kept whole"
-        )
+        note = ""
+        if most is not None and len(text) > most:
+            note = (
+                f"only the first {most:,} of {len(text):,} characters were read for facts; "
+                f"the text is kept whole"
+            )
+        return Extracted(source_id=self._source, memories=memories, status=self._status, note=note)
 
-    async def _decisions(
-        self, text: str, lost: list[_Numbered], known: dict[str, Record], *, first: bool
-    ) -> list[_Numbered]:
-        """What to do: about the text, or, once that was done in part, about each fact that others came before."""
-        if first:
-            known.update(await self._known(text))
-            return list(enumerate(await self._decided(text, known)))
-        found: list[_Numbered] = []
-        for slot, decision in lost:
-            known.update(await self._known(decision.content))
-            again = await self._decided(decision.content, known) or [_made_good(decision, known)]
-            found += [(slot, one) for one in again]
+    async def _outcomes(self, text: str, rounds: int, again: Decision | None = None) -> list[Outcome]:
+        """What became of the facts of a text, in its order; a fact that others came before is decided `again` by itself."""
+        if not rounds:
+            raise Conflict(
+                f"others changed the same memories {ROUNDS} times, so {text[:60]!r} and what follows it was not kept; "
+                f"the text itself is kept as {self._source!r}"
+            )
+        known = await self._known(text)
+        decisions = await self._decided(text, known)
+        if not decisions and again is not None:
+            decisions = [_made_good(again, known)]
+        if not decisions:
+            return []
+        steps = [self._step(decision, known) for decision in decisions]
+        status, won = await self._shared.take([step for step, _ in steps])
+        if status == "queued":
+            self._status = "queued"
+        found: list[Outcome] = []
+        for decision, (_, outcome), done in zip(decisions, steps, won, strict=True):
+            found += [outcome] if done else await self._outcomes(decision.content, rounds - 1, decision)
         return found
 
     async def _known(self, text: str) -> dict[str, Record]:

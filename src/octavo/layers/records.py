@@ -21,7 +21,6 @@ LOG = "log"
 _ENTITY_BYTES = 150
 #: A log row holds a memory twice, before and after a change, and no store keeps more than 16 MiB in a record.
 _MEMORY_BYTES = 7 * 1024 * 1024
-_METADATA_DEPTH = 60
 _SESSION_BYTES = 240  # with what stands before it, no more than the 255 of a name
 _UNSAFE = {ord(letter): "-" for letter in "/\\?#%&+\"'<>\0"} | dict.fromkeys(range(33), "-")
 
@@ -154,22 +153,12 @@ def new_memory(
 def storable(record: Record) -> Record:
     """The record as it will be stored, or InvalidRecord when it cannot be, or its log could not."""
     stored = seal(record).record
-    if _depth(stored.metadata, 1) > _METADATA_DEPTH:
-        raise InvalidRecord(f"metadata is nested deeper than {_METADATA_DEPTH} levels")
     size = len(msgspec.json.encode(state_of(stored)))
     if size > _MEMORY_BYTES:
         raise InvalidRecord(
             f"{size} bytes are more than the {_MEMORY_BYTES} a memory may have; keep it in parts"
         )
     return stored
-
-
-def _depth(value: Any, at: int) -> int:
-    if isinstance(value, dict):
-        value = value.values()
-    elif not isinstance(value, list):
-        return at
-    return max((_depth(inner, at + 1) for inner in value), default=at)
 
 
 def log_record(

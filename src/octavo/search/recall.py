@@ -18,10 +18,8 @@ from octavo.kernel.terms.matching import content
 from octavo.kernel.terms.terms import terms as terms_of
 from octavo.kernel.terms.tokens import estimate_tokens
 from octavo.search.candidates import Candidates, gather
-from octavo.search.context import Context, fenced
-from octavo.search.filters import Filters, queries
-from octavo.search.hits import Hit, Recalled, SessionHit, Signal, WhyNot
-from octavo.search.question import Question
+from octavo.search.hits import Context, Hit, Recalled, SessionHit, Signal, WhyNot, fenced
+from octavo.search.question import Filters, Question, queries
 from octavo.search.ranking import MOST_IMPORTANT, Ranking, importance, rank
 
 MOST_HITS = 1000
@@ -92,7 +90,7 @@ class Recall:
             place: [at for at in ranking.order if ranking.found[at].scope.place == place][:3]
             for place in best
         }
-        loaded = await self._load(ranked, [at for ats in picked.values() for at in ats])
+        loaded = await self._read(ranked, [at for ats in picked.values() for at in ats], self.store.find)
         hits: list[SessionHit] = []
         for place, ats in picked.items():
             shown = tuple(_hit(ranking, at, loaded[at], ranking.total[at], {}) for at in ats if at in loaded)
@@ -198,7 +196,7 @@ class Recall:
             while rest and not (full and _is_settled(page, total[rest[0]])):
                 fits = fitting((sizes[at] for at in rest), room)
                 part, rest = rest[:fits], rest[fits:]
-                loaded = await self._load(ranked, part)
+                loaded = await self._read(ranked, part, self.store.find)
                 for gone in set(part).difference(loaded):
                     del sizes[gone]
                 page += [(at, loaded[at], total[at] + importance(loaded[at])) for at in part if at in loaded]
@@ -211,12 +209,8 @@ class Recall:
                 break
         return best, min(len(sizes), limit) - len(best)
 
-    async def _load(self, ranked: _Ranked, ats: list[int]) -> dict[int, Record]:
-        """Read the candidates once more, under the same filters: what is gone or filtered out by now is not shown."""
-        return await self._read(ranked, ats, self.store.find)
-
     async def _sizes(self, ranked: _Ranked, ats: list[int]) -> dict[int, int]:
-        """How many bytes each of the candidates has that `_load` would answer."""
+        """How many bytes each of the candidates has that is still there."""
 
         async def newest_heads(query: Query) -> list[Head]:
             return await heads(self.store, msgspec.structs.replace(query, newest_first=True))
@@ -226,7 +220,7 @@ class Recall:
     async def _read(
         self, ranked: _Ranked, ats: list[int], read: Callable[[Query], Awaitable[list[R]]]
     ) -> dict[int, R]:
-        """What `read` answers for each of these candidates."""
+        """Read the candidates once more, under the same filters: what is gone or filtered out by now is not shown."""
         wanted = {ranked.candidates.key(at): at for at in ats}
         asked = [
             msgspec.structs.replace(query, ids=ids, alive_at=self._clock())
