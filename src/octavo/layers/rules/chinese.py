@@ -214,12 +214,8 @@ def _owner_patterns(
     owner_type: OwnerType, narrated: bool, pronoun: bool
 ) -> tuple["re.Pattern[str]", "re.Pattern[str]", "re.Pattern[str]"]:
     """The patterns of the owner's people, of those close to the owner, and of the owner."""
-    if owner_type == "agent":
-        words = "我们|我|本人|智能体|本助手|该助手|助手|代理|机器人|AI助手|你|(?:这个|该|本)agent|Agent|agent"
-    elif narrated:
-        words = "该用户|这位用户|本用户|用户"
-    else:
-        words = "我们团队|我们组|我们|咱们|咱|我|本人|俺|用户"
+    kind = "AGENT" if owner_type == "agent" else "NARRATED" if narrated else "SPOKEN"
+    words = getattr(CHINESE, f"OWNER_{kind}").pattern
     words = f"(?:{words}|他(?!们)|她(?!们))" if pronoun else f"(?:{words})"
     self_ = CHINESE.SELF.pattern
     return (

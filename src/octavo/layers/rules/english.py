@@ -253,13 +253,8 @@ def _owner_patterns(
     owner_type: OwnerType, narrated: bool, pronoun: bool
 ) -> tuple["re.Pattern[str]", "re.Pattern[str]"]:
     """The patterns of what is the owner's, and of the owner."""
-    if owner_type == "agent":
-        names = "i|we|you|the agent|the assistant|this agent|agent|assistant"
-        owns = "my|our|your|the agent's|the assistant's"
-    elif narrated:
-        names, owns = "the user|this user|our user|user", "the user's|user's"
-    else:
-        names, owns = "i|we|the user", "my|our|the user's"
+    kind = "AGENT" if owner_type == "agent" else "NARRATED" if narrated else "SPOKEN"
+    names, owns = (getattr(ENGLISH, f"{role}_{kind}").pattern for role in ("OWNER", "OWNED"))
     if pronoun:
         # Of one user "they" may be said; where nobody was named, they are several.
         more = ("|they", "|their") if narrated else ("", "")

@@ -1,6 +1,5 @@
 """Facts found by rules and compared with what is known: no model, no network, the same answer every time."""
 
-import re
 from collections.abc import Generator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Literal, NamedTuple
@@ -20,18 +19,13 @@ _ACTIONS = {"new": "insert", "same": "ignore", "vaguer": "ignore", "changed": "u
 #: What a word or two that are no sentence are about.
 _BARE = (
     (CHINESE.OCCUPATIONS, "career"),
-    (
-        re.compile(
-            rf"{CHINESE.SCHOOL.pattern}|{CHINESE.DEGREE.pattern}|{CHINESE.STUDENT.pattern}|专业|[\u3400-\u9fff]系$"
-        ),
-        "education",
-    ),
+    (CHINESE.BARE_EDUCATION, "education"),
     (CHINESE.TRAITS, "personality"),
     (CHINESE.LANGUAGES, "ability"),
     (ENGLISH.OCCUPATION, "career"),
-    (re.compile(r"\b(?:university|college|degree|phd|school|student)\b", re.IGNORECASE), "education"),
-    (re.compile(rf"\b{ENGLISH.TRAITS.pattern}\b", re.IGNORECASE), "personality"),
-    (re.compile(rf"\b{ENGLISH.LANGUAGES.pattern}\b", re.IGNORECASE), "ability"),
+    (ENGLISH.BARE_EDUCATION, "education"),
+    (ENGLISH.BARE_TRAIT, "personality"),
+    (ENGLISH.BARE_LANGUAGE, "ability"),
 )
 _CATEGORISED = 1000  # characters; what kind of thing a text tells is told by its beginning
 _ANY_TIME = datetime(2000, 1, 1)  # noqa: DTZ001 - a category does not depend on the time

@@ -26,7 +26,6 @@ class ProfileRules:
     """
 
     def __init__(self, table: Table) -> None:
-        self.table = table
         self._rules: list[tuple[re.Pattern[str], _Kind, str, str]] = [
             (each.pattern, getattr(self, each.kind), each.slot, each.category) for each in table.facts
         ]
