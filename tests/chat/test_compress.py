@@ -9,8 +9,7 @@ from octavo.chat import InMemoryMemory, MemoryBase, Msg
 from octavo.chat.compression import COMPRESSED, Compressed, CompressionConfig, compress
 from octavo.chat.transcript import boundary, lines
 from octavo.kernel.terms.extract import extract
-from octavo.kernel.terms.lines import Line
-from octavo.kernel.terms.tokens import estimate_tokens
+from octavo.kernel.terms.tokens import Line, estimate_tokens
 
 TALK = (
     "I am Lin. Please plan a trip to Hangzhou, from May 3 to May 7.",

@@ -46,7 +46,7 @@ REFUSED = {
     "after the year 9999": {"ttl_seconds": 1e12},
     "reason must be a sentence": {"reason": 5},
     "sources must be a list": {"sources": "evt_1"},
-    "nested deeper": {"metadata": {"n": eval("[" * 61 + "]" * 61)}},
+    "nested deeper": {"metadata": {"n": eval("[" * 62 + "]" * 62)}},
     "more than the": {"content": "x" * (7 * 2**20)},
 }
 

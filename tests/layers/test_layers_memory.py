@@ -365,3 +365,26 @@ def test_a_text_is_an_event_of_the_service(tmp_path):
         assert (event.event_id, event.obs_type, event.payload["text"]) == (source, "message", "他说他喜欢茶")
         assert event.meta == {"via": "chat"}
         assert service.get_event(source) == event
+
+
+async def test_lists_in_pages(memory, clock):
+    """Every list ends where it would take more bytes than are given, and goes on after its cursor, until all was read."""
+    for n in range(7):
+        await memory.remember(f"profile {n} " + "x" * 300, **LIN, layer="profile", category="value")
+        await memory.remember(f"event {n} " + "x" * 300, **LIN, category="other")
+    at = clock()
+    for read in (memory.profile, memory.events, memory.logs):
+        for more in ({}, {"as_of": at}) if read != memory.logs else ({},):
+            whole = await read(**LIN, limit=100, **more)
+            assert whole.following is None
+            found, page = [], await read(**LIN, limit=3, max_bytes=1500, **more)
+            while page:
+                assert 1 <= len(page) <= 3
+                found += page
+                if page.following is None:
+                    break
+                page = await read(**LIN, limit=3, max_bytes=1500, after=page.following, **more)
+            assert found == whole
+    few = await memory.recall("profile event", **LIN, max_bytes=1000)
+    assert 1 <= len(few) < 10
+    assert few.left_out == 10 - len(few)

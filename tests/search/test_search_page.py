@@ -11,7 +11,7 @@ from pathlib import Path
 from octavo.kernel.terms.matches import MOST
 from octavo.kernel.terms.terms import MOST_CHARACTERS, terms
 from octavo.search import candidates, question
-from octavo.search.filters import COLLECTIONS, LAYERS, Filters
+from octavo.search.question import COLLECTIONS, LAYERS, Filters
 from octavo.search.recall import MOST_HITS, Recall
 
 ROOT = Path(__file__).parents[2]

@@ -8,7 +8,7 @@ import pytest
 
 from octavo import Change, Query, Record, Scope
 from octavo.kernel.terms.english import stem
-from octavo.layers.rules.comparing import _read, facts_of
+from octavo.layers.rules.reading import _read, facts_of
 from octavo.service.recent import Recent
 from octavo.util import cache
 from octavo.util.cache import Cache, set_budget, size_of, used_bytes

@@ -19,8 +19,7 @@ from octavo.chat.base import MemoryBase
 from octavo.chat.messages import Msg
 from octavo.chat.transcript import boundary, lines
 from octavo.errors import ConfigError, ModelError
-from octavo.kernel.terms.lines import Line
-from octavo.kernel.terms.tokens import estimate_tokens
+from octavo.kernel.terms.tokens import Line, estimate_tokens
 from octavo.util.user_code import called, foreign
 
 __all__ = ["COMPRESSED", "Compressed", "CompressionConfig", "compress"]

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
 from octavo.chat.messages import Msg
-from octavo.kernel.terms.lines import Line
+from octavo.kernel.terms.tokens import Line
 
 _MEDIA = frozenset(("image", "audio", "video"))
 

@@ -6,8 +6,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from octavo.layers.deciding import Layer
-from octavo.layers.values import LogEntry, Memory, Status
+from octavo.layers.values import Layer, LogEntry, Memory, Status
 
 
 class Remembered(msgspec.Struct, frozen=True, kw_only=True):

@@ -31,8 +31,7 @@ from octavo.client.exchange import (
     path_name,
 )
 from octavo.errors import ConfigError, InvalidQuery, StoreClosed, StoreError, StoreUnavailable
-from octavo.layers.deciding import Layer
-from octavo.layers.values import Action, Extracted, Found, LogEntry, Memory
+from octavo.layers.values import Action, Extracted, Found, Layer, LogEntry, Memory
 from octavo.util.attributes import Fixed
 from octavo.util.secrets import shown
 

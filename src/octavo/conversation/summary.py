@@ -261,7 +261,7 @@ class SummarisingMemory(BaseChatMemory):
 
     def _extract(self, messages: Sequence[BaseMessage], before: str) -> str:
         from octavo.kernel.terms.extract import extract  # its patterns take time to build
-        from octavo.kernel.terms.lines import Line
+        from octavo.kernel.terms.tokens import Line
 
         lines = [
             Line(speaker(message, self.human_prefix, self.ai_prefix), _role(message), message.text)

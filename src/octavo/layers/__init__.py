@@ -4,28 +4,23 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from octavo.layers.deciding import CATEGORIES, Decision, Extractor, Known, Layer, OwnerType
     from octavo.layers.memory import LayeredMemory
-    from octavo.layers.values import Action, Extracted, Found, LogEntry, Memory, Outcome, State
-
-# Loaded on first use: whoever needs only the values does not pay for the stores.
-_LAZY = {
-    **dict.fromkeys(
-        ("CATEGORIES", "Decision", "Extractor", "Known", "Layer", "OwnerType"), "octavo.layers.deciding"
-    ),
-    **dict.fromkeys(
-        ("Action", "Extracted", "Found", "LogEntry", "Memory", "Outcome", "State"), "octavo.layers.values"
-    ),
-    "LayeredMemory": "octavo.layers.memory",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _LAZY:
-        raise AttributeError(f"module 'octavo.layers' has no attribute {name!r}")
-    value = globals()[name] = getattr(importlib.import_module(_LAZY[name]), name)
-    return value
-
+    from octavo.layers.values import (
+        CATEGORIES,
+        Action,
+        Decision,
+        Extracted,
+        Extractor,
+        Found,
+        Known,
+        Layer,
+        LogEntry,
+        Memory,
+        Outcome,
+        OwnerType,
+        Page,
+        State,
+    )
 
 __all__ = [
     "CATEGORIES",
@@ -41,5 +36,15 @@ __all__ = [
     "Memory",
     "Outcome",
     "OwnerType",
+    "Page",
     "State",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    # Loaded on first use: whoever needs only the values does not pay for the stores.
+    if name not in __all__:
+        raise AttributeError(f"module 'octavo.layers' has no attribute {name!r}")
+    module = importlib.import_module(f"octavo.layers.{'memory' if name == 'LayeredMemory' else 'values'}")
+    value = globals()[name] = getattr(module, name)
+    return value

@@ -3,21 +3,15 @@
 import math
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
-import msgspec
 from msgspec import UNSET, UnsetType
 
 from octavo.errors import InvalidQuery, InvalidRecord
-from octavo.kernel.codec import EARLIEST, seal
-from octavo.kernel.model import Record, utc
-from octavo.layers.deciding import CATEGORIES, Layer
-from octavo.layers.records import Owner, memory_id, record_of, state_of
-from octavo.layers.values import ACTIONS, LAYERS, Action, State
-
-#: A log row holds a memory twice, before and after a change, and no store keeps more than 16 MiB in a record.
-MAX_MEMORY_BYTES = 7 * 1024 * 1024
-MAX_METADATA_DEPTH = 60
+from octavo.kernel.codec import EARLIEST
+from octavo.kernel.model import utc
+from octavo.layers.records import Owner
+from octavo.layers.values import ACTIONS, CATEGORIES, LAYERS, Action, Layer
 
 Wrong = type[InvalidRecord] | type[InvalidQuery]
 T = TypeVar("T")
@@ -43,20 +37,14 @@ def perhaps_owner(user_id: str | None, agent_id: str | None, wrong: Wrong = Inva
     return Owner("user" if name == "user_id" else "agent", value)
 
 
-def _one_of(value: Any, known: Sequence[T], what: str, wrong: Wrong) -> T:
-    for each in known:
-        if value == each:
-            return each
-    raise wrong(f"unknown {what}; known: {', '.join(map(str, known))}")
-
-
 def layer(value: Any, wrong: Wrong = InvalidQuery) -> Layer:
     """One of the two layers."""
     return _one_of(value, LAYERS, f"layer {_short(value)}", wrong)
 
 
-def perhaps_layer(value: Any, wrong: Wrong = InvalidQuery) -> Layer | None:
-    return None if value is None else layer(value, wrong)
+def perhaps_layer(value: Any) -> Layer | None:
+    """One of the two layers, or None for both."""
+    return None if value is None else layer(value)
 
 
 def category(value: Any, of: Layer, wrong: Wrong = InvalidQuery) -> str:
@@ -64,9 +52,16 @@ def category(value: Any, of: Layer, wrong: Wrong = InvalidQuery) -> str:
     return _one_of(value, CATEGORIES[of], f"category {_short(value)} of the {of} layer", wrong)
 
 
-def action(value: Any) -> Action | None:
-    """One of the actions of the log, or None."""
+def perhaps_action(value: Any) -> Action | None:
+    """One of the actions of the log, or None for all."""
     return None if value is None else _one_of(value, ACTIONS, f"action {_short(value)}", InvalidQuery)
+
+
+def _one_of(value: Any, known: Sequence[T], what: str, wrong: Wrong) -> T:
+    for each in known:
+        if value == each:
+            return each
+    raise wrong(f"unknown {what}; known: {', '.join(map(str, known))}")
 
 
 def content(value: Any) -> str:
@@ -129,13 +124,7 @@ def moment(what: str, value: Any, wrong: Wrong = InvalidQuery) -> datetime | Non
     return at
 
 
-def flag(what: str, value: Any) -> bool | None:
-    if value is not None and not isinstance(value, bool):
-        raise InvalidRecord(f"{what} must be True or False; got {_short(value)}")
-    return value
-
-
-class Ending(msgspec.Struct, frozen=True):
+class Ending(NamedTuple):
     """Whether a memory is kept for ever, and when it ends."""
 
     is_permanent: bool
@@ -145,59 +134,45 @@ class Ending(msgspec.Struct, frozen=True):
 def ending(
     of: Layer,
     at: datetime,
+    was: Ending | None = None,
     *,
-    is_permanent: Any = None,
-    expiry_date: Any = None,
+    is_permanent: Any = UNSET,
+    expiry_date: datetime | UnsetType | None = UNSET,
     ttl_seconds: Any = None,
     event_ttl: timedelta | None = None,
 ) -> Ending:
-    """How long a new memory is kept: as told, or else the profile for ever and events as long as configured."""
-    permanent = flag("is_permanent", is_permanent)
-    if expiry_date is not None and ttl_seconds is not None:
-        raise InvalidRecord("give expiry_date or ttl_seconds, not both")
-    given = "ttl_seconds" if expiry_date is None else "expiry_date"
-    expires_at = future(expiry_date, at) if ttl_seconds is None else _after(ttl_seconds, at)
-    if permanent and expires_at is not None:
-        raise InvalidRecord(f"a memory that is_permanent does not expire; leave out {given} or is_permanent")
+    """How long a memory is kept: as told, or as it was; else the profile for ever and events as long as configured.
+
+    An `expiry_date` of None says that there is no end, not that there never may be one.
+    """
+    if is_permanent not in (UNSET, None) and not isinstance(is_permanent, bool):
+        raise InvalidRecord(f"is_permanent must be True or False; got {_short(is_permanent)}")
+    given = "expiry_date" if ttl_seconds is None else "ttl_seconds"
+    if ttl_seconds is not None:
+        if expiry_date is not UNSET:
+            raise InvalidRecord("give expiry_date or ttl_seconds, not both")
+        expiry_date = _after(ttl_seconds, at)
+    expires_at = None if expiry_date is UNSET else moment("expiry_date", expiry_date, InvalidRecord)
     if expires_at is not None:
+        if is_permanent is True:
+            raise InvalidRecord(
+                f"a memory that is_permanent does not expire; leave out {given} or is_permanent"
+            )
+        if expires_at <= at:
+            raise InvalidRecord(
+                f"expiry_date {expires_at.isoformat()} is in the past; forget() removes a memory at once"
+            )
         return Ending(False, expires_at)
-    if permanent is None:
-        permanent = of == "profile"
-    if of == "event" and not permanent and event_ttl is not None:
+    if is_permanent is True:
+        return Ending(True, None)
+    if was is not None and expiry_date is None:
+        return Ending(was.is_permanent and is_permanent is not False, None)
+    if was is not None and not (was.is_permanent and is_permanent is False):
+        return was
+    permanent = of == "profile" and is_permanent is not False
+    if of == "event" and event_ttl is not None:
         return Ending(False, _later(at, event_ttl))
     return Ending(permanent, None)
-
-
-def revised_ending(
-    of: Layer,
-    at: datetime,
-    was: Ending,
-    *,
-    is_permanent: bool | UnsetType | None,
-    expiry_date: datetime | UnsetType | None,
-    event_ttl: timedelta | None,
-) -> Ending:
-    """How long a memory is kept from now on; what is not said stays."""
-    permanent = None if is_permanent is UNSET else flag("is_permanent", is_permanent)
-    if expiry_date is not UNSET and expiry_date is not None:
-        return ending(of, at, is_permanent=permanent, expiry_date=expiry_date)
-    if permanent:
-        return Ending(True, None)
-    if expiry_date is None:  # no end, which does not say that there never may be one
-        return Ending(was.is_permanent if permanent is None else permanent, None)
-    if permanent is False and was.is_permanent:
-        return ending(of, at, is_permanent=False, event_ttl=event_ttl)
-    return was
-
-
-def future(value: Any, at: datetime) -> datetime | None:
-    """When a memory ends, which must not have been already."""
-    expires_at = moment("expiry_date", value, InvalidRecord)
-    if expires_at is not None and expires_at <= at:
-        raise InvalidRecord(
-            f"expiry_date {expires_at.isoformat()} is in the past; forget() removes a memory at once"
-        )
-    return expires_at
 
 
 def _after(seconds: Any, at: datetime) -> datetime:
@@ -216,65 +191,6 @@ def _after(seconds: Any, at: datetime) -> datetime:
 def _later(at: datetime, by: timedelta) -> datetime:
     # Never at the same moment: what is remembered is seen at least once.
     return at + max(by, timedelta(microseconds=1))
-
-
-def new_memory(
-    owner: Owner,
-    tenant: str,
-    of: Layer,
-    kind: str,
-    text: str,
-    at: datetime,
-    ending: Ending,
-    *,
-    sources: list[str],
-    metadata: dict[str, Any],
-    embeds: bool,
-    happened_at: datetime | None = None,
-) -> Record:
-    """The record of a memory that begins now, under a fresh id."""
-    id_ = memory_id(owner, at)
-    data: dict[str, Any] = {"is_permanent": ending.is_permanent, "sources": sources}
-    if happened_at is not None:
-        data["happened_at"] = spelled_moment(happened_at)
-    if embeds:
-        data["embedding_id"] = id_
-    state = State(
-        category=kind, content=text, metadata=metadata, data=data,
-        created_at=at, updated_at=at, expires_at=ending.expires_at,
-    )  # fmt: skip
-    return storable(record_of(id_, owner, tenant, of, state, version=1))
-
-
-def spelled_moment(at: datetime) -> str:
-    """A time as the data of a memory keeps it."""
-    return (moment("happened_at", at) or at).isoformat()
-
-
-def storable(record: Record) -> Record:
-    """The record as it will be stored, or InvalidRecord when it cannot be, or its log could not."""
-    sealed = seal(record)
-    if sealed.facts >= 0:  # flat metadata is stored as it was given: no need to read megabytes back
-        sealed = msgspec.structs.replace(sealed, metadata_json="{}")
-        stored = msgspec.structs.replace(sealed.record, metadata=dict(record.metadata))
-    else:
-        stored = sealed.record
-    if _depth(stored.metadata, 1) > MAX_METADATA_DEPTH:
-        raise InvalidRecord(f"metadata is nested deeper than {MAX_METADATA_DEPTH} levels")
-    size = len(msgspec.json.encode(state_of(stored)))
-    if size > MAX_MEMORY_BYTES:
-        raise InvalidRecord(
-            f"{size} bytes are more than the {MAX_MEMORY_BYTES} a memory may have; keep it in parts"
-        )
-    return stored
-
-
-def _depth(value: Any, at: int) -> int:
-    if isinstance(value, dict):
-        value = value.values()
-    elif not isinstance(value, list):
-        return at
-    return max((_depth(inner, at + 1) for inner in value), default=at)
 
 
 def _short(value: Any) -> str:

@@ -2,7 +2,7 @@
 
 import asyncio
 from datetime import datetime
-from typing import Any, TypeAlias
+from typing import Any
 
 import msgspec
 
@@ -10,12 +10,20 @@ from octavo.errors import Conflict, ModelError
 from octavo.kernel.model import Query, Record
 from octavo.kernel.ports import heads
 from octavo.layers import checking, reasons
-from octavo.layers.changes import Step, alteration, insertion, remark
-from octavo.layers.deciding import CATEGORIES, DEFAULTS, Decision, Known, Layer
-from octavo.layers.pages import read_heads
-from octavo.layers.records import COLLECTIONS, LAYER_OF, Owner, happened_at_of, mark_of, version_of
+from octavo.layers.changes import Step, alteration, insertion, next_version, remark
+from octavo.layers.reading import read_heads
+from octavo.layers.records import COLLECTIONS, LAYER_OF, Owner, happened_at_of, new_memory
 from octavo.layers.shared import Shared
-from octavo.layers.values import Extracted, Outcome, Status
+from octavo.layers.values import (
+    CATEGORIES,
+    DEFAULTS,
+    Decision,
+    Extracted,
+    Known,
+    Layer,
+    Outcome,
+    Status,
+)
 from octavo.search.recall import MOST_HITS
 
 PROFILE, EVENTS = 500, 200  # of each layer, the newest are looked at, and what recall finds beside them
@@ -24,8 +32,7 @@ PROFILE, EVENTS = 500, 200  # of each layer, the newest are looked at, and what 
 _KNOWN_BYTES, _LARGE_BYTES = 2**20, 2**16
 SOURCES = 100  # of a memory, the newest that it names
 _ASKED = 2000  # characters of a text that recall is asked with; a book would be a question of a million terms
-ROUNDS = 8  # after a round that others came before in part, that part is decided again
-_Numbered: TypeAlias = tuple[int, Decision]  # with the number of the fact in the text
+ROUNDS = 8  # how often a fact is decided that others come before
 
 
 class Extraction:
@@ -35,66 +42,51 @@ class Extraction:
         self, shared: Shared, owner: Owner, tenant: str, source: str, metadata: dict[str, Any]
     ) -> None:
         self._shared = shared
-        self._writer = shared.writer
         self._extractor = shared.extractor()
         self._owner = owner
         self._tenant = tenant
         self._scope = owner.scope(tenant)
         self._source = source
         self._metadata = metadata
+        self._status: Status = "success"
 
     async def run(self, text: str) -> Extracted:
-        """Decide and write until nobody came before any part of it."""
-        outcomes: list[tuple[int, Outcome]] = []  # with the number of the fact in the text
-        status: Status = "success"
-        todo: list[_Numbered] = []
-        for turn in range(ROUNDS):
-            known: dict[str, Record] = {}
-            decisions = await self._decisions(text, todo, known, first=not turn)
-            steps = [self._step(decision, known) for _, decision in decisions]
-            won: list[bool] = []
-            if steps:
-                written, won = await self._writer.take([step for step, _ in steps])
-                status = "queued" if written == "queued" else status
-            rows = list(zip(decisions, steps, won, strict=True))
-            outcomes += [(number, outcome) for (number, _), (_, outcome), done in rows if done]
-            todo = [numbered for numbered, _, done in rows if not done]
-            if not todo:
-                memories = [outcome for _, outcome in sorted(outcomes, key=lambda row: row[0])]
-                note = self._note(text)
-                return Extracted(source_id=self._source, memories=memories, status=status, note=note)
-        lost = ", ".join(repr(decision.content[:60]) for _, decision in todo)
-        raise Conflict(
-            f"others changed the same memories {ROUNDS} times, so these were not kept: {lost}; "
-            f"the text itself is kept as {self._source!r}"
-        )
-
-    def _note(self, text: str) -> str:
-        """What is said to whoever gave a text of which only the beginning is read."""
+        """Decide about every fact of the text, and write what was decided."""
+        memories = await self._outcomes(text, ROUNDS)
         most: int | None = getattr(self._extractor, "most_characters", None)
-        if most is None or len(text) <= most:
-            return ""
-        return (
-            f"only the first {most:,} of {len(text):,} characters were read for facts; the text is kept whole"
-        )
+        note = ""
+        if most is not None and len(text) > most:
+            note = (
+                f"only the first {most:,} of {len(text):,} characters were read for facts; "
+                f"the text is kept whole"
+            )
+        return Extracted(source_id=self._source, memories=memories, status=self._status, note=note)
 
-    async def _decisions(
-        self, text: str, lost: list[_Numbered], known: dict[str, Record], *, first: bool
-    ) -> list[_Numbered]:
-        """What to do: about the text, or, once that was done in part, about each fact that others came before."""
-        if first:
-            known.update(await self._known(text))
-            return list(enumerate(await self._decided(text, known)))
-        found: list[_Numbered] = []
-        for slot, decision in lost:
-            known.update(await self._known(decision.content))
-            again = await self._decided(decision.content, known) or [_made_good(decision, known)]
-            found += [(slot, one) for one in again]
+    async def _outcomes(self, text: str, rounds: int, again: Decision | None = None) -> list[Outcome]:
+        """What became of the facts of a text, in its order; a fact that others came before is decided `again` by itself."""
+        if not rounds:
+            raise Conflict(
+                f"others changed the same memories {ROUNDS} times, so {text[:60]!r} and what follows it was not kept; "
+                f"the text itself is kept as {self._source!r}"
+            )
+        known = await self._known(text)
+        decisions = await self._decided(text, known)
+        if not decisions and again is not None:
+            decisions = [_made_good(again, known)]
+        if not decisions:
+            return []
+        steps = [self._step(decision, known) for decision in decisions]
+        status, won = await self._shared.take([step for step, _ in steps])
+        if status == "queued":
+            self._status = "queued"
+        found: list[Outcome] = []
+        for decision, (_, outcome), done in zip(decisions, steps, won, strict=True):
+            found += [outcome] if done else await self._outcomes(decision.content, rounds - 1, decision)
         return found
 
     async def _known(self, text: str) -> dict[str, Record]:
         """What there is to compare with, the nearest first."""
-        at = self._writer.clock()
+        at = self._shared.clock()
         recalled, profile, events = await asyncio.gather(
             self._shared.recall.recall(
                 text[:_ASKED],
@@ -111,7 +103,7 @@ class Extraction:
 
     async def _newest(self, layer: Layer, limit: int, at: datetime) -> list[Record]:
         """The newest of a layer that are not large, newest first, as far as they fit."""
-        store = self._writer.store
+        store = self._shared.store
         query = Query(
             collection=COLLECTIONS[layer], scope=self._scope, alive_at=at, limit=limit, newest_first=True
         )
@@ -123,7 +115,7 @@ class Extraction:
             text,
             [_known(record) for record in known.values()],
             owner_type=self._owner.type,
-            at=self._writer.clock(),
+            at=self._shared.clock(),
         )
         return [_made_good(decision, known) for decision in decisions if decision.content.strip()]
 
@@ -138,7 +130,7 @@ class Extraction:
                 return step, _outcome(decision, "update", changed, supersedes=target.text)
             decision = msgspec.structs.replace(decision, action="ignore")
         if decision.action == "ignore":
-            at = self._writer.after(None if target is None else target.updated_at)
+            at = self._shared.after(None if target is None else target.updated_at)
             facts = {**self._facts(decision), "content": decision.content}
             step = remark(target, self._scope, decision.layer, decision.reason, at, facts)
             return step, _outcome(decision, "ignore", target)
@@ -147,35 +139,44 @@ class Extraction:
         return insertion(record, decision.reason, self._facts(decision)), _outcome(decision, "insert", record)
 
     def _inserted(self, decision: Decision) -> Record:
-        at = self._writer.clock()
-        return checking.new_memory(
-            self._owner, self._tenant, decision.layer, decision.category, decision.content, at,
-            checking.ending(decision.layer, at, event_ttl=self._shared.event_ttl), sources=[self._source],
-            metadata=self._metadata, embeds=self._shared.embeds, happened_at=decision.happened_at,
-        )  # fmt: skip
+        at = self._shared.clock()
+        ending = checking.ending(decision.layer, at, event_ttl=self._shared.event_ttl)
+        data = {"is_permanent": ending.is_permanent, "sources": [self._source], **_happened(decision)}
+        return new_memory(
+            self._owner,
+            self._tenant,
+            decision.layer,
+            at,
+            category=decision.category,
+            content=decision.content,
+            metadata=self._metadata,
+            expires_at=ending.expires_at,
+            data=data,
+            embeds=self._shared.embeds,
+        )
 
     def _updated(self, decision: Decision, target: Record) -> Record:
         # What changes every day must not grow every day; each row of the log names its own source.
         sources = [*dict.fromkeys([*(target.data.get("sources") or ()), self._source])][-SOURCES:]
-        version = version_of(target) + 1
-        data = {**target.data, "sources": sources, "version": version}
-        if decision.happened_at is not None:
-            data["happened_at"] = checking.spelled_moment(decision.happened_at)
-        changed = msgspec.structs.replace(
+        return next_version(
             target,
+            self._shared.after(target.updated_at),
+            {"sources": sources, **_happened(decision)},
             kind=decision.category,
             text=decision.content,
-            data=data,
             metadata={**target.metadata, **self._metadata},
-            marks=(mark_of(version),),
-            updated_at=self._writer.after(target.updated_at),
         )
-        return checking.storable(changed)
 
     def _facts(self, decision: Decision) -> dict[str, Any]:
         """What a log row says beside the reason."""
         facts = {"source_id": self._source}
         return {**facts, "time_text": decision.time_text} if decision.time_text else facts
+
+
+def _happened(decision: Decision) -> dict[str, str]:
+    """When an event happened, as the data of a memory keeps it."""
+    at = checking.moment("happened_at", decision.happened_at)
+    return {} if at is None else {"happened_at": at.isoformat()}
 
 
 def _known(record: Record) -> Known:

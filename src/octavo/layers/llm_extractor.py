@@ -8,9 +8,9 @@ from typing import Any
 
 from octavo.errors import ConfigError, ModelError
 from octavo.kernel.text import fold
-from octavo.layers import llm_extractor_prompts as prompts
-from octavo.layers.deciding import CATEGORIES, DEFAULTS, Decision, Extractor, Known, Layer, OwnerType, Verdict
-from octavo.layers.llm_extractor_answers import ModelFact, facts_of, layer_of
+from octavo.layers import llm_messages
+from octavo.layers.llm_messages import ModelFact, facts_of
+from octavo.layers.values import CATEGORIES, DEFAULTS, Decision, Extractor, Known, Layer, OwnerType, Verdict
 from octavo.models.openai_server import OpenAIServer
 from octavo.util.secrets import hidden
 from octavo.util.user_code import foreign
@@ -19,7 +19,7 @@ _log = logging.getLogger("octavo.layers")
 
 _BY_SCHEMA = {
     "type": "json_schema",
-    "json_schema": {"name": "facts", "strict": True, "schema": prompts.SCHEMA},
+    "json_schema": {"name": "facts", "strict": True, "schema": llm_messages.SCHEMA},
 }
 #: How an answer is asked for, the strictest first; what a server refuses is not asked of it again.
 _FORMATS: tuple[dict[str, Any], ...] = (
@@ -39,7 +39,7 @@ class ModelExtractor:
     fallback and a client that is handed in stay open.
     """
 
-    most_characters = prompts.TEXT_CHARACTERS
+    most_characters = llm_messages.TEXT_CHARACTERS
 
     def __init__(
         self,
@@ -77,7 +77,7 @@ class ModelExtractor:
         self, text: str, known: Sequence[Known], *, owner_type: OwnerType, at: datetime
     ) -> list[Decision]:
         """What the model makes of the text; what the rules make of it, when the model fails."""
-        shown = prompts.nearest(text, known, self._known_memories)
+        shown = llm_messages.nearest(text, known, self._known_memories)
         try:
             async with asyncio.timeout(self._timeout_seconds):
                 facts = await self._facts(text, shown, owner_type, at)
@@ -97,7 +97,7 @@ class ModelExtractor:
         self, text: str, known: Sequence[Known], owner_type: OwnerType, at: datetime
     ) -> list[ModelFact]:
         """The facts of the first answer of use; after too many of none, ModelError."""
-        messages = prompts.question(text, known, owner_type=owner_type, at=at)
+        messages = llm_messages.question(text, known, owner_type=owner_type, at=at)
         wrong = ""
         for _ in range(self._attempts):
             answer, whole = await self._ask(messages)
@@ -107,11 +107,11 @@ class ModelExtractor:
                 facts, more = facts_of(answer, at)
             except ModelError as error:
                 wrong = str(error)
-                messages += prompts.asked_again(answer[:_LONGEST_REPEATED] or "…", wrong, text)
+                messages += llm_messages.asked_again(answer[:_LONGEST_REPEATED] or "…", wrong, text)
                 continue
             if more:
                 _log.warning(
-                    "%r found %d facts more than the %d that are kept", self, more, prompts.MOST_FACTS
+                    "%r found %d facts more than the %d that are kept", self, more, llm_messages.MOST_FACTS
                 )
             return facts
         raise ModelError(f"its answer is of no use: {wrong}")
@@ -189,7 +189,7 @@ class DecisionMaker:
         self._by_words = {(each.layer, _words(each.content)): each for each in reversed(known)}
         shown_ids = {each.id for each in shown}
         self._not_shown = [each for each in known if each.id not in shown_ids]
-        self._reasons = prompts.REASONS[prompts.language_of(text)]
+        self._reasons = llm_messages.REASONS[llm_messages.language_of(text)]
         self._changed: set[str] = set()  # memories that a fact of this text has changed
 
     async def decisions(self, facts: Sequence[ModelFact]) -> list[Decision]:
@@ -231,9 +231,9 @@ class DecisionMaker:
         return self._decision(fact, "insert", layer, category, None)
 
     async def _layer_and_category(self, fact: ModelFact) -> tuple[Layer, str]:
-        """Layer and category; a category is of one layer only, so it decides when both are said and do not fit."""
-        if fact.category is not None:
-            return layer_of(fact.category), fact.category
+        """What the model says, or else the rules, or else the plainest of its layer."""
+        if fact.layer is not None and fact.category is not None:
+            return fact.layer, fact.category
         ruled = await self._ruled(fact.content, ())
         if (
             ruled is not None
@@ -252,7 +252,7 @@ class DecisionMaker:
     def _may_change(self, target: Known) -> bool:
         # The second change of a memory in one write would be of a version that is gone, and a model that saw only the
         # beginning of one would write the rest away.
-        return target.id not in self._changed and len(target.content) <= prompts.SHOWN_CHARACTERS
+        return target.id not in self._changed and len(target.content) <= llm_messages.SHOWN_CHARACTERS
 
     def _decision(
         self,

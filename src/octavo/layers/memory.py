@@ -11,16 +11,15 @@ from octavo.assemble import Assembled, assemble
 from octavo.config import Settings
 from octavo.errors import ConfigError, Conflict, InvalidRecord, NotFound, StoreUnavailable
 from octavo.kernel.ids import new_id, now
-from octavo.kernel.model import Add, Query, Scope
+from octavo.kernel.model import Add, Query, Record, Scope
 from octavo.kernel.ports import Store
 from octavo.layers import checking, reasons
-from octavo.layers.changes import Revision, Step, insertion, removal, revision_step, undo_step
-from octavo.layers.deciding import DEFAULTS, Extractor, Layer
+from octavo.layers.changes import Step, insertion, removal, revision, undoing
 from octavo.layers.extracting import Extraction
 from octavo.layers.reading import Reading
-from octavo.layers.records import LOG, entry_of, memory_of, source_record
+from octavo.layers.records import LOG, entry_of, log_id, memory_of, new_memory, source_record, version_of
 from octavo.layers.shared import Shared
-from octavo.layers.values import Extracted, LogEntry, Memory
+from octavo.layers.values import DEFAULTS, Extracted, Extractor, Layer, LogEntry, Memory
 from octavo.stores import open_store
 from octavo.util.attributes import Fixed
 
@@ -64,7 +63,7 @@ class LayeredMemory(Reading):
         )
         if isinstance(store, str):
             self._shared.closing.append(self._shared.store)
-        self._shared.serve(tenant)
+        self._shared.tenants.add(tenant)
         self._first = True
 
     @classmethod
@@ -97,7 +96,7 @@ class LayeredMemory(Reading):
         other.tenant = _tenant(tenant)
         other._shared = self._shared
         other._first = False
-        self._shared.serve(tenant)
+        self._shared.tenants.add(tenant)
         return other
 
     @property
@@ -124,22 +123,34 @@ class LayeredMemory(Reading):
     ) -> Memory:
         """Keep one memory as it is said; its status is "queued" when the store is down and a Journal stands in for it."""
         shared = self._begin()
-        at = shared.writer.clock()
+        at = shared.clock()
         owner = checking.owner(user_id, agent_id, InvalidRecord)
         of = checking.layer(layer, InvalidRecord)
         text = checking.content(content)
         kind = _categorised(text, of) if category is None else checking.category(category, of, InvalidRecord)
         ending = checking.ending(
-            of, at, is_permanent=is_permanent, expiry_date=expiry_date, ttl_seconds=ttl_seconds,
+            of,
+            at,
+            is_permanent=is_permanent,
+            expiry_date=UNSET if expiry_date is None else expiry_date,
+            ttl_seconds=ttl_seconds,
             event_ttl=shared.event_ttl,
-        )  # fmt: skip
-        record = checking.new_memory(
-            owner, self.tenant, of, kind, text, at, ending, sources=checking.sources(sources),
-            metadata=checking.metadata(metadata), embeds=shared.embeds,
-        )  # fmt: skip
+        )
+        record = new_memory(
+            owner,
+            self.tenant,
+            of,
+            at,
+            category=kind,
+            content=text,
+            metadata=checking.metadata(metadata),
+            expires_at=ending.expires_at,
+            data={"is_permanent": ending.is_permanent, "sources": checking.sources(sources)},
+            embeds=shared.embeds,
+        )
         await asyncio.sleep(0)  # what is long to check is long to write: others have their turn in between
         why = checking.reason(reason) or reasons.inserted(text, of, kind)
-        status, [added] = await shared.writer.take([insertion(record, why)])
+        status, [added] = await shared.take([insertion(record, why)])
         if not added:  # a chance in a million million, within one microsecond: but then nothing was kept
             raise Conflict(f"the id {record.id!r} was taken by another memory at this very moment; try again")
         return memory_of(record, status)
@@ -156,8 +167,8 @@ class LayeredMemory(Reading):
         shared = self._begin()
         owner = checking.owner(user_id, agent_id, InvalidRecord)
         content, facts = checking.content(text), checking.metadata(metadata)
-        source = source_record(owner, self.tenant, content, facts, shared.writer.clock(), new_id())
-        await shared.writer.write([Add([source])])
+        source = source_record(owner, self.tenant, content, facts, shared.clock(), new_id())
+        await shared.write([Add([source])])
         extraction = Extraction(shared, owner, self.tenant, source.id, facts)
         # One after the other: of two equal texts at once, the second must find what the first has made.
         async with shared.lock(self.tenant, owner):
@@ -184,26 +195,29 @@ class LayeredMemory(Reading):
     ) -> Memory:
         """Change what is given and leave the rest; a change to what is there already is logged as ignored."""
         shared = self._begin()
-        if content is metadata is category is is_permanent is expiry_date is UNSET:
+        given = {
+            "content": content,
+            "metadata": metadata,
+            "category": category,
+            "is_permanent": is_permanent,
+            "expiry_date": expiry_date,
+        }
+        changes = {name: value for name, value in given.items() if value is not UNSET}
+        if not changes:
             raise InvalidRecord(
                 "nothing to revise: give content, metadata, category, is_permanent or expiry_date"
             )
-        revision = Revision(
-            content=content if content is UNSET else checking.content(content),
-            metadata=metadata if metadata is UNSET else checking.metadata(metadata),
-            category=category,
-            is_permanent=is_permanent,
-            expiry_date=expiry_date,
-        )
+        if "content" in changes:
+            checking.content(content)
+        if "metadata" in changes:
+            changes["metadata"] = checking.metadata(metadata)
         why = checking.reason(reason)
 
         async def attempt() -> Step:
             before = await self._found(memory_id, user_id, agent_id, layer)
-            return revision_step(
-                before, revision, shared.writer.after(before.updated_at), why, shared.event_ttl
-            )
+            return revision(before, changes, shared.after(before.updated_at), why, shared.event_ttl)
 
-        return memory_of((await self._change(memory_id, attempt)).memory)
+        return memory_of((await shared.change(self.tenant, memory_id, attempt)).memory)
 
     async def forget(
         self,
@@ -215,26 +229,25 @@ class LayeredMemory(Reading):
         reason: str | None = None,
     ) -> Memory:
         """Remove a memory, and answer what it was; its log stays."""
-        writer = self._begin().writer
+        shared = self._begin()
         why = checking.reason(reason)
 
         async def attempt() -> Step:
             before = await self._found(memory_id, user_id, agent_id, layer)
-            reason = why or reasons.deleted(before.text)
-            return removal(before, "delete", reason, writer.after(before.updated_at))
+            at = shared.after(before.updated_at)
+            return removal(before, "delete", why or reasons.deleted(before.text), at)
 
-        return memory_of((await self._change(memory_id, attempt)).memory)
+        return memory_of((await shared.change(self.tenant, memory_id, attempt)).memory)
 
     async def undo(self, log_id: str, reason: str | None = None) -> LogEntry:
         """Take back the last change of a memory, which is a change itself; Conflict when it is not the last.
 
         What is brought back has its old end, unless that has passed: then it has none.
         """
-        writer = self._begin().writer
+        shared = self._begin()
         why = checking.reason(reason)
-        query = Query(
-            collection=LOG, ids=(checking.name("log_id", log_id),), scope=Scope(tenant=self.tenant), limit=1
-        )
+        name = checking.name("log_id", log_id)
+        query = Query(collection=LOG, ids=(name,), scope=Scope(tenant=self.tenant), limit=1)
         found = await self.store.find(query)
         if not found:
             raise NotFound(f"there is no log row {log_id!r}")
@@ -243,13 +256,25 @@ class LayeredMemory(Reading):
             raise Conflict(f"there is nothing to undo: {log_id!r} says that nothing was changed")
 
         async def attempt() -> Step:
-            newest = await writer.last_change(entry.memory_id, self.tenant)
+            newest = await shared.last_change(entry.memory_id, self.tenant)
             if newest is None or newest.id != log_id:
                 later = "" if newest is None else f": {newest.id!r} is newer ({newest.kind})"
                 raise Conflict(f"only the last change of a memory can be undone{later}")
-            return await undo_step(writer, entry, newest.scope, why)
+            present = None if entry.after is None else await self._changed_by(entry)
+            return undoing(entry, newest.scope, present, why, shared.after(entry.created_at))
 
-        return entry_of((await self._change(entry.memory_id, attempt)).log)
+        return entry_of((await shared.change(self.tenant, entry.memory_id, attempt)).log)
+
+    async def _changed_by(self, entry: LogEntry) -> Record:
+        """The memory at the version that the change made; the row alone may be older than what is there by now."""
+        try:
+            record = await self._shared.find(entry.memory_id, Scope(tenant=self.tenant), entry.memory_layer)
+        except NotFound:
+            raise Conflict(f"the memory {entry.memory_id!r} was removed meanwhile") from None
+        if version_of(record) != entry.version:
+            newer = log_id(entry.memory_id, version_of(record))
+            raise Conflict(f"only the last change of a memory can be undone: {newer!r} is newer")
+        return record
 
     async def sweep(self) -> int:
         """Remove and log what has expired, of all tenants of the store; answer how many memories that were."""
@@ -272,11 +297,6 @@ class LayeredMemory(Reading):
 
     async def __aexit__(self, *exc: object) -> None:
         await self.close()
-
-    async def _change(self, memory: str, attempt: Any) -> Step:
-        # Within a process changes of one memory queue up here: racing each other, most would only be tried again.
-        async with self._shared.lock(self.tenant, memory):
-            return await self._shared.writer.change(memory, attempt)
 
 
 def _tenant(name: str) -> str:

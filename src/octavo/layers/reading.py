@@ -1,21 +1,33 @@
 """Reading layered memory: layers as they are or were, what answers a question, and the log."""
 
 import math
-from datetime import datetime
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from octavo.errors import InvalidQuery, NotFound
-from octavo.kernel.model import Cursor, Query, Record, Scope
-from octavo.layers import checking, pages
-from octavo.layers.deciding import Layer
-from octavo.layers.records import COLLECTIONS, LOG, memory_of
-from octavo.layers.shared import Shared
-from octavo.layers.values import Action, Found, LogEntry, Memory
+from octavo.kernel.model import START, Cursor, Head, Query, Record, Scope
+from octavo.kernel.ports import Store, fitting, heads, read_page
+from octavo.layers import checking
+from octavo.layers.records import COLLECTIONS, LOG, entry_of, memory_of, owner_of, record_of
+from octavo.layers.shared import CHANGES, Shared
+from octavo.layers.values import Action, Found, Layer, LogEntry, Memory, Page, State
+
+_TICK = timedelta(microseconds=1)
+_LATEST = datetime.max.replace(tzinfo=UTC) - _TICK  # there is always a moment after it
+_ROWS = 200  # of the log are read at once, when not all of them may be wanted
+_LOG_BYTES = 4 * 2**20  # of the log that are in memory at once
 
 
 class Reading:
-    """What can be asked of a tenant's memory; each list has a form that is read in pages of so many bytes."""
+    """What can be asked of a tenant's memory.
+
+    Each list ends where it would take more than `max_bytes`, after one memory or row at the earliest, and goes on `after`
+    the cursor `following` of the list before it.
+    """
 
     tenant: str
     _shared: Shared
@@ -33,10 +45,17 @@ class Reading:
         category: str | None = None,
         limit: int | None = None,
         as_of: datetime | None = None,
-    ) -> list[Memory]:
+        after: Cursor | None = None,
+        max_bytes: int | None = None,
+    ) -> Page[Memory]:
         """Who somebody is, what changed last first; or was, at that time."""
-        found, _ = await self._page("profile", limit, None, None, user_id, agent_id, category, as_of=as_of)
-        return found
+        query = self._layer_query("profile", user_id, agent_id, category)
+        at, store, most = checking.moment("as_of", as_of), self._shared.store, checking.limit(limit)
+        if at is None and max_bytes is None and after is None and most != 0:
+            found = await store.find(query)
+            found.sort(key=lambda record: (record.updated_at or record.created_at, record.id), reverse=True)
+            return Page([memory_of(record) for record in found[:most]])
+        return await _latest_first(store, query, "profile", at, most, max_bytes, after)
 
     async def events(
         self,
@@ -48,86 +67,20 @@ class Reading:
         since: datetime | None = None,
         until: datetime | None = None,
         as_of: datetime | None = None,
-    ) -> list[Memory]:
+        after: Cursor | None = None,
+        max_bytes: int | None = None,
+    ) -> Page[Memory]:
         """What happened, newest first: what was remembered from `since` on and before `until`, as it is, or was at a time."""
-        found, _ = await self._page(
-            "event", limit, None, None, user_id, agent_id, category, since=since, until=until, as_of=as_of
-        )
-        return found
-
-    async def profile_page(
-        self,
-        *,
-        limit: int,
-        max_bytes: int,
-        after: Cursor | None = None,
-        user_id: str | None = None,
-        agent_id: str | None = None,
-        category: str | None = None,
-        as_of: datetime | None = None,
-    ) -> tuple[list[Memory], Cursor | None]:
-        """As `profile`, from a cursor on: what fits into so many bytes, at least one memory, and where to go on."""
-        return await self._page("profile", limit, max_bytes, after, user_id, agent_id, category, as_of=as_of)
-
-    async def event_page(
-        self,
-        *,
-        limit: int,
-        max_bytes: int,
-        after: Cursor | None = None,
-        user_id: str | None = None,
-        agent_id: str | None = None,
-        category: str | None = None,
-        since: datetime | None = None,
-        until: datetime | None = None,
-        as_of: datetime | None = None,
-    ) -> tuple[list[Memory], Cursor | None]:
-        """As `events`, from a cursor on: what fits into so many bytes, at least one memory, and where to go on."""
-        return await self._page(
-            "event",
-            limit,
-            max_bytes,
-            after,
-            user_id,
-            agent_id,
-            category,
-            since=since,
-            until=until,
-            as_of=as_of,
-        )
-
-    async def _page(
-        self,
-        layer: Layer,
-        limit: int | None,
-        max_bytes: int | None,
-        after: Cursor | None,
-        user_id: str | None,
-        agent_id: str | None,
-        category: str | None,
-        *,
-        since: datetime | None = None,
-        until: datetime | None = None,
-        as_of: datetime | None = None,
-    ) -> tuple[list[Memory], Cursor | None]:
-        """A layer, the latest first, from a cursor on: what fits into so many bytes (None: all of it), and where to go on."""
-        shared, most = self._begin(), checking.limit(limit)
-        query = Query(
-            collection=COLLECTIONS[layer],
-            scope=checking.owner(user_id, agent_id).scope(self.tenant),
-            kinds=None if category is None else (checking.category(category, layer),),
+        query = replace(
+            self._layer_query("event", user_id, agent_id, category),
             since=checking.moment("since", since),
             until=checking.moment("until", until),
-            alive_at=shared.writer.clock(),
-            newest_first=True,
         )
-        if (at := checking.moment("as_of", as_of)) is not None:
-            return await pages.as_of(shared.store, query, layer, at, most, max_bytes, after)
-        if layer == "profile":
-            return await pages.last_changed(shared.store, query, most, max_bytes, after)
-        query = msgspec.structs.replace(query, limit=most, after=after)
-        found, following = await pages.newest(shared.store, query, max_bytes)
-        return [memory_of(record) for record in found], following
+        at, store, most = checking.moment("as_of", as_of), self._shared.store, checking.limit(limit)
+        if at is not None:
+            return await _latest_first(store, query, "event", at, most, max_bytes, after)
+        found, following = await _newest(store, replace(query, limit=most, after=after), max_bytes)
+        return Page([memory_of(record) for record in found], following)
 
     async def recall(
         self,
@@ -138,35 +91,12 @@ class Reading:
         layer: Layer | None = None,
         top_k: int = 10,
         everyone: bool = False,
-    ) -> list[Found]:
-        """The memories of an owner that answer a question best, of both layers or of one; `everyone` is the whole tenant."""
-        found, _ = await self._recall(query, user_id, agent_id, layer, top_k, everyone, None)
-        return found
+        max_bytes: int | None = None,
+    ) -> Page[Found]:
+        """The memories of an owner that answer a question best, of both layers or of one; `everyone` is the whole tenant.
 
-    async def recall_page(
-        self,
-        query: str,
-        *,
-        max_bytes: int,
-        user_id: str | None = None,
-        agent_id: str | None = None,
-        layer: Layer | None = None,
-        top_k: int = 10,
-        everyone: bool = False,
-    ) -> tuple[list[Found], int]:
-        """As `recall`: the best that fit into so many bytes, at least one memory, and how many more there are."""
-        return await self._recall(query, user_id, agent_id, layer, top_k, everyone, max_bytes)
-
-    async def _recall(
-        self,
-        query: str,
-        user_id: str | None,
-        agent_id: str | None,
-        layer: Layer | None,
-        top_k: int,
-        everyone: bool,
-        max_bytes: int | None,
-    ) -> tuple[list[Found], int]:
+        `left_out` of the answer counts those that did not fit into `max_bytes`.
+        """
         shared = self._begin()
         scope = self._scope(user_id, agent_id)
         owned = scope != Scope(tenant=self.tenant)
@@ -184,7 +114,7 @@ class Reading:
             Found(memory=memory_of(hit.record), score=round(hits.presence * math.exp(hit.score - best), 4))
             for hit in hits
         ]
-        return found, hits.left_out
+        return Page(found, left_out=hits.left_out)
 
     async def history(self, memory_id: str) -> list[LogEntry]:
         """All that happened to a memory, oldest first, also when it is gone; NotFound when there never was one."""
@@ -202,49 +132,30 @@ class Reading:
         memory_layer: Layer | None = None,
         action: Action | None = None,
         limit: int | None = 100,
-    ) -> list[LogEntry]:
-        """The log of a memory, of an owner or of the whole tenant, newest first."""
-        found, _ = await self._log_page(memory_id, limit, None, None, user_id, agent_id, memory_layer, action)
-        return found
-
-    async def log_page(
-        self,
-        memory_id: str | None = None,
-        *,
-        limit: int,
-        max_bytes: int,
         after: Cursor | None = None,
-        user_id: str | None = None,
-        agent_id: str | None = None,
-        memory_layer: Layer | None = None,
-        action: Action | None = None,
-    ) -> tuple[list[LogEntry], Cursor | None]:
-        """As `logs`, from a cursor on: what fits into so many bytes, at least one row, and where to go on."""
-        return await self._log_page(
-            memory_id, limit, max_bytes, after, user_id, agent_id, memory_layer, action
-        )
-
-    async def _log_page(
-        self,
-        memory_id: str | None,
-        limit: int | None,
-        max_bytes: int | None,
-        after: Cursor | None,
-        user_id: str | None,
-        agent_id: str | None,
-        memory_layer: Layer | None,
-        action: Action | None,
-    ) -> tuple[list[LogEntry], Cursor | None]:
-        """Log rows, newest first, from a cursor on: what fits into so many bytes (None: all), and where to go on."""
+        max_bytes: int | None = None,
+    ) -> Page[LogEntry]:
+        """The log of a memory, of an owner or of the whole tenant, newest first."""
         scope = self._scope(user_id, agent_id)
         if memory_id is not None:
             if not checking.name("memory_id", memory_id):
                 raise InvalidQuery("memory_id is empty")
-            scope = msgspec.structs.replace(scope, session=memory_id)
-        kind = checking.action(action)
+            scope = replace(scope, session=memory_id)
+        kind = checking.perhaps_action(action)
         query = Query(collection=LOG, scope=scope, kinds=None if kind is None else (kind,), after=after)
         layer = checking.perhaps_layer(memory_layer)
-        return await pages.log_rows(self._begin().store, query, layer, checking.limit(limit), max_bytes)
+        return await _log_rows(self._begin().store, query, layer, checking.limit(limit), max_bytes)
+
+    def _layer_query(
+        self, layer: Layer, user_id: str | None, agent_id: str | None, category: str | None
+    ) -> Query:
+        return Query(
+            collection=COLLECTIONS[layer],
+            scope=checking.owner(user_id, agent_id).scope(self.tenant),
+            kinds=None if category is None else (checking.category(category, layer),),
+            alive_at=self._begin().clock(),
+            newest_first=True,
+        )
 
     def _scope(self, user_id: str | None, agent_id: str | None) -> Scope:
         """The scope of the owner that was named, or of the whole tenant when nobody was."""
@@ -261,5 +172,150 @@ class Reading:
     ) -> Record:
         """The record of a memory that can be seen, if it is that owner's; else it is as if there were none."""
         scope, of = self._scope(user_id, agent_id), checking.perhaps_layer(layer)
-        writer = self._shared.writer
-        return await writer.find(checking.name("memory_id", memory_id), scope, of, alive_at=writer.clock())
+        name = checking.name("memory_id", memory_id)
+        return await self._shared.find(name, scope, of, alive_at=self._shared.clock())
+
+
+# --- pages
+
+
+async def read_heads(store: Store, query: Query, chosen: Sequence[Head], max_bytes: int) -> list[Record]:
+    """The records of these heads, in their order, as far as they fit into so many bytes; at least one."""
+    page = chosen[: fitting((head.size_bytes for head in chosen), max_bytes)]
+    rank = {head.id: number for number, head in enumerate(page)}
+    if not rank:
+        return []
+    found = await store.find(replace(query, ids=tuple(rank), after=None, limit=None))
+    return sorted(found, key=lambda record: rank[record.id])
+
+
+async def _newest(store: Store, query: Query, max_bytes: int | None) -> tuple[list[Record], Cursor | None]:
+    """What answers a query, newest first, as far as it fits (None: whatever its size), and where to go on."""
+    if max_bytes is not None:
+        return await read_page(store, query, max_bytes)
+    found = await store.find(query)
+    return found, found[-1].cursor if query.limit and len(found) == query.limit else None
+
+
+async def _log_rows(
+    store: Store, query: Query, layer: Layer | None, limit: int | None, max_bytes: int | None
+) -> Page[LogEntry]:
+    """The newest log rows of a layer, or of both, from the cursor of the query on, as far as they fit."""
+    found: Page[LogEntry] = Page(following=query.after)
+    size = _ROWS if limit is None else limit if layer is None else max(limit, _ROWS)
+    room = max_bytes
+    while limit is None or len(found) < limit:
+        asked = replace(query, newest_first=True, limit=size, after=found.following)
+        page, found.following = await _newest(store, asked, room)
+        for record in page:
+            if layer is None or record.data["memory_layer"] == layer:
+                found.append(entry_of(record))
+                room = None if room is None else room - Head.of(record).size_bytes
+                if len(found) == limit and (found.following is not None or record is not page[-1]):
+                    found.following = record.cursor
+                    return found
+        full = room is not None and found and (len(page) < size or room <= 0)
+        if found.following is None or full:
+            break
+    return found
+
+
+class _Seen(NamedTuple):
+    """A memory that can or could be seen: what it stands by, how large it is, and which log row tells what it was."""
+
+    at: datetime
+    id: str
+    size_bytes: int
+    row: str = ""  # nothing where it has not changed since
+    updated_at: datetime | None = None  # of the memory itself, where it has not
+
+
+async def _latest_first(
+    store: Store,
+    query: Query,
+    layer: Layer,
+    at: datetime | None,
+    limit: int | None,
+    max_bytes: int | None,
+    after: Cursor | None,
+) -> Page[Memory]:
+    """The memories of a layer that can be seen, or could be at that time, the latest first.
+
+    A profile stands by its last change, events by when they were remembered. All of the layer is looked through, but only
+    what is answered is read.
+    """
+    if at is not None:
+        at = min(at, _LATEST)
+        until = at + _TICK if query.until is None else min(query.until, at + _TICK)
+        query = replace(query, until=until, alive_at=at)
+    while True:
+        # The table first: whatever changes after it was read is in the log when that is read, and is taken back.
+        present = await heads(store, query)
+        seen: dict[str, _Seen | None] = {
+            head.id: _Seen(_moment(head, layer), head.id, head.size_bytes, updated_at=head.updated_at)
+            for head in present
+        }
+        if at is not None:
+            seen |= await _first_changes(store, query, layer, at)
+        ordered = sorted((one for one in seen.values() if one and _is_past(one, after)), reverse=True)
+        page = ordered[:limit]
+        if max_bytes is not None:
+            page = page[: fitting((one.size_bytes for one in page), max_bytes)]
+        found = await _read_seen(store, query, layer, page)
+        if len(found) == len(page):  # else one of them has changed while it was looked for
+            more = page and len(page) < len(ordered)
+            return Page(found, Cursor(at=page[-1].at, id=page[-1].id) if more else None)
+
+
+async def _first_changes(store: Store, query: Query, layer: Layer, at: datetime) -> dict[str, _Seen | None]:
+    """What each memory that changed after that time was then; None for one that did not answer the query."""
+    first: dict[str, _Seen | None] = {}
+    rows = Query(collection=LOG, scope=query.scope, kinds=CHANGES, since=at + _TICK, limit=1000)
+    cursor: Cursor | None = START
+    while cursor is not None:
+        page, cursor = await read_page(store, replace(rows, after=cursor), _LOG_BYTES)
+        for row in page:
+            name = row.scope.session or ""
+            if row.data["memory_layer"] != layer or name in first:
+                continue
+            state = entry_of(row).before
+            first[name] = None
+            if state is not None and query.matches(_record_then(row, layer, state)):
+                size = len(state.content.encode()) + len(msgspec.json.encode(state.metadata))
+                first[name] = _Seen(_moment(state, layer), name, size, row.id)
+    return first
+
+
+async def _read_seen(store: Store, query: Query, layer: Layer, page: list[_Seen]) -> list[Memory]:
+    """What these memories are or were, in their order, without those that have changed meanwhile."""
+    same = {one.id: one.updated_at for one in page if not one.row}
+    rows = tuple(one.row for one in page if one.row)
+    read: dict[str, Memory] = {}
+    if same:
+        for record in await store.find(
+            Query(collection=query.collection, scope=query.scope, ids=tuple(same))
+        ):
+            if (record.updated_at or record.created_at) == same[record.id]:
+                read[record.id] = memory_of(record)
+    if rows:
+        for row in await store.find(Query(collection=LOG, scope=query.scope, ids=rows)):
+            if (state := entry_of(row).before) is not None:
+                read[row.scope.session or ""] = memory_of(_record_then(row, layer, state))
+    return [read[one.id] for one in page if one.id in read]
+
+
+def _record_then(row: Record, layer: Layer, state: State) -> Record:
+    """The record of a memory as it was before the change of a log row."""
+    scope = row.scope
+    version = int(state.data["version"])
+    return record_of(scope.session or "", owner_of(scope), scope.tenant, layer, state, version)
+
+
+def _moment(known: Head | State, layer: Layer) -> datetime:
+    """What a memory stands by in its layer."""
+    return known.created_at if layer == "event" else known.updated_at
+
+
+def _is_past(one: _Seen, after: Cursor | None) -> bool:
+    """Whether a memory, the latest first, comes after the cursor."""
+    return after is None or after.at is None or (one.at, one.id) < (after.at, after.id)

@@ -4,8 +4,7 @@ import re
 from datetime import datetime
 
 from octavo.kernel.text import spell
-from octavo.layers.deciding import Layer
-from octavo.layers.values import State
+from octavo.layers.values import Layer, State
 
 _HAN = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]")
 _LATIN = re.compile(r"[A-Za-z]")

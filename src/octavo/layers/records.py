@@ -7,11 +7,11 @@ from typing import Any
 
 import msgspec
 
-from octavo.errors import StoreError
+from octavo.errors import InvalidRecord, StoreError
+from octavo.kernel.codec import seal
 from octavo.kernel.ids import new_id, next_seq
 from octavo.kernel.model import Record, Scope
-from octavo.layers.deciding import Layer, OwnerType
-from octavo.layers.values import Action, LogEntry, Memory, State, Status
+from octavo.layers.values import Action, Layer, LogEntry, Memory, OwnerType, State, Status
 
 COLLECTIONS: dict[Layer, str] = {"profile": "profile", "event": "episodes"}
 LAYER_OF: dict[str, Layer] = {collection: layer for layer, collection in COLLECTIONS.items()}
@@ -19,6 +19,8 @@ LOG = "log"
 
 # With type and time an id stays under 200 bytes, and the id of its log rows under 255.
 _ENTITY_BYTES = 150
+#: A log row holds a memory twice, before and after a change, and no store keeps more than 16 MiB in a record.
+_MEMORY_BYTES = 7 * 1024 * 1024
 _SESSION_BYTES = 240  # with what stands before it, no more than the 255 of a name
 _UNSAFE = {ord(letter): "-" for letter in "/\\?#%&+\"'<>\0"} | dict.fromkeys(range(33), "-")
 
@@ -39,11 +41,6 @@ def owner_of(scope: Scope) -> Owner:
     return Owner("agent", scope.agent) if scope.agent and not scope.user else Owner("user", scope.user or "")
 
 
-def exact_scope(scope: Scope) -> Scope:
-    """The same scope as a query names it exactly: a write by id then touches nothing of anybody else."""
-    return Scope(tenant=scope.tenant, user=scope.user or "", agent=scope.agent or "", session="")
-
-
 def memory_id(owner: Owner, at: datetime) -> str:
     """A fresh id, such as user_lin_1790000000.123456804310226914; it fits into a path and never comes twice."""
     name = owner.id.translate(_UNSAFE).encode(errors="replace")[:_ENTITY_BYTES].decode(errors="ignore")
@@ -57,10 +54,12 @@ def log_id(memory: str, version: int) -> str:
 
 
 def mark_of(version: int) -> str:
+    """The only mark of a memory."""
     return f"v{version}"
 
 
 def version_of(record: Record) -> int:
+    """Which version of its memory a record is."""
     return int(record.data["version"])
 
 
@@ -124,9 +123,42 @@ def memory_of(record: Record, status: Status = "success") -> Memory:
     )
 
 
-def memory_at(id_: str, owner: Owner, tenant: str, layer: Layer, state: State) -> Memory:
-    """The memory as a log row tells it."""
-    return memory_of(record_of(id_, owner, tenant, layer, state, int(state.data["version"])))
+def new_memory(
+    owner: Owner,
+    tenant: str,
+    layer: Layer,
+    at: datetime,
+    *,
+    category: str,
+    content: str,
+    metadata: dict[str, Any],
+    expires_at: datetime | None,
+    data: dict[str, Any],
+    embeds: bool,
+) -> Record:
+    """The record of a memory that begins now, under a fresh id."""
+    id_ = memory_id(owner, at)
+    state = State(
+        category=category,
+        content=content,
+        metadata=metadata,
+        data={**data, "embedding_id": id_} if embeds else data,
+        created_at=at,
+        updated_at=at,
+        expires_at=expires_at,
+    )
+    return storable(record_of(id_, owner, tenant, layer, state, version=1))
+
+
+def storable(record: Record) -> Record:
+    """The record as it will be stored, or InvalidRecord when it cannot be, or its log could not."""
+    stored = seal(record).record
+    size = len(msgspec.json.encode(state_of(stored)))
+    if size > _MEMORY_BYTES:
+        raise InvalidRecord(
+            f"{size} bytes are more than the {_MEMORY_BYTES} a memory may have; keep it in parts"
+        )
+    return stored
 
 
 def log_record(
@@ -136,7 +168,6 @@ def log_record(
     action: Action,
     reason: str,
     at: datetime,
-    *,
     version: int | None = None,
     before: Record | None = None,
     after: Record | None = None,

@@ -1,25 +1,31 @@
-"""What the memories of all tenants share: the store, the extractor, the sweeper, and who waits for whom."""
+"""What the memories of all tenants share: the store and how it is written, the extractor, and the sweeper."""
 
 import asyncio
 import contextlib
 import logging
+import random
 import weakref
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
 from octavo.config import Settings
-from octavo.errors import OctavoError, StoreClosed
-from octavo.kernel.model import Query, Scope
-from octavo.kernel.ports import ListsTenants, Resembles, Store
+from octavo.errors import Conflict, NotFound, OctavoError, StoreClosed, StoreUnavailable
+from octavo.kernel.model import Op, Query, Record, Scope
+from octavo.kernel.ports import ListsTenants, Resembles, Store, written
 from octavo.layers import reasons
-from octavo.layers.changes import MemoryWriter, removal
-from octavo.layers.deciding import Extractor
-from octavo.layers.records import COLLECTIONS
+from octavo.layers.changes import Step, removal
+from octavo.layers.records import COLLECTIONS, LOG
+from octavo.layers.values import LAYERS, Action, Extractor, Layer, Status
 from octavo.search.recall import Recall
 
-_log = logging.getLogger("octavo.layers")
+#: How often a change is tried that others come before; each time one of them got through.
+TRIES = 50
+CHANGES: tuple[Action, ...] = ("insert", "update", "delete", "expire")
+_PAUSE_SECONDS = 0.05
+_TICK = timedelta(microseconds=1)
 _SWEPT_AT_ONCE = 200
+_log = logging.getLogger("octavo.layers")
 
 
 class Shared:
@@ -36,39 +42,33 @@ class Shared:
         clock: Callable[[], datetime],
     ) -> None:
         self.store = store
-        self.writer = MemoryWriter(store, clock)
+        self.clock = clock
         self.recall = Recall(store, clock)
         self.event_ttl = event_ttl
         self.known_memories = known_memories
         self.embeds = isinstance(store, Resembles)
         self.closing: list[Any] = []
-        self.closed = False
+        self.tenants: set[str] = set()  # that were asked for, in case the store cannot name its tenants
+        self._closed = False
         self._extractor = extractor
-        # Asked once: looking through a protocol costs as much as a small read.
-        self._lists_tenants = isinstance(store, ListsTenants)
-        self._tenants: set[str] = set()
         self._locks: weakref.WeakValueDictionary[Any, asyncio.Lock] = weakref.WeakValueDictionary()
+        self._repairs: set[asyncio.Task[Any]] = set()
         self._sweep_seconds = sweep_seconds
         self._sweeping: asyncio.Task[None] | None = None
         self._closing: asyncio.Task[None] | None = None
-
-    def serve(self, tenant: str) -> None:
-        """Remember to sweep for this tenant, where the store cannot name its tenants itself."""
-        if not self._lists_tenants:
-            self._tenants.add(tenant)
 
     def use_model(self, settings: Settings) -> None:
         """Let a model extract, with the rules behind it."""
         from octavo.layers.llm_extractor import ModelExtractor
         from octavo.layers.rules import RuleExtractor
 
-        asked, rules = settings.extraction, RuleExtractor()
+        asked = settings.extraction
         self._extractor = ModelExtractor(
             asked.model, base_url=asked.base_url or None, api_key=asked.api_key or None,
             timeout_seconds=asked.timeout_seconds, attempts=asked.attempts, known_memories=asked.known_memories,
-            fallback=rules,
+            fallback=RuleExtractor(),
         )  # fmt: skip
-        self.closing[:0] = [self._extractor, rules]
+        self.closing.insert(0, self._extractor)
 
     def extractor(self) -> Extractor:
         """What was given, or else rules."""
@@ -76,23 +76,94 @@ class Shared:
             from octavo.layers.rules import RuleExtractor
 
             self._extractor = RuleExtractor()
-            self.closing.insert(0, self._extractor)
         return self._extractor
+
+    # --- reading and writing
 
     def lock(self, *of: Any) -> asyncio.Lock:
         """The one lock of this process for that owner or memory."""
         return self._locks.setdefault(of, asyncio.Lock())
 
+    def after(self, earlier: datetime | None) -> datetime:
+        """Now, and in any case after that: a clock that is set back must not turn a history around."""
+        at = self.clock()
+        return at if earlier is None else max(at, earlier + _TICK)
+
+    async def find(
+        self, memory: str, scope: Scope, layer: Layer | None = None, *, alive_at: datetime | None = None
+    ) -> Record:
+        """The record of a memory in this scope, or NotFound."""
+        queries = [
+            Query(collection=COLLECTIONS[each], ids=(memory,), scope=scope, alive_at=alive_at, limit=1)
+            for each in (LAYERS if layer is None else (layer,))
+        ]
+        for page in await asyncio.gather(*map(self.store.find, queries)):
+            for record in page:
+                return record
+        raise NotFound(f"there is no memory {memory!r}")
+
+    async def last_change(self, memory: str, tenant: str) -> Record | None:
+        """The log row of the last change of a memory."""
+        scope = Scope(tenant=tenant, session=memory)
+        query = Query(collection=LOG, scope=scope, kinds=CHANGES, newest_first=True, limit=1)
+        return next(iter(await self.store.find(query)), None)
+
+    async def write(self, ops: Sequence[Op]) -> tuple[Status, list[int]]:
+        """Where the ops are now, and what each of them touched; nobody knows that yet of queued ones."""
+        answer = await written(self.store, ops)
+        return ("success" if answer.stored else "queued"), answer.counts
+
+    async def take(self, steps: Sequence[Step]) -> tuple[Status, list[bool]]:
+        """Write the steps in one go; answer which of them nobody came before."""
+        status, counts = await self.write([op for step in steps for op in step.ops])
+        won: list[bool] = []
+        repairs: list[Op] = []
+        at = 0
+        for step in steps:
+            at += len(step.ops)
+            if step.certain or status == "queued":
+                won.append(True)
+                continue
+            changed, logged = counts[at - 2] > 0, counts[at - 1] > 0
+            if changed != logged:
+                repairs += step.repair(changed=changed)
+            won.append(logged and (changed or step.brings_back))
+        if repairs:  # they are made though the caller gives up
+            task = asyncio.get_running_loop().create_task(self.write(repairs))
+            self._repairs.add(task)  # the loop alone would not keep it
+            task.add_done_callback(self._repairs.discard)
+            await asyncio.shield(task)
+        return status, won
+
+    async def change(self, tenant: str, memory: str, attempt: Callable[[], Awaitable[Step]]) -> Step:
+        """Take the step that `attempt` makes of what is there now, as often as others come before it."""
+        # Within a process changes of one memory queue up here: racing each other, most would only be tried again.
+        async with self.lock(tenant, memory):
+            for tried in range(TRIES):
+                step = await attempt()
+                status, [won] = await self.take([step])
+                if status == "queued" and not step.certain:
+                    raise StoreUnavailable(
+                        f"the change of {memory!r} is queued: it will be made when the store is back, "
+                        f"unless somebody else changes the memory before"
+                    )
+                if won:
+                    return step
+                await asyncio.sleep(random.random() * _PAUSE_SECONDS * (tried > 1))  # noqa: S311 - to be out of step
+        raise Conflict(f"others changed {memory!r} {TRIES} times while this change was tried; try again")
+
+    # --- sweeping and closing
+
     def start(self) -> None:
         """Begin to sweep in the background, unless that was begun or is not wanted."""
-        if self.closed:
+        if self._closed:
             raise StoreClosed("this LayeredMemory was closed; make another one")
         if self._sweep_seconds and self._sweeping is None:
             self._sweeping = asyncio.get_running_loop().create_task(self._sweep_every(self._sweep_seconds))
 
     async def sweep(self) -> int:
         """Remove and log all that has expired, of all tenants there are; answer how many memories that were."""
-        tenants = self._tenants
+        tenants = self.tenants
         if isinstance(self.store, ListsTenants):
             tenants = tenants.union(await self.store.tenants())
         total = 0
@@ -103,7 +174,7 @@ class Shared:
 
     async def close(self) -> None:
         """End the sweeping and close what was opened; given up by one caller, it still comes to its end."""
-        self.closed = True
+        self._closed = True
         if self._closing is None:
             self._closing = asyncio.get_running_loop().create_task(self._close())
         await asyncio.shield(self._closing)
@@ -130,11 +201,14 @@ class Shared:
     async def _sweep_collection(self, collection: str, tenant: str) -> int:
         total = 0
         seen: set[tuple[str, object]] = set()
-        scope, writer = Scope(tenant=tenant), self.writer
         while True:
-            found = await self.store.find(
-                Query(collection=collection, scope=scope, expired_at=writer.clock(), limit=_SWEPT_AT_ONCE)
+            query = Query(
+                collection=collection,
+                scope=Scope(tenant=tenant),
+                expired_at=self.clock(),
+                limit=_SWEPT_AT_ONCE,
             )
+            found = await self.store.find(query)
             # What was tried already and is still there belongs to another sweeper's next moment, or to the next sweep.
             new = [record for record in found if (record.id, record.updated_at) not in seen]
             if not new:
@@ -143,8 +217,8 @@ class Shared:
             steps = []
             for record in new:
                 reason = reasons.expired(record.text, record.expires_at or record.created_at)
-                steps.append(removal(record, "expire", reason, writer.after(record.updated_at)))
-            status, won = await writer.take(steps)
+                steps.append(removal(record, "expire", reason, self.after(record.updated_at)))
+            status, won = await self.take(steps)
             if status == "queued":  # they will be removed when the store is back, and counted by nobody
                 return total
             total += sum(won)

@@ -1,12 +1,16 @@
-"""What layered memory answers: memories, the log of their changes, and what was made of a text."""
+"""What layered memory speaks of: layers and categories, memories and their log, and what an extractor decides."""
 
+from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import Any, Literal, TypeAlias
+from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar
 
 import msgspec
 
-from octavo.layers.deciding import Layer, OwnerType, Verdict
+from octavo.kernel.model import Cursor
 
+Layer: TypeAlias = Literal["profile", "event"]
+OwnerType: TypeAlias = Literal["user", "agent"]
+Verdict: TypeAlias = Literal["insert", "update", "ignore"]
 #: What a log row says happened; an undone change is logged as the change that undid it.
 Action: TypeAlias = Literal["insert", "update", "ignore", "delete", "expire"]
 
@@ -15,6 +19,15 @@ Status: TypeAlias = Literal["success", "queued"]
 
 LAYERS: tuple[Layer, ...] = ("profile", "event")
 ACTIONS: tuple[Action, ...] = ("insert", "update", "ignore", "delete", "expire")
+
+#: The categories of each layer, as documented.
+CATEGORIES: dict[Layer, tuple[str, ...]] = {
+    "profile": ("preference", "ability", "career", "education", "personality", "value"),
+    "event": ("conversation", "meeting", "action", "decision", "event", "other"),
+}
+
+#: What a memory is when nobody can tell.
+DEFAULTS: dict[Layer, str] = {"profile": "preference", "event": "other"}
 
 
 class Memory(msgspec.Struct, frozen=True, kw_only=True):
@@ -120,3 +133,56 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
 
     memory: Memory
     score: float
+
+
+T = TypeVar("T")
+
+
+class Page(list[T], Generic[T]):
+    """A list as far as it was asked for and fits into the bytes that were given."""
+
+    following: Cursor | None  # where to go on, if there is more
+    left_out: int  # of what recall found: how many did not fit
+
+    def __init__(self, items: Iterable[T] = (), following: Cursor | None = None, left_out: int = 0) -> None:
+        super().__init__(items)
+        self.following = following
+        self.left_out = left_out
+
+
+# --- what an extractor is asked, and what it answers
+
+
+class Known(msgspec.Struct, frozen=True, kw_only=True):
+    """A memory there is, as far as a decision needs it."""
+
+    id: str
+    layer: Layer
+    category: str
+    content: str
+    happened_at: datetime | None = None
+
+
+class Decision(msgspec.Struct, frozen=True, kw_only=True):
+    """One fact of a text, and what to do with it; `target` is the memory that it repeats or supersedes."""
+
+    action: Verdict
+    layer: Layer
+    category: str
+    content: str  # one statement that can stand alone
+    reason: str  # a sentence in the language of the text
+    target: str | None = None
+    happened_at: datetime | None = None  # when, for an event that says so
+    time_text: str = ""  # the words that said it
+
+
+class Extractor(Protocol):
+    """Finds the facts of a text and compares them with what is known."""
+
+    async def decide(
+        self, text: str, known: Sequence[Known], *, owner_type: OwnerType, at: datetime
+    ) -> list[Decision]:
+        """What to do, in the order of the text; facts that repeat each other within the text are one. No fact is no decision."""
+        ...
+
+    async def close(self) -> None: ...

@@ -27,6 +27,7 @@ Key: TypeAlias = tuple[str, str, str]  # the collection, the id and the scope of
 class Candidates(msgspec.Struct):
     """All candidates of a question, oldest first, of all collections together."""
 
+    queries: Sequence[Query]  # what was asked of the store, one for each collection
     found: list[Match]
     collections: list[str]
     held: tuple[int, ...]  # for each term, how many records hold it
@@ -68,27 +69,26 @@ async def gather(store: Store, question: Question, queries: Sequence[Query]) -> 
         rows.sort(key=lambda row: (row[1].created_at, row[1].seq, row[1].id, row[1].scope.place))
     if near:
         cosines = {at: named[key].score for at, row in enumerate(rows) if (key := _key(*row)) in named}
-    return Candidates(
-        [match for _, match in rows], [name for name, _ in rows], held, cosines, stages, tuple(notes)
-    )
+    found, names = [match for _, match in rows], [name for name, _ in rows]
+    return Candidates(queries, found, names, held, cosines, stages, tuple(notes))
 
 
 async def _by_terms(
     store: Store, question: Question, queries: Sequence[Query], stages: dict[str, float]
 ) -> list[Matches]:
     started = time.perf_counter()
+
+    async def search(query: Query) -> Matches:
+        if isinstance(store, Searches):
+            return await store.search(query, question.terms)
+        records = await store.find(msgspec.structs.replace(query.unpaged, limit=_READ))
+        return matching(query, question.terms, records)
+
     if not question.terms:
         return [Matches() for _ in queries]
-    found = await asyncio.gather(*(_search(store, query, question.terms) for query in queries))
+    found = await asyncio.gather(*map(search, queries))
     stages["terms"] = _since(started)
     return list(found)
-
-
-async def _search(store: Store, query: Query, terms: tuple[str, ...]) -> Matches:
-    if isinstance(store, Searches):
-        return await store.search(query, terms)
-    records = await store.find(msgspec.structs.replace(query.unpaged, limit=_READ))
-    return matching(query, terms, records)
 
 
 async def _by_vectors(

@@ -42,14 +42,18 @@ class Ranking(msgspec.Struct):
     """Every candidate's standing by each signal; all lists are in the order of the candidates, oldest first."""
 
     question: Question
-    found: list[Match]
-    held: tuple[int, ...]
+    candidates: Candidates
     sessions: "_Sessions"
     session_scores: list[float]  # by their own words, in the order of the sessions; none if there is just one
     signals: dict[str, list[float]]
     trust: float  # how far the vectors were believed, 0 to 1
     total: list[float]
     order: list[int]  # the positions of the candidates, best first
+
+    @property
+    def found(self) -> list[Match]:
+        """The candidates as the terms found them."""
+        return self.candidates.found
 
     def ranks(self) -> dict[str, dict[int, int]]:
         """The rank of each candidate by each signal it is in."""
@@ -87,7 +91,7 @@ class Ranking(msgspec.Struct):
         scores = self.signals["terms"]
         best = sorted(range(len(self.found)), key=lambda at: -scores[at])[:_PRESENCE_BEST]
         counts = [self.found[at].counts for at in best]
-        weights = [_weight(n, max(len(self.found), _FEWEST)) for n in self.held]
+        weights = [_weight(n, max(len(self.found), _FEWEST)) for n in self.candidates.held]
         share = max(sum(1 for n in row if n) for row in counts) / len(terms)
         together = [any(column) for column in zip(*counts, strict=True)]
         cover = sum(w for w, there in zip(weights, together, strict=True) if there) / (sum(weights) or 1.0)
@@ -126,7 +130,7 @@ def rank(question: Question, candidates: Candidates) -> Ranking:
     signals = {"terms": terms, "session": session, "vector": vector, "time": time, "recency": recency}
     # Of two that are alike in everything, the newer one: it stands later.
     order = sorted(range(len(total)), key=lambda at: (-total[at], -at))
-    return Ranking(question, found, candidates.held, sessions, session_scores, signals, trust, total, order)
+    return Ranking(question, candidates, sessions, session_scores, signals, trust, total, order)
 
 
 def importance(record: Record) -> float:

@@ -3,7 +3,7 @@
 import asyncio
 import sys
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 from typing import TypeAlias, TypeVar, Unpack
 
@@ -18,10 +18,8 @@ from octavo.kernel.terms.matching import content
 from octavo.kernel.terms.terms import terms as terms_of
 from octavo.kernel.terms.tokens import estimate_tokens
 from octavo.search.candidates import Candidates, gather
-from octavo.search.context import Context, fenced
-from octavo.search.filters import Filters, queries
-from octavo.search.hits import Hit, Recalled, SessionHit, Signal, WhyNot
-from octavo.search.question import Question
+from octavo.search.hits import Context, Hit, Recalled, SessionHit, Signal, WhyNot, fenced
+from octavo.search.question import Filters, Question, queries
 from octavo.search.ranking import MOST_IMPORTANT, Ranking, importance, rank
 
 MOST_HITS = 1000
@@ -29,15 +27,6 @@ _MARGIN = 3  # times the limit are read and looked at again, with what only the 
 _NO_SCOPE = Scope()
 _Chosen: TypeAlias = tuple[int, Record, float]  # a candidate's position, the record and its score
 R = TypeVar("R", Record, Head)
-
-
-class _Ranked(msgspec.Struct):
-    """A question with all its candidates and their order."""
-
-    queries: list[Query]
-    candidates: Candidates
-    ranking: Ranking
-    stages: dict[str, float]
 
 
 class Recall:
@@ -67,16 +56,19 @@ class Recall:
         ranked = await self._rank(text, scope, _checked(limit), filters)
         loading = time.perf_counter()
         chosen, left_out = await self._best(ranked, limit, max_bytes)
-        ranks = ranked.ranking.ranks() if explain else {}
-        hits = [_hit(ranked.ranking, at, record, score, ranks) for at, record, score in chosen]
+        ranks = ranked.ranks() if explain else {}
+        hits = [_hit(ranked, at, record, score, ranks) for at, record, score in chosen]
         ended = time.perf_counter()
-        stages = ranked.stages | {"load": (ended - loading) * 1000, "total": (ended - started) * 1000}
+        stages = ranked.candidates.stages | {
+            "load": (ended - loading) * 1000,
+            "total": (ended - started) * 1000,
+        }
         return Recalled(
             hits,
-            ranked.ranking.presence(),
+            ranked.presence(),
             stages if explain else None,
             ranked.candidates.notes,
-            ranked.ranking.trust,
+            ranked.trust,
             left_out,
         )
 
@@ -85,19 +77,17 @@ class Recall:
     ) -> list[SessionHit]:
         """The sessions that speak about a question, best first, each with its three best records."""
         ranked = await self._rank(text, scope, _checked(limit), filters)
-        ranking = ranked.ranking
-        scores = ranking.by_session()
+        scores = ranked.by_session()
         best = sorted(scores, key=lambda place: -scores[place])[:limit]
         picked = {
-            place: [at for at in ranking.order if ranking.found[at].scope.place == place][:3]
-            for place in best
+            place: [at for at in ranked.order if ranked.found[at].scope.place == place][:3] for place in best
         }
-        loaded = await self._load(ranked, [at for ats in picked.values() for at in ats])
+        loaded = await self._read(ranked, [at for ats in picked.values() for at in ats], self.store.find)
         hits: list[SessionHit] = []
         for place, ats in picked.items():
-            shown = tuple(_hit(ranking, at, loaded[at], ranking.total[at], {}) for at in ats if at in loaded)
+            shown = tuple(_hit(ranked, at, loaded[at], ranked.total[at], {}) for at in ats if at in loaded)
             if shown:
-                of = ranking.found[ats[0]].scope
+                of = ranked.found[ats[0]].scope
                 hits.append(SessionHit(of.user or "", of.agent or "", of.session or "", scores[place], shown))
         return hits
 
@@ -127,18 +117,17 @@ class Recall:
     ) -> WhyNot:
         """Why the record of this id is not among the hits of a question, or where it is."""
         ranked = await self._rank(text, scope, max(_checked(limit), 1), filters)
-        ranking = ranked.ranking
-        record, query = await self._record_anywhere(id, ranked.queries)
+        record, query = await self._record_anywhere(id, ranked.candidates.queries)
         if clauses := _failing_clauses(query, record):
             return WhyNot(reason=f"it is filtered out: {'; '.join(clauses)}")
-        of = len(ranking.order)
+        of = len(ranked.order)
         held = set(terms_of(content(record.text, record.data)))
         at = ranked.candidates.position(record)
         if at is not None:
-            counts = ranking.found[at].counts
-            held = {term for term, n in zip(ranking.question.terms, counts, strict=True) if n}
-        shared = tuple(term for term in ranking.question.terms if term in held)
-        lacking = tuple(term for term in ranking.question.terms if term not in held)
+            counts = ranked.found[at].counts
+            held = {term for term, n in zip(ranked.question.terms, counts, strict=True) if n}
+        shared = tuple(term for term in ranked.question.terms if term in held)
+        lacking = tuple(term for term in ranked.question.terms if term not in held)
         if at is None:
             reason = "it shares no term with the question and is not among the nearest by meaning"
             if shared:
@@ -148,18 +137,18 @@ class Recall:
             return WhyNot(reason=reason, of=of, shared=shared, lacking=lacking)
         best = [chosen for chosen, _, _ in (await self._best(ranked, limit, None))[0]]
         # What only the whole record tells moves it among the best: outside of them it stands after them all.
-        place = best.index(at) + 1 if at in best else max(ranking.order.index(at), len(best)) + 1
+        place = best.index(at) + 1 if at in best else max(ranked.order.index(at), len(best)) + 1
         where = f"it is number {place} of {of} candidates"
         return WhyNot(
             reason=where if place <= limit else f"{where}, and the limit is {limit}",
             rank=place,
             of=of,
-            hit=_hit(ranking, at, record, ranking.total[at] + importance(record), ranking.ranks()),
+            hit=_hit(ranked, at, record, ranked.total[at] + importance(record), ranked.ranks()),
             shared=shared,
             lacking=lacking,
         )
 
-    async def _rank(self, text: str, scope: Scope, limit: int, filters: Filters) -> _Ranked:
+    async def _rank(self, text: str, scope: Scope, limit: int, filters: Filters) -> Ranking:
         """Question, candidates, ranking: all but reading the hits."""
         started = time.perf_counter()
         at = self._clock()
@@ -168,23 +157,21 @@ class Recall:
             raise InvalidQuery(f"the question must be a string; got {text!r}")
         question = Question.of(text, at)
         if limit == 0:
-            candidates = Candidates([], [], (0,) * len(question.terms), {}, {}, ())
+            candidates = Candidates(asked, [], [], (0,) * len(question.terms), {}, {}, ())
         else:
             candidates = await gather(self.store, question, asked)
         gathered = time.perf_counter()
-        ranking = rank(question, candidates)
-        stages = candidates.stages | {
-            "rank": (time.perf_counter() - gathered) * 1000,
-            "gather": (gathered - started) * 1000,
-        }
-        return _Ranked(asked, candidates, ranking, stages)
+        ranked = rank(question, candidates)
+        candidates.stages["rank"] = (time.perf_counter() - gathered) * 1000
+        candidates.stages["gather"] = (gathered - started) * 1000
+        return ranked
 
-    async def _best(self, ranked: _Ranked, limit: int, max_bytes: int | None) -> tuple[list[_Chosen], int]:
+    async def _best(self, ranked: Ranking, limit: int, max_bytes: int | None) -> tuple[list[_Chosen], int]:
         """The best candidates as records that fit into so many bytes, and how many more there are.
 
         Those that are gone meanwhile make room for the next ones. No more is read at a time than fits.
         """
-        total, order = ranked.ranking.total, ranked.ranking.order
+        total, order = ranked.total, ranked.order
         room = sys.maxsize if max_bytes is None else max_bytes
         best: list[_Chosen] = []
         sizes: dict[int, int] = {}
@@ -198,7 +185,7 @@ class Recall:
             while rest and not (full and _is_settled(page, total[rest[0]])):
                 fits = fitting((sizes[at] for at in rest), room)
                 part, rest = rest[:fits], rest[fits:]
-                loaded = await self._load(ranked, part)
+                loaded = await self._read(ranked, part, self.store.find)
                 for gone in set(part).difference(loaded):
                     del sizes[gone]
                 page += [(at, loaded[at], total[at] + importance(loaded[at])) for at in part if at in loaded]
@@ -211,12 +198,8 @@ class Recall:
                 break
         return best, min(len(sizes), limit) - len(best)
 
-    async def _load(self, ranked: _Ranked, ats: list[int]) -> dict[int, Record]:
-        """Read the candidates once more, under the same filters: what is gone or filtered out by now is not shown."""
-        return await self._read(ranked, ats, self.store.find)
-
-    async def _sizes(self, ranked: _Ranked, ats: list[int]) -> dict[int, int]:
-        """How many bytes each of the candidates has that `_load` would answer."""
+    async def _sizes(self, ranked: Ranking, ats: list[int]) -> dict[int, int]:
+        """How many bytes each of the candidates has that is still there."""
 
         async def newest_heads(query: Query) -> list[Head]:
             return await heads(self.store, msgspec.structs.replace(query, newest_first=True))
@@ -224,13 +207,13 @@ class Recall:
         return {at: head.size_bytes for at, head in (await self._read(ranked, ats, newest_heads)).items()}
 
     async def _read(
-        self, ranked: _Ranked, ats: list[int], read: Callable[[Query], Awaitable[list[R]]]
+        self, ranked: Ranking, ats: list[int], read: Callable[[Query], Awaitable[list[R]]]
     ) -> dict[int, R]:
-        """What `read` answers for each of these candidates."""
+        """Read the candidates once more, under the same filters: what is gone or filtered out by now is not shown."""
         wanted = {ranked.candidates.key(at): at for at in ats}
         asked = [
             msgspec.structs.replace(query, ids=ids, alive_at=self._clock())
-            for query in ranked.queries
+            for query in ranked.candidates.queries
             if (ids := tuple(dict.fromkeys(id_ for name, id_, _ in wanted if name == query.collection)))
         ]
         answers = await asyncio.gather(*map(read, asked))
@@ -241,7 +224,7 @@ class Recall:
             if (key := (query.collection, found.id, found.scope.place)) in wanted
         }
 
-    async def _record_anywhere(self, id_: str, asked: list[Query]) -> tuple[Record, Query]:
+    async def _record_anywhere(self, id_: str, asked: Sequence[Query]) -> tuple[Record, Query]:
         """The record of that id in any of the collections asked, whatever else is asked of it."""
         for query in asked:
             only_id = Query(collection=query.collection, scope=query.scope, ids=(id_,), limit=1)
@@ -262,17 +245,17 @@ def _is_settled(page: list[_Chosen], following: float) -> bool:
     return not page or page[-1][2] >= following + MOST_IMPORTANT
 
 
-def _hit(ranking: Ranking, at: int, record: Record, score: float, ranks: dict[str, dict[int, int]]) -> Hit:
+def _hit(ranked: Ranking, at: int, record: Record, score: float, ranks: dict[str, dict[int, int]]) -> Hit:
     """A hit; with ranks, also why it is one."""
     if not ranks:
         return Hit(record.collection, record, score)
-    counts = ranking.found[at].counts
+    counts = ranked.found[at].counts
     return Hit(
         record.collection,
         record,
         score,
-        tuple(term for term, n in zip(ranking.question.terms, counts, strict=True) if n),
-        tuple(Signal(name, scores[at], ranks[name].get(at, 0)) for name, scores in ranking.signals.items()),
+        tuple(term for term, n in zip(ranked.question.terms, counts, strict=True) if n),
+        tuple(Signal(name, scores[at], ranks[name].get(at, 0)) for name, scores in ranked.signals.items()),
     )
 
 

@@ -11,8 +11,7 @@ from msgspec import UNSET, UnsetType
 from starlette.responses import Response
 
 from octavo.client.answers import Session
-from octavo.layers.deciding import Layer
-from octavo.layers.values import LogEntry, Memory, Outcome, Status
+from octavo.layers.values import Layer, LogEntry, Memory, Outcome, Status
 from octavo.service.records import EventRecord, TurnRecord
 
 _encode = msgspec.json.Encoder().encode

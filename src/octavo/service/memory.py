@@ -21,9 +21,8 @@ from octavo.kernel.codec import answerable, asked
 from octavo.kernel.ids import now
 from octavo.kernel.model import Add, Cursor, Head, Op, Query, Record, Remove, Scope
 from octavo.kernel.ports import fitting, read_page, written
-from octavo.search.context import Context
-from octavo.search.filters import Filters
-from octavo.search.hits import Recalled
+from octavo.search.hits import Context, Recalled
+from octavo.search.question import Filters
 from octavo.service.health import Health
 from octavo.service.recent import Recent
 from octavo.service.records import (

@@ -5,9 +5,9 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 
 from agent.chat_endpoint import http, said
-from octavo.layers.deciding import Decision, Known
 from octavo.layers.llm_extractor import ModelExtractor
 from octavo.layers.rules import RuleExtractor
+from octavo.layers.values import Decision, Known
 
 KEY = "sk-very-secret-0123456789"
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)

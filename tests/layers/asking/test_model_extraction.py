@@ -13,10 +13,9 @@ import pytest
 from asking_kit import ENGINEER, KEY, NOON, PARTY, TEXT, data_of, decide, fact, found, ruled
 
 from agent.chat_endpoint import chat_endpoint, said
-from octavo.layers.deciding import CATEGORIES, Decision, Known
 from octavo.layers.llm_extractor import ModelExtractor
-from octavo.layers.llm_extractor_answers import MOST_CHARACTERS
-from octavo.layers.llm_extractor_prompts import MOST_FACTS
+from octavo.layers.llm_messages import MOST_CHARACTERS, MOST_FACTS
+from octavo.layers.values import CATEGORIES, Decision, Known
 
 
 async def test_it_asks_and_decides(server, rules, extractor):
@@ -107,17 +106,14 @@ PLAIN = json.dumps({"facts": [fact()]}, ensure_ascii=False)
         json.dumps({"facts": fact()}),
         json.dumps({"count": 1, "facts": [fact(), {"content": ""}, None, 7]}),
         PLAIN.replace("用户是一名护士", "用户是\n一名护士").replace("用户是\n一名护士", "用户是一名护士\n"),
-        json.dumps(fact(action="ADD ", layer="Profile", category="Job")),
-        json.dumps(
-            {"facts": [{"fact": "用户是一名护士", "type": "职业", "操作": "新增", "why": "新的职业"}]}
-        ),
+        json.dumps(fact(action="INSERT ", layer="Profile", category="Career")),
         json.dumps(fact(layer="event")),
         json.dumps(fact(layer=None)),
         json.dumps(fact(target="nobody", happened_at="2026-03-01")),
     ],
 )
 async def test_repaired(server, rules, extractor, answer):
-    """Fences, thoughts, remarks, commas, other names, a layer that does not fit: the fact is the same."""
+    """Fences, thoughts, remarks, commas, a layer that does not fit: the fact is the same."""
     server.script.append(said(answer))
     assert await decide(extractor) == [
         Decision(action="insert", layer="profile", category="career", content="用户是一名护士", reason="新的职业")

@@ -26,9 +26,9 @@ from agent.chat_endpoint import (
     said,
 )
 from octavo import ConfigError, ModelError
-from octavo.layers.deciding import CATEGORIES
 from octavo.layers.llm_extractor import DecisionMaker, ModelExtractor
-from octavo.layers.llm_extractor_answers import facts_of
+from octavo.layers.llm_messages import facts_of
+from octavo.layers.values import CATEGORIES
 
 UNUSED = ("no JSON at all", '{"facts": [{"content": 5}]}', '{"facts": [{"reason": "x"}]}', "", "{'facts': []", '"facts"', "[1, 2]", "I found nothing: []")  # fmt: skip
 

@@ -7,8 +7,8 @@ from asking_kit import ENGINEER, PARTY, TEXT, asking, data_of, decide, fact, fou
 
 from agent.chat_endpoint import BROKEN, said
 from octavo.layers import LayeredMemory
-from octavo.layers.deciding import CATEGORIES
-from octavo.layers.llm_extractor_prompts import TEXT_CHARACTERS
+from octavo.layers.llm_messages import TEXT_CHARACTERS
+from octavo.layers.values import CATEGORIES
 
 
 async def test_limits(server, extractor, caplog):

@@ -9,7 +9,7 @@ A fact is named by its category; a category belongs to one layer. "" is no fact 
 * Things liked or mastered that stand in a list are one fact each.
 """
 
-from octavo.layers.deciding import CATEGORIES, Layer
+from octavo.layers.values import CATEGORIES, Layer
 
 LAYER_OF: dict[str, Layer] = {category: layer for layer, names in CATEGORIES.items() for category in names}
 

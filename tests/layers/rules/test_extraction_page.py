@@ -7,8 +7,8 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
-from octavo.layers.deciding import Known
 from octavo.layers.rules.extractor import decide
+from octavo.layers.values import Known
 
 NOW = datetime(2026, 3, 12, 16, 30, tzinfo=UTC)
 ROOT = Path(__file__).parents[3]

@@ -4,8 +4,8 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from octavo.layers.deciding import Decision, Known, OwnerType
 from octavo.layers.rules import RuleExtractor
+from octavo.layers.values import Decision, Known, OwnerType
 
 NOW = datetime(2026, 3, 12, 16, 30, tzinfo=UTC)  # a Thursday
 

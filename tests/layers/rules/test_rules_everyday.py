@@ -9,8 +9,8 @@ import pytest
 import sentences
 import widening
 
-from octavo.layers.deciding import Decision, Known, OwnerType
 from octavo.layers.rules.extractor import decide
+from octavo.layers.values import Decision, Known, OwnerType
 
 NOW = datetime(2026, 3, 12, 16, 30, tzinfo=UTC)  # a Thursday
 TABLES = (sentences, widening, heldout, everyday, afterwards)

@@ -7,10 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sentences import CHINESE, ENGLISH
 
-from octavo.layers.deciding import CATEGORIES, Decision, Known, OwnerType
 from octavo.layers.rules import RuleExtractor, categorise
 from octavo.layers.rules.extractor import decide
 from octavo.layers.rules.reading import MOST_FACTS
+from octavo.layers.values import CATEGORIES, Decision, Known, OwnerType
 
 NOW = datetime(2026, 3, 12, 16, 30, tzinfo=UTC)
 TOLD = tuple(text for text, _ in CHINESE + ENGLISH)

@@ -10,8 +10,8 @@ import pytest
 import sentences
 import widening
 
-from octavo.layers.deciding import CATEGORIES
 from octavo.layers.rules import RuleExtractor, categorise
+from octavo.layers.values import CATEGORIES
 
 NOW = datetime(2026, 3, 12, 16, 30, tzinfo=UTC)
 TABLES = {"Chinese": sentences.CHINESE, "English": sentences.ENGLISH}

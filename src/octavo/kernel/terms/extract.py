@@ -8,9 +8,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from octavo.kernel.terms.english import STOP_WORDS, stem
-from octavo.kernel.terms.lines import Line
 from octavo.kernel.terms.terms import terms, unspaced
-from octavo.kernel.terms.tokens import estimate_tokens
+from octavo.kernel.terms.tokens import Line, estimate_tokens
 
 LONGEST_SENTENCE = 280  # characters; of a longer one the beginning is quoted
 

@@ -1,7 +1,8 @@
-"""How many tokens a text will cost, without a model's tokenizer: an estimate that errs to the high side."""
+"""Lines of a conversation, and how many tokens a text will cost, by an estimate that errs to the high side."""
 
 import math
 import re
+from typing import NamedTuple
 
 _RUNS = re.compile(
     r"(?P<word>[A-Za-z]+)|(?P<digits>\d+)|(?P<space>\s+)|(?P<mark>[\x21-\x7e])|(?P<other>.)", re.DOTALL
@@ -28,3 +29,15 @@ def estimate_tokens(text: str) -> int:
         else:
             total += 1.25 if run.group().isalpha() else 2
     return math.ceil(total)
+
+
+class Line(NamedTuple):
+    """One thing said; a `whole` one is not to be taken apart into sentences."""
+
+    speaker: str
+    role: str
+    text: str
+    whole: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.speaker}: {self.text}"

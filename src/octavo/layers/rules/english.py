@@ -2,17 +2,15 @@
 
 import re
 from functools import lru_cache
-from typing import NamedTuple
+from typing import ClassVar
 
-from octavo.layers.deciding import OwnerType
-from octavo.layers.rules.context import DEEPEST, Context, profile_facts, skipped, time_spans
-from octavo.layers.rules.facts import YES, Fact, Statement, denied, plain
+from octavo.layers.rules.clauses import DEEPEST, ClauseReader, Context, Sentence, Subject, clauses_en
+from octavo.layers.rules.facts import ENGLISH, YES, Fact, Statement, denied, plain
 from octavo.layers.rules.moments import times
-from octavo.layers.rules.profile_en import ENGLISH, profile_statement, statement_about_owner
-from octavo.layers.rules.sentences import Sentence, clauses_en
+from octavo.layers.rules.profile import ENGLISH_PROFILE
+from octavo.layers.values import OwnerType
 
 _I = re.IGNORECASE
-_NAMES: dict[OwnerType, str] = {"user": "The user", "agent": "The agent"}
 _CONTRACTED = tuple(
     (re.compile(rf"\b{short}" + ("" if short.endswith(")") else r"(?![\w'])"), _I), full)
     for short, full in (
@@ -33,34 +31,22 @@ _PAST, _PRESENT = frozenset(ENGLISH.words["PAST"]), frozenset(ENGLISH.words["PRE
 #: What somebody does without saying when is what they do.
 _HABITS = _PRESENT.difference(ENGLISH.words["NO_HABITS"])
 _NOT_DONE = frozenset(ENGLISH.words["NOT_DONE"])
-_BETWEEN_PERFECT = ("just", "already", "also", "not", "never", "finally", "recently", "been")
-_KIN = re.compile(rf"(?:\w+ ){{0,2}}(?:{ENGLISH.KIN.pattern})\b", _I)
-_RELATION = re.compile(rf"(?:\w+ ){{0,2}}(?:{ENGLISH.RELATIONS.pattern})\b", _I)
-_REPORTER = re.compile(rf"[\w' -]{{1,60}}? (?={ENGLISH.REPORT.pattern})", _I)
-_OWNERS_OWN = re.compile(r"\b(?:our|my|we|the user's|their|us|me)\b", _I)
-_RARELY = re.compile(r"\b(?:never|no longer|rarely|seldom|hardly ever)\b", _I)
-
-
-class Subject(NamedTuple):
-    """Who a clause speaks of (None: it does not say), and where that is written."""
-
-    owner: bool | None
-    start: int
-    end: int
-    possessive: bool = False
+_BETWEEN_PERFECT = frozenset(ENGLISH.words["BETWEEN_PERFECT"])
+_PERFECT = _PAST.union(ENGLISH.words["PERFECT"])
 
 
 def read_english(sentence: Sentence, context: Context) -> list[Fact]:
     """The facts about the owner in one sentence, in order."""
     found: list[Fact] = []
     context.when = None
+    reader = EnglishReader(context)
     clauses = clauses_en(_as_one(_expanded(sentence.text)))
     for at, clause in enumerate(clauses):
         if ENGLISH.SUPPOSED.match(clause):
             break  # what follows a condition holds only if it does
         asks = (sentence.asks and at == len(clauses) - 1) or ENGLISH.ASKING.search(clause) is not None
         if not asks and not ENGLISH.IFFY.search(clause):
-            found += _clause_facts(clause, context, first=at == 0)
+            found += reader.clause_facts(clause, first=at == 0)
     return found
 
 
@@ -79,113 +65,175 @@ def _expanded(text: str) -> str:
     return text
 
 
-# --- clauses
+class EnglishReader(ClauseReader):
+    """Reads English clauses; their verbs are looked at in the base form."""
 
+    table = ENGLISH
+    names: ClassVar[dict[OwnerType, str]] = {"user": "The user", "agent": "The agent"}
+    gap, space = " ,", " "
 
-def _clause_facts(clause: str, context: Context, *, first: bool = False, depth: int = 0) -> list[Fact]:
-    if depth > DEEPEST:
-        return []
-    bare = clause[_after_fillers(clause) :]
-    if ENGLISH.DONE_TALKING.match(bare):
-        return []
-    if context.owner_type == "user" and ENGLISH.STANDING.search(bare):
-        wish = re.sub(r"(?i)^please\s+|^(?:i want|i would like|i need) you to ", "", bare)
-        key = re.sub(r"(?i)\b(?:the user wants the agent to|me|them|please)\b", "", wish)
-        return [Fact("profile", "preference", f"The user wants: {wish}", {f"wish:{plain(key)}": YES})]
-    if bare.lower().startswith(_WISH):
-        return _clause_facts(bare[len(_WISH) :], context, first=first, depth=depth + 1)
-    if (statement := statement_about_owner(clause)) is not None:
-        return [Fact("profile", statement.category, _in_third_person(bare, context), statement.slots[0])]
-    subject = _subject(clause, context)
-    after = clause[subject.end :].lstrip()
-    if subject.possessive:
-        return _possessive(clause, subject, after, context, depth)
-    adverbs = skipped(after, 0, [ENGLISH.ADVERB], gap=" ,")
-    predicate = after[adverbs:]
-    if subject.owner is not None and (match := ENGLISH.REPORT.match(predicate)):
-        context.about_owner = bool(subject.owner)
-        context.moment(clause[: len(clause) - len(predicate) + match.end()])
-        return _clause_facts(predicate[match.end() :], context, depth=depth + 1)
-    if subject.owner and (match := ENGLISH.OPINION.match(_base_form(predicate))):
-        return _clause_facts(_base_form(predicate)[match.end() :], context, depth=depth + 1)
-    if subject.owner is False:
-        return _around_owner(clause, context)
-    if subject.owner is None:
-        starts_so = event_category(predicate, timed=False) == "action" or (
-            ENGLISH.FRAGMENT.match(predicate) and not ENGLISH.GERUND.match(predicate)
-        )
-        if first and not starts_so and not ENGLISH.TELLS_OF_DAY.match(predicate):
-            return _about_another(clause, context, depth)
-        if not context.about_owner:
+    def clause_facts(self, clause: str, *, first: bool = False, depth: int = 0) -> list[Fact]:
+        """What one clause says of the owner; `depth` is how often somebody told that somebody told."""
+        if depth > DEEPEST:
             return []
-        another = re.match(r"[A-Z][a-z]+ (?:is|was|has|likes|works|lives|\w+ed)\b", predicate)
-        if another and not first and not starts_so:
-            return _about_another(clause, context, depth)
-    context.about_owner = True
-    return _owner_facts(clause, subject, _base_form(predicate), context, adverbs=after[:adverbs])
+        bare = clause[self.after_fillers(clause) :]
+        if ENGLISH.DONE_TALKING.match(bare):
+            return []
+        if self.context.owner_type == "user" and ENGLISH.STANDING.search(bare):
+            wish = re.sub(r"(?i)^please\s+|^(?:i want|i would like|i need) you to ", "", bare)
+            key = re.sub(r"(?i)\b(?:the user wants the agent to|me|them|please)\b", "", wish)
+            return [Fact("profile", "preference", f"The user wants: {wish}", {f"wish:{plain(key)}": YES})]
+        if bare.lower().startswith(_WISH):
+            return self.clause_facts(bare[len(_WISH) :], first=first, depth=depth + 1)
+        if (statement := ENGLISH_PROFILE.about_owner(clause)) is not None:
+            return [Fact("profile", statement.category, self._in_third_person(bare), statement.slots[0])]
+        subject = self._subject(clause)
+        after = clause[subject.end :].lstrip()
+        if subject.possessive:
+            return self._possessive(clause, subject, after, depth)
+        adverbs = self.skipped(after, 0, ENGLISH.ADVERB, gap=self.gap)
+        predicate = after[adverbs:]
+        if subject.owner is not None and (match := ENGLISH.REPORT.match(predicate)):
+            self.context.about_owner = bool(subject.owner)
+            self.context.moment(clause[: len(clause) - len(predicate) + match.end()])
+            return self.clause_facts(predicate[match.end() :], depth=depth + 1)
+        if subject.owner and (match := ENGLISH.OPINION.match(_base_form(predicate))):
+            return self.clause_facts(_base_form(predicate)[match.end() :], depth=depth + 1)
+        if subject.owner is False:
+            return self._around_owner(clause)
+        if subject.owner is None:
+            starts_so = event_category(predicate, timed=False) == "action" or (
+                ENGLISH.FRAGMENT.match(predicate) and not ENGLISH.GERUND.match(predicate)
+            )
+            if first and not starts_so and not ENGLISH.TELLS_OF_DAY.match(predicate):
+                return self._about_another(clause, depth)
+            if not self.context.about_owner:
+                return []
+            another = re.match(r"[A-Z][a-z]+ (?:is|was|has|likes|works|lives|\w+ed)\b", predicate)
+            if another and not first and not starts_so:
+                return self._about_another(clause, depth)
+        self.context.about_owner = True
+        return self._owner_facts(clause, subject, _base_form(predicate), adverbs=after[:adverbs])
 
+    def _about_another(self, clause: str, depth: int) -> list[Fact]:
+        """A clause about somebody or something with a name, or one without a subject: an order."""
+        match = ENGLISH.SPEAKER.match(clause, self.after_leading(clause))
+        if match and (report := ENGLISH.REPORT.match(clause, match.end())):
+            self.context.about_owner = False
+            return self.clause_facts(clause[report.end() :], depth=depth + 1)
+        return self._around_owner(clause)
 
-def _about_another(clause: str, context: Context, depth: int) -> list[Fact]:
-    """A clause about somebody or something with a name, or one without a subject: an order."""
-    match = ENGLISH.SPEAKER.match(clause, _after_leading(clause, context))
-    if match and (report := ENGLISH.REPORT.match(clause, match.end())):
-        context.about_owner = False
-        return _clause_facts(clause[report.end() :], context, depth=depth + 1)
-    return _around_owner(clause, context)
+    def _around_owner(self, clause: str) -> list[Fact]:
+        """What happened about the owner, of which something else is the subject."""
+        if not re.match(r"(?:it|this|that|there|the|you)\b", clause, _I):
+            self.context.about_owner = False
+        if not times(clause, self.context.at):
+            return []
+        if (
+            clause.lower().startswith("there ")
+            and ENGLISH.MEETINGS.search(clause)
+            and ENGLISH.OURS.search(clause)
+        ):
+            return self.event("meeting", clause, None, clause, implies=False)
+        return self.event("other", clause, None, clause, implies=False) if _is_around_owner(clause) else []
 
+    def _possessive(self, clause: str, subject: Subject, after: str, depth: int) -> list[Fact]:
+        """My job is …: of the owner; my mother is …: of somebody else, unless it is what happened to her."""
+        based = re.sub(r"\b(?:is|are|was|were|am)\b", "be", after, count=1, flags=_I)
+        if (
+            not ENGLISH.OWN_RELATION.match(after)
+            and (statement := ENGLISH_PROFILE.statement(based)) is not None
+            and not based.lower().startswith(("be ", "like ", "love "))
+        ):
+            self.context.about_owner = True
+            return self.lasting(statement, clause, subject)
+        self.context.about_owner = False
+        if reporter := ENGLISH.REPORTER.match(after):
+            report = ENGLISH.REPORT.match(after, reporter.end())
+            return self.clause_facts(after[report.end() :], depth=depth + 1) if report else []
+        kin = ENGLISH.OWN_KIN.match(after)
+        if kin and ENGLISH.LIFE.search(after[kin.end() :]):
+            return self.event("event", clause, subject, after, implies=False)
+        return self.event("other", clause, subject, after, implies=False) if _is_around_owner(clause) else []
 
-def _around_owner(clause: str, context: Context) -> list[Fact]:
-    """What happened about the owner, of which something else is the subject."""
-    if not re.match(r"(?:it|this|that|there|the|you)\b", clause, _I):
-        context.about_owner = False
-    if not times(clause, context.at):
-        return []
-    if (
-        clause.lower().startswith("there ")
-        and ENGLISH.MEETINGS.search(clause)
-        and ENGLISH.OURS.search(clause)
-    ):
-        return [_event("meeting", clause, None, clause, context)]
-    return [_event("other", clause, None, clause, context)] if _is_around_owner(clause) else []
+    def _owner_facts(self, clause: str, subject: Subject, said: str, *, adverbs: str) -> list[Fact]:
+        """What the words after the owner say: something that lasts, a habit, or something that happened."""
+        timed = bool(times(clause, self.context.at))
+        category = event_category(said, timed=timed)
+        lasting = ENGLISH_PROFILE.statement(said)
+        if ENGLISH.RARELY.search(
+            adverbs
+        ):  # as the rules read it; or else it is not what they read without it
+            lasting = ENGLISH_PROFILE.statement(f"never {said}") or denied(lasting)
+        if lasting is not None and not (category and _is_passing(said, lasting, timed)):
+            return self.lasting(lasting, clause, subject)
+        content = self.content(clause, subject)
+        if category == "other" and not timed and re.search(r"\balways\b", clause, _I):
+            return [Fact("profile", "personality", content, {f"trait:{plain(said)}": YES})]
+        verb, _, rest = said.partition(" ")
+        habit = subject.owner and rest and verb.lower() in _HABITS and not ENGLISH.POINTING.search(said)
+        if category is None and (habit or (ENGLISH.HABITUAL.search(clause) and re.match(r"\w+", said))):
+            return [Fact("profile", "preference", content, {f"habit:{plain(said)}": YES})]
+        return self.event(category, clause, subject, said, implies=bool(subject.owner)) if category else []
 
+    def _subject(self, clause: str) -> Subject:
+        """Whom the clause speaks of: the owner of the memory, somebody else, or whoever was spoken of before."""
+        at = self.after_leading(clause)
+        owned, owner = _owner_patterns(
+            self.context.owner_type, self.context.narrated, self.context.pronoun_is_owner
+        )
+        if match := owned.match(clause, at):
+            return Subject(True, at, match.end(), match.end(), possessive=True)
+        if match := owner.match(clause, at):
+            return Subject(True, at, match.end(), match.end())
+        others = (
+            (ENGLISH.OTHER_SUBJECT, ENGLISH.NARRATOR) if self.context.narrated else (ENGLISH.OTHER_SUBJECT,)
+        )
+        for pattern in others:
+            if match := pattern.match(clause, at):
+                return Subject(False, at, match.end(), match.end())
+        return Subject(None, at, at, at)
 
-def _possessive(clause: str, subject: Subject, after: str, context: Context, depth: int) -> list[Fact]:
-    """My job is …: of the owner; my mother is …: of somebody else, unless it is what happened to her."""
-    based = re.sub(r"\b(?:is|are|was|were|am)\b", "be", after, count=1, flags=_I)
-    if (
-        not _RELATION.match(after)
-        and (statement := profile_statement(based)) is not None
-        and not based.lower().startswith(("be ", "like ", "love "))
-    ):
-        context.about_owner = True
-        return _profile_facts(statement, clause, subject, context)
-    context.about_owner = False
-    if reporter := _REPORTER.match(after):
-        report = ENGLISH.REPORT.match(after, reporter.end())
-        return _clause_facts(after[report.end() :], context, depth=depth + 1) if report else []
-    kin = _KIN.match(after)
-    if kin and ENGLISH.LIFE.search(after[kin.end() :]):
-        return [_event("event", clause, subject, after, context)]
-    return [_event("other", clause, subject, after, context)] if _is_around_owner(clause) else []
+    def implied(self, clause: str) -> Fact | None:
+        """What is so since it happened."""
+        if match := ENGLISH.MOVED.search(clause):
+            return Fact(
+                "profile",
+                "preference",
+                f"{self.name} lives in {match['to']}",
+                {"residence": plain(match["to"])},
+            )
+        if match := re.search(r"\bgot (married|engaged|divorced)\b", clause, _I):
+            status = match[1].lower()
+            return Fact("profile", "preference", f"{self.name} is {status}", {"civil status": status})
+        return None
 
+    def _in_third_person(self, text: str) -> str:
+        """The words after the subject, with the owner in the third person."""
+        if self.context.narrated:
+            return text
+        for pattern, other in _THIRD_PERSON:
+            text = pattern.sub(other, text)
+        return text
 
-def _owner_facts(clause: str, subject: Subject, said: str, context: Context, *, adverbs: str) -> list[Fact]:
-    """What the words after the owner say: something that lasts, a habit, or something that happened."""
-    timed = bool(times(clause, context.at))
-    category = event_category(said, timed=timed)
-    lasting = profile_statement(said)
-    if _RARELY.search(adverbs):  # as the rules read it; or else it is not what they read without it
-        lasting = profile_statement(f"never {said}") or denied(lasting)
-    if lasting is not None and not (category and _is_passing(said, lasting, timed)):
-        return _profile_facts(lasting, clause, subject, context)
-    content = _content(clause, subject, context)
-    if category == "other" and not timed and re.search(r"\balways\b", clause, _I):
-        return [Fact("profile", "personality", content, {f"trait:{plain(said)}": YES})]
-    verb, _, rest = said.partition(" ")
-    habit = subject.owner and rest and verb.lower() in _HABITS and not ENGLISH.POINTING.search(said)
-    if category is None and (habit or (ENGLISH.HABITUAL.search(clause) and re.match(r"\w+", said))):
-        return [Fact("profile", "preference", content, {f"habit:{plain(said)}": YES})]
-    return [_event(category, clause, subject, said, context)] if category else []
+    def content(self, clause: str, subject: Subject | None) -> str:
+        """The clause as a statement of its own."""
+        start = self.after_fillers(clause)
+        if subject is None:
+            return self._in_third_person(clause[start:])
+        before, after = clause[start : subject.start].strip(" ,"), clause[subject.end :].strip()
+        if subject.possessive:
+            content = f"{self.name}'s {self._in_third_person(after)}"
+        else:
+            if subject.owner is None:  # "Had lunch with Sarah": the verb no longer begins the sentence
+                after = after[:1].lower() + after[1:]
+            content = f"{self.name} {self._in_third_person(_of_one_person(after.removeprefix('both ')))}"
+        # The time or the adverb that stood before the subject goes to the end: it is part of what is told.
+        return (
+            f"{content}, {before[0].lower() + before[1:]}"
+            if before and times(before, self.context.at)
+            else content
+        )
 
 
 def _is_passing(said: str, lasting: Statement, timed: bool) -> bool:
@@ -200,54 +248,18 @@ def _is_passing(said: str, lasting: Statement, timed: bool) -> bool:
     )
 
 
-# --- subjects
-
-
-def _after_fillers(clause: str) -> int:
-    """Where a clause begins after the words that only lead to it."""
-    return skipped(clause, 0, [ENGLISH.FILLER])
-
-
-def _after_leading(clause: str, context: Context) -> int:
-    """Where a clause begins after its fillers, adverbs and times."""
-    return skipped(clause, 0, [ENGLISH.FILLER, ENGLISH.ADVERB], time_spans(clause, context), gap=" ,")
-
-
 @lru_cache(maxsize=16)
 def _owner_patterns(
     owner_type: OwnerType, narrated: bool, pronoun: bool
 ) -> tuple["re.Pattern[str]", "re.Pattern[str]"]:
     """The patterns of what is the owner's, and of the owner."""
-    if owner_type == "agent":
-        names = "i|we|you|the agent|the assistant|this agent|agent|assistant"
-        owns = "my|our|your|the agent's|the assistant's"
-    elif narrated:
-        names, owns = "the user|this user|our user|user", "the user's|user's"
-    else:
-        names, owns = "i|we|the user", "my|our|the user's"
+    kind = "AGENT" if owner_type == "agent" else "NARRATED" if narrated else "SPOKEN"
+    names, owns = (getattr(ENGLISH, f"{role}_{kind}").pattern for role in ("OWNER", "OWNED"))
     if pronoun:
         # Of one user "they" may be said; where nobody was named, they are several.
         more = ("|they", "|their") if narrated else ("", "")
         names, owns = f"{names}|he|she{more[0]}", f"{owns}|his|her{more[1]}"
     return re.compile(rf"(?:{owns})(?= )", _I), re.compile(rf"(?:{names})(?= |$)", _I)
-
-
-def _subject(clause: str, context: Context) -> Subject:
-    """Whom the clause speaks of: the owner of the memory, somebody else, or whoever was spoken of before."""
-    at = _after_leading(clause, context)
-    owned, owner = _owner_patterns(context.owner_type, context.narrated, context.pronoun_is_owner)
-    if match := owned.match(clause, at):
-        return Subject(True, at, match.end(), possessive=True)
-    if match := owner.match(clause, at):
-        return Subject(True, at, match.end())
-    others = (ENGLISH.OTHER_SUBJECT, ENGLISH.NARRATOR) if context.narrated else (ENGLISH.OTHER_SUBJECT,)
-    for pattern in others:
-        if match := pattern.match(clause, at):
-            return Subject(False, at, match.end())
-    return Subject(None, at, at)
-
-
-# --- events
 
 
 def event_category(said: str, *, timed: bool) -> str | None:
@@ -287,71 +299,12 @@ def _is_past(said: str) -> bool:
         return True
     if first == "have":
         verb = next((word for word in words[1:] if word not in _BETWEEN_PERFECT), "")
-        irregular = verb in _PAST or verb in ("gone", "done", "begun", "run", "come", "become")
-        return irregular or verb.endswith(("ed", "en", "ing"))
+        return verb in _PERFECT or verb.endswith(("ed", "en", "ing"))
     return first == "be" and second.endswith("ing") and second not in _NOT_DONE
 
 
 def _is_around_owner(clause: str) -> bool:
-    return ENGLISH.AROUND.search(clause) is not None and _OWNERS_OWN.search(clause) is not None
-
-
-# --- facts
-
-
-def _profile_facts(statement: Statement, clause: str, subject: Subject, context: Context) -> list[Fact]:
-    return profile_facts(statement, clause, subject.end, " ", lambda text: _content(text, subject, context))
-
-
-def _event(category: str, clause: str, subject: Subject | None, said: str, context: Context) -> Fact:
-    own = subject is not None and subject.owner and not subject.possessive
-    return context.event(
-        category,
-        clause,
-        _content(clause, subject, context),
-        begins=_after_fillers(clause),
-        negated=ENGLISH.DENIED.search(said) is not None,
-        implied=_implied(clause, context) if own else None,
-    )
-
-
-def _implied(clause: str, context: Context) -> Fact | None:
-    """What is so since it happened."""
-    name = _NAMES[context.owner_type]
-    if match := ENGLISH.MOVED.search(clause):
-        return Fact(
-            "profile", "preference", f"{name} lives in {match['to']}", {"residence": plain(match["to"])}
-        )
-    if match := re.search(r"\bgot (married|engaged|divorced)\b", clause, _I):
-        status = match[1].lower()
-        return Fact("profile", "preference", f"{name} is {status}", {"civil status": status})
-    return None
-
-
-def _in_third_person(text: str, context: Context) -> str:
-    """The words after the subject, with the owner in the third person."""
-    if context.narrated:
-        return text
-    for pattern, other in _THIRD_PERSON:
-        text = pattern.sub(other, text)
-    return text
-
-
-def _content(clause: str, subject: Subject | None, context: Context) -> str:
-    """The clause as a statement of its own."""
-    start = _after_fillers(clause)
-    if subject is None:
-        return _in_third_person(clause[start:], context)
-    before, after = clause[start : subject.start].strip(" ,"), clause[subject.end :].strip()
-    name = _NAMES[context.owner_type]
-    if subject.possessive:
-        content = f"{name}'s {_in_third_person(after, context)}"
-    else:
-        if subject.owner is None:  # "Had lunch with Sarah": the verb no longer begins the sentence
-            after = after[:1].lower() + after[1:]
-        content = f"{name} {_in_third_person(_of_one_person(after.removeprefix('both ')), context)}"
-    # The time or the adverb that stood before the subject goes to the end: it is part of what is told.
-    return f"{content}, {before[0].lower() + before[1:]}" if before and times(before, context.at) else content
+    return ENGLISH.AROUND.search(clause) is not None and ENGLISH.OWNERS_OWN.search(clause) is not None
 
 
 def _base_form(said: str) -> str:

@@ -1,39 +1,43 @@
 """Facts found by rules and compared with what is known: no model, no network, the same answer every time."""
 
-import re
 from collections.abc import Generator, Sequence
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
+from typing import Literal, NamedTuple
 
 from octavo.layers import reasons
-from octavo.layers.deciding import Decision, Known, Layer, OwnerType
-from octavo.layers.rules import profile_en, profile_zh
-from octavo.layers.rules.comparing import Match, Memories, compare, memories_of
-from octavo.layers.rules.facts import Fact, has_han
-from octavo.layers.rules.profile_en import ENGLISH
-from octavo.layers.rules.profile_zh import CHINESE
-from octavo.layers.rules.reading import read, reading
-from octavo.layers.rules.sentences import LONGEST_CLAUSE, MOST_CHARACTERS
+from octavo.layers.rules.clauses import LONGEST_CLAUSE, MOST_CHARACTERS
+from octavo.layers.rules.facts import CHINESE, COMMON, ENGLISH, Fact, alike, has_han, words
+from octavo.layers.rules.profile import CHINESE_PROFILE, ENGLISH_PROFILE
+from octavo.layers.rules.reading import GRADED_MANY, MOST_OF_MEMORY, Memories, memories_of, read, reading
+from octavo.layers.values import Decision, Known, Layer, OwnerType
 from octavo.util.turns import at_once, in_turns
 
+Likeness = Literal["new", "same", "vaguer", "changed", "denied", "finer"]
+_GRADED = ("occupation", "employer", "residence", "workplace", "study", "student", "major", "home town")
+_LATELY = timedelta(days=2)
 _ACTIONS = {"new": "insert", "same": "ignore", "vaguer": "ignore", "changed": "update", "denied": "update", "finer": "update"}  # fmt: skip
 #: What a word or two that are no sentence are about.
 _BARE = (
     (CHINESE.OCCUPATIONS, "career"),
-    (
-        re.compile(
-            rf"{CHINESE.SCHOOL.pattern}|{CHINESE.DEGREE.pattern}|{CHINESE.STUDENT.pattern}|专业|[\u3400-\u9fff]系$"
-        ),
-        "education",
-    ),
+    (CHINESE.BARE_EDUCATION, "education"),
     (CHINESE.TRAITS, "personality"),
     (CHINESE.LANGUAGES, "ability"),
     (ENGLISH.OCCUPATION, "career"),
-    (re.compile(r"\b(?:university|college|degree|phd|school|student)\b", re.IGNORECASE), "education"),
-    (re.compile(rf"\b{ENGLISH.TRAITS.pattern}\b", re.IGNORECASE), "personality"),
-    (re.compile(rf"\b{ENGLISH.LANGUAGES.pattern}\b", re.IGNORECASE), "ability"),
+    (ENGLISH.BARE_EDUCATION, "education"),
+    (ENGLISH.BARE_TRAIT, "personality"),
+    (ENGLISH.BARE_LANGUAGE, "ability"),
 )
 _CATEGORISED = 1000  # characters; what kind of thing a text tells is told by its beginning
 _ANY_TIME = datetime(2000, 1, 1)  # noqa: DTZ001 - a category does not depend on the time
+
+
+class Match(NamedTuple):
+    """What a fact is beside what is known, and the memory and the fact in it that say so."""
+
+    likeness: Likeness
+    known: Known | None = None
+    fact: Fact | None = None
+    facts: tuple[Fact, ...] = ()  # all that the memory says
 
 
 class RuleExtractor:
@@ -153,7 +157,115 @@ def categorise(text: str, layer: Layer) -> str | None:
     if layer == "event":
         return None
     text = text[:LONGEST_CLAUSE]
-    statement = profile_zh.profile_statement(text) if has_han(text) else profile_en.profile_statement(text)
+    statement = (CHINESE_PROFILE if has_han(text) else ENGLISH_PROFILE).statement(text)
     if statement is not None:
         return statement.category
     return next((category for pattern, category in _BARE if pattern.search(text)), None)
+
+
+# --- comparing
+
+
+def compare(fact: Fact, memories: Memories, at: datetime) -> Match:
+    """The nearest match of a fact among the memories: the same one before one that changes."""
+    changed: Match | None = None
+    own_words = fact.words or words(fact.content)
+    for known, other, facts in memories.near(fact):
+        likeness = (
+            _by_slots(fact.slots, other.slots)
+            if other.slots
+            else _by_words(fact, own_words, other, known, at)
+        )
+        if likeness in ("same", "vaguer"):
+            return Match(likeness, known, other, facts)
+        # Of a memory that was not read to its end, what was not read would be lost with the change.
+        if likeness != "new" and changed is None and len(known.content) <= MOST_OF_MEMORY:
+            changed = Match(likeness, known, other, facts)
+    return changed or Match("new")
+
+
+def _by_slots(new: dict[str, str], old: dict[str, str]) -> Likeness:
+    found: Likeness = "new"
+    shared, exact = 0, True
+    for key, value in new.items():
+        before = old.get(key)
+        if before is None:
+            likeness = _contrary(key, value, old) or _of_many(key, value, old)
+        elif before == value:
+            likeness = "same"
+        elif ":" in key:
+            likeness = "denied"
+        else:
+            likeness = _graded(value, before) if key in _GRADED else "changed"
+        if likeness in ("changed", "denied", "finer"):
+            found = likeness
+        exact = exact and likeness == "same"
+        shared += likeness in ("same", "vaguer")
+    if found == "new" and shared == len(new):
+        return "same" if exact and len(old) == len(new) else "vaguer"
+    if found == "new" and shared and _single(new):
+        return "finer"  # the job that was known, and now also where
+    return found
+
+
+def _contrary(key: str, value: str, old: dict[str, str]) -> Likeness | None:
+    """Whether one says what something is, and the other what it is not."""
+    if key.startswith("not "):
+        was = old.get(key.removeprefix("not "))
+        # Who does not live in Paris may well live in Berlin, as was known.
+        return None if was is None or _graded(value, was) == "changed" else "denied"
+    denied = old.get(f"not {key}")
+    return None if denied is None else "denied" if denied == value else "changed"
+
+
+def _single(slots: dict[str, str]) -> bool:
+    return all(":" not in key for key in slots)
+
+
+def _of_many(key: str, new: str, old: dict[str, str]) -> Likeness:
+    if not key.startswith(GRADED_MANY):
+        return "new"
+    kind, _, value = key.partition(":")
+    for other, said in old.items():
+        if (
+            other.startswith(f"{kind}:")
+            and (likeness := _graded(value, other.partition(":")[2])) != "changed"
+        ):
+            # "No kids" is shorter than "two kids", but it does not say less of the same.
+            return likeness if new == said else "denied"
+    return "new"
+
+
+def _graded(new: str, old: str) -> Likeness:
+    """Whether a value says more than the one before (finer), less (vaguer) or something else."""
+    if new == old:
+        return "same"
+    if not new or not old:
+        return "changed"
+    ascii_only = new.isascii() and old.isascii()
+    if (set(old.split()) <= set(new.split())) if ascii_only else old in new:
+        return "finer"
+    if (set(new.split()) <= set(old.split())) if ascii_only else new in old:
+        return "vaguer"
+    return "changed"
+
+
+def _by_words(fact: Fact, own_words: frozenset[str], other: Fact, known: Known, at: datetime) -> Likeness:
+    if not alike(own_words, other.words) or (not fact.slots and not _same_day(fact, known, at)):
+        return "new"
+    negated = fact.negated if not fact.slots else COMMON.NEGATED.search(fact.content) is not None
+    return "same" if negated == other.negated else "denied"
+
+
+def _same_day(fact: Fact, known: Known, at: datetime) -> bool:
+    new, old = fact.happened_at, known.happened_at
+    if new is None:
+        # Told without a time: the happening of these days that was told with one, if there is one.
+        return old is None or abs(_aware(at) - _aware(old)) <= _LATELY
+    if old is None:
+        return False
+    return new.date() == (old.astimezone(new.tzinfo) if new.tzinfo and old.tzinfo else old).date()
+
+
+def _aware(moment: datetime) -> datetime:
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

@@ -1,17 +1,100 @@
-"""A fact found in a text, and how its parts are spelt so that equal ones compare equal."""
+"""Facts as the rules know them: the tables they are read by, what a fact is, and how equal ones are found equal.
+
+A table is a text file beside this one. `NAME = one|two` is a list of words; `NAME ~ …` is a regular expression, in which
+{OTHER} stands for what was given above; `kind slot: …` under a [category] is a way to state a fact of that category. An
+indented line continues the line before it, and a line that begins with # is a comment.
+"""
 
 import re
+from collections.abc import Iterator
 from datetime import datetime
+from importlib import resources
 from typing import NamedTuple
 
+from octavo.kernel.terms.dates import MONTH_NAMES, NUMBER_NAMES, WEEKDAY_NAMES
 from octavo.kernel.terms.english import STOP_WORDS, stem
 from octavo.kernel.text import fold
-from octavo.layers.deciding import Layer
+from octavo.layers.values import Layer
+
+_DEFINITION = re.compile(r"([A-Z_]+) ([=~]) (.+)")
+_REFERENCE = re.compile(r"\{([A-Z_]+)\}")
+
+
+class FactPattern(NamedTuple):
+    """How a fact is stated: the pattern, which kind of statement it is, and what it is about."""
+
+    pattern: "re.Pattern[str]"
+    kind: str
+    slot: str
+    category: str
+
+
+class Table:
+    """One language as the rules know it, or what is of none; its patterns are attributes, under their names."""
+
+    def __init__(self, name: str, flags: re.RegexFlag = re.NOFLAG, **given: str) -> None:
+        self.words: dict[str, tuple[str, ...]] = {}
+        self.facts: list[FactPattern] = []
+        texts = dict(given)
+
+        def filled(text: str) -> str:
+            return _REFERENCE.sub(lambda match: texts[match[1]], text)
+
+        category = ""
+        for line in _lines(name):
+            if line.startswith("["):
+                category = line.strip("[]")
+            elif (match := _DEFINITION.match(line)) is None:
+                how, _, pattern = line.partition(": ")
+                kind, _, slot = how.partition(" ")
+                self.facts.append(FactPattern(re.compile(filled(pattern), flags), kind, slot, category))
+            elif match[2] == "=":
+                self.words[match[1]] = tuple(match[3].split("|"))
+                texts[match[1]] = _alternatives(self.words[match[1]])
+            else:
+                texts[match[1]] = filled(match[3])
+        self.__dict__.update({name: re.compile(text, flags) for name, text in texts.items()})
+
+    def __getattr__(self, name: str) -> "re.Pattern[str]":
+        """Asked for only where there is none: the patterns are attributes like others."""
+        raise AttributeError(f"the table has no pattern {name}")
+
+    def pairs(self, name: str) -> dict[str, str]:
+        """A list of words that are written as `this:that`."""
+        return dict(word.split(":") for word in self.words[name])
+
+
+def _lines(table: str) -> Iterator[str]:
+    """The lines of a table, each with those that continue it."""
+    whole = ""
+    for line in resources.files(__package__).joinpath(f"{table}.txt").read_text("utf-8").splitlines():
+        if line.startswith("    "):
+            whole += line[4:]
+            continue
+        if whole:
+            yield whole
+        whole = "" if line.startswith("#") else line
+    if whole:
+        yield whole
+
+
+def _alternatives(words: tuple[str, ...]) -> str:
+    """A pattern of any of the words, longest first: of 爸 and 爸爸 the longer is read."""
+    longest_first = sorted(set(words), key=len, reverse=True)
+    return "(?:" + "|".join(re.escape(word).replace(r"\ ", " ") for word in longest_first) + ")"
+
+
+CHINESE = Table("chinese")
+ENGLISH = Table("english", re.IGNORECASE)
+COMMON = Table("common", re.IGNORECASE, MONTHS=MONTH_NAMES, WEEKDAYS=WEEKDAY_NAMES, COUNTS=NUMBER_NAMES)
+#: Words that mean the same, or nearly so, by the one that stands for them.
+SYNONYMS = COMMON.pairs("SYNONYMS")
+_WEAK = STOP_WORDS.union(COMMON.words["WEAK"])
 
 YES, NO = "yes", "no"
 #: Of these there is one, and "not this one" is worth knowing.
-DENIED = frozenset(
-    (
+_DENIED = frozenset(
+    [
         "occupation",
         "employer",
         "workplace",
@@ -21,7 +104,7 @@ DENIED = frozenset(
         "student",
         "study",
         "civil status",
-    )
+    ]
 )
 
 
@@ -51,39 +134,15 @@ class Statement(NamedTuple):
     items: tuple[str, ...] = ()
 
 
-_HAN = re.compile(r"[\u3400-\u9fff]")
-_SPOKEN_EN = re.compile(r"\W*(?:(?:hi|hello|hey|well|actually|and|but),?\s)?(?:i|i'm|i've|my|we|our|the user|the user's|the agent|the agent's|she|he)\s", re.IGNORECASE)  # fmt: skip
-_WORD = re.compile(r"[a-z0-9+#]+(?:[.'’-][a-z0-9+#]+)*|[\u3400-\u9fff]+")
-_EMPTY_ZH = re.compile(
-    "[的了呢吧啊呀嘛哦着过]|一名|(?<!第)一位|一个|这个|那个|非常|特别|比较|有点|一些|一下|其实|真的|现在|目前|自己"
-)
-_OWNER_ZH = re.compile("我们?|用户|智能体|他们?|她们?")
-_WEAK_WORDS = "user agent user's agent's really very quite pretty also currently much lot lots well just"
-_WEAK = STOP_WORDS.union(_WEAK_WORDS.split())
-SYNONYMS = {
-    "程序员": "软件工程师", "码农": "软件工程师", "软件开发": "软件工程师", "软件开发工程师": "软件工程师", "开发工程师": "软件工程师",
-    "软件开发者": "软件工程师", "开发者": "软件工程师", "software developer": "软件工程师", "programmer": "软件工程师",
-    "software engineer": "软件工程师", "developer": "软件工程师", "coder": "软件工程师", "swe": "软件工程师",
-    "大夫": "医生", "doctor": "医生", "physician": "医生", "教师": "老师", "teacher": "老师", "pm": "产品经理",
-    "product manager": "产品经理", "lawyer": "律师", "attorney": "律师", "nurse": "护士", "accountant": "会计", "会计师": "会计",
-    "designer": "设计师", "北大": "北京大学", "清华": "清华大学", "复旦": "复旦大学", "浙大": "浙江大学", "上海交大": "上海交通大学",
-    "英文": "英语", "english": "英语", "中文": "汉语", "普通话": "汉语", "mandarin": "汉语", "chinese": "汉语", "日文": "日语",
-    "japanese": "日语", "french": "法语", "german": "德语", "spanish": "西班牙语", "coffee": "咖啡", "tea": "茶", "swimming": "游泳",
-    "running": "跑步", "reading": "阅读", "看书": "阅读", "读书": "阅读", "engineer": "工程师", "student": "学生",
-    "已婚": "married", "结婚": "married", "未婚": "single", "单身": "single", "离异": "divorced", "离婚": "divorced", "beijing": "北京", "shanghai": "上海",
-    "shenzhen": "深圳", "guangzhou": "广州", "hangzhou": "杭州", "chengdu": "成都", "nanjing": "南京", "wuhan": "武汉", "hong kong": "香港",
-}  # fmt: skip
-
-
 def plain(value: str) -> str:
     """A value as it is compared: case, particles, articles and word forms aside; near synonyms are one."""
     value = fold(value).strip(" \t.,;:!?。，；：！？、\"'“”‘’()（）")
     if found := SYNONYMS.get(value):
         return found
-    if _HAN.search(value):
-        short = _EMPTY_ZH.sub("", value).replace(" ", "")
+    if COMMON.HAN.search(value):
+        short = COMMON.EMPTY_CHINESE.sub("", value).replace(" ", "")
         return SYNONYMS.get(short, short) or value
-    strong = [word for word in _WORD.findall(value) if word not in _WEAK]
+    strong = [word for word in COMMON.WORD.findall(value) if word not in _WEAK]
     if found := SYNONYMS.get(" ".join(strong)):
         return found
     return " ".join(stem(word) for word in strong) or value
@@ -92,8 +151,8 @@ def plain(value: str) -> str:
 def words(text: str) -> frozenset[str]:
     """What a happening is compared by: pairs of Chinese characters and stems of English words, the empty ones aside."""
     found: set[str] = set()
-    for run in _WORD.findall(_EMPTY_ZH.sub("", _OWNER_ZH.sub("", fold(text)))):
-        if _HAN.match(run):
+    for run in COMMON.WORD.findall(COMMON.EMPTY_CHINESE.sub("", COMMON.OWNER_CHINESE.sub("", fold(text)))):
+        if COMMON.HAN.match(run):
             found.update(run[at : at + 2] for at in range(max(1, len(run) - 1)))
         elif run not in _WEAK:
             found.add(stem(run))
@@ -113,13 +172,13 @@ def alike(one: frozenset[str], other: frozenset[str]) -> bool:
 
 def has_han(text: str) -> bool:
     """Whether a text is read by the Chinese rules; "my name is 王芳" is not."""
-    return _HAN.search(text) is not None and _SPOKEN_EN.match(text) is None
+    return COMMON.HAN.search(text) is not None and COMMON.SPOKEN_ENGLISH.match(text) is None
 
 
 def denied(statement: Statement | None) -> Statement | None:
     """That something is not so, or no more; None where that says nothing."""
     if statement is None or not all(
-        ":" in key or key in DENIED for slots in statement.slots for key in slots
+        ":" in key or key in _DENIED for slots in statement.slots for key in slots
     ):
         return None
     return statement._replace(slots=[dict(map(_not, slots.items())) for slots in statement.slots])

@@ -7,8 +7,6 @@ from functools import lru_cache
 from typing import NamedTuple, TypeAlias
 
 from octavo.kernel.terms.dates import (
-    MONTH_NAMES,
-    NUMBER_NAMES,
     UNITS,
     WEEKDAY_NAMES,
     WEEKDAYS,
@@ -19,66 +17,10 @@ from octavo.kernel.terms.dates import (
     relative_spans,
     small_number,
 )
+from octavo.layers.rules.facts import COMMON
 
-_HAN_NUMBERS = "零一二两三四五六七八九十"
-_COUNT = rf"(?:\d{{1,3}}|[{_HAN_NUMBERS}]{{1,3}})"
-
-_DAY_ZH = (
-    r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}[日号]?|(?:\d{4}年|去年|今年|明年|前年)?\d{1,2}月(?:\d{1,2}[日号]?|份|初|底|中旬)?(?!\d)|\d{4}年"
-    r"|(?:\d{4}年|去年|今年|明年|前年)?(?:十[一二]?|[一二三四五六七八九])月(?:(?:[一二三]?十[一二三四五六七八九]?|[一二三四五六七八九])[日号]|份|初|底|中旬)?"
-    r"|大前天|大后天|前天|后天|今天|今日|今早|今晚|今晨|昨天|昨日|昨晚|昨夜|明天|明日|明早|明晚|当天"
-    r"|(?:上上|下下|上|下|这|本)个?(?:周|星期|礼拜)[一二三四五六日天末]?|(?:周|星期|礼拜)[一二三四五六日天末](?![年月])"
-    r"|(?:上|下|这|本)个?月(?:初|底)?|去年|今年|明年|前年|后年"
-    rf"|{_COUNT}(?:天|日|周|个星期|个礼拜|个月|年)(?:之|以)?[前后]"
-    r"|刚才|刚刚|方才|前几天|前两天|前阵子|最近|近来|这两天|这几天|这段时间|这阵子"
-)
-_PART_ZH = "凌晨|清晨|早上|早晨|清早|上午|中午|下午|傍晚|晚上|夜里|半夜|深夜"
-_CLOCK_ZH = (
-    rf"(?:\d{{1,2}}|[{_HAN_NUMBERS}]{{1,3}})点(?!了|子|儿|评|赞|击|餐|菜|外卖|都|也|不)(?:半|一刻|三刻|钟|\d{{1,2}}分?|[{_HAN_NUMBERS}]{{1,3}}分)?"
-    r"|\d{1,2}[:：]\d{2}"
-)
-_ZH = re.compile(
-    rf"(?P<day>{_DAY_ZH})(?:的)?\s?(?P<part>{_PART_ZH})?\s?(?P<clock>{_CLOCK_ZH})?"
-    rf"|(?P<part2>{_PART_ZH})\s?(?P<clock2>{_CLOCK_ZH})?|(?!一点(?!钟|半|一?刻|[\d{_HAN_NUMBERS}]))(?P<clock3>{_CLOCK_ZH})"
-)
-
-_DAY_EN = (
-    rf"\d{{4}}[-/.]\d{{1,2}}[-/.]\d{{1,2}}|(?:{MONTH_NAMES})\.?\s+\d{{1,2}}(?:st|nd|rd|th)?(?:,?\s+\d{{4}})?(?![\d:])"
-    rf"|\d{{1,2}}(?:st|nd|rd|th)?\s+(?:of\s+)?(?:{MONTH_NAMES})(?:,?\s+\d{{4}})?|(?:{MONTH_NAMES})\s+\d{{4}}"
-    rf"|(?<=in )(?:{MONTH_NAMES})(?![a-z])|(?<=in )(?:19|20)\d\d(?!\d)"
-    r"|the day before yesterday|the day after tomorrow|today|yesterday|tomorrow|tonight|last night|just now"
-    rf"|(?:this|last|next|yesterday|tomorrow)\s+(?:morning|afternoon|evening|night|weekend|week|month|year|{WEEKDAY_NAMES})"
-    rf"|(?:{WEEKDAY_NAMES})|(?:\d{{1,3}}|{NUMBER_NAMES})\s+(?:day|week|month|year)s?\s+ago"
-    rf"|in\s+(?:\d{{1,3}}|{NUMBER_NAMES})\s+(?:day|week|month|year)s?"
-    r"|the other day|recently|lately|a few days ago|these days"
-)
-_PART_EN = r"(?:in the\s+)?(?:morning|afternoon|evening)|(?:at\s+)?(?:noon|midnight|night)"
-_CLOCK_EN = r"(?:at|around|by)\s+\d{1,2}(?::\d{2})?(?:\s?[ap]\.?m\b\.?)?(?!\d|%|\s+(?:years?|old|am\b\w))|\d{1,2}(?::\d{2})?\s?[ap]m\b|\d{1,2}:\d{2}"
-_EN = re.compile(
-    rf"(?<![a-z0-9])(?:on\s+|in\s+|since\s+)?(?P<day>{_DAY_EN})(?![a-z0-9])(?:\s+(?P<part>{_PART_EN}))?(?:,?\s+(?P<clock>{_CLOCK_EN}))?"
-    rf"|(?<![a-z0-9])(?P<clock2>{_CLOCK_EN})(?:\s+(?:on\s+)?(?P<day2>{_DAY_EN})(?![a-z0-9]))?"
-    r"|(?<![a-z0-9])(?P<part2>in the (?:morning|afternoon|evening)|at (?:noon|midnight))(?![a-z])",
-    re.IGNORECASE,
-)
-_PARTS = {
-    "凌晨": 2, "清晨": 6, "早上": 8, "早晨": 8, "清早": 7, "上午": 10, "中午": 12, "下午": 15, "傍晚": 18, "晚上": 20,
-    "夜里": 22, "半夜": 0, "深夜": 23, "早": 8, "晨": 6, "晚": 20, "夜": 22,
-    "morning": 9, "noon": 12, "afternoon": 15, "evening": 19, "night": 21, "tonight": 20, "midnight": 0,
-}  # fmt: skip
-_LATER_HALF = frozenset(("中午", "下午", "傍晚", "晚上", "夜里", "深夜", "晚", "夜", "afternoon", "evening", "night", "tonight"))  # fmt: skip
-_FUTURE = re.compile(
-    r"\b(?:will|going to|gonna|plan|planning|have an?|has an?|next|upcoming|scheduled|(?:am|are|is|'m|'re|'s|be) (?!feeling|having)\w+ing(?! since)\b)\b|'ll|要|将|会有|打算|计划|准备",
-    re.IGNORECASE,
-)
-_SO_FAR = re.compile(r"\b(?:have|has|had|did)\s(?:not|never|been|\w+ed|\w+en)\b|n't\b", re.IGNORECASE)
-_PAST_ZH = re.compile("[了过]|的$|刚|曾|以前|那天|当时")
-_HAN_DAY = re.compile(rf"[{_HAN_NUMBERS}]+(?=[月日号])")
-_HINT = re.compile(
-    r"[\d点天年月周早晚昨今明夜晨午傍当刚方近]|星期|礼拜|阵|半|day|night|week|month|year|noon|just now|morning|evening"
-    rf"|lately|recently|(?<=in )(?:{MONTH_NAMES})",
-    re.IGNORECASE,
-)
-_NUMBERS = re.compile(rf"\d{{1,3}}|[{_HAN_NUMBERS}]+")
+_HOURS = {part: int(hour) for part, hour in COMMON.pairs("HOURS").items()}
+_LATER_HALF = frozenset(COMMON.words["LATER_HALF"])
 
 
 class When(NamedTuple):
@@ -94,10 +36,10 @@ class When(NamedTuple):
 def times(text: str, at: datetime) -> tuple[When, ...]:
     """The times a text names, in order; what they count from is `at`."""
     found: list[When] = []
-    if not _HINT.search(text):
+    if not COMMON.TIME_HINT.search(text):
         return ()
-    for pattern in (_ZH, _EN):
-        if pattern is _ZH and text.isascii():
+    for pattern in (COMMON.CHINESE, COMMON.ENGLISH):
+        if pattern is COMMON.CHINESE and text.isascii():
             continue
         for match in pattern.finditer(text):
             groups = match.groupdict()
@@ -126,17 +68,17 @@ def _moment(day: str, part: str, clock: str, text: str, at: datetime) -> datetim
         return None
     part = part.lower().removeprefix("in the ").removeprefix("at ").strip()
     if not part and day:
-        part = next((one for one in _PARTS if day.lower().endswith(one)), "")
+        part = next((one for one in _HOURS if day.lower().endswith(one)), "")
     hour = _clock(clock.lower(), part)
     if hour is None and clock and not day and not part:
         return None  # 99:99
     if hour is None:
-        hour = time(_PARTS[part]) if part in _PARTS else time()
+        hour = time(_HOURS[part]) if part in _HOURS else time()
     return datetime.combine(which, hour, at.tzinfo)
 
 
 def _clock(words: str, part: str) -> time | None:
-    numbers = [small_number(n) for n in _NUMBERS.findall(words)]
+    numbers = [small_number(n) for n in COMMON.NUMBERS.findall(words)]
     if not numbers:
         return None
     hour, minute = numbers[0], numbers[1] if len(numbers) > 1 else 30 if "半" in words else 0
@@ -152,9 +94,9 @@ def _clock(words: str, part: str) -> time | None:
 
 def _which_day(words: str, text: str, at: datetime) -> date | None:
     today = at.date()
-    if words.startswith("in ") and _SO_FAR.search(text) and not _FUTURE.search(text):
+    if words.startswith("in ") and COMMON.SO_FAR.search(text) and not COMMON.FUTURE.search(text):
         return None  # "I haven't smoked in two years" says how long, not when
-    words = _HAN_DAY.sub(lambda match: str(small_number(match[0])), words)
+    words = COMMON.HAN_DAY.sub(lambda match: str(small_number(match[0])), words)
     if "大" not in words and (found := relative_spans(words, at)):  # 大前天 is no 前天
         named = found[0].first
         # 去年3月5日: the year is counted from now, the day is named.
@@ -163,19 +105,19 @@ def _which_day(words: str, text: str, at: datetime) -> date | None:
         return named
     for pattern, make in _DAYS:
         if match := pattern.search(words):
-            return make(match, today, bool(_FUTURE.search(text)) or _unsaid(text))
+            return make(match, today, bool(COMMON.FUTURE.search(text)) or _unsaid(text))
     if words.startswith("明年") and (day := next(iter(days(words)), None)) is not None:
         return _calendar(Day(today.year + 1, day.month, day.day), today)
     # A month by itself counts only after "in", which the caller saw: it is given back for the reading.
     named_days = days(words) or days("in " + words.capitalize())
     if not named_days:
         return None
-    return _calendar(named_days[0], today, bool(_FUTURE.search(text)), _unsaid(text))
+    return _calendar(named_days[0], today, bool(COMMON.FUTURE.search(text)), _unsaid(text))
 
 
 def _unsaid(text: str) -> bool:
     """Whether a Chinese clause leaves open whether it was or will be."""
-    return not text.isascii() and not _FUTURE.search(text) and not _PAST_ZH.search(text)
+    return not text.isascii() and not COMMON.FUTURE.search(text) and not COMMON.PAST_CHINESE.search(text)
 
 
 def _calendar(day: Day, today: date, future: bool = False, unsaid: bool = False) -> date | None:
@@ -243,7 +185,7 @@ _DAYS: list[tuple["re.Pattern[str]", _MakeDay]] = [
         ("明天|明日|明早|明晚|tomorrow", _units("day", 1)),
         ("今日|今晨|当天|this night", _units("day", 0)),
         ("昨夜|yesterday", _units("day", -1)),
-        (rf"({_COUNT})个?(天|日|周|星期|礼拜|月|年)(?:之|以)?后", _units_ahead),
+        (rf"({COMMON.COUNT.pattern})个?(天|日|周|星期|礼拜|月|年)(?:之|以)?后", _units_ahead),
         ("(上上|下下|上|下|这|本)?个?(?:周|星期|礼拜)([一二三四五六日天末])?", _week_zh),
         ("下个?月|next month", _units("month", 1)),
         ("next week$", _units("week", 1)),

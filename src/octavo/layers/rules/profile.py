@@ -4,10 +4,18 @@ import re
 from collections.abc import Callable
 from typing import TypeAlias
 
-from octavo.layers.rules.facts import NO, SYNONYMS, YES, Statement, plain
-from octavo.layers.rules.tables import Table
+from octavo.kernel.terms.dates import small_number
+from octavo.layers.rules.facts import CHINESE, ENGLISH, NO, SYNONYMS, YES, Statement, Table, denied, plain
 
 _Kind: TypeAlias = Callable[["re.Match[str]", str, str], Statement | None]
+_ENGLISH_ANTONYMS, _SAME_TRAITS = ENGLISH.pairs("ANTONYMS"), ENGLISH.pairs("SAME_TRAITS")
+_STAYS_WHOLE = (" than ", " over ", " to ", " between ")
+_AFTER_PLACE = re.compile(r" (?:with|for|since|and|but|near|now)\b")
+_BORN_ON = re.compile(rf"(?:the )?(?:\d|(?:{ENGLISH.MONTHS.pattern})\b)", re.IGNORECASE)
+_CHINESE_ANTONYMS, _AFFIRMING = CHINESE.pairs("ANTONYMS"), CHINESE.words["SAME_TRAITS"]
+_YEARS = re.compile(rf"^(?:了|过)?(?:{CHINESE.NUMBER.pattern}多?年的?)?")
+_NOT_WELL = re.compile("不(?!错)|差|烂|一般")
+_NUMBER_OF_DAY = re.compile("[一二三四五六七八九十]+(?=[月日号])")
 
 
 class ProfileRules:
@@ -18,7 +26,6 @@ class ProfileRules:
     """
 
     def __init__(self, table: Table) -> None:
-        self.table = table
         self._rules: list[tuple[re.Pattern[str], _Kind, str, str]] = [
             (each.pattern, getattr(self, each.kind), each.slot, each.category) for each in table.facts
         ]
@@ -75,3 +82,195 @@ class ProfileRules:
 def is_denied(match: "re.Match[str]") -> bool:
     """Whether the words say that it is not so."""
     return bool(match.groupdict().get("no"))
+
+
+# --- English
+
+
+class EnglishProfile(ProfileRules):
+    """The kinds of statements that English has of its own."""
+
+    def statement(self, said: str) -> Statement | None:
+        """What the words after a subject say; of what is at hand ("I love it") no memory can name anything."""
+        if ENGLISH.POINTING.search(said):
+            return None
+        return super().statement(ENGLISH.LASTING.sub(_lasting_verb, said))
+
+    def cleaned(self, value: str) -> str:
+        """A value without "a lot", "these days", ", not Munich" at its end."""
+        before = ""
+        while before != value:
+            before, value = value, ENGLISH.TAIL.sub("", value)
+        return ENGLISH.NOT_THAT.sub("", value)
+
+    def listed_items(self, value: str) -> list[tuple[str, str]]:
+        value = self.cleaned(value)
+        items = [item.strip() for item in ENGLISH.LIST.split(value) if item and item.strip()]
+        whole = ENGLISH.TOGETHER.match(value) or any(word in value for word in _STAYS_WHOLE)
+        if whole or not items or any(len(item.split()) > 4 for item in items):
+            items = [value]  # a long item is a sentence
+        return [(item, plain(ENGLISH.OBJECT_VERB.sub("", item))) for item in items]
+
+    def job(self, match: "re.Match[str]", _slot: str, category: str) -> Statement | None:
+        """A role, whom it is held for, and where."""
+        groups = match.groupdict()
+        role, slots = self.cleaned(groups.get("v") or ""), {}
+        if role:
+            role, _, place = _role_and_place(role)
+            # "I'm seeing the dentist", "I'm married to a doctor": somebody else's job.
+            if "strict" in groups and (not ENGLISH.OCCUPATION.search(role) or ENGLISH.NO_JOB.search(role)):
+                return None
+            slots["occupation"] = plain(role)
+            if place.startswith(("at ", "for ")):
+                slots["employer"] = plain(place.split(" ", 1)[1])
+        if groups.get("e"):
+            slots["employer"] = plain(self.cleaned(groups["e"]))
+        if groups.get("p"):
+            slots["workplace"] = plain(self.cleaned(groups["p"]))
+        if is_denied(match):
+            slots = {f"not {key}": value for key, value in slots.items()}
+        return Statement(category, [slots])
+
+    def trait(self, match: "re.Match[str]", _slot: str, category: str) -> Statement | None:
+        """What somebody is like; of two opposites one is the other denied."""
+        word, yes = match["v"].lower(), not is_denied(match)
+        if word in _ENGLISH_ANTONYMS:
+            word, yes = _ENGLISH_ANTONYMS[word], not yes
+        return Statement(category, [{f"trait:{plain(_SAME_TRAITS.get(word, word))}": YES if yes else NO}])
+
+    def residence(self, match: "re.Match[str]", _slot: str, category: str) -> Statement | None:
+        """Where somebody lives."""
+        where = plain(_AFTER_PLACE.split(self.cleaned(match["v"]))[0])
+        return Statement(category, [{"not residence" if is_denied(match) else "residence": where}])
+
+    def origin(self, match: "re.Match[str]", _slot: str, category: str) -> Statement | None:
+        """Where somebody comes from; "born in 1990" is when."""
+        where = match["v"] or match["w"]
+        return Statement(category, [{"birthday" if _BORN_ON.match(where) else "home town": plain(where)}])
+
+    def named(self, match: "re.Match[str]", _slot: str, category: str) -> Statement | None:
+        """I'm Tom; but I'm British."""
+        slot = "nationality" if match["v"].endswith(("ish", "an", "ese", "ch")) else "name"
+        return Statement(category, [{slot: plain(match["v"])}])
+
+    def about_owner(self, clause: str) -> Statement | None:
+        """What is said of the owner though something else is the subject: "family comes first for me"."""
+        if match := ENGLISH.FAVOURITE.match(clause):
+            return self.favourite(match, "", "preference")
+        if not ENGLISH.TO_OWNER.search(clause):
+            return None
+        value = plain(re.sub(r"(?i)the user|me|my|them|him|her", "", clause))
+        return Statement("value", [{f"value:{value}": YES}])
+
+
+def _lasting_verb(match: "re.Match[str]") -> str:
+    """Have always loved is love, have been vegan is be vegan."""
+    if match["verb"] is None:
+        return "be "
+    return f"{'never ' if match['often'].lower() == 'never' else ''}{match['verb']} "
+
+
+def _role_and_place(role: str) -> tuple[str, str, str]:
+    """A role, and where it is held: "a nurse at Mercy" apart."""
+    match = ENGLISH.AFTER_ROLE.search(role)
+    return (role[: match.start()], " ", role[match.end() :]) if match else (role, "", "")
+
+
+# --- Chinese
+
+
+class ChineseProfile(ProfileRules):
+    """The kinds of statements that Chinese has of its own."""
+
+    def statement(self, said: str) -> Statement | None:
+        """What the words after a subject say; of what is at hand (我喜欢这个回答) no memory can name anything."""
+        said = CHINESE.IN_DEALING.sub("", said)
+        if CHINESE.POINTING.search(said):
+            return None
+        if (match := CHINESE.NO_MORE.fullmatch(said)) and (was := self.statement(match["was"])) is not None:
+            return denied(was)
+        return super().statement(said)
+
+    def listed_items(self, value: str) -> list[tuple[str, str]]:
+        short = CHINESE.END.sub("", value)
+        if not short:
+            return []  # 我懂了
+        items = [
+            CHINESE.END.sub("", part.strip()) for part in CHINESE.LIST.split(short) if part and part.strip()
+        ]
+        if not items or any(len(item) > 12 for item in items):
+            items = [short]  # a long item is a sentence
+        verb = match[0] if (match := CHINESE.VERB_BEFORE.match(items[0])) else ""
+        # 弹钢琴和吉他: the second is played too, unless it brings a verb of its own.
+        full = [items[0], *(item if CHINESE.VERB_BEFORE.match(item) else verb + item for item in items[1:])]
+        return [(item, plain(CHINESE.OBJECT_VERBS.sub("", item))) for item in full]
+
+    def job(self, match: "re.Match[str]", _slot: str, category: str) -> Statement | None:
+        """A role, and whom it is held for or where."""
+        found, groups = {}, match.groupdict()
+        value = groups.get("v") or ""
+        if value and groups.get("e") is None and not CHINESE.OCCUPATIONS.search(value):
+            return None
+        if value:
+            found["occupation"] = plain(_YEARS.sub("", value))
+        if groups.get("e"):
+            found["workplace" if CHINESE.PLACES.search(groups["e"]) else "employer"] = plain(groups["e"])
+        return Statement(category, [found])
+
+    def trait(self, match: "re.Match[str]", _slot: str, category: str) -> Statement | None:
+        """What somebody is like; of two opposites one is the other denied."""
+        word = plain(match["v"])
+        yes = not (match.groupdict().get("no") or "").startswith(("不", "没"))
+        if match["v"] in _CHINESE_ANTONYMS:
+            word, yes = _CHINESE_ANTONYMS[match["v"]], yes == (match["v"] in _AFFIRMING)
+        return Statement(category, [{f"trait:{word}": YES if yes else NO}])
+
+    def major(self, match: "re.Match[str]", _slot: str, category: str) -> Statement | None:
+        """本科 and 硕士 have a subject each: the second does not take the place of the first."""
+        return Statement(category, [{f"major {match['k'] or ''}".strip(): plain(match["v"])}])
+
+    def skill(self, match: "re.Match[str]", _slot: str, category: str) -> Statement | None:
+        """英语不太好: how well something is done; said without any "how", nothing is said."""
+        how = match[0][match.end("v") - match.start() :]
+        if not how:
+            return None
+        return Statement(category, [{f"can:{plain(match['v'])}": NO if _NOT_WELL.search(how) else YES}])
+
+    def origin(self, match: "re.Match[str]", _slot: str, category: str) -> Statement | None:
+        """来自湖南, 是湖南人; 是好人 says of nobody where they come from."""
+        if match[0].startswith("是") and (not match[0].endswith("人") or CHINESE.NO_HOME.search(match[0])):
+            return None
+        return Statement(category, [{"home town": plain(match["v"])}])
+
+    def birthday(self, match: "re.Match[str]", _slot: str, category: str) -> Statement | None:
+        """The day, or the year, that somebody was born."""
+        return Statement(category, [{"birthday": compared_day(match["v"])}]) if match["v"] else None
+
+    def age(self, match: "re.Match[str]", _slot: str, category: str) -> Statement | None:
+        """How many years."""
+        return Statement(category, [{"age": str(small_number(match["v"] or match["w"]))}])
+
+    def contact(self, match: "re.Match[str]", slot: str, category: str) -> Statement | None:
+        """Something named by the clause; a telephone's number is no telephone."""
+        if match["k"][:2] in ("电话", "手机") and re.search(r"\d{7}", match["v"]):
+            return Statement(category, [{"手机号": plain(match["v"])}])
+        return self.keyed(match, slot, category)
+
+    def about_owner(self, clause: str) -> Statement | None:
+        """What is said of the owner though something else is the subject: 对我来说家人最重要."""
+        if CHINESE.MATTERS_TO_OWNER.search(clause):
+            return Statement("value", [{f"value:{plain(re.sub('我|用户|他|她', '', clause))}": YES}])
+        if match := CHINESE.PRINCIPLE_OF_OWNER.match(clause):
+            return Statement("value", [{f"value:{plain(match['v'])}": YES}])
+        if match := CHINESE.FAVOURITE_OF_OWNER.match(clause):
+            return self.favourite(match, "", "preference")
+        return None
+
+
+def compared_day(words: str) -> str:
+    """A day as it is compared: 十二月三号 is 12月3日."""
+    digits = _NUMBER_OF_DAY.sub(lambda match: str(small_number(match[0])), words)
+    return plain(digits).replace("号", "日")
+
+
+ENGLISH_PROFILE, CHINESE_PROFILE = EnglishProfile(ENGLISH), ChineseProfile(CHINESE)

@@ -1,26 +1,29 @@
-"""The facts of a text about its owner, in Chinese or English, sentence by sentence."""
+"""What a text says of its owner, in Chinese or English, sentence by sentence; and what the memories there are say."""
 
 import re
-from collections.abc import Generator
-from datetime import datetime
+from collections.abc import Generator, Iterator, Sequence
+from datetime import UTC, datetime
+from typing import NamedTuple
 
-from octavo.layers.deciding import OwnerType
 from octavo.layers.rules.chinese import read_chinese
-from octavo.layers.rules.context import Context
+from octavo.layers.rules.clauses import MOST_CHARACTERS, Context, Sentence, own_words, sentences
 from octavo.layers.rules.english import read_english
-from octavo.layers.rules.facts import Fact, has_han
-from octavo.layers.rules.sentences import MOST_CHARACTERS, Sentence, own_words, sentences
+from octavo.layers.rules.facts import COMMON, Fact, has_han, words
+from octavo.layers.rules.moments import without_times
+from octavo.layers.values import Known, OwnerType
+from octavo.util.cache import Cache, size_of
 from octavo.util.turns import at_once
 
 MOST_FACTS = 200  # of one text; a text with more is a list of something else
 MOST_SENTENCES = 2000  # of one text; in 20,000 characters there are more only if nobody wrote them
-_EMPTY_LINES = re.compile(r"\n\s*\n")
-_FORMER = re.compile(
-    r"以前|曾经|曾(?=是|在|做|当|任)|从前|过去是|原来是|\b(?:used to|formerly|previously|was an?|were an?)\b",
-    re.IGNORECASE,
-)
+MOST_OF_MEMORY = 2000  # characters of one memory there is; it is compared by what it says first
+_MOST_COMPARED = 100_000  # characters of all of them together; the nearest come first
+_ANY_TIME = datetime(2000, 1, 1, tzinfo=UTC)  # memories bring their own time; this one is never looked at
+#: What contents were found to say: each is asked for again whenever its owner says something.
+_read: Cache[tuple[str, OwnerType], tuple[Fact, ...]] = Cache()
+#: Of these a longer value says more of the same thing, and a shorter one less.
+GRADED_MANY = ("school:", "degree:", "has:", "business:")
 _PART = re.compile("[^，,]+[，,]?")
-_LATER_EN = re.compile(r"\s*(?:and |but )?(?:i|i'm|i've|my|we)\s[^\u3400-\u9fff]+$", re.IGNORECASE)
 _FORMERLY_MANY = ("like:", "is:", "has:", "can:", "habit:")
 _FORMERLY = ("occupation", "employer", "residence", "workplace", "work", "leads")
 
@@ -32,7 +35,7 @@ def read(text: str, owner_type: OwnerType, at: datetime) -> list[Fact]:
 
 def reading(text: str, owner_type: OwnerType, at: datetime) -> Generator[None, None, list[Fact]]:
     """`read` in steps: about a sentence each."""
-    text = own_words(_EMPTY_LINES.sub("\n\n", text[:MOST_CHARACTERS]), owner_type)
+    text = own_words(COMMON.EMPTY_LINES.sub("\n\n", text[:MOST_CHARACTERS]), owner_type)
     yield
     context = Context.of(text, owner_type, at)
     found: list[Fact] = []
@@ -51,7 +54,9 @@ def _by_language(sentence: Sentence) -> list[Sentence]:
     parts = _PART.findall(sentence.text) if has_han(sentence.text) else [sentence.text]
     joined: list[str] = []
     for part in parts:
-        if joined and (_LATER_EN.match(part) is None) == (_LATER_EN.match(joined[-1]) is None):
+        if joined and (COMMON.LATER_ENGLISH.match(part) is None) == (
+            COMMON.LATER_ENGLISH.match(joined[-1]) is None
+        ):
             joined[-1] += part
         else:
             joined.append(part)
@@ -60,7 +65,7 @@ def _by_language(sentence: Sentence) -> list[Sentence]:
 
 def _as_former(fact: Fact) -> Fact:
     """What was so once is not what is so now: it must not supersede it."""
-    if not fact.slots or not _FORMER.search(fact.content):
+    if not fact.slots or not COMMON.FORMER.search(fact.content):
         return fact
     return fact._replace(slots=dict(_former_slot(key, value) for key, value in fact.slots.items()))
 
@@ -69,3 +74,77 @@ def _former_slot(key: str, value: str) -> tuple[str, str]:
     if key in _FORMERLY:
         return f"former {key}:{value}", "yes"
     return (f"former {key}", value) if key.startswith(_FORMERLY_MANY) else (key, value)
+
+
+# --- what is known
+
+
+class KnownFact(NamedTuple):
+    """One fact of a memory there is."""
+
+    known: Known
+    fact: Fact
+    facts: tuple[Fact, ...]
+
+
+class Memories:
+    """The facts that are known, found by what they are about: a fact is compared with few of them."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._by_topic: dict[str, list[KnownFact]] = {}
+        self._events: list[KnownFact] = []  # what has no slots is compared by its words
+
+    def add(self, known: Known, facts: tuple[Fact, ...]) -> None:
+        self.count += 1
+        for fact in facts:
+            entry = KnownFact(known, fact, facts)
+            if not fact.slots:
+                self._events.append(entry)
+            for key in fact.slots:
+                self._by_topic.setdefault(_topic(key), []).append(entry)
+
+    def near(self, fact: Fact) -> Iterator[KnownFact]:
+        """The facts that may be the same as this one, or be changed by it."""
+        for key in fact.slots:
+            yield from self._by_topic.get(_topic(key), ())
+        for entry in self._events:
+            # Who somebody is, and what happened, are two things; but a text no rule read may be either.
+            if not fact.slots or entry.fact.category == "other":
+                yield entry
+
+
+def _topic(key: str) -> str:
+    """Things of which a longer name says more are found together, and what is with what is not."""
+    return key.partition(":")[0] if key.startswith(GRADED_MANY) else key.removeprefix("not ")
+
+
+def memories_of(known: Sequence[Known], owner_type: OwnerType) -> Generator[None, None, Memories]:
+    """The memories there are with what they say, in steps."""
+    found = Memories()
+    room = _MOST_COMPARED
+    for one in known:
+        content = one.content[:MOST_OF_MEMORY]
+        room -= len(content)
+        if room < 0:
+            break
+        found.add(one, (yield from facts_of(content, owner_type)))
+    return found
+
+
+def facts_of(content: str, owner_type: OwnerType) -> Generator[None, None, tuple[Fact, ...]]:
+    """What a memory says, in steps; read once, then remembered."""
+    known = _read.get((content, owner_type))
+    if known is not None:
+        return known
+    found = tuple((yield from reading(content, owner_type, _ANY_TIME)))
+    if not found:  # what no rule understands is still compared by its words
+        left = words(without_times(content, _ANY_TIME))
+        found = (Fact("event", "other", content, {}, left, COMMON.NEGATED.search(content) is not None),)
+    _read.put((content, owner_type), found, size_of(content) + sum(map(_size, found)))
+    return found
+
+
+def _size(fact: Fact) -> int:
+    """The bytes a fact takes, about; its words are mostly the same few objects."""
+    return 600 + size_of(fact.content, *fact.slots) + 64 * len(fact.words)

@@ -61,7 +61,7 @@ async def query_memories(body: Question, request: Request) -> Response:
         raise HTTPException(
             403, "to ask about everyone needs a key with admin access; or give user_id or agent_id"
         )
-    found, left_out = await layers_of(request).recall_page(
+    found = await layers_of(request).recall(
         body.query,
         max_bytes=page_bytes(request),
         user_id=body.user_id,
@@ -71,7 +71,7 @@ async def query_memories(body: Question, request: Request) -> Response:
         everyone=body.everyone,
     )
     memories = [FoundMemory(**_fields(each.memory), score=each.score) for each in found]
-    told = Answers(query=body.query, count=len(memories), memories=memories, left_out=left_out or UNSET)
+    told = Answers(query=body.query, count=len(memories), memories=memories, left_out=found.left_out or UNSET)
     return answer(told)
 
 
@@ -84,10 +84,8 @@ async def get_memory(memory_id: PathName, request: Request, after: After = None)
     """A memory as it is now, and its changes, oldest first; of a long history the newest, and `next` for what was before."""
     layers = layers_of(request)
     memory = await layers.get(memory_id)
-    rows, following = await layers.log_page(
-        memory_id, limit=MAX_LIMIT, after=after, max_bytes=page_bytes(request)
-    )
-    return answer(MemoryWithHistory(**_fields(memory), history=rows[::-1], next=token(following)))
+    rows = await layers.logs(memory_id, limit=MAX_LIMIT, after=after, max_bytes=page_bytes(request))
+    return answer(MemoryWithHistory(**_fields(memory), history=rows[::-1], next=token(rows.following)))
 
 
 @router.post(
@@ -138,10 +136,12 @@ async def get_profile(
 ) -> Response:
     """The profile of a user or an agent, what was changed last first; with `as_of`, as it was then."""
     whose = owner(memory_type, entity_id)
-    found, following = await layers_of(request).profile_page(
+    found = await layers_of(request).profile(
         category=category, limit=limit, as_of=as_of, after=after, max_bytes=page_bytes(request), **whose
     )
-    listed = MemoryList(**whose, layer="profile", count=len(found), memories=found, next=token(following))
+    listed = MemoryList(
+        **whose, layer="profile", count=len(found), memories=found, next=token(found.following)
+    )
     return answer(listed)
 
 
@@ -163,7 +163,7 @@ async def get_event_memories(
 ) -> Response:
     """The event memories of a user or an agent, newest first; `since` and before `until`, or as they were then."""
     whose = owner(memory_type, entity_id)
-    found, following = await layers_of(request).event_page(
+    found = await layers_of(request).events(
         category=category,
         limit=limit,
         since=since,
@@ -173,7 +173,7 @@ async def get_event_memories(
         max_bytes=page_bytes(request),
         **whose,
     )
-    listed = MemoryList(**whose, layer="event", count=len(found), memories=found, next=token(following))
+    listed = MemoryList(**whose, layer="event", count=len(found), memories=found, next=token(found.following))
     return answer(listed)
 
 
@@ -234,7 +234,7 @@ async def get_memory_log(
     after: After = None,
 ) -> Response:
     """Every change of a memory and why, newest first; also after it was forgotten."""
-    rows, following = await layers_of(request).log_page(
+    rows = await layers_of(request).logs(
         memory_id,
         memory_layer=memory_layer,
         action=action,
@@ -242,7 +242,7 @@ async def get_memory_log(
         after=after,
         max_bytes=page_bytes(request),
     )
-    return answer(LogList(memory_id=memory_id, count=len(rows), logs=rows, next=token(following)))
+    return answer(LogList(memory_id=memory_id, count=len(rows), logs=rows, next=token(rows.following)))
 
 
 @log_router.get(
@@ -261,7 +261,7 @@ async def get_owner_log(
 ) -> Response:
     """Every change of the memories of a user or an agent, newest first."""
     whose = owner(memory_type, entity_id)
-    rows, following = await layers_of(request).log_page(
+    rows = await layers_of(request).logs(
         memory_layer=memory_layer,
         action=action,
         limit=limit,
@@ -269,7 +269,7 @@ async def get_owner_log(
         max_bytes=page_bytes(request),
         **whose,
     )
-    return answer(LogList(**whose, count=len(rows), logs=rows, next=token(following)))
+    return answer(LogList(**whose, count=len(rows), logs=rows, next=token(rows.following)))
 
 
 @log_router.post(

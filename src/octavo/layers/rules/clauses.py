@@ -1,0 +1,232 @@
+"""A text cut into sentences and clauses, and what is remembered from clause to clause while it is read."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import ClassVar, NamedTuple
+
+from octavo.layers.rules.facts import CHINESE, COMMON, ENGLISH, Fact, Statement, Table, words
+from octavo.layers.rules.moments import When, times, without_times
+from octavo.layers.values import OwnerType
+
+MOST_CHARACTERS = 20_000  # of one text; facts in what follows are not looked for
+LONGEST_SENTENCE = 400  # characters; what has no end by then is cut there
+LONGEST_CLAUSE = 300  # characters; a longer one is no statement that anybody made
+DEEPEST = 3  # how often somebody may tell that somebody told
+_KEPT_END = frozenset(")）》\"”'+#%")
+
+
+class Sentence(NamedTuple):
+    """A sentence without its end, and whether that asked something."""
+
+    text: str
+    asks: bool
+
+
+def own_words(text: str, owner_type: OwnerType) -> str:
+    """What of a text its owner says: code, texts to work on and the other side of a conversation are only shown."""
+    text = COMMON.CITED.sub("", COMMON.CODE.sub("\n", text))
+    # "Translate this: I am a doctor" says of nobody that they are a doctor.
+    for task in (ENGLISH.TASK, CHINESE.TASK):
+        if found := task.search(text):
+            text = text[: found.start()]  # where what is shown ends, nobody can tell
+    if ":" not in text and "：" not in text:
+        return text
+    mine, other = COMMON.USER, COMMON.ASSISTANT
+    if owner_type == "agent":
+        mine, other = other, mine
+    lines, own = [], True
+    for line in text.split("\n"):
+        label = None
+        if other.match(line):
+            own = False
+        elif label := mine.match(line):
+            own = True
+        if own:
+            lines.append(line[label.end() :] if label else line)
+    return "\n".join(lines)
+
+
+def sentences(text: str) -> Iterator[Sentence]:
+    """The sentences of a text, in order."""
+    for written in _sentences(text.replace("’", "'").replace("`", "'")):
+        if clean := _clean(written):
+            yield Sentence(clean, any(mark in written[-8:] for mark in "?？"))
+
+
+def _sentences(text: str) -> Iterator[str]:
+    for match in COMMON.SENTENCE.finditer(text):
+        for at in range(0, len(match[0]), LONGEST_SENTENCE):
+            open_part = ""
+            for part in COMMON.STOP.split(match[0][at : at + LONGEST_SENTENCE]):
+                open_part = f"{open_part} {part}".strip() if open_part else part
+                if len(open_part) < 200 and COMMON.ABBREVIATED.search(open_part):
+                    continue  # "Dr. Lee" is no end of a sentence
+                yield open_part
+                open_part = ""
+            if open_part:
+                yield open_part
+
+
+def _clean(written: str) -> str:
+    """Without white space, list marks and punctuation around it."""
+    text = COMMON.LEADING.sub("", " ".join(written.split()))
+    end = len(text)
+    while end and not (text[end - 1].isalnum() or text[end - 1] in _KEPT_END):
+        end -= 1
+    return text[:end]
+
+
+def clauses_zh(sentence: str) -> list[str]:
+    """The clauses of a Chinese sentence, without what stood between them."""
+    sentence = CHINESE.FOR_OWNER.sub(r"\1", sentence)  # 对我来说，and what follows are one statement
+    parts = [CHINESE.SPACED.sub("", _clean(part))[:LONGEST_CLAUSE] for part in CHINESE.CLAUSE.split(sentence)]
+    return [part for part in parts if part]
+
+
+def clauses_en(sentence: str) -> list[str]:
+    """The clauses of an English sentence, without the words that joined them."""
+    while match := ENGLISH.OPENING.match(sentence):
+        sentence = sentence[match.end() :]
+    statements = (part for clause in ENGLISH.CLAUSE.split(sentence) for part in _statements(clause or ""))
+    return [part for statement in statements if (part := _clean(statement)[:LONGEST_CLAUSE])]
+
+
+def _statements(clause: str) -> Iterator[str]:
+    """The statements of a clause that has no punctuation where one ends and the next begins."""
+    begin = 0
+    for match in ENGLISH.RUN_ON.finditer(clause):
+        # A clause that ends so is not over: "I'm not sure I like it", "maybe I'm late", "tell him I'm here".
+        if not ENGLISH.WAITING.search(clause, max(begin, match.start() - 20), match.start()):
+            yield clause[begin : match.start()]
+            begin = match.end()
+    yield clause[begin:]
+
+
+# --- from clause to clause
+
+
+@dataclass
+class Context:
+    """Who owns the memory, how the text speaks of them, and what the last clauses were about."""
+
+    owner_type: OwnerType
+    at: datetime
+    narrated: bool  # somebody else writes about the owner: "the user is …"; 我 is then the writer
+    first_person: bool
+    about_owner: bool = True  # whether what was spoken of last is the owner
+    when: When | None = None  # the last time named in this sentence
+
+    @classmethod
+    def of(cls, text: str, owner_type: OwnerType, at: datetime) -> "Context":
+        """The context in which a text begins."""
+        narrated = owner_type == "user" and bool(
+            CHINESE.NARRATED.search(text) or ENGLISH.NARRATED.search(text)
+        )
+        return cls(owner_type, at, narrated, first_person=bool(COMMON.FIRST_PERSON.search(text)))
+
+    @property
+    def pronoun_is_owner(self) -> bool:
+        """A pronoun is the owner unless the text says "I" for the owner, or has just spoken of somebody else."""
+        return self.about_owner and not (self.first_person and not self.narrated)
+
+    def moment(self, clause: str) -> When | None:
+        """The time a clause names, or the one that still holds from earlier in its sentence."""
+        found = times(clause, self.at)
+        named = next((one for one in found if one.at is not None), found[0] if found else None)
+        if named is None:
+            return self.when
+        if named.at and self.when and self.when.at and COMMON.DAYLESS.match(named.words):
+            # 昨天去了公司，下午开了会: the afternoon is yesterday's.
+            named = named._replace(at=datetime.combine(self.when.at.date(), named.at.timetz()))
+        self.when = named
+        return named
+
+
+class Subject(NamedTuple):
+    """Who a clause speaks of (None: it does not say), where that is written, and where what is said begins."""
+
+    owner: bool | None
+    start: int
+    end: int
+    said: int
+    possessive: bool = False  # it is something of the owner's: my job, my mother
+    kin: bool = False  # it is one of the owner's family
+
+
+class ClauseReader:
+    """What reading a clause takes in either language; the rest each language knows by itself."""
+
+    table: Table
+    names: ClassVar[dict[OwnerType, str]]  # what the owner is called in a statement
+    gap = ""  # what may stand between words
+    space = ""  # what does
+
+    def __init__(self, context: Context) -> None:
+        self.context = context
+        self.name = self.names[context.owner_type]
+
+    def after_fillers(self, clause: str) -> int:
+        """Where a clause begins after the words that only lead to it."""
+        return self.skipped(clause, 0, self.table.FILLER)
+
+    def after_leading(self, clause: str) -> int:
+        """Where a clause begins after its fillers, adverbs and times."""
+        return self.skipped(clause, 0, self.table.FILLER, self.table.ADVERB, gap=self.gap, timed=True)
+
+    def skipped(
+        self, clause: str, at: int, *patterns: "re.Pattern[str]", gap: str = "", timed: bool = False
+    ) -> int:
+        """Where a clause goes on after whatever of the patterns, and of its times, stands at `at`, one after another."""
+        spans = {when.start: when.end for when in times(clause, self.context.at)} if timed else {}
+        while at < len(clause):
+            match = next((found for pattern in patterns if (found := pattern.match(clause, at))), None)
+            # 今后 is a time too: the longer reading counts.
+            end = max(spans.get(at, at), match.end() if match else at)
+            if end == at:
+                return at
+            at = end
+            while at < len(clause) and clause[at] in gap:
+                at += 1
+        return at
+
+    def content(self, clause: str, subject: Subject | None) -> str:
+        """The clause as a statement of its own."""
+        raise NotImplementedError
+
+    def implied(self, clause: str) -> Fact | None:
+        """What is so since it happened."""
+        raise NotImplementedError
+
+    def lasting(self, statement: Statement, clause: str, subject: Subject) -> list[Fact]:
+        """The facts of a statement; the things of a list become a clause each."""
+        category = statement.category
+        if len(statement.items) < 2:
+            content = self.content(clause, subject)
+            return [Fact("profile", category, content, slots) for slots in statement.slots]
+        start = clause.find(statement.items[0], subject.said)
+        head = clause[:start] if start > 0 else clause[: subject.said] + self.space
+        return [
+            Fact("profile", category, self.content(head + item, subject), slots)
+            for slots, item in zip(statement.slots, statement.items, strict=True)
+        ]
+
+    def event(
+        self, category: str, clause: str, subject: Subject | None, said: str, *, implies: bool
+    ) -> list[Fact]:
+        """What happened; the words that it is compared by leave out when it was."""
+        when = self.context.moment(clause)
+        compared = without_times(clause[self.after_fillers(clause) :], self.context.at)
+        fact = Fact(
+            "event",
+            category,
+            self.content(clause, subject),
+            {},
+            words(compared),
+            self.table.DENIED.search(said) is not None,
+            happened_at=when.at if when else None,
+            time_text=when.words if when else "",
+            implied=self.implied(clause) if implies else None,
+        )
+        return [fact]
