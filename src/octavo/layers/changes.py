@@ -1,8 +1,8 @@
 """Changes of memories, each written together with its log row, so that neither is ever there without the other.
 
-The log row of a version has an id of its own that anybody can compute, and a memory carries its version as its only mark.
-So a change says "of version n", and of two writers that change the same version exactly one finds the mark and a free id.
-Nothing is locked, whatever the store and however many processes there are.
+A memory carries its version as its only mark, and the log row of a version has an id that anybody can compute. A change expects
+to find the version it was made from and to add a row that is new: of two writers that change the same version one gets
+through, and the other has changed nothing. Nothing is locked, whatever the store and however many processes there are.
 """
 
 from datetime import datetime, timedelta
@@ -17,7 +17,6 @@ from octavo.kernel.text import spell
 from octavo.layers import checking, reasons
 from octavo.layers.records import (
     LAYER_OF,
-    LOG,
     log_record,
     mark_of,
     owner_of,
@@ -30,40 +29,18 @@ from octavo.layers.values import Action, Layer, LogEntry
 
 
 class Step(msgspec.Struct, frozen=True):
-    """A change of one memory: its ops, of which the last adds the log row and the one before it does the change."""
+    """A change of one memory: its ops, which are done together or, when somebody came before, not at all."""
 
     ops: list[Op]
     log: Record
     memory: Record  # as it is afterwards, or was; of a remark about no memory, the row itself
     certain: bool = False  # it changes no memory, so nobody can come before it
 
-    @property
-    def brings_back(self) -> bool:
-        """Whether it adds the memory rather than changes or removes it."""
-        return isinstance(self.ops[-2], Add)
-
-    def repair(self, *, changed: bool) -> list[Op]:
-        """What to do after the table or the log took one half only.
-
-        Anybody can bring back what was removed, since nothing is left to be of the wrong version. So whoever comes so late
-        that another brought it back and removed it again puts into the table what the log does not know; or others find that
-        there. The log is the truth: of a version that it had already, the table keeps nothing.
-        """
-        if changed:
-            return [] if isinstance(self.ops[-2], Remove) else [Remove(_query(self.memory))]
-        if self.brings_back:  # this version is the truth, but such a late one is in its place
-            return [Remove(msgspec.structs.replace(_query(self.memory), marks=None)), Add([self.memory])]
-        return [Remove(Query(collection=LOG, ids=(self.log.id,), scope=Scope(tenant=self.log.scope.tenant)))]
-
 
 def insertion(record: Record, reason: str, metadata: dict[str, Any] | None = None) -> Step:
     """A memory that begins, or that is there again under its old id."""
     log = _log(record, "insert", reason, None, record, metadata)
-    ops: list[Op] = [Add([record]), Add([log])]
-    if version_of(record) > 1:
-        # It removes nothing, but whoever remembers which ids were just stored hears that this one may be gone.
-        ops.insert(0, Remove(_query(record, version=0)))
-    return Step(ops, log, record)
+    return Step([Add([record], expect=1), Add([log], expect=1)], log, record)
 
 
 def alteration(before: Record, after: Record, reason: str, metadata: dict[str, Any] | None = None) -> Step:
@@ -79,8 +56,9 @@ def alteration(before: Record, after: Record, reason: str, metadata: dict[str, A
         unmark=before.marks,
         mark=after.marks,
         updated_at=after.updated_at or after.created_at,
+        expect=1,
     )
-    return Step([change, Add([log])], log, after)
+    return Step([change, Add([log], expect=1)], log, after)
 
 
 def removal(
@@ -88,7 +66,7 @@ def removal(
 ) -> Step:
     """A memory that ends."""
     log = _log(msgspec.structs.replace(before, updated_at=at), action, reason, before, None, metadata)
-    return Step([Remove(_query(before)), Add([log])], log, before)
+    return Step([Remove(_query(before), expect=1), Add([log], expect=1)], log, before)
 
 
 def remark(
@@ -114,14 +92,14 @@ def _log(
     )
 
 
-def _query(record: Record, version: int | None = None) -> Query:
-    """Exactly this version of the memory, or another one of it, and nothing of anybody else."""
+def _query(record: Record) -> Query:
+    """Exactly this version of the memory, and nothing of anybody else."""
     scope = record.scope
     return Query(
         collection=record.collection,
         ids=(record.id,),
         scope=Scope(tenant=scope.tenant, user=scope.user or "", agent=scope.agent or "", session=""),
-        marks=(mark_of(version_of(record) if version is None else version),),
+        marks=(mark_of(version_of(record)),),
     )
 
 

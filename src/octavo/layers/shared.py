@@ -52,7 +52,6 @@ class Shared:
         self._closed = False
         self._extractor = extractor
         self._locks: weakref.WeakValueDictionary[Any, asyncio.Lock] = weakref.WeakValueDictionary()
-        self._repairs: set[asyncio.Task[Any]] = set()
         self._sweep_seconds = sweep_seconds
         self._sweeping: asyncio.Task[None] | None = None
         self._closing: asyncio.Task[None] | None = None
@@ -108,32 +107,21 @@ class Shared:
         query = Query(collection=LOG, scope=scope, kinds=CHANGES, newest_first=True, limit=1)
         return next(iter(await self.store.find(query)), None)
 
-    async def write(self, ops: Sequence[Op]) -> tuple[Status, list[int]]:
-        """Where the ops are now, and what each of them touched; nobody knows that yet of queued ones."""
-        answer = await written(self.store, ops)
-        return ("success" if answer.stored else "queued"), answer.counts
+    async def write(self, ops: Sequence[Op]) -> Status:
+        """Write the ops; answer where they are now."""
+        return "success" if (await written(self.store, ops)).stored else "queued"
 
     async def take(self, steps: Sequence[Step]) -> tuple[Status, list[bool]]:
         """Write the steps in one go; answer which of them nobody came before."""
-        status, counts = await self.write([op for step in steps for op in step.ops])
-        won: list[bool] = []
-        repairs: list[Op] = []
-        at = 0
-        for step in steps:
-            at += len(step.ops)
-            if step.certain or status == "queued":
-                won.append(True)
-                continue
-            changed, logged = counts[at - 2] > 0, counts[at - 1] > 0
-            if changed != logged:
-                repairs += step.repair(changed=changed)
-            won.append(logged and (changed or step.brings_back))
-        if repairs:  # they are made though the caller gives up
-            task = asyncio.get_running_loop().create_task(self.write(repairs))
-            self._repairs.add(task)  # the loop alone would not keep it
-            task.add_done_callback(self._repairs.discard)
-            await asyncio.shield(task)
-        return status, won
+        try:
+            status = await self.write([op for step in steps for op in step.ops])
+        except Conflict:
+            if len(steps) == 1:
+                return "success", [False]
+            taken = [await self.take([step]) for step in steps]  # each by itself, to see which of them it was
+            any_queued = any(status == "queued" for status, _ in taken)
+            return "queued" if any_queued else "success", [won for _, [won] in taken]
+        return status, [True] * len(steps)
 
     async def change(self, tenant: str, memory: str, attempt: Callable[[], Awaitable[Step]]) -> Step:
         """Take the step that `attempt` makes of what is there now, as often as others come before it."""
