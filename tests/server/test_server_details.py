@@ -11,8 +11,7 @@ import pytest
 from octavo import open_store
 from octavo.assemble import assemble
 from octavo.errors import ModelError, StoreClosed, StoreUnavailable
-from octavo.server.logs import JsonLines, write_logs
-from octavo.server.problems import Secrets
+from octavo.server.logs import JsonLines, Secrets, write_logs
 from octavo.wraps import Wrap
 
 USER = "/memory/user/lin"
@@ -159,7 +158,7 @@ def test_the_work_for_errors_is_bounded():
     """Not 80,000 errors that are made and thrown away."""
     from pydantic import ValidationError
 
-    from octavo.server.bodies import NewMemory
+    from octavo.server.requests import NewMemory
 
     with pytest.raises(ValidationError) as caught:
         NewMemory.model_validate({"content": "x", **MANY})

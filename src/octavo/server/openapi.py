@@ -1,17 +1,20 @@
-"""The OpenAPI document: answers are described by the structs they are made of."""
+"""Routes that say what they answer, and the OpenAPI document made from them: answers are described by their structs."""
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import msgspec
-from fastapi import FastAPI
+from fastapi import APIRouter, FastAPI, Response
 from fastapi.openapi.utils import get_openapi
 from fastapi.routing import APIRoute
 
 from octavo.config import Settings
 from octavo.server.problems import Problem
+from octavo.server.requests import QuickRoute
 
-REF = "#/components/schemas/{name}"
+F = TypeVar("F", bound=Callable[..., Any])
+
+_REF = "#/components/schemas/{name}"
 
 _MEANING = {
     400: "The body cannot be read.",
@@ -36,36 +39,59 @@ _OPEN = (403, 421, 503, 504)
 #: Every struct that an answer is described by.
 _described: list[Any] = [Problem]
 
-Answers = dict[int | str, dict[str, Any]]
 
+class Routes(APIRouter):
+    """Routes about one thing; the name of a function is the id of its operation."""
 
-def answers(
-    example: msgspec.Struct,
-    *more: int,
-    also: type[msgspec.Struct] | None = None,
-    body: bool = False,
-    keyless: bool = False,
-) -> Answers:
-    """What a route can answer: 200 with a value like this, or of another kind, what every route can, and `more`."""
-    kinds = [type(example)] if also is None else [type(example), also]
-    _described.extend(each for each in kinds if each not in _described)
-    refs = [{"$ref": REF.format(name=each.__name__)} for each in kinds]
-    schema = refs[0] if len(refs) == 1 else {"anyOf": refs}
-    told: Answers = {
-        200: {
+    def __init__(self, tag: str) -> None:
+        super().__init__(
+            route_class=QuickRoute,
+            tags=[tag],
+            default_response_class=Response,
+            generate_unique_id_function=lambda route: route.name,
+        )
+
+    def answers(
+        self,
+        method: str,
+        path: str,
+        summary: str,
+        example: msgspec.Struct,
+        *statuses: int,
+        also: type[msgspec.Struct] | None = None,
+        keyless: bool = False,
+    ) -> Callable[[F], F]:
+        """Make a function the route that answers such a value, or one of another kind, or one of these statuses."""
+        kinds = [type(example)] if also is None else [type(example), also]
+        _described.extend(each for each in kinds if each not in _described)
+        refs = [_ref(each) for each in kinds]
+        schema = refs[0] if len(refs) == 1 else {"anyOf": refs}
+        answer = {
             "description": " ".join((each.__doc__ or "").splitlines()[0] for each in kinds),
             "content": {"application/json": {"schema": schema, "example": msgspec.to_builtins(example)}},
         }
+
+        def add(function: F) -> F:
+            refusals = {*(_OPEN if keyless else _ALWAYS), *statuses}
+            refusals |= {415} if method in ("POST", "PUT") else set()
+            refusals |= {400} if "body" in function.__annotations__ else set()
+            responses = {200: answer, **{status: _refusal(status) for status in sorted(refusals)}}
+            self.add_api_route(path, function, methods=[method], summary=summary, responses=responses)
+            return function
+
+        return add
+
+
+def _ref(kind: type[msgspec.Struct]) -> dict[str, str]:
+    return {"$ref": _REF.format(name=kind.__name__)}
+
+
+def _refusal(status: int) -> dict[str, Any]:
+    told: dict[str, Any] = {
+        "description": _MEANING[status],
+        "content": {"application/json": {"schema": _ref(Problem)}},
     }
-    statuses: Sequence[int] = _OPEN if keyless else _ALWAYS
-    for status in sorted({*statuses, *more, *((400, 415) if body else ())}):
-        told[status] = {
-            "description": _MEANING[status],
-            "content": {"application/json": {"schema": {"$ref": REF.format(name="Problem")}}},
-        }
-        if status in _HEADERS:
-            told[status]["headers"] = _HEADERS[status]
-    return told
+    return {**told, "headers": _HEADERS[status]} if status in _HEADERS else told
 
 
 def document(app: FastAPI, settings: Settings) -> dict[str, Any]:
@@ -80,7 +106,7 @@ def document(app: FastAPI, settings: Settings) -> dict[str, Any]:
     )
     components = told.setdefault("components", {})
     schemas = components.setdefault("schemas", {})
-    _, structs = msgspec.json.schema_components(_described, ref_template=REF)
+    _, structs = msgspec.json.schema_components(_described, ref_template=_REF)
     for name, schema in structs.items():
         schemas[name] = _closed(schema)
     for unused in ("HTTPValidationError", "ValidationError"):

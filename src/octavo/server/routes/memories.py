@@ -7,38 +7,25 @@ from fastapi import Query, Request, Response
 from msgspec import UNSET
 from starlette.exceptions import HTTPException
 
-from octavo.client.answers import MemoryWithHistory
-from octavo.layers.values import Action, Memory
-from octavo.server import examples
-from octavo.server.answers import (
-    Answers,
-    AutoExtracted,
-    FoundMemory,
-    LogList,
-    MemoryList,
-    Remembered,
-    answer,
-)
-from octavo.server.bodies import (
+from octavo.client.exchange import Answers, FoundMemory, MemoryWithHistory, Remembered
+from octavo.layers.deciding import Layer, OwnerType
+from octavo.layers.values import Action, LogEntry, Memory, State
+from octavo.server.answers import AutoExtracted, LogList, MemoryList, answer, example
+from octavo.server.gate import caller_of
+from octavo.server.openapi import Routes
+from octavo.server.requests import (
     MAX_LIMIT,
     MAX_PROFILE,
+    After,
     Category,
-    Layer,
+    Limit,
     NewMemory,
-    OwnerType,
+    PathName,
     Question,
     Reason,
     Revision,
     Undoing,
     When,
-)
-from octavo.server.gate import caller_of
-from octavo.server.openapi import answers
-from octavo.server.routes import base
-from octavo.server.routes.base import (
-    After,
-    Limit,
-    PathName,
     check_content,
     layers_of,
     owner,
@@ -46,15 +33,30 @@ from octavo.server.routes.base import (
     token,
 )
 
-router = base.router("memories")
-log_router = base.router("log")
-
-
-@router.post(
-    "/memory/query",
-    summary="Find memories by what they say",
-    responses=answers(examples.FOUND, body=True),
+router = Routes("memories")
+log_router = Routes("log")
+_OWNER = "/memory/{memory_type:owner}/{entity_id:name}"
+_MEMORY = f"{_OWNER}/{{layer}}/{{memory_id:name}}"
+_EPISODE = example(
+    Memory,
+    layer="event",
+    category="meeting",
+    content="Joined the product review in the afternoon",
+    is_permanent=False,
 )
+_ROW = example(LogEntry, id=f"log_{_EPISODE.id}_1", version=1, after=example(State))
+_UNDONE = msgspec.structs.replace(
+    _ROW,
+    id=f"log_{_EPISODE.id}_3",
+    action="update",
+    reason="记错了",
+    metadata={"undo_of": f"log_{_EPISODE.id}_2"},
+    version=3,
+    before=_ROW.after,
+)
+
+
+@router.answers("POST", "/memory/query", "Find memories by what they say", example(Answers))
 async def query_memories(body: Question, request: Request) -> Response:
     """Look through both layers, or one of them, of a user or an agent; best first. Everyone of the tenant needs admin access."""
     if body.everyone and not caller_of(request.scope).admin:
@@ -75,10 +77,12 @@ async def query_memories(body: Question, request: Request) -> Response:
     return answer(told)
 
 
-@router.get(
+@router.answers(
+    "GET",
     "/memory/{memory_id:name}",
-    summary="One memory with its history",
-    responses=answers(examples.WITH_HISTORY, 404),
+    "One memory with its history",
+    example(MemoryWithHistory, history=[_ROW]),
+    404,
 )
 async def get_memory(memory_id: PathName, request: Request, after: After = None) -> Response:
     """A memory as it is now, and its changes, oldest first; of a long history the newest, and `next` for what was before."""
@@ -90,11 +94,7 @@ async def get_memory(memory_id: PathName, request: Request, after: After = None)
     return answer(MemoryWithHistory(**_fields(memory), history=rows[::-1], next=token(following)))
 
 
-@router.post(
-    "/memory/{memory_type:owner}/{entity_id:name}",
-    summary="Remember something",
-    responses=answers(examples.REMEMBERED, 404, 409, also=AutoExtracted, body=True),
-)
+@router.answers("POST", _OWNER, "Remember something", example(Remembered), 404, 409, also=AutoExtracted)
 async def remember(
     memory_type: OwnerType, entity_id: PathName, body: NewMemory, request: Request
 ) -> Response:
@@ -122,11 +122,7 @@ async def remember(
     return answer(msgspec.convert(memory, Remembered, from_attributes=True))
 
 
-@router.get(
-    "/memory/{memory_type:owner}/{entity_id:name}/profile",
-    summary="Who somebody is",
-    responses=answers(examples.PROFILE, 404),
-)
+@router.answers("GET", f"{_OWNER}/profile", "Who somebody is", example(MemoryList, user_id="user123"), 404)
 async def get_profile(
     memory_type: OwnerType,
     entity_id: PathName,
@@ -145,10 +141,12 @@ async def get_profile(
     return answer(listed)
 
 
-@router.get(
-    "/memory/{memory_type:owner}/{entity_id:name}/events",
-    summary="What happened to somebody",
-    responses=answers(examples.EPISODES, 404),
+@router.answers(
+    "GET",
+    f"{_OWNER}/events",
+    "What happened to somebody",
+    example(MemoryList, user_id="user123", layer="event", memories=[_EPISODE]),
+    404,
 )
 async def get_event_memories(
     memory_type: OwnerType,
@@ -177,11 +175,7 @@ async def get_event_memories(
     return answer(listed)
 
 
-@router.put(
-    "/memory/{memory_type:owner}/{entity_id:name}/{layer}/{memory_id:name}",
-    summary="Change a memory",
-    responses=answers(examples.REVISED, 404, 409, body=True),
-)
+@router.answers("PUT", _MEMORY, "Change a memory", example(Memory, version=2), 404, 409)
 async def revise_memory(
     memory_type: OwnerType,
     entity_id: PathName,
@@ -202,11 +196,7 @@ async def revise_memory(
     )
 
 
-@router.delete(
-    "/memory/{memory_type:owner}/{entity_id:name}/{layer}/{memory_id:name}",
-    summary="Forget a memory",
-    responses=answers(examples.EPISODE, 404, 409),
-)
+@router.answers("DELETE", _MEMORY, "Forget a memory", _EPISODE, 404, 409)
 async def forget_memory(
     memory_type: OwnerType,
     entity_id: PathName,
@@ -220,10 +210,8 @@ async def forget_memory(
     return answer(await layers_of(request).forget(memory_id, layer=layer, reason=reason, **whose))
 
 
-@log_router.get(
-    "/memory/{memory_id:name}/logs",
-    summary="What was done to a memory",
-    responses=answers(examples.MEMORY_LOG),
+@log_router.answers(
+    "GET", "/memory/{memory_id:name}/logs", "What was done to a memory", example(LogList, logs=[_ROW])
 )
 async def get_memory_log(
     memory_id: PathName,
@@ -245,10 +233,12 @@ async def get_memory_log(
     return answer(LogList(memory_id=memory_id, count=len(rows), logs=rows, next=token(following)))
 
 
-@log_router.get(
-    "/memory/{memory_type:owner}/{entity_id:name}/logs",
-    summary="What was done to somebody's memories",
-    responses=answers(examples.OWNER_LOG, 404),
+@log_router.answers(
+    "GET",
+    f"{_OWNER}/logs",
+    "What was done to somebody's memories",
+    example(LogList, memory_id=UNSET, user_id="user123", logs=[_ROW]),
+    404,
 )
 async def get_owner_log(
     memory_type: OwnerType,
@@ -272,11 +262,7 @@ async def get_owner_log(
     return answer(LogList(**whose, count=len(rows), logs=rows, next=token(following)))
 
 
-@log_router.post(
-    "/memory/logs/{log_id:name}/undo",
-    summary="Undo a change",
-    responses=answers(examples.UNDONE, 404, 409, body=True),
-)
+@log_router.answers("POST", "/memory/logs/{log_id:name}/undo", "Undo a change", _UNDONE, 404, 409)
 async def undo_change(log_id: PathName, request: Request, body: Undoing | None = None) -> Response:
     """Bring a memory back to what it was before its newest change; this is logged as a change of its own."""
     return answer(await layers_of(request).undo(log_id, reason=None if body is None else body.reason))
