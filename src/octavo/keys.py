@@ -3,7 +3,6 @@
 A key reads `oct_<id>_<secret>` and is shown once. All keys are records of the empty tenant, whichever tenant they open.
 """
 
-import asyncio
 import hashlib
 import hmac
 import math
@@ -87,7 +86,6 @@ class Keys:
         self._unknown: FreshValues[None] = FreshValues(fresh_seconds, most_cached, timer)
         # For ever: a key that was revoked is never good again, whether the store can be asked or not.
         self._revoked: FreshValues[None] = FreshValues(math.inf, most_cached, timer)
-        self._asking: dict[str, asyncio.Task[_Hashed | None]] = {}
 
     async def create(
         self,
@@ -115,7 +113,6 @@ class Keys:
             data={"hash": _hash(secret), "tenant": tenant},
         )
         await self._store.apply([Add([record])])
-        self._unknown.drop(id_)
         return Created(key=f"oct_{id_}_{secret}", info=_info(record))
 
     async def check(self, text: str) -> KeyInfo | None:
@@ -125,6 +122,8 @@ class Keys:
             return None
         kept = await self._look(match[1])
         if kept is None or not hmac.compare_digest(kept.hash, _hash(match[2])):
+            return None
+        if self.revoked(match[1]):  # while it was looked for
             return None
         return kept.info if kept.info.valid_at(self._clock()) else None
 
@@ -148,42 +147,23 @@ class Keys:
         await self._store.apply([Change(query=unrevoked, merge=merge, mark=(_REVOKED,), updated_at=at)])
         self._revoked.put(key_id, None, 0)
         self._known.drop(key_id)
-        self._asking.pop(key_id, None)  # a read begun before this one must not be believed after it
         found = await self._store.find(msgspec.structs.replace(_KEYS, ids=(key_id,)))
         if not found:
             raise NotFound(f"there is no key with the id {key_id!r}; `octavo keys list` shows them")
         return _info(found[0])
 
     async def _look(self, key_id: str) -> "_Hashed | None":
-        if (kept := self._known.get(key_id)) is not None:
+        if (kept := self._known.get(key_id)) is not None or self._unknown.holds(key_id):
             return kept
-        if self._unknown.holds(key_id):
-            return None
-        # Requests of one key that come at once share one read, which none of them may take from the others.
-        task = self._asking.get(key_id)
-        if task is None:
-            task = self._asking[key_id] = asyncio.create_task(self._read(key_id))
-            task.add_done_callback(lambda done: self._note_answer(key_id, done))
-        return await asyncio.shield(task)
-
-    def _note_answer(self, key_id: str, task: "asyncio.Task[_Hashed | None]") -> None:
-        if self._asking.get(key_id) is task:
-            del self._asking[key_id]
-        if not task.cancelled():
-            task.exception()  # looked at, or Python complains when every waiter has gone
-
-    async def _read(self, key_id: str) -> "_Hashed | None":
         since = self._known.time()  # before the read: what changes meanwhile is not believed longer
-        me = asyncio.current_task()
         found = await self._store.find(msgspec.structs.replace(_KEYS, ids=(key_id,)))
         kept = _hashed(found[0]) if found else None
-        if kept is not None and kept.info.revoked_at is not None:
-            self._revoked.put(key_id, None, 0)
-        if self._asking.get(key_id) is me:
-            if kept is None:
-                self._unknown.put(key_id, None, since)
-            else:
-                self._known.put(key_id, kept, since)
+        if kept is None:
+            self._unknown.put(key_id, None, since)
+            return None
+        self._known.put(key_id, kept, since)
+        if kept.info.revoked_at is not None:
+            self._revoked.put(key_id, None, since)
         return kept
 
 
