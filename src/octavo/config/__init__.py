@@ -13,8 +13,8 @@ from octavo.config.settings import (
     Vault,
     Vector,
     shown_settings,
+    template,
 )
-from octavo.config.template import template
 
 __all__ = [
     "Database",
