@@ -1,12 +1,17 @@
-"""What every command shares: its options, the settings it works by, its errors and its exit status."""
+"""What every command shares: its options, the settings it works by, what it prints, its errors and its exit status.
+
+Results go to stdout, everything else to stderr; `--json` leaves stdout to a single document.
+"""
 
 import asyncio
 import functools
 import hashlib
 import os
 import sys
-from collections.abc import Callable, Coroutine
-from contextlib import suppress
+import time
+import traceback
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -15,14 +20,14 @@ from urllib.parse import unquote, urlsplit
 import click
 import msgspec
 
-from octavo.cli.output import Output, several
 from octavo.errors import ConfigError, OctavoError
 from octavo.events.retention import age, before
 from octavo.kernel.ids import now
 from octavo.kernel.model import utc
-from octavo.kernel.text import spell
+from octavo.kernel.text import printable, printable_json, spell
+from octavo.transfer import Progress
 from octavo.util.file_modes import make_folder, share_with_group
-from octavo.util.secrets import shown
+from octavo.util.secrets import hidden, shown
 
 if TYPE_CHECKING:
     from octavo.config import Resolved, Settings
@@ -30,6 +35,9 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 CONFIG = Path("config/memory.yaml")
 STORE_DEFAULT = "[default: OCTAVO_URL, or database.dsn of the settings]"
+LINE_SECONDS = 5.0  # between two lines of progress where there is no terminal
+REDRAW_SECONDS = 0.1  # between two states of the line on a terminal
+_ERASE = "\r\x1b[K"  # to the beginning of the line, and what was in it goes
 _OVERRIDES = (
     "octavo.overrides"  # in click's context: setting → the option that was given for it, and its value
 )
@@ -56,10 +64,15 @@ def flag(names: str, help_: str, **more: Any) -> Callable[[F], F]:
     return click.option(*names.split(), is_flag=True, help=help_, **more)
 
 
+def number(names: str, help_: str, least: int, most: int | None = None, **more: Any) -> Callable[[F], F]:
+    """An option that takes a whole number; a default is shown."""
+    shows = {"show_default": True} if "default" in more else {}
+    return text(names, "N", help_, type=click.IntRange(least, most), **shows, **more)
+
+
 def limit(default: int, help_: str = "No more than these.") -> Callable[[F], F]:
     """`--limit`, how many at most."""
-    at_least_none = click.IntRange(min=0)
-    return text("--limit -n", "N", help_, type=at_least_none, default=default, show_default=True)
+    return number("--limit -n", help_, 0, default=default)
 
 
 def override(setting: str) -> dict[str, Any]:
@@ -102,22 +115,114 @@ _printing = options(
 )
 
 
-class Call(Output):
+def several(count: int, thing: str) -> str:
+    """A number and its noun."""
+    return f"{count:,} {thing}" if count == 1 else f"{count:,} {thing}s"
+
+
+def time_text(at: datetime) -> str:
+    """A time as it is shown."""
+    return f"{at:%Y-%m-%d %H:%M:%S} UTC"
+
+
+def table(rows: Sequence[Sequence[str]]) -> str:
+    """Rows of cells, aligned: the first column to the left, the others to the right."""
+    widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]
+    return "\n".join(
+        "  ".join([row[0].ljust(widths[0]), *(c.rjust(w) for c, w in zip(row[1:], widths[1:], strict=True))])
+        for row in rows
+    )
+
+
+def indented(value: Any) -> str:
+    """A value as JSON that people may read too."""
+    return printable_json(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
+
+
+class Call:
     """One call of a command: what it prints, and the settings it works by."""
 
     def __init__(self, context: click.Context, given: dict[str, Any]) -> None:
-        super().__init__(
-            command=" ".join(context.command_path.split()[1:]),
-            json=given.pop("as_json"),
-            quiet=given.pop("quiet"),
-            debug=given.pop("debug"),
-        )
-        self.overrides: dict[str, tuple[str, Any]] = context.meta.get(_OVERRIDES, {})
+        self.command = " ".join(context.command_path.split()[1:])  # its words, such as "queue list"
+        self.json: bool = given.pop("as_json")
+        self.quiet: bool = given.pop("quiet")
+        self._debug: bool = given.pop("debug")
         self.config: str | None = given.pop("config", None)
         self._verbose: bool = given.pop("verbose", False)
+        self.overrides: dict[str, tuple[str, Any]] = context.meta.get(_OVERRIDES, {})
         values = [*given.values(), *(value for _, value in self.overrides.values())]
         texts = [each for value in values for each in (value if isinstance(value, tuple) else [value])]
+        #: Whose passwords must not be printed.
         self.urls = [each for each in texts if isinstance(each, str) and ":" in each]
+        self.done = 0  # records, as progress last had it
+        self.thing = ""  # what `done` counts; nothing until there is progress
+        self.resumable = False  # whether the same command would go on from there
+
+    def say(self, line: str, *, err: bool = False) -> None:
+        """Print a result for people, in one line: stored text in it is shown and never steers the terminal."""
+        if not (self.json or self.quiet):
+            click.echo(printable(line), err=err)
+
+    def say_lines(self, text: str) -> None:
+        """Print a text of several lines, each as `say` does."""
+        for line in text.split("\n"):
+            self.say(line)
+
+    def note(self, sentence: str) -> None:
+        """Print something worth knowing beside the result."""
+        if not self.quiet:
+            click.echo(printable(f"octavo: {sentence}"), err=True)
+
+    def document(self, *, ok: bool = True, **values: Any) -> int:
+        """Print the result for programs, and return the exit status: 0 when all is well, else 1."""
+        if self.json:
+            click.echo(indented({"ok": ok, "command": self.command, **values}))
+        return 0 if ok else 1
+
+    def fail(self, error: BaseException) -> None:
+        """Say in one sentence what went wrong; the traceback only when asked for."""
+        if self._debug:
+            for line in self.hidden("".join(traceback.format_exception(error))).splitlines():
+                click.echo(printable(line), err=True)
+        sentence = self.hidden(" ".join(str(error).split()) or type(error).__name__)
+        click.echo(printable(f"octavo: {sentence}"), err=True)
+        if self.json:
+            click.echo(indented({"ok": False, "error": sentence, "kind": type(error).__name__}))
+
+    def hidden(self, text: str) -> str:
+        """The text without passwords."""
+        return hidden(text, self.urls)
+
+    @contextmanager
+    def progress(self, doing: str, thing: str = "record") -> Iterator[Progress]:
+        """A callback that says how far it is: in one line of a terminal, or in a new line now and then."""
+        self.thing = thing
+        terminal = sys.stderr.isatty()
+        last = time.monotonic() if not terminal else 0.0
+        first: tuple[float, int] | None = None
+
+        def tell(done: int, total: int | None) -> None:
+            nonlocal last, first
+            self._count(done, total)
+            now = time.monotonic()
+            # The speed is that of this run: what an earlier one has done is not counted.
+            first = first or (now, done)
+            if not self.quiet and now - last >= (REDRAW_SECONDS if terminal else LINE_SECONDS):
+                last = now
+                of = "" if total is None else f" of {total:,}"
+                speed = f", {(done - first[1]) / (now - first[0]):,.0f}/s" if now > first[0] else ""
+                line = printable(f"{doing} {done:,}{of} {thing}s{speed}")
+                click.echo(f"{_ERASE}{line}" if terminal else line, err=True, nl=not terminal)
+
+        try:
+            yield tell
+        finally:
+            if terminal and not self.quiet:
+                click.echo(_ERASE, err=True, nl=False)
+
+    def _count(self, done: int, total: int | None) -> None:
+        del total
+        self.done = done
 
     @functools.cached_property
     def resolved(self) -> "Resolved":
@@ -178,9 +283,7 @@ class Call(Output):
         state = state or _default_state(noun, *names)
         self.resumable = state is not None
         if state is None:
-            self.note(
-                f"octavo: no place for the state of this {noun} (see --state); interrupted, it starts over"
-            )
+            self.note(f"no place for the state of this {noun} (see --state); interrupted, it starts over")
             return None
         if restart:
             state.unlink(missing_ok=True)
@@ -196,7 +299,7 @@ class Call(Output):
             return done if isinstance(done, int) else asyncio.run(done)
         except KeyboardInterrupt:
             if self.thing:
-                self.note(f"octavo: stopped after {several(self.done, self.thing)}{onward * self.resumable}")
+                self.note(f"stopped after {several(self.done, self.thing)}{onward * self.resumable}")
             return 130
         except BrokenPipeError:
             raise  # whoever read stdout has gone away; click ends the process without a word
@@ -206,18 +309,18 @@ class Call(Output):
         except (OctavoError, OSError) as error:
             self.fail(error)
             if self.done:
-                self.note(f"octavo: {several(self.done, 'record')} kept before that{onward * self.resumable}")
+                self.note(f"{several(self.done, 'record')} kept before that{onward * self.resumable}")
             return 1
 
     def _tell_settings(self, found: "Resolved") -> None:
         from octavo.config.settings import every_setting
 
-        none = f"octavo: no settings file; {CONFIG} is not here"
-        self.note(f"octavo: the settings are those of {self._path}" if self.by_file else none)
+        none = f"no settings file; {CONFIG} is not here"
+        self.note(f"the settings are those of {self._path}" if self.by_file else none)
         for setting in every_setting():
             if setting.key in found.origins or setting.key == "database.dsn":
                 value = setting.shown(getattr(getattr(found.settings, setting.section), setting.name))
-                self.note(f"octavo: {setting.key} is {value} ({found.origin(setting.key)})")
+                self.note(f"{setting.key} is {value} ({found.origin(setting.key)})")
 
 
 def runs(function: Callable[..., int | Coroutine[Any, Any, int]]) -> Callable[..., None]:

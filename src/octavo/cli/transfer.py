@@ -12,13 +12,14 @@ from octavo.cli.command import (
     Call,
     check_exists,
     configured,
+    number,
     options,
     resumable,
     runs,
+    several,
     store_argument,
     text,
 )
-from octavo.cli.output import Output, several
 from octavo.errors import ConfigError
 from octavo.kernel.model import Scope
 from octavo.kernel.ports import ListsTenants, Store
@@ -45,14 +46,7 @@ _which = options(
     text("--session", "NAME", "Only this session's records."),
 )
 _pace = options(
-    text(
-        "--batch",
-        "N",
-        "Records per read and write; fewer when they are large.",
-        type=click.IntRange(min=1),
-        default=1000,
-        show_default=True,
-    ),
+    number("--batch", "Records per read and write; fewer when they are large.", 1, default=1000),
     resumable,
 )
 
@@ -162,7 +156,7 @@ async def import_command(call: Call, file: str, on_error: str, set_aside: str | 
 class _SkippedLines:
     """The lines that an import skips: appended to a file as they are, so that they can be mended and imported."""
 
-    def __init__(self, out: Output, path: Path) -> None:
+    def __init__(self, out: Call, path: Path) -> None:
         self.path = path
         self.first: list[BadLine] = []
         self.written = False
@@ -175,7 +169,7 @@ class _SkippedLines:
                 file.write(bad.line if bad.line.endswith(b"\n") else bad.line + b"\n")
             self.written = True
         if len(self.first) < _MOST_TOLD:
-            self._out.note(f"octavo: line {bad.number}: {bad.reason}")
+            self._out.note(f"line {bad.number}: {bad.reason}")
         if len(self.first) < 100:
             self.first.append(bad)
 
@@ -211,13 +205,11 @@ def _tell(call: Call, done: str, moved: Moved, begun: float, **more: Any) -> int
     )
     if moved.bad:
         where = f", set aside in {more['set_aside']}" if more["set_aside"] else ""
-        call.note(f"octavo: {several(moved.bad, 'bad line')}{where}")
+        call.note(f"{several(moved.bad, 'bad line')}{where}")
     numbers = {name: getattr(moved, name) for name in ("read", "added", "resumed", "collections")}
     return call.document(ok=not moved.bad, **{**numbers, **more}, seconds=round(seconds, 3))
 
 
-def _warn_of_tenants(out: Output, store: Store, arguments: dict[str, Any]) -> None:
+def _warn_of_tenants(out: Call, store: Store, arguments: dict[str, Any]) -> None:
     if arguments["scope"] is None and not isinstance(store, ListsTenants):
-        out.note(
-            "octavo: this store cannot list its tenants, only the empty one is read; name others by --tenant"
-        )
+        out.note("this store cannot list its tenants, only the empty one is read; name others by --tenant")
