@@ -22,10 +22,9 @@ from octavo.errors import OctavoError
 from octavo.keys import Keys
 from octavo.layers import LayeredMemory
 from octavo.server.access import Door
-from octavo.server.docs_page import docs_route
 from octavo.server.gate import CALLER, REQUEST_ID, Gate
 from octavo.server.logs import Secrets
-from octavo.server.openapi import document
+from octavo.server.openapi import docs_page, document
 from octavo.server.problems import problem, refusal, sentence
 from octavo.server.routes import events, memories, upkeep
 from octavo.service.health import Health
@@ -99,7 +98,7 @@ def create(settings: Settings, *, assembled: Assembled | None = None, sample: bo
         return app.openapi_schema
 
     app.openapi = openapi  # type: ignore[method-assign]
-    app.add_route("/docs", docs_route(openapi), include_in_schema=False)
+    app.add_route("/docs", lambda _: docs_page(openapi()), include_in_schema=False)
     return app
 
 
