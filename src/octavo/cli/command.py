@@ -24,6 +24,7 @@ from octavo.errors import ConfigError, OctavoError
 from octavo.events.retention import age, before
 from octavo.kernel.ids import now
 from octavo.kernel.model import utc
+from octavo.kernel.ports import ListsTenants, Store
 from octavo.kernel.text import printable, printable_json, spell
 from octavo.transfer import Progress
 from octavo.util.file_modes import make_folder, share_with_group
@@ -38,9 +39,8 @@ STORE_DEFAULT = "[default: OCTAVO_URL, or database.dsn of the settings]"
 LINE_SECONDS = 5.0  # between two lines of progress where there is no terminal
 REDRAW_SECONDS = 0.1  # between two states of the line on a terminal
 _ERASE = "\r\x1b[K"  # to the beginning of the line, and what was in it goes
-_OVERRIDES = (
-    "octavo.overrides"  # in click's context: setting → the option that was given for it, and its value
-)
+#: In click's context: setting → the option that was given for it, and its value.
+_OVERRIDES = "octavo.overrides"
 
 
 def options(*decorators: Callable[[F], F]) -> Callable[[F], F]:
@@ -87,11 +87,11 @@ def override(setting: str) -> dict[str, Any]:
 
 
 configured = options(
-    click.option(
+    text(
         "--config",
+        "FILE",
+        f"The settings. [default: {CONFIG}, if it is there]",
         type=click.Path(dir_okay=False),
-        metavar="FILE",
-        help=f"The settings. [default: {CONFIG}, if it is there]",
     ),
     flag("--verbose", "Say which settings are not defaults, and what decided."),
 )
@@ -157,6 +157,12 @@ class Call:
         self.done = 0  # records, as progress last had it
         self.thing = ""  # what `done` counts; nothing until there is progress
         self.resumable = False  # whether the same command would go on from there
+        self._began = time.monotonic()
+
+    @property
+    def seconds(self) -> float:
+        """How long it has taken so far."""
+        return round(time.monotonic() - self._began, 3)
 
     def say(self, line: str, *, err: bool = False) -> None:
         """Print a result for people, in one line: stored text in it is shown and never steers the terminal."""
@@ -277,6 +283,13 @@ class Call:
     def existing_store(self) -> str:
         """The URL of the store that is named; ConfigError when it should be on this disk and is not."""
         return check_exists(self.settings.database.dsn)
+
+    def warn_of_tenants(self, store: Store) -> None:
+        """Say that not all of a store is read, if it cannot say whose records it has."""
+        if not isinstance(store, ListsTenants):
+            self.note(
+                "this store cannot list its tenants, only the empty one is read; name others by --tenant"
+            )
 
     def state_file(self, state: Path | None, restart: bool, noun: str, *names: object) -> Path | None:
         """Where a move keeps how far it has come: the file that is named, or the one of these names."""

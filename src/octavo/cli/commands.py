@@ -140,17 +140,17 @@ def _folder_findings(settings: Settings) -> Iterator[Finding]:
         yield Finding("queue", f"{queue.directory}, which cannot be used", lost)
 
 
-def _say_report(out: Call, url: str, report: Report) -> None:
-    out.say(shown(url))
+def _say_report(call: Call, url: str, report: Report) -> None:
+    call.say(shown(url))
     names = [finding.name for finding in report.findings] + list(report.collections)
     wide = max(14, *(len(name) + 2 for name in names)) if names else 14
     for finding in report.findings:
-        out.say(f"  {finding.name:{wide}}{finding.value}")
+        call.say(f"  {finding.name:{wide}}{finding.value}")
         if finding.warning:
-            out.say(f"  {'':{wide}}! {finding.warning}")
+            call.say(f"  {'':{wide}}! {finding.warning}")
     for collection, total in report.collections.items():
-        out.say(f"  {collection:{wide}}{several(total, 'record')}")
+        call.say(f"  {collection:{wide}}{several(total, 'record')}")
     if (ms := report.latency) is not None:
         times = f"write {ms.write_ms:.2f} ms, read {ms.read_ms:.2f} ms, remove {ms.remove_ms:.2f} ms"
-        out.say(f"  {'one record':{wide}}{times}")
-    out.say(several(len(report.warnings), "warning") if report.warnings else "no warnings")
+        call.say(f"  {'one record':{wide}}{times}")
+    call.say(several(len(report.warnings), "warning") if report.warnings else "no warnings")

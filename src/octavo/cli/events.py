@@ -4,7 +4,6 @@ import asyncio
 import importlib
 import shutil
 import sys
-import time
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -237,16 +236,13 @@ async def migrate_command(
     Example: octavo events migrate file://./agent_memory sqlite:///agent_memory.db
     """
     check_exists(source)
-    resume, begun = (
-        call.state_file(state, restart, "migration", shown(source), shown(target)),
-        time.monotonic(),
-    )
+    resume = call.state_file(state, restart, "migration", shown(source), shown(target))
     async with _open_named(source) as old, _open_named(target) as new:
         with call.progress("moved", "event") as progress:
             moved = await migrate(old, new, batch=batch, resume=resume, progress=progress)
     call.say(moved_text("moved", moved, "event"))
-    numbers, seconds = msgspec.to_builtins(moved), round(time.monotonic() - begun, 3)
-    return call.document(source=shown(source), target=shown(target), **numbers, seconds=seconds)
+    numbers = msgspec.to_builtins(moved)
+    return call.document(source=shown(source), target=shown(target), **numbers, seconds=call.seconds)
 
 
 class _Rows:

@@ -326,10 +326,10 @@ def _layer_of(layer: Layer | None, category: str | None) -> Layer:
     return layer or of or "event"
 
 
-def _say_memories(out: Call, memories: Sequence[Memory]) -> None:
+def _say_memories(call: Call, memories: Sequence[Memory]) -> None:
     for each in memories:
         end = f"  (until {each.expiry_date:%Y-%m-%d %H:%M} UTC)" if each.expiry_date else ""
-        out.say(f"{time_text(each.updated_at)}  {_which(each)}  {_plain(each.content)}{end}")
+        call.say(f"{time_text(each.updated_at)}  {_which(each)}  {_plain(each.content)}{end}")
 
 
 def _which(memory: Any) -> str:

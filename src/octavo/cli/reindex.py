@@ -1,6 +1,5 @@
 """`octavo reindex`: build anew, or only compare, what is derived from the records of a store."""
 
-import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
@@ -10,7 +9,7 @@ import msgspec
 
 from octavo.cli.command import Call, check_exists, configured, flag, runs, several, store_argument, text
 from octavo.errors import ConfigError
-from octavo.kernel.ports import Lexicon, ListsTenants, Searches, Store, VectorIndex
+from octavo.kernel.ports import Lexicon, Searches, Store, VectorIndex
 from octavo.kernel.shapes import SHAPES
 from octavo.stores import open_store
 from octavo.util.secrets import shown
@@ -54,21 +53,17 @@ async def reindex_command(
     url = call.existing_store()
     if verify and vectors["vectors"]:
         check_exists(vectors["vectors"])
-    begun = time.monotonic()
     async with open_store(url) as store, _open_vectors(store, **vectors) as opened:
         searching = store if terms and isinstance(store, Searches) else None
         if searching is None and opened is None:
             raise ConfigError("this store keeps no index of terms; nothing to do without --vectors")
-        if opened is not None and tenant is None and not isinstance(store, ListsTenants):
-            call.note(
-                "this store cannot list its tenants, only the empty one is read; name others by --tenant"
-            )
+        if opened is not None and tenant is None:
+            call.warn_of_tenants(store)
         if verify:
             wrong, done = await _verify(call, searching, opened, collections, tenant)
         else:
             wrong, done = await _rebuild(call, searching, opened, collections, tenant, vectors["forget"])
-    seconds = round(time.monotonic() - begun, 3)
-    return call.document(ok=not wrong, url=shown(url), verify=verify, **done, seconds=seconds)
+    return call.document(ok=not wrong, url=shown(url), verify=verify, **done, seconds=call.seconds)
 
 
 def _check_options(
@@ -126,10 +121,9 @@ async def _rebuild(
     """Build everything anew; how many texts could not be embedded, and what was done."""
     done: dict[str, Any] = {"terms": {}, "embedded": None, "refused": 0, "other_spaces": []}
     if searching is not None:
-        begun = time.monotonic()
         done["terms"] = await rebuild_terms(call, searching, collections)
         total = several(sum(done["terms"].values()), "record")
-        call.say(f"indexed {total} by terms in {time.monotonic() - begun:.1f} s")
+        call.say(f"indexed {total} by terms in {call.seconds:.1f} s")
     if vectors is not None:
         indexed, index, model = vectors
         done |= await rebuild_vectors(call, indexed, collections=collections or None, tenant=tenant)
@@ -154,12 +148,10 @@ async def rebuild_terms(call: Call, store: Searches, collections: Sequence[str] 
 async def rebuild_vectors(call: Call, indexed: Indexed, **which: Any) -> dict[str, Any]:
     """Embed what has no vector or one of another text; how many records were embedded, and how many could not be."""
     call.resumable = True
-    begun = time.monotonic()
     with call.progress("embedded") as progress:
         embedded = await indexed.reindex_vectors(progress, **which)
     status = await indexed.status()
-    seconds = f"{time.monotonic() - begun:.1f} s"
-    call.say(f"embedded {several(embedded, 'record')} by {status.serving} in {seconds}")
+    call.say(f"embedded {several(embedded, 'record')} by {status.serving} in {call.seconds:.1f} s")
     if status.failures:
         texts = several(status.failures, "text")
         call.note(f"{texts} not embedded ({status.last_error}); tried again by whoever opens the store")

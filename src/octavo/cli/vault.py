@@ -1,6 +1,5 @@
 """`octavo vault`: how the Markdown documents stand, and bringing them together with their store."""
 
-import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -133,13 +132,11 @@ async def reindex_command(call: Call) -> int:
     \b
     Example: octavo vault reindex --config config/memory.yaml
     """
-    begun = time.monotonic()
     async with _open_vault(call) as (assembled, vault):
         report = await _sync(call, vault)
         done = await _reindex(call, assembled)
     sound = report.complete and not report.problems and not done["refused"]
-    seconds = round(time.monotonic() - begun, 3)
-    return call.document(ok=sound, sync=msgspec.to_builtins(report), **done, seconds=seconds)
+    return call.document(ok=sound, sync=msgspec.to_builtins(report), **done, seconds=call.seconds)
 
 
 @asynccontextmanager
@@ -205,13 +202,13 @@ async def _reindex(call: Call, assembled: "Assembled") -> dict[str, Any]:
     return {"terms": {}, **await rebuild_vectors(call, indexed)}
 
 
-def _say_keys(out: Call, word: str, keys: list[str]) -> None:
+def _say_keys(call: Call, word: str, keys: list[str]) -> None:
     for key in keys[:_MOST_TOLD]:
-        out.say(f"  {word:14}{key}")
+        call.say(f"  {word:14}{key}")
     if len(keys) > _MOST_TOLD:
-        out.say(f"  {word:14}and {len(keys) - _MOST_TOLD:,} more")
+        call.say(f"  {word:14}and {len(keys) - _MOST_TOLD:,} more")
 
 
-def _note_problems(out: Call, problems: "list[Problem]") -> None:
+def _note_problems(call: Call, problems: "list[Problem]") -> None:
     for problem in problems:
-        out.note(f"{problem.path}: {problem.reason}")
+        call.note(f"{problem.path}: {problem.reason}")
