@@ -14,8 +14,7 @@ from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
-from urllib.parse import unquote, urlsplit
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import click
 import msgspec
@@ -354,30 +353,25 @@ def runs(function: Callable[..., int | Coroutine[Any, Any, int]]) -> Callable[..
 
 def check_exists(url: str) -> str:
     """The URL; of an embedded store that is not there a ConfigError: opening it would make an empty one."""
-    try:
-        parts = urlsplit(url)
-    except ValueError:
-        return url  # whoever opens it says what is wrong with it
-    scheme = parts.scheme.partition("+")[0]
-    path = unquote(parts.path)
-    if scheme == "sqlite":
-        path = path.removeprefix("/")
-    embedded = scheme in {"sqlite", "file"} and not parts.netloc and path not in {"", ":memory:"}
-    if embedded and not Path(path).exists():
+    from octavo.config import local_path
+
+    if (path := local_path(url)) and not Path(path).exists():
         raise ConfigError(f"there is no store at {path}; check the path in {shown(url)}")
     return url
 
 
-def parse_time(option: str, spelled: str | None, *, ago: bool = False) -> datetime | None:
-    """The time that was given; with `ago`, also an age such as 2h. What is neither is a ConfigError that names the option."""
+def parse_time(
+    option: str, spelled: str | None, *, ages: Literal["", "ago", "from now"] = ""
+) -> datetime | None:
+    """The time that was given; with `ages`, also an age such as 2h. What is neither is a ConfigError that names the option."""
     if spelled is None:
         return None
     with suppress(ValueError, OverflowError):
         return utc(datetime.fromisoformat(spelled))
-    if ago:
-        with suppress(ConfigError):
-            return before(age(spelled), now())
-    also = ", or 2h for two hours ago" if ago else ""
+    if ages:
+        with suppress(ConfigError, OverflowError):
+            return before(age(spelled), now()) if ages == "ago" else now() + age(spelled)
+    also = {"ago": ", or 2h for two hours ago", "from now": ", or 90d for ninety days from now"}.get(ages, "")
     raise ConfigError(f"{option} {spelled!r} is no time; try 2026-03-01, 2026-03-01T12:00:00+08:00{also}")
 
 

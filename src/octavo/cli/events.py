@@ -319,8 +319,8 @@ def _query(store: BaseMemoryStore, asked: dict[str, Any]) -> Query:
 
 
 def _times(asked: dict[str, Any]) -> tuple[datetime | None, datetime | None]:
-    since = parse_time("--since", asked.get("since"), ago=True)
-    return since, parse_time("--until", asked.get("until"), ago=True)
+    since = parse_time("--since", asked.get("since"), ages="ago")
+    return since, parse_time("--until", asked.get("until"), ages="ago")
 
 
 def _owner(asked: dict[str, Any]) -> dict[str, Any]:

@@ -125,7 +125,7 @@ async def list_command(
     Example: octavo memory list --user lin --layer profile --as-of 7d
     """
     whose = _owner(owner)
-    at = parse_time("--as-of", as_of, ago=True)
+    at = parse_time("--as-of", as_of, ages="ago")
     layers = LAYERS if layer is None and category is None else (_layer_of(layer, category),)
     asked = {**whose, "category": category, "limit": limit, "as_of": at}
     async with _open_memory(call) as memory:

@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -21,8 +20,8 @@ from octavo.cli.command import (
     text,
     time_text,
 )
+from octavo.config import local_path
 from octavo.errors import ConfigError
-from octavo.events.retention import age
 from octavo.kernel.ids import now
 from octavo.keys import ACCESS, KeyInfo, Keys
 from octavo.stores import open_store
@@ -63,7 +62,7 @@ def serve_command(call: Call, sample: bool) -> int:
     server.check_settings(settings)
     with server.bind(settings.server.host, settings.server.port) as sock:
         # A store in memory is made in the process that serves it, and nothing can be made ready for it here.
-        alone = server.in_memory(settings.database.dsn)
+        alone = local_path(settings.database.dsn) == ""
         if alone:
             prepared = server.Prepared(reachable=True, keys=0)
         else:
@@ -140,7 +139,7 @@ async def create_command(call: Call, name: str, access: Any, tenant: str | None,
     Example: octavo keys create laptop --access write --tenant acme --expires 90d
     """
     tenant = call.settings.service.tenant if tenant is None else tenant
-    ends = _end(expires)
+    ends = parse_time("--expires", expires, ages="from now")
     async with _open_keys(call, make=True) as held:
         created = await held.create(name, access=access, tenant=tenant, expires=ends)
     if call.quiet and not call.json:
@@ -189,25 +188,12 @@ async def revoke_command(call: Call, key_id: str) -> int:
 async def _open_keys(call: Call, *, make: bool = False) -> AsyncIterator[Keys]:
     """The keys of the store that is named; `make` may make the store: the first key may come before the first run."""
     url = call.settings.database.dsn
-    if url.startswith("memory:") or url == "sqlite:///:memory:":
+    if local_path(url) == "":
         raise ConfigError(f"{url} forgets its keys with this command; name a store that lasts")
     if not make:
         check_exists(url)
     async with open_store(url) as store:
         yield Keys(store)
-
-
-def _end(spelled: str | None) -> datetime | timedelta | None:
-    try:
-        return parse_time("--expires", spelled)
-    except ConfigError:
-        pass
-    try:
-        return age(spelled or "")
-    except ConfigError:
-        raise ConfigError(
-            f"--expires {spelled!r} is no time; try 90d, 12h, 2027-03-01 or 2027-03-01T12:00:00+08:00"
-        ) from None
 
 
 def _row(info: KeyInfo) -> str:

@@ -12,6 +12,7 @@ from octavo.config.settings import (
     Settings,
     Vault,
     Vector,
+    local_path,
     shown_settings,
     template,
 )
@@ -29,6 +30,7 @@ __all__ = [
     "Vault",
     "Vector",
     "load_settings",
+    "local_path",
     "resolve_settings",
     "shown_settings",
     "template",

@@ -3,6 +3,7 @@
 import json
 import textwrap
 from typing import Annotated, Any, Literal
+from urllib.parse import unquote, urlsplit
 
 import msgspec
 from msgspec import Meta, field
@@ -41,6 +42,21 @@ class Database(Section, frozen=True):
     dsn: Annotated[str, FILLED, URL] = "sqlite:///octavo.db"
     pool_size: Annotated[int, within(1, 10_000)] = 5
     max_overflow: Annotated[int, within(0, 10_000)] = 10
+
+
+def local_path(dsn: str) -> str | None:
+    """Where on this disk an embedded store is, "" for one in memory; None for a server, or what is no URL of ours."""
+    try:
+        parts = urlsplit(dsn)
+    except ValueError:
+        return None  # whoever opens it says what is wrong with it
+    scheme, path = parts.scheme.partition("+")[0], unquote(parts.path)
+    if scheme == "sqlite" and not parts.netloc:
+        path = path.removeprefix("/")
+        return "" if path == ":memory:" else path
+    if scheme == "file" and not parts.netloc:
+        return path or None
+    return "" if scheme == "memory" else None
 
 
 class Vault(Section, frozen=True):

@@ -12,7 +12,6 @@ import socket
 from collections.abc import Callable
 from types import FrameType
 from typing import Any, Literal
-from urllib.parse import urlsplit
 
 import msgspec
 import uvicorn
@@ -22,7 +21,7 @@ from uvicorn.protocols.http.auto import AutoHTTPProtocol
 from uvicorn.supervisors.multiprocess import Multiprocess
 
 from octavo.assemble import assemble
-from octavo.config import Server, Settings
+from octavo.config import Server, Settings, local_path
 from octavo.errors import ConfigError, OctavoError, StoreUnavailable
 from octavo.kernel.ids import now
 from octavo.kernel.model import Query
@@ -68,16 +67,9 @@ class WorkerApp(msgspec.Struct, frozen=True):
         return app
 
 
-def in_memory(dsn: str) -> bool:
-    """Whether the store is in the memory of one process, so that no other could see it."""
-    parts = urlsplit(dsn)
-    scheme = parts.scheme.partition("+")[0].lower()
-    return scheme == "memory" or (scheme == "sqlite" and parts.path.strip("/") in ("", ":memory:"))
-
-
 def check_settings(settings: Settings) -> None:
     """Refuse settings that no server can run with."""
-    if in_memory(settings.database.dsn):
+    if local_path(settings.database.dsn) == "":  # in the memory of one process
         if settings.server.workers > 1:
             raise ConfigError(
                 f"server.workers is {settings.server.workers}, but a store in memory belongs to one process; "
