@@ -2,9 +2,9 @@
 
 import asyncio
 import dataclasses
+import functools
 import importlib
 import logging
-from collections import OrderedDict
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -154,7 +154,8 @@ class Memories:
         self._plain = msgspec.structs.replace(settings, vault=vault)
         self._layers = LayeredMemory.from_assembled(self.assembled)
         self.keys = Keys(self.assembled.store)
-        self._services: OrderedDict[str, Memory] = OrderedDict()
+        #: The events and turns of a tenant.
+        self.service = functools.lru_cache(_MOST_TENANTS)(self._new_service)
         self._asking: asyncio.Task[Health] | None = None
         self._asked = 0.0
         self._first_sweep: asyncio.Task[None] | None = None
@@ -164,18 +165,10 @@ class Memories:
         """The profile and event memories of a tenant."""
         return self._layers.of(tenant)
 
-    def service(self, tenant: str) -> Memory:
-        """The events and turns of a tenant."""
-        held = self._services.get(tenant)
-        if held is None:
-            service = msgspec.structs.replace(self._plain.service, tenant=tenant)
-            settings = msgspec.structs.replace(self._plain, service=service)
-            held = self._services[tenant] = Memory(dataclasses.replace(self.assembled, settings=settings))
-            if len(self._services) > _MOST_TENANTS:
-                self._services.popitem(last=False)
-        else:
-            self._services.move_to_end(tenant)
-        return held
+    def _new_service(self, tenant: str) -> Memory:
+        service = msgspec.structs.replace(self._plain.service, tenant=tenant)
+        settings = msgspec.structs.replace(self._plain, service=service)
+        return Memory(dataclasses.replace(self.assembled, settings=settings))
 
     def down(self) -> bool:
         """Whether the store is known to be away, so that asking it would only cost time."""

@@ -36,7 +36,7 @@ from starlette.exceptions import HTTPException
 from octavo.kernel.codec import EARLIEST, MAX_NAME_BYTES
 from octavo.kernel.model import Cursor
 from octavo.layers import LayeredMemory
-from octavo.layers.deciding import Layer, OwnerType
+from octavo.layers.deciding import Layer
 from octavo.server.gate import SLASH, caller_of
 from octavo.service.memory import Memory
 from octavo.util.turns import let_others
@@ -399,16 +399,3 @@ def layers_of(request: Request) -> LayeredMemory:
 def service_of(request: Request) -> Memory:
     """The events that the caller may see."""
     return memories_of(request).service(caller_of(request.scope).tenant)
-
-
-def check_content(request: Request, content: str | None) -> None:
-    """Refuse content that is longer than this server takes."""
-    most = memories_of(request).settings.server.max_content_bytes
-    if content is not None and len(content.encode()) > most:
-        wrong = f"must be at most {most:,} bytes in UTF-8 (server.max_content_bytes)"
-        raise RequestValidationError([{"type": "too_long", "loc": ("body", "content"), "msg": wrong}])
-
-
-def owner(memory_type: OwnerType, entity_id: str) -> dict[str, Any]:
-    """Whose memories: `user_id` or `agent_id`."""
-    return {f"{memory_type}_id": entity_id}

@@ -4,6 +4,7 @@ from typing import Annotated, Any
 
 import msgspec
 from fastapi import Query, Request, Response
+from fastapi.exceptions import RequestValidationError
 from msgspec import UNSET
 from starlette.exceptions import HTTPException
 
@@ -26,9 +27,8 @@ from octavo.server.requests import (
     Revision,
     Undoing,
     When,
-    check_content,
     layers_of,
-    owner,
+    memories_of,
     page_bytes,
     token,
 )
@@ -102,8 +102,8 @@ async def remember(
 
     A memory that is kept while the store is down answers `queued`: it is on disk, and is stored when the store is back.
     """
-    layers, whose = layers_of(request), owner(memory_type, entity_id)
-    check_content(request, body.content)
+    layers, whose = layers_of(request), _owner(memory_type, entity_id)
+    _check_content(request, body.content)
     if body.auto_extract:
         made = await layers.extract(body.content, metadata=body.metadata, **whose)
         extracted = msgspec.convert(made, AutoExtracted, from_attributes=True)
@@ -133,7 +133,7 @@ async def get_profile(
     after: After = None,
 ) -> Response:
     """The profile of a user or an agent, what was changed last first; with `as_of`, as it was then."""
-    whose = owner(memory_type, entity_id)
+    whose = _owner(memory_type, entity_id)
     found, following = await layers_of(request).profile_page(
         category=category, limit=limit, as_of=as_of, after=after, max_bytes=page_bytes(request), **whose
     )
@@ -160,7 +160,7 @@ async def get_event_memories(
     after: After = None,
 ) -> Response:
     """The event memories of a user or an agent, newest first; `since` and before `until`, or as they were then."""
-    whose = owner(memory_type, entity_id)
+    whose = _owner(memory_type, entity_id)
     found, following = await layers_of(request).event_page(
         category=category,
         limit=limit,
@@ -185,12 +185,12 @@ async def revise_memory(
     request: Request,
 ) -> Response:
     """Change what is given and keep the rest; the change is logged with its reason."""
-    check_content(request, body.content)
+    _check_content(request, body.content)
     changes: dict[str, Any] = {
         name: getattr(body, name) if name in body.model_fields_set else UNSET
         for name in ("content", "metadata", "category", "is_permanent", "expiry_date")
     }
-    whose = owner(memory_type, entity_id)
+    whose = _owner(memory_type, entity_id)
     return answer(
         await layers_of(request).revise(memory_id, layer=layer, reason=body.reason, **whose, **changes)
     )
@@ -206,7 +206,7 @@ async def forget_memory(
     reason: Annotated[Reason | None, Query()] = None,
 ) -> Response:
     """Forget it, and answer what was forgotten; its log stays."""
-    whose = owner(memory_type, entity_id)
+    whose = _owner(memory_type, entity_id)
     return answer(await layers_of(request).forget(memory_id, layer=layer, reason=reason, **whose))
 
 
@@ -250,7 +250,7 @@ async def get_owner_log(
     after: After = None,
 ) -> Response:
     """Every change of the memories of a user or an agent, newest first."""
-    whose = owner(memory_type, entity_id)
+    whose = _owner(memory_type, entity_id)
     rows, following = await layers_of(request).log_page(
         memory_layer=memory_layer,
         action=action,
@@ -270,3 +270,16 @@ async def undo_change(log_id: PathName, request: Request, body: Undoing | None =
 
 def _fields(memory: Memory) -> dict[str, Any]:
     return msgspec.structs.asdict(memory)
+
+
+def _check_content(request: Request, content: str | None) -> None:
+    """Refuse content that is longer than this server takes."""
+    most = memories_of(request).settings.server.max_content_bytes
+    if content is not None and len(content.encode()) > most:
+        wrong = f"must be at most {most:,} bytes in UTF-8 (server.max_content_bytes)"
+        raise RequestValidationError([{"type": "too_long", "loc": ("body", "content"), "msg": wrong}])
+
+
+def _owner(memory_type: OwnerType, entity_id: str) -> dict[str, Any]:
+    """Whose memories: `user_id` or `agent_id`."""
+    return {f"{memory_type}_id": entity_id}
