@@ -187,6 +187,18 @@ def test_a_body_of_too_many_values_is_not_even_parsed(sqlite_server):
             assert kept.status_code == 200, (text[:9], kept.text)
 
 
+@pytest.mark.parametrize(
+    "body",
+    [b'{"content": "\xff"}', b'{"content": ' + b"9" * 5000 + b"}", b'{"metadata": ' + b"[" * 15_000, b"{"],
+    ids=["no UTF-8", "a long number", "deep", "half"],
+)
+def test_a_body_that_cannot_be_read_is_the_callers_mistake(sqlite_server, body):
+    with sqlite_server().client() as client:
+        refused = client.post(USER, content=body, headers={"Content-Type": "application/json"})
+        assert refused.status_code in (400, 422)
+        assert refused.json()["detail"]
+
+
 def test_content_may_have_a_mebibyte(client):
     """However its characters are spelled in JSON; one byte more is refused in words that name the setting."""
     as_json = {"Content-Type": "application/json"}

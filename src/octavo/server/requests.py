@@ -323,8 +323,8 @@ async def _read_body(request: Request, kind: TypeAdapter[Any], *, needed: bool) 
     except json.JSONDecodeError as error:
         wrong = {"type": "json_invalid", "loc": ("body", error.pos), "msg": "JSON decode error"}
         raise RequestValidationError([wrong]) from None
-    except (UnicodeDecodeError, RecursionError):
-        raise HTTPException(400, "There was an error parsing the body") from None
+    except (ValueError, RecursionError):  # no UTF-8, a number of thousands of digits, thousands of brackets
+        raise HTTPException(400, "the body cannot be read as JSON") from None
     checked = _checked("body", kind.validate_python, value)
     await let_others(len(raw))
     return checked
