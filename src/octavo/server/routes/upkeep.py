@@ -20,6 +20,7 @@ from octavo.wraps.journal import Journal, JournalStatus
 router = Routes("upkeep")
 admin_router = Routes("admin")
 _NONE = example(Counted, total=0, by_kind={}, first_at=None, last_at=None)
+_CHANGES = example(Counted, by_kind={"insert": 2})
 # Without the reason, which names a folder: anybody may ask.
 _NO_QUEUE = (
     "the failure queue cannot be written to: what the store does not take is refused; the log says why"
@@ -48,7 +49,12 @@ async def get_health(request: Request) -> Response:
     return told
 
 
-@router.answers("GET", "/stats", "How much is remembered", example(Stats, events=_NONE, turns=_NONE))
+@router.answers(
+    "GET",
+    "/stats",
+    "How much is remembered",
+    example(Stats, event=_NONE, logs=_CHANGES, events=_NONE, turns=_NONE),
+)
 async def get_stats(request: Request) -> Response:
     """Numbers of the caller's tenant: memories by category, log rows by action, events and turns by type."""
     store = memories_of(request).assembled.store
