@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Self, TypeAlias
 
 from octavo.config import Database, FailureQueue, Server, Settings
-from octavo.server.bodies import MAX_QUESTION_BYTES
+from octavo.server.requests import MAX_QUESTION_BYTES
 from octavo.server.running import WorkerApp
 
 GOAL_SECONDS = 0.1

@@ -14,8 +14,7 @@ import click
 from octavo.cli.commands import octavo
 from octavo.config import Server, Settings
 from octavo.config.setting import settings_of
-from octavo.config.settings import SECTIONS
-from octavo.config.template import spelled
+from octavo.config.settings import SECTIONS, spelled
 from octavo.server import create_app
 
 FOLDER = Path(__file__).parents[1] / "docs" / "reference"

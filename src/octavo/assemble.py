@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Self, TypeVar
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl
 
-from octavo.config import Settings
+from octavo.config import Settings, local_path
 from octavo.errors import ConfigError
 from octavo.kernel.ports import Embedder, Store, VectorIndex
 from octavo.search.recall import Recall
@@ -138,12 +138,11 @@ def _index(settings: Settings, store: Store) -> VectorIndex:
     from octavo import vectors
 
     database, url = settings.database, settings.vector.url
-    if not url:
-        scheme, _, rest = database.dsn.partition("://")
-        kind = scheme.partition("+")[0].lower()
-        path = urlsplit(f"sqlite://{rest}").path if kind == "sqlite" else ""
-        if kind in ("postgres", "postgresql") or path.strip("/") not in ("", ":memory:"):
-            url = database.dsn
+    scheme = database.dsn.partition("://")[0].partition("+")[0].lower()
+    if not url and (
+        scheme in ("postgres", "postgresql") or (scheme == "sqlite" and local_path(database.dsn))
+    ):
+        url = database.dsn
     if url:
         # As many connections as the records have when nobody hurries: nobody waits for what is embedded.
         opened = pooled(url, database.pool_size)

@@ -3,7 +3,6 @@
 A key reads `oct_<id>_<secret>` and is shown once. All keys are records of the empty tenant, whichever tenant they open.
 """
 
-import asyncio
 import hashlib
 import hmac
 import math
@@ -83,11 +82,8 @@ class Keys:
         self._store = store
         self._clock = clock
         self._known: FreshValues[_Hashed] = FreshValues(fresh_seconds, most_cached, timer)
-        # Apart from the known ones: whoever tries made-up keys must not push those out.
-        self._unknown: FreshValues[None] = FreshValues(fresh_seconds, most_cached, timer)
         # For ever: a key that was revoked is never good again, whether the store can be asked or not.
-        self._revoked: FreshValues[None] = FreshValues(math.inf, most_cached, timer)
-        self._asking: dict[str, asyncio.Task[_Hashed | None]] = {}
+        self._revoked: FreshValues[bool] = FreshValues(math.inf, most_cached, timer)
 
     async def create(
         self,
@@ -115,7 +111,6 @@ class Keys:
             data={"hash": _hash(secret), "tenant": tenant},
         )
         await self._store.apply([Add([record])])
-        self._unknown.drop(id_)
         return Created(key=f"oct_{id_}_{secret}", info=_info(record))
 
     async def check(self, text: str) -> KeyInfo | None:
@@ -126,11 +121,13 @@ class Keys:
         kept = await self._look(match[1])
         if kept is None or not hmac.compare_digest(kept.hash, _hash(match[2])):
             return None
+        if self.revoked(match[1]):  # while it was looked for
+            return None
         return kept.info if kept.info.valid_at(self._clock()) else None
 
     def revoked(self, key_id: str) -> bool:
         """Whether this process has seen that the key was revoked; it asks nobody."""
-        return self._revoked.holds(key_id)
+        return self._revoked.get(key_id) is not None
 
     async def list(self, tenant: str | None = None) -> list[KeyInfo]:
         """Every key there is or was, or those of one tenant, oldest first."""
@@ -146,9 +143,8 @@ class Keys:
         unrevoked = msgspec.structs.replace(_KEYS, ids=(key_id,), without=(_REVOKED,))
         merge = {"revoked_at": at.isoformat()}
         await self._store.apply([Change(query=unrevoked, merge=merge, mark=(_REVOKED,), updated_at=at)])
-        self._revoked.put(key_id, None, 0)
+        self._revoked.put(key_id, True, 0)
         self._known.drop(key_id)
-        self._asking.pop(key_id, None)  # a read begun before this one must not be believed after it
         found = await self._store.find(msgspec.structs.replace(_KEYS, ids=(key_id,)))
         if not found:
             raise NotFound(f"there is no key with the id {key_id!r}; `octavo keys list` shows them")
@@ -157,33 +153,13 @@ class Keys:
     async def _look(self, key_id: str) -> "_Hashed | None":
         if (kept := self._known.get(key_id)) is not None:
             return kept
-        if self._unknown.holds(key_id):
-            return None
-        # Requests of one key that come at once share one read, which none of them may take from the others.
-        task = self._asking.get(key_id)
-        if task is None:
-            task = self._asking[key_id] = asyncio.create_task(self._read(key_id))
-            task.add_done_callback(lambda done: self._note_answer(key_id, done))
-        return await asyncio.shield(task)
-
-    def _note_answer(self, key_id: str, task: "asyncio.Task[_Hashed | None]") -> None:
-        if self._asking.get(key_id) is task:
-            del self._asking[key_id]
-        if not task.cancelled():
-            task.exception()  # looked at, or Python complains when every waiter has gone
-
-    async def _read(self, key_id: str) -> "_Hashed | None":
         since = self._known.time()  # before the read: what changes meanwhile is not believed longer
-        me = asyncio.current_task()
         found = await self._store.find(msgspec.structs.replace(_KEYS, ids=(key_id,)))
         kept = _hashed(found[0]) if found else None
-        if kept is not None and kept.info.revoked_at is not None:
-            self._revoked.put(key_id, None, 0)
-        if self._asking.get(key_id) is me:
-            if kept is None:
-                self._unknown.put(key_id, None, since)
-            else:
-                self._known.put(key_id, kept, since)
+        if kept is not None:
+            self._known.put(key_id, kept, since)
+            if kept.info.revoked_at is not None:
+                self._revoked.put(key_id, True, since)
         return kept
 
 
@@ -233,18 +209,12 @@ class FreshValues(Generic[T]):
         self._held: OrderedDict[str, tuple[float, T]] = OrderedDict()
 
     def get(self, name: str) -> T | None:
-        """The value, if it may still be believed."""
-        return self._held[name][1] if self.holds(name) else None
-
-    def holds(self, name: str) -> bool:
-        """Whether there is a value that may still be believed."""
-        held = self._held.get(name)
-        if held is None:
-            return False
-        if self.time() - held[0] < self._seconds:
-            return True
-        del self._held[name]
-        return False
+        """The value, if there is one that may still be believed."""
+        since, value = self._held.get(name, (-math.inf, None))
+        if self.time() - since < self._seconds:
+            return value
+        self._held.pop(name, None)
+        return None
 
     def put(self, name: str, value: T, since: float) -> None:
         """Keep a value that was true at that time."""
@@ -299,9 +269,6 @@ def _expiry(expires: datetime | timedelta | None, at: datetime) -> datetime | No
 
 def _check_tenant(tenant: str) -> None:
     """Refuse what no record could belong to, before a key is made that opens nothing."""
-    try:
-        size = len(tenant.encode())
-    except UnicodeEncodeError:
-        size = MAX_TENANT_BYTES + 1
-    if size > MAX_TENANT_BYTES or "\0" in tenant:
+    whole = tenant.encode("utf-8", "ignore").decode() == tenant  # or it holds half a character
+    if not whole or len(tenant.encode()) > MAX_TENANT_BYTES or "\0" in tenant:
         raise InvalidRecord(f"a tenant is at most {MAX_TENANT_BYTES} bytes of text; got {tenant[:80]!r}")

@@ -15,8 +15,8 @@ import pytest
 
 import octavo as package
 from octavo import open_store
+from octavo.cli.command import Call
 from octavo.cli.commands import octavo as command
-from octavo.cli.output import Output
 from octavo.kernel.ports import Finding
 from octavo.stores.memory import MemoryStore
 
@@ -139,13 +139,13 @@ def test_a_bad_line_stops_an_import(octavo, url):
     ]
     Path("a.jsonl").write_text("".join(lines))
     mended = octavo("import", "a.jsonl", "sqlite:///new.db", "--batch", 20)
-    assert mended.stderr == "continuing an interrupted import; --restart begins again\n"
+    assert mended.stderr == "octavo: continuing an interrupted import; --restart begins again\n"
     assert mended.stdout.startswith("imported 80 records (10 already there, 20 more by an earlier run) in ")
 
 
 def test_an_interrupted_copy_says_how_to_continue(octavo, url, monkeypatch):
     """Ctrl-C ends with 130 and leaves a state that the same command takes up, and --restart forgets."""
-    remember = Output._count
+    remember = Call._count
 
     def interrupting(self, done, total):
         remember(self, done, total)
@@ -154,7 +154,7 @@ def test_an_interrupted_copy_says_how_to_continue(octavo, url, monkeypatch):
 
     def interrupted():
         with monkeypatch.context() as patch:
-            patch.setattr(Output, "_count", interrupting)
+            patch.setattr(Call, "_count", interrupting)
             stopped = octavo("copy", url, "sqlite:///new.db", "--batch", 10)
         assert stopped.exit_code == 130
         [noted] = re.findall(
@@ -168,7 +168,7 @@ def test_an_interrupted_copy_says_how_to_continue(octavo, url, monkeypatch):
 
     noted = interrupted()
     again = octavo("copy", url, "sqlite:///new.db", "--batch", 7)
-    assert again.stderr == "continuing an interrupted copy; --restart begins again\n"
+    assert again.stderr == "octavo: continuing an interrupted copy; --restart begins again\n"
     # The batch that was on its way when the signal came may have been kept without having been noted.
     says = rf"copied {100 - noted} records \((10 already there, )?{noted} more by an earlier run\) in "
     assert re.match(says, again.stdout)
@@ -294,7 +294,7 @@ def test_a_file_that_cannot_be_written_is_one_sentence(octavo, url):
 
 
 def test_progress_is_a_line_now_and_then_where_there_is_no_terminal(octavo, url, monkeypatch):
-    monkeypatch.setattr("octavo.cli.output.LINE_SECONDS", 0.0)
+    monkeypatch.setattr("octavo.cli.command.LINE_SECONDS", 0.0)
     told = octavo("copy", url, "memory://", "--batch", 20)
     lines = told.stderr.splitlines()
     assert lines[0] == "copied 20 of 100 records"

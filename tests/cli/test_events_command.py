@@ -195,7 +195,7 @@ def test_an_interrupted_migration_goes_on(events, octavo, monkeypatch):
     assert stopped.stderr.endswith("run the same command again to continue\n")
     again = events("migrate", URL, "sqlite:///new.db", "--batch", 2)
     assert again.stdout == "moved 1 event (4 more by an earlier run)\n"
-    assert "continuing an interrupted migration" in again.stderr
+    assert "octavo: continuing an interrupted migration" in again.stderr
     assert ids(octavo("events", "list", "--store", "sqlite:///new.db", "--json").stdout) == [
         f"evt_{n}" for n in range(5)
     ]

@@ -11,10 +11,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from octavo.client import AsyncClient, Client, answers
+from octavo.client import AsyncClient, Client
+from octavo.client import exchange as answers
 from octavo.errors import AccessDenied, Conflict, InvalidQuery, InvalidRecord, NotFound, StoreUnavailable
 from octavo.layers.values import Extracted, Found, LogEntry, Memory
-from octavo.server import answers as told
 from octavo.service.records import EventRecord, TurnRecord
 from running_server import octavo_serves
 
@@ -250,24 +250,22 @@ def test_keys(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("ours", "theirs"),
     [
-        (answers.Remembered, told.Remembered),
         (answers.Event, EventRecord),
         (answers.Turn, TurnRecord),
-        (answers.Health, told.HealthReport),
     ],
     ids=lambda each: each.__name__,
 )
 def test_the_answers_are_the_servers(ours, theirs):
-    """Whatever the client reads, the server says; `mode` is told by which call was made."""
+    """Whatever the client reads, the server says; the other answers are the very same structs."""
     said = {each.encode_name for each in msgspec.structs.fields(theirs)}
     read = {each.encode_name for each in msgspec.structs.fields(ours)}
     assert read <= said
-    assert said - read <= {"mode", "written"}
+    assert said - read <= {"written"}
 
 
 def test_every_route_has_its_call():
     """A route that the client cannot reach is one that its users do not have."""
-    source = "".join(path.read_text() for path in (Path(answers.__file__).parent).glob("async_client.py"))
+    source = "".join(path.read_text() for path in (Path(answers.__file__).parent).glob("client.py"))
     from octavo.config import Settings
     from octavo.server import create_app
 

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from octavo.config import Settings, load_settings, template
-from octavo.config.settings import SECTIONS, every_setting
-from octavo.config.template import spelled
+from octavo.config.settings import SECTIONS, every_setting, spelled
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "configuration.md").read_text()

@@ -9,8 +9,7 @@ import pytest
 from pages import ROOT
 
 from octavo.cli.commands import octavo
-from octavo.config.settings import every_setting
-from octavo.config.template import spelled
+from octavo.config.settings import every_setting, spelled
 
 FOLDER = ROOT / "docs" / "reference"
 

@@ -17,7 +17,7 @@ import pytest
 from uvicorn.server import ServerState
 
 from octavo.config import Server
-from octavo.server.connections import Config, most_connections
+from octavo.server.running import Config, most_connections
 
 PATIENCE = 30  # seconds after which a test fails rather than wait
 HALF = b"GET /stats HTTP/1.1\r\nHost: localhost\r\nX-Slow: "
@@ -205,7 +205,7 @@ async def test_a_caller_who_reads_nothing_is_dropped():
 def test_open_files_leave_room_for_the_store():
     """In a process of its own, since a limit that was lowered stays so."""
     program = (
-        "import resource, sys; from octavo.server.connections import most_connections as most;"
+        "import resource, sys; from octavo.server.running import most_connections as most;"
         "resource.setrlimit(resource.RLIMIT_NOFILE, (100, {hard})); print(most(1000))"
     )
     for hard, expected in ((5000, 1000), (600, 344), (300, 150)):

@@ -15,7 +15,7 @@ from octavo.errors import StoreUnavailable
 from octavo.keys import Keys
 from octavo.server import create_app
 from octavo.server.access import Caller, Door, needed_access
-from octavo.server.memories import Memories
+from octavo.server.app import Memories
 from octavo.wraps import Wrap
 
 CALLERS = ("no key", "wrong key", "other tenant's key", "reader", "writer", "admin")

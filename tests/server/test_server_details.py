@@ -11,8 +11,7 @@ import pytest
 from octavo import open_store
 from octavo.assemble import assemble
 from octavo.errors import ModelError, StoreClosed, StoreUnavailable
-from octavo.server.logs import JsonLines, write_logs
-from octavo.server.problems import Secrets
+from octavo.server.logs import JsonLines, Secrets, write_logs
 from octavo.wraps import Wrap
 
 USER = "/memory/user/lin"
@@ -159,7 +158,7 @@ def test_the_work_for_errors_is_bounded():
     """Not 80,000 errors that are made and thrown away."""
     from pydantic import ValidationError
 
-    from octavo.server.bodies import NewMemory
+    from octavo.server.requests import NewMemory
 
     with pytest.raises(ValidationError) as caught:
         NewMemory.model_validate({"content": "x", **MANY})
@@ -186,6 +185,18 @@ def test_a_body_of_too_many_values_is_not_even_parsed(sqlite_server):
             body = b'{"content": "x", "category": "other", "metadata": {"a": "' + text + b'"}}'
             kept = client.post(USER, content=body, headers=as_json)
             assert kept.status_code == 200, (text[:9], kept.text)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b'{"content": "\xff"}', b'{"content": ' + b"9" * 5000 + b"}", b'{"metadata": ' + b"[" * 15_000, b"{"],
+    ids=["no UTF-8", "a long number", "deep", "half"],
+)
+def test_a_body_that_cannot_be_read_is_the_callers_mistake(sqlite_server, body):
+    with sqlite_server().client() as client:
+        refused = client.post(USER, content=body, headers={"Content-Type": "application/json"})
+        assert refused.status_code in (400, 422)
+        assert refused.json()["detail"]
 
 
 def test_content_may_have_a_mebibyte(client):

@@ -10,8 +10,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from octavo.assemble import assemble
-from octavo.server.gate import Gate
-from octavo.server.shares import Shares
+from octavo.server.gate import Gate, Shares
 from octavo.wraps import Wrap
 
 USER = "/memory/user/lin"
@@ -229,7 +228,7 @@ async def test_a_connection_that_is_no_request_passes():
         passed.append(scope["type"])
 
     gate = Gate.__new__(Gate)
-    gate._app = app
+    gate.app = app
     await gate({"type": "lifespan"}, None, None)
     assert passed == ["lifespan"]
 

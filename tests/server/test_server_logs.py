@@ -8,8 +8,7 @@ import time
 import pytest
 
 from octavo.config import Database, Extraction, Settings, Vector
-from octavo.server.logs import JsonLines, access_log, write_logs
-from octavo.server.problems import Secrets, masked
+from octavo.server.logs import JsonLines, Secrets, access_log, masked, write_logs
 
 NAMES = ("octavo", "uvicorn.error", "fastapi", access_log.name)
 KEY = "oct_0123456789abcdef_" + "5ec4e7" * 10 + "beef"
@@ -135,7 +134,7 @@ def test_a_failure_of_the_server_tells_the_caller_nothing(lines, settings_of, se
         raise ZeroDivisionError(f"with {KEY}")
 
     server = serving(settings)
-    monkeypatch.setattr("octavo.server.memories.Memories.health", broken)
+    monkeypatch.setattr("octavo.server.app.Memories.health", broken)
     with server.client() as client:
         failed = client.get("/health", headers={"X-Request-ID": "r-9"})
     assert failed.status_code == 500

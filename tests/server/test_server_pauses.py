@@ -6,11 +6,11 @@ import json
 import pytest
 from bench.heartbeat import SHAPES, Heartbeat, asked, longest, of_bodies, settings_in, shaped
 
-from octavo.server import bodies, create_app
+from octavo.server import create_app, requests
 
 #: Of the loop's own work, so that a busy machine changes nothing. It is a tenth of that: `python -m bench.heartbeat`.
 MOST_SECONDS = 0.5
-LONGEST = getattr(bodies, "MAX_CONTENT_BYTES", 2**20)
+LONGEST = getattr(requests, "MAX_CONTENT_BYTES", 2**20)
 
 
 @pytest.fixture(autouse=True)

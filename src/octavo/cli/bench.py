@@ -1,11 +1,26 @@
 """`octavo bench`: how well and how fast memory works on data of the caller's own."""
 
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
+import msgspec
 
-from octavo.cli.command import Call, runs, text
+from octavo.cli.command import Call, number, runs, several, table, text
+from octavo.errors import ConfigError, OctavoError
+from octavo.kernel.ports import Embedder, Store
+from octavo.stores import open_store
+from octavo.util.file_modes import open_file
+from octavo.util.secrets import shown
+
+if TYPE_CHECKING:
+    from octavo.measure import Asked, Data, Run, Summary
+
+_MOST_TOLD = 10  # questions that differ between two stores; --json names them all
 
 
 @click.group("bench")
@@ -43,7 +58,7 @@ def bench() -> None:
 )
 @text("--embedder", "SPEC", "Find by meaning too: fastembed:<model or folder> or openai:<model>.")
 @text("--vectors", "URL", "Where the embedder's vectors are kept. [default: in memory, exact]")
-@text("--limit -n", "N", "Ask N questions, drawn from all.", type=click.IntRange(min=1))
+@number("--limit -n", "Ask N questions, drawn from all.", 1)
 @text(
     "--seed",
     "N",
@@ -59,7 +74,18 @@ def bench() -> None:
     type=click.Path(dir_okay=False, writable=True, path_type=Path),
 )
 @runs
-async def recall_command(call: Call, path: Path, out: Path | None, **given: Any) -> int:
+async def recall_command(
+    call: Call,
+    path: Path,
+    out: Path | None,
+    *,
+    urls: tuple[str, ...],
+    form: str | None,
+    embedder: str | None,
+    vectors: str | None,
+    limit: int | None,
+    seed: int,
+) -> int:
     """Ask questions with known answers, and score what recall finds.
 
     FILE is in the format of LoCoMo or MemDaily. Its conversations are written to the store under a tenant of their
@@ -69,6 +95,174 @@ async def recall_command(call: Call, path: Path, out: Path | None, **given: Any)
     Example: octavo bench recall --data locomo.json --store sqlite:///octavo.db --out answers.jsonl
     """
     # Loaded here, so that the other commands need not wait for what only this one uses.
-    from octavo.cli.recall_bench import measure_recall
+    from octavo.measure import Trial, load, new_tenant, summary
 
-    return await measure_recall(call, path, out, **given)
+    if vectors and not embedder:
+        raise ConfigError("--vectors needs --embedder, which makes the vectors")
+    data = load(path, form, seed)
+    if limit is not None:
+        data = data.some(limit, seed)
+    results: list[_Result] = []
+    tenant = new_tenant()
+    with open(out or os.devnull, "wb", opener=open_file) as file:  # noqa: ASYNC230 - before anything is awaited
+
+        def keep(store: str, asked: "Asked") -> None:
+            file.write(msgspec.json.encode({"store": store, **msgspec.to_builtins(asked)}) + b"\n")
+
+        try:
+            async with _open_embedder(embedder, data) as opened:
+                for url in urls:
+                    async with (
+                        _open_store(url, opened, vectors) as store,
+                        Trial(store, data, seed=seed, tenant=tenant) as trial,
+                    ):
+                        where = f" {shown(url)}" if len(urls) > 1 else ""
+                        with call.progress(f"wrote{where}") as progress:
+                            await trial.write(progress)
+                        if opened is not None:
+                            with call.progress(f"embedded{where}") as progress:
+                                await trial.embed(progress)
+                        with call.progress(f"asked{where}", "question") as progress:
+                            run = await trial.ask(progress, partial(keep, shown(url)))
+                    results.append(_Result(shown(url), run, summary(run)))
+                    for note, times in run.notes.items():
+                        call.note(f"{shown(url)}: {call.hidden(note)} ({several(times, 'question')})")
+        except (OctavoError, OSError):
+            call.done = 0  # or it would be said that so many records are kept
+            raise
+    call.say(_data_text(data))
+    call.say("")
+    if len(results) == 1:
+        _say_one(call, results[0])
+    else:
+        _say_several(call, data, results)
+    return call.document(
+        data=str(path),
+        format=data.format,
+        talks=len(data.talks),
+        messages=data.messages,
+        questions=data.questions,
+        skipped_questions=data.skipped_questions,
+        skipped_evidence=data.skipped_evidence,
+        unread_times=data.unread_times,
+        seed=seed,
+        embedder=shown(embedder) if embedder else None,
+        vectors=shown(vectors) if vectors else None,
+        stores=[_document(call, result, results[0]) for result in results],
+        seconds=call.seconds,
+    )
+
+
+class _Result(msgspec.Struct):
+    """One store's answers, and what they come to."""
+
+    store: str
+    run: "Run"
+    figures: "Summary"
+
+
+@asynccontextmanager
+async def _open_embedder(spec: str | None, data: "Data") -> AsyncIterator[Embedder | None]:
+    from octavo.models import Cached, open_embedder
+
+    opened = open_embedder(spec)
+    # One question is asked three times and one text may go to several stores: a model need not read it again.
+    embedder = None if opened is None else Cached(opened, data.messages + data.questions)
+    try:
+        yield embedder
+    finally:
+        if embedder is not None:
+            await embedder.close()
+
+
+@asynccontextmanager
+async def _open_store(url: str, embedder: Embedder | None, vectors: str | None) -> AsyncIterator[Store]:
+    async with open_store(url) as store:
+        if embedder is None:
+            yield store
+            return
+        from octavo.vectors import open_vectors
+        from octavo.wraps import Indexed
+
+        async with (
+            open_vectors(vectors or "memory://") as index,
+            Indexed(store, index, embedder, owned=False) as indexed,
+        ):
+            yield indexed
+
+
+def _say_one(call: Call, result: _Result) -> None:
+    figures, run = result.figures, result.run
+    rows = [["", "questions", *figures.scores]]
+    scored = [("all", figures.questions, figures.scores)]
+    scored += [(name, each.questions, each.scores) for name, each in figures.by_category.items()]
+    rows += [[name, f"{count:,}", *map(_share, scores.values())] for name, count, scores in scored]
+    call.say_lines(table(rows))
+    call.say("")
+    call.say(
+        f"{result.store}: {several(run.records, 'record')} written in {run.write_seconds:.1f} s, "
+        f"first answer after {run.first_answer_seconds:.1f} s"
+    )
+    call.say(
+        f"recall: p50 {figures.p50_ms:.1f} ms, p95 {figures.p95_ms:.1f} ms, {figures.per_second:,.0f} questions/s"
+    )
+    apart = "" if figures.told_apart is None else f"; of those asked of another talk {figures.told_apart:.1%}"
+    call.say(f"said to be probably absent: {figures.flagged:.1%} of the questions{apart}")
+
+
+def _say_several(call: Call, data: "Data", results: list[_Result]) -> None:
+    from octavo.measure import compared
+
+    reference = results[0]
+    rows = [["store", *reference.figures.scores, "p50 ms", "p95 ms", "same top 10"]]
+    if data.sessions:
+        rows[0].append("same sessions")
+    for result in results:
+        figures = result.figures
+        row = [result.store, *map(_share, figures.scores.values())]
+        row += [f"{figures.p50_ms:.1f}", f"{figures.p95_ms:.1f}"]
+        likeness = compared(reference.run, result.run)
+        for same in (likeness.same, likeness.same_sessions):
+            if same is not None:
+                row.append("" if result is reference else f"{same:.1%}")
+        rows.append(row)
+    call.say_lines(table(rows))
+    for result in results[1:]:
+        if differing := compared(reference.run, result.run).differing:
+            first = ", ".join(differing[:_MOST_TOLD])
+            more = f" and {len(differing) - _MOST_TOLD:,} more" if len(differing) > _MOST_TOLD else ""
+            call.say(f"{result.store} differs from {reference.store} at {first}{more}")
+
+
+def _data_text(data: "Data") -> str:
+    """What the file holds, with what was left out in brackets."""
+    aside = []
+    if data.skipped_questions:
+        aside.append(f"{several(data.skipped_questions, 'question')} left out, whose evidence does not exist")
+    if data.skipped_evidence:
+        aside.append(f"{several(data.skipped_evidence, 'evidence id')} of no message")
+    if data.unread_times:
+        aside.append(f"{several(data.unread_times, 'time')} not understood")
+    inside = f" ({'; '.join(aside)})" if aside else ""
+    counts = {"talk": len(data.talks), "message": data.messages, "question": data.questions}
+    held = ", ".join(several(count, thing) for thing, count in counts.items())
+    return f"{data.format}: {held}{inside}"
+
+
+def _share(score: float) -> str:
+    return f"{score:.3f}".removeprefix("0")
+
+
+def _document(call: Call, result: _Result, reference: _Result) -> dict[str, Any]:
+    from octavo.measure import compared
+
+    likeness = None if result is reference else compared(reference.run, result.run)
+    return {
+        "store": result.store,
+        "records": result.run.records,
+        "write_seconds": round(result.run.write_seconds, 3),
+        "first_answer_seconds": round(result.run.first_answer_seconds, 3),
+        **msgspec.to_builtins(result.figures),
+        "notes": {call.hidden(note): times for note, times in result.run.notes.items()},
+        "compared": msgspec.to_builtins(likeness),
+    }

@@ -1,28 +1,33 @@
-"""What every command shares: its options, the settings it works by, its errors and its exit status."""
+"""What every command shares: its options, the settings it works by, what it prints, its errors and its exit status.
+
+Results go to stdout, everything else to stderr; `--json` leaves stdout to a single document.
+"""
 
 import asyncio
 import functools
 import hashlib
 import os
 import sys
-from collections.abc import Callable, Coroutine
-from contextlib import suppress
+import time
+import traceback
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
-from urllib.parse import unquote, urlsplit
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import click
 import msgspec
 
-from octavo.cli.output import Output, several
 from octavo.errors import ConfigError, OctavoError
 from octavo.events.retention import age, before
 from octavo.kernel.ids import now
 from octavo.kernel.model import utc
-from octavo.kernel.text import spell
+from octavo.kernel.ports import ListsTenants, Store
+from octavo.kernel.text import printable, printable_json, spell
+from octavo.transfer import Progress
 from octavo.util.file_modes import make_folder, share_with_group
-from octavo.util.secrets import shown
+from octavo.util.secrets import hidden, shown
 
 if TYPE_CHECKING:
     from octavo.config import Resolved, Settings
@@ -30,9 +35,11 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 CONFIG = Path("config/memory.yaml")
 STORE_DEFAULT = "[default: OCTAVO_URL, or database.dsn of the settings]"
-_OVERRIDES = (
-    "octavo.overrides"  # in click's context: setting → the option that was given for it, and its value
-)
+LINE_SECONDS = 5.0  # between two lines of progress where there is no terminal
+REDRAW_SECONDS = 0.1  # between two states of the line on a terminal
+_ERASE = "\r\x1b[K"  # to the beginning of the line, and what was in it goes
+#: In click's context: setting → the option that was given for it, and its value.
+_OVERRIDES = "octavo.overrides"
 
 
 def options(*decorators: Callable[[F], F]) -> Callable[[F], F]:
@@ -56,10 +63,15 @@ def flag(names: str, help_: str, **more: Any) -> Callable[[F], F]:
     return click.option(*names.split(), is_flag=True, help=help_, **more)
 
 
+def number(names: str, help_: str, least: int, most: int | None = None, **more: Any) -> Callable[[F], F]:
+    """An option that takes a whole number; a default is shown."""
+    shows = {"show_default": True} if "default" in more else {}
+    return text(names, "N", help_, type=click.IntRange(least, most), **shows, **more)
+
+
 def limit(default: int, help_: str = "No more than these.") -> Callable[[F], F]:
     """`--limit`, how many at most."""
-    at_least_none = click.IntRange(min=0)
-    return text("--limit -n", "N", help_, type=at_least_none, default=default, show_default=True)
+    return number("--limit -n", help_, 0, default=default)
 
 
 def override(setting: str) -> dict[str, Any]:
@@ -74,11 +86,11 @@ def override(setting: str) -> dict[str, Any]:
 
 
 configured = options(
-    click.option(
+    text(
         "--config",
+        "FILE",
+        f"The settings. [default: {CONFIG}, if it is there]",
         type=click.Path(dir_okay=False),
-        metavar="FILE",
-        help=f"The settings. [default: {CONFIG}, if it is there]",
     ),
     flag("--verbose", "Say which settings are not defaults, and what decided."),
 )
@@ -102,22 +114,120 @@ _printing = options(
 )
 
 
-class Call(Output):
+def several(count: int, thing: str) -> str:
+    """A number and its noun."""
+    return f"{count:,} {thing}" if count == 1 else f"{count:,} {thing}s"
+
+
+def time_text(at: datetime) -> str:
+    """A time as it is shown."""
+    return f"{at:%Y-%m-%d %H:%M:%S} UTC"
+
+
+def table(rows: Sequence[Sequence[str]]) -> str:
+    """Rows of cells, aligned: the first column to the left, the others to the right."""
+    widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]
+    return "\n".join(
+        "  ".join([row[0].ljust(widths[0]), *(c.rjust(w) for c, w in zip(row[1:], widths[1:], strict=True))])
+        for row in rows
+    )
+
+
+def indented(value: Any) -> str:
+    """A value as JSON that people may read too."""
+    return printable_json(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
+
+
+class Call:
     """One call of a command: what it prints, and the settings it works by."""
 
     def __init__(self, context: click.Context, given: dict[str, Any]) -> None:
-        super().__init__(
-            command=" ".join(context.command_path.split()[1:]),
-            json=given.pop("as_json"),
-            quiet=given.pop("quiet"),
-            debug=given.pop("debug"),
-        )
-        self.overrides: dict[str, tuple[str, Any]] = context.meta.get(_OVERRIDES, {})
+        self.command = " ".join(context.command_path.split()[1:])  # its words, such as "queue list"
+        self.json: bool = given.pop("as_json")
+        self.quiet: bool = given.pop("quiet")
+        self._debug: bool = given.pop("debug")
         self.config: str | None = given.pop("config", None)
         self._verbose: bool = given.pop("verbose", False)
+        self.overrides: dict[str, tuple[str, Any]] = context.meta.get(_OVERRIDES, {})
         values = [*given.values(), *(value for _, value in self.overrides.values())]
         texts = [each for value in values for each in (value if isinstance(value, tuple) else [value])]
+        #: Whose passwords must not be printed.
         self.urls = [each for each in texts if isinstance(each, str) and ":" in each]
+        self.done = 0  # records, as progress last had it
+        self.thing = ""  # what `done` counts; nothing until there is progress
+        self.resumable = False  # whether the same command would go on from there
+        self._began = time.monotonic()
+
+    @property
+    def seconds(self) -> float:
+        """How long it has taken so far."""
+        return round(time.monotonic() - self._began, 3)
+
+    def say(self, line: str, *, err: bool = False) -> None:
+        """Print a result for people, in one line: stored text in it is shown and never steers the terminal."""
+        if not (self.json or self.quiet):
+            click.echo(printable(line), err=err)
+
+    def say_lines(self, text: str) -> None:
+        """Print a text of several lines, each as `say` does."""
+        for line in text.split("\n"):
+            self.say(line)
+
+    def note(self, sentence: str) -> None:
+        """Print something worth knowing beside the result."""
+        if not self.quiet:
+            click.echo(printable(f"octavo: {sentence}"), err=True)
+
+    def document(self, *, ok: bool = True, **values: Any) -> int:
+        """Print the result for programs, and return the exit status: 0 when all is well, else 1."""
+        if self.json:
+            click.echo(indented({"ok": ok, "command": self.command, **values}))
+        return 0 if ok else 1
+
+    def fail(self, error: BaseException) -> None:
+        """Say in one sentence what went wrong; the traceback only when asked for."""
+        if self._debug:
+            for line in self.hidden("".join(traceback.format_exception(error))).splitlines():
+                click.echo(printable(line), err=True)
+        sentence = self.hidden(" ".join(str(error).split()) or type(error).__name__)
+        click.echo(printable(f"octavo: {sentence}"), err=True)
+        if self.json:
+            click.echo(indented({"ok": False, "error": sentence, "kind": type(error).__name__}))
+
+    def hidden(self, text: str) -> str:
+        """The text without passwords."""
+        return hidden(text, self.urls)
+
+    @contextmanager
+    def progress(self, doing: str, thing: str = "record") -> Iterator[Progress]:
+        """A callback that says how far it is: in one line of a terminal, or in a new line now and then."""
+        self.thing = thing
+        terminal = sys.stderr.isatty()
+        last = time.monotonic() if not terminal else 0.0
+        first: tuple[float, int] | None = None
+
+        def tell(done: int, total: int | None) -> None:
+            nonlocal last, first
+            self._count(done, total)
+            now = time.monotonic()
+            # The speed is that of this run: what an earlier one has done is not counted.
+            first = first or (now, done)
+            if not self.quiet and now - last >= (REDRAW_SECONDS if terminal else LINE_SECONDS):
+                last = now
+                of = "" if total is None else f" of {total:,}"
+                speed = f", {(done - first[1]) / (now - first[0]):,.0f}/s" if now > first[0] else ""
+                line = printable(f"{doing} {done:,}{of} {thing}s{speed}")
+                click.echo(f"{_ERASE}{line}" if terminal else line, err=True, nl=not terminal)
+
+        try:
+            yield tell
+        finally:
+            if terminal and not self.quiet:
+                click.echo(_ERASE, err=True, nl=False)
+
+    def _count(self, done: int, total: int | None) -> None:
+        del total
+        self.done = done
 
     @functools.cached_property
     def resolved(self) -> "Resolved":
@@ -173,14 +283,19 @@ class Call(Output):
         """The URL of the store that is named; ConfigError when it should be on this disk and is not."""
         return check_exists(self.settings.database.dsn)
 
+    def warn_of_tenants(self, store: Store) -> None:
+        """Say that not all of a store is read, if it cannot say whose records it has."""
+        if not isinstance(store, ListsTenants):
+            self.note(
+                "this store cannot list its tenants, only the empty one is read; name others by --tenant"
+            )
+
     def state_file(self, state: Path | None, restart: bool, noun: str, *names: object) -> Path | None:
         """Where a move keeps how far it has come: the file that is named, or the one of these names."""
         state = state or _default_state(noun, *names)
         self.resumable = state is not None
         if state is None:
-            self.note(
-                f"octavo: no place for the state of this {noun} (see --state); interrupted, it starts over"
-            )
+            self.note(f"no place for the state of this {noun} (see --state); interrupted, it starts over")
             return None
         if restart:
             state.unlink(missing_ok=True)
@@ -196,7 +311,7 @@ class Call(Output):
             return done if isinstance(done, int) else asyncio.run(done)
         except KeyboardInterrupt:
             if self.thing:
-                self.note(f"octavo: stopped after {several(self.done, self.thing)}{onward * self.resumable}")
+                self.note(f"stopped after {several(self.done, self.thing)}{onward * self.resumable}")
             return 130
         except BrokenPipeError:
             raise  # whoever read stdout has gone away; click ends the process without a word
@@ -206,18 +321,18 @@ class Call(Output):
         except (OctavoError, OSError) as error:
             self.fail(error)
             if self.done:
-                self.note(f"octavo: {several(self.done, 'record')} kept before that{onward * self.resumable}")
+                self.note(f"{several(self.done, 'record')} kept before that{onward * self.resumable}")
             return 1
 
     def _tell_settings(self, found: "Resolved") -> None:
         from octavo.config.settings import every_setting
 
-        none = f"octavo: no settings file; {CONFIG} is not here"
-        self.note(f"octavo: the settings are those of {self._path}" if self.by_file else none)
+        none = f"no settings file; {CONFIG} is not here"
+        self.note(f"the settings are those of {self._path}" if self.by_file else none)
         for setting in every_setting():
             if setting.key in found.origins or setting.key == "database.dsn":
                 value = setting.shown(getattr(getattr(found.settings, setting.section), setting.name))
-                self.note(f"octavo: {setting.key} is {value} ({found.origin(setting.key)})")
+                self.note(f"{setting.key} is {value} ({found.origin(setting.key)})")
 
 
 def runs(function: Callable[..., int | Coroutine[Any, Any, int]]) -> Callable[..., None]:
@@ -238,30 +353,25 @@ def runs(function: Callable[..., int | Coroutine[Any, Any, int]]) -> Callable[..
 
 def check_exists(url: str) -> str:
     """The URL; of an embedded store that is not there a ConfigError: opening it would make an empty one."""
-    try:
-        parts = urlsplit(url)
-    except ValueError:
-        return url  # whoever opens it says what is wrong with it
-    scheme = parts.scheme.partition("+")[0]
-    path = unquote(parts.path)
-    if scheme == "sqlite":
-        path = path.removeprefix("/")
-    embedded = scheme in {"sqlite", "file"} and not parts.netloc and path not in {"", ":memory:"}
-    if embedded and not Path(path).exists():
+    from octavo.config import local_path
+
+    if (path := local_path(url)) and not Path(path).exists():
         raise ConfigError(f"there is no store at {path}; check the path in {shown(url)}")
     return url
 
 
-def parse_time(option: str, spelled: str | None, *, ago: bool = False) -> datetime | None:
-    """The time that was given; with `ago`, also an age such as 2h. What is neither is a ConfigError that names the option."""
+def parse_time(
+    option: str, spelled: str | None, *, ages: Literal["", "ago", "from now"] = ""
+) -> datetime | None:
+    """The time that was given; with `ages`, also an age such as 2h. What is neither is a ConfigError that names the option."""
     if spelled is None:
         return None
     with suppress(ValueError, OverflowError):
         return utc(datetime.fromisoformat(spelled))
-    if ago:
-        with suppress(ConfigError):
-            return before(age(spelled), now())
-    also = ", or 2h for two hours ago" if ago else ""
+    if ages:
+        with suppress(ConfigError, OverflowError):
+            return before(age(spelled), now()) if ages == "ago" else now() + age(spelled)
+    also = {"ago": ", or 2h for two hours ago", "from now": ", or 90d for ninety days from now"}.get(ages, "")
     raise ConfigError(f"{option} {spelled!r} is no time; try 2026-03-01, 2026-03-01T12:00:00+08:00{also}")
 
 

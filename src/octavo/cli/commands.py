@@ -12,14 +12,12 @@ from click.shell_completion import BashComplete, FishComplete, ShellComplete, Zs
 
 from octavo import __version__
 from octavo.cli.bench import bench
-from octavo.cli.command import Call, configured, flag, runs, store_argument
+from octavo.cli.command import Call, configured, flag, runs, several, store_argument
 from octavo.cli.events import events
-from octavo.cli.keys import keys
 from octavo.cli.memory import memory
-from octavo.cli.output import Output, Styled, several
 from octavo.cli.queue import queue
 from octavo.cli.reindex import reindex_command
-from octavo.cli.serve import serve_command
+from octavo.cli.serve import keys, serve_command
 from octavo.cli.transfer import copy_command, export_command, import_command
 from octavo.cli.vault import vault
 from octavo.config import Settings
@@ -101,7 +99,7 @@ def stores_command(call: Call) -> int:
             listed.append({"schemes": [point.name], "example": example, "extra": "", "ready": True})
     for each in listed:
         lacking = "" if each["ready"] else f"   pip install 'octavo[{each['extra']}]'"
-        call.say(f"{', '.join(each['schemes']):24}{each['example']}", Styled(lacking, fg="yellow"))
+        call.say(f"{', '.join(each['schemes']):24}{each['example']}{lacking}")
     return call.document(stores=listed)
 
 
@@ -142,18 +140,17 @@ def _folder_findings(settings: Settings) -> Iterator[Finding]:
         yield Finding("queue", f"{queue.directory}, which cannot be used", lost)
 
 
-def _say_report(out: Output, url: str, report: Report) -> None:
-    out.say(Styled(shown(url), bold=True))
+def _say_report(call: Call, url: str, report: Report) -> None:
+    call.say(shown(url))
     names = [finding.name for finding in report.findings] + list(report.collections)
     wide = max(14, *(len(name) + 2 for name in names)) if names else 14
     for finding in report.findings:
-        out.say(f"  {finding.name:{wide}}{finding.value}")
+        call.say(f"  {finding.name:{wide}}{finding.value}")
         if finding.warning:
-            out.say(Styled(f"  {'':{wide}}! {finding.warning}", fg="yellow"))
+            call.say(f"  {'':{wide}}! {finding.warning}")
     for collection, total in report.collections.items():
-        out.say(f"  {collection:{wide}}{several(total, 'record')}")
+        call.say(f"  {collection:{wide}}{several(total, 'record')}")
     if (ms := report.latency) is not None:
         times = f"write {ms.write_ms:.2f} ms, read {ms.read_ms:.2f} ms, remove {ms.remove_ms:.2f} ms"
-        out.say(f"  {'one record':{wide}}{times}")
-    warnings = len(report.warnings)
-    out.say(Styled(several(warnings, "warning"), fg="yellow") if warnings else "no warnings")
+        call.say(f"  {'one record':{wide}}{times}")
+    call.say(several(len(report.warnings), "warning") if report.warnings else "no warnings")

@@ -4,7 +4,6 @@ import asyncio
 import importlib
 import shutil
 import sys
-import time
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -20,14 +19,15 @@ from octavo.cli.command import (
     configured,
     flag,
     limit,
+    number,
     options,
     override,
     parse_time,
     resumable,
     runs,
+    several,
     text,
 )
-from octavo.cli.output import Output, Styled, several
 from octavo.cli.transfer import moved_text
 from octavo.errors import ConfigError, StoreUnavailable
 from octavo.events import AgentEvent, BaseMemoryStore, EventStore, EventType, as_store, migrate, to_event
@@ -38,7 +38,6 @@ from octavo.kernel.model import Query, Record, Scope
 from octavo.kernel.text import printable, printable_json, spell
 from octavo.util.secrets import shown
 
-_COLOURS = {"error": "red", "success": "green", "message": "cyan", "response": "blue"}
 _WIDEST = 24  # characters of a column
 #: An event may arrive so much later than its time says, and `tail -f` still shows it.
 _LATE = timedelta(minutes=1)
@@ -128,7 +127,7 @@ async def tail_command(call: Call, limit: int, follow: bool, every: str, **asked
                 down = False
             except StoreUnavailable as error:
                 if not down:
-                    call.note(f"octavo: {call.hidden(str(error))}; waiting for it")
+                    call.note(f"{call.hidden(str(error))}; waiting for it")
                 down = True
                 continue
             rows.show([to_event(record) for key, record in fresh.items() if key not in seen])
@@ -185,9 +184,9 @@ async def stats_command(call: Call, **asked: Any) -> int:
     url = call.existing_store()
     async with _open_named(url) as store:
         stats = await store.get_stats(**_owner(asked)) or {}
-    call.say(Styled(several(stats.get("total_events", 0), "event"), bold=True))
-    for kind, number in sorted(dict(stats.get("by_type") or {}).items(), key=lambda pair: -pair[1]):
-        call.say(f"  {kind!s:20}{number:>12,}")
+    call.say(several(stats.get("total_events", 0), "event"))
+    for kind, count in sorted(dict(stats.get("by_type") or {}).items(), key=lambda pair: -pair[1]):
+        call.say(f"  {kind!s:20}{count:>12,}")
     for name, words in (("first_event", "first"), ("last_event", "last"), ("total_size_bytes", "bytes")):
         if stats.get(name) is not None:
             call.say(f"  {words:20}{stats[name]}")
@@ -222,9 +221,7 @@ async def prune_command(call: Call, older_than: str, dry_run: bool, **asked: Any
 @events.command("migrate")
 @click.argument("source", metavar="SOURCE")
 @click.argument("target", metavar="TARGET")
-@text(
-    "--batch", "N", "Events per read and write.", type=click.IntRange(min=1), default=500, show_default=True
-)
+@number("--batch", "Events per read and write.", 1, default=500)
 @resumable
 @runs
 async def migrate_command(
@@ -239,50 +236,41 @@ async def migrate_command(
     Example: octavo events migrate file://./agent_memory sqlite:///agent_memory.db
     """
     check_exists(source)
-    resume, begun = (
-        call.state_file(state, restart, "migration", shown(source), shown(target)),
-        time.monotonic(),
-    )
+    resume = call.state_file(state, restart, "migration", shown(source), shown(target))
     async with _open_named(source) as old, _open_named(target) as new:
         with call.progress("moved", "event") as progress:
             moved = await migrate(old, new, batch=batch, resume=resume, progress=progress)
     call.say(moved_text("moved", moved, "event"))
-    numbers, seconds = msgspec.to_builtins(moved), round(time.monotonic() - begun, 3)
-    return call.document(source=shown(source), target=shown(target), **numbers, seconds=seconds)
+    numbers = msgspec.to_builtins(moved)
+    return call.document(source=shown(source), target=shown(target), **numbers, seconds=call.seconds)
 
 
 class _Rows:
     """Shows events as they come: a row each for people, a line of JSON each for programs."""
 
-    def __init__(self, out: Output) -> None:
-        self._out = out
+    def __init__(self, call: Call) -> None:
+        self._call = call
         self._widths = [0, 0, 0]  # of the columns: as wide as what was seen so far
 
     def show(self, events: Sequence[AgentEvent]) -> None:
         """Print these events."""
-        if self._out.json:
+        if self._call.json:
             for event in events:
                 click.echo(printable_json(event.to_json()))
             return
-        rows = [(event, self._columns(event)) for event in events]
-        for event, columns in rows:
-            self._out.say(*self._row(event, columns))
-
-    def _columns(self, event: AgentEvent) -> list[str]:
-        columns = [printable(each) for each in (str(event.event_type), event.agent_name, event.session_id)]
-        sizes = [min(_WIDEST, len(column)) for column in columns]
-        self._widths = [max(pair) for pair in zip(self._widths, sizes, strict=True)]
-        return columns
-
-    def _row(self, event: AgentEvent, columns: Sequence[str]) -> tuple[str | Styled, ...]:
-        kind, agent, session = (text.ljust(wide) for text, wide in zip(columns, self._widths, strict=True))
-        at = f"{event.timestamp.astimezone():%Y-%m-%d %H:%M:%S.%f}"[:-3]
-        data = printable(spell(event.data))
-        if sys.stdout.isatty():
-            room = shutil.get_terminal_size().columns - len(at) - sum(self._widths) - 8
-            data = data if len(data) <= room else data[: max(0, room - 1)] + "…"
-        colour = _COLOURS.get(str(event.event_type).rpartition("_")[2])
-        return Styled(at, dim=True), "  ", Styled(kind, fg=colour), f"  {agent}  {session}  {data}"
+        rows = [
+            [printable(each) for each in (str(event.event_type), event.agent_name, event.session_id)]
+            for event in events
+        ]
+        for column in range(3):
+            widest = max((len(row[column]) for row in rows), default=0)
+            self._widths[column] = max(self._widths[column], min(_WIDEST, widest))
+        for event, row in zip(events, rows, strict=True):
+            at = f"{event.timestamp.astimezone():%Y-%m-%d %H:%M:%S.%f}"[:-3]
+            cells = [at, *(text.ljust(width) for text, width in zip(row, self._widths, strict=True))]
+            line = printable("  ".join([*cells, spell(event.data)]))
+            room = shutil.get_terminal_size().columns if sys.stdout.isatty() else len(line)
+            self._call.say(line if len(line) <= room else f"{line[: room - 1]}…")
 
 
 def _open_named(named: str) -> BaseMemoryStore:
@@ -331,8 +319,8 @@ def _query(store: BaseMemoryStore, asked: dict[str, Any]) -> Query:
 
 
 def _times(asked: dict[str, Any]) -> tuple[datetime | None, datetime | None]:
-    since = parse_time("--since", asked.get("since"), ago=True)
-    return since, parse_time("--until", asked.get("until"), ago=True)
+    since = parse_time("--since", asked.get("since"), ages="ago")
+    return since, parse_time("--until", asked.get("until"), ages="ago")
 
 
 def _owner(asked: dict[str, Any]) -> dict[str, Any]:

@@ -17,10 +17,11 @@ from octavo.cli.command import (
     override,
     parse_time,
     runs,
+    several,
     store_option,
     text,
+    time_text,
 )
-from octavo.cli.output import Output, Styled, several, time_text
 from octavo.errors import ConfigError, InvalidQuery, InvalidRecord, NotFound
 from octavo.events.retention import age
 from octavo.kernel.ids import now
@@ -30,7 +31,6 @@ from octavo.layers.values import ACTIONS, LAYERS
 
 F = TypeVar("F", bound=Callable[..., Any])
 _CATEGORY_NAMES = [name for names in CATEGORIES.values() for name in names]
-_COLOURS = {"insert": "green", "update": "cyan", "ignore": None, "delete": "red", "expire": "yellow"}
 _COUNTS = ("total_extracted", "inserted", "updated", "ignored", "profile_count", "event_count")
 _MOST_QUOTED = 60  # characters of a content inside of a sentence
 
@@ -78,23 +78,20 @@ def memory() -> None:
 @_reason
 @_where
 @runs
-async def add_command(
-    call: Call,
-    content: str,
-    user: str | None,
-    agent: str | None,
-    auto: bool,
-    metadata: str | None,
-    **given: Any,
-) -> int:
+async def add_command(call: Call, content: str, auto: bool, metadata: str | None, **given: Any) -> int:
     """Remember TEXT as it is, or with --auto the facts in it. With - for TEXT, it is read from stdin.
 
     \b
     Example: octavo memory add "我喜欢喝咖啡，昨天和老板开了会" --user lin --auto
     """
-    whose = _owner(user, agent)
-    content = _stdin() if content == "-" else content
-    extra = _json_object("--metadata", metadata)
+    whose = _owner({name: given.pop(name) for name in ("user", "agent")})
+    try:
+        content = sys.stdin.buffer.read().decode().removesuffix("\n") if content == "-" else content
+        extra = None if metadata is None else msgspec.json.decode(metadata, type=dict[str, Any])
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"stdin is not UTF-8: {error}") from None
+    except (msgspec.DecodeError, UnicodeEncodeError) as error:
+        raise ConfigError(f'--metadata must be a JSON object, such as {{"from": "mail"}}: {error}') from None
     wanted = _wanted(auto, **given)
     async with _open_memory(call, make=True) as memory:
         if not auto:
@@ -104,7 +101,7 @@ async def add_command(
         extracted = await memory.extract(content, **whose, metadata=extra)
     for each in extracted.memories:
         was = f"  (was: {_quoted(each.supersedes)})" if each.supersedes else ""
-        call.say(_action(each.action), f"  {_which(each)}  {_plain(each.content)}{was}")
+        call.say(f"{each.action:6}  {_which(each)}  {_plain(each.content)}{was}")
     counts = {name: getattr(extracted, name) for name in _COUNTS}
     facts = several(extracted.total_extracted, "fact")
     call.say("{}: {inserted} inserted, {updated} updated, {ignored} ignored".format(facts, **counts))
@@ -120,27 +117,20 @@ async def add_command(
 @_where
 @runs
 async def list_command(
-    call: Call,
-    user: str | None,
-    agent: str | None,
-    layer: Layer | None,
-    category: str | None,
-    limit: int,
-    as_of: str | None,
+    call: Call, layer: Layer | None, category: str | None, limit: int, as_of: str | None, **owner: str | None
 ) -> int:
     """Show what is remembered about somebody, the newest first.
 
     \b
     Example: octavo memory list --user lin --layer profile --as-of 7d
     """
-    whose = _owner(user, agent)
-    at = parse_time("--as-of", as_of, ago=True)
+    whose = _owner(owner)
+    at = parse_time("--as-of", as_of, ages="ago")
     layers = LAYERS if layer is None and category is None else (_layer_of(layer, category),)
-    found: list[Memory] = []
+    asked = {**whose, "category": category, "limit": limit, "as_of": at}
     async with _open_memory(call) as memory:
-        for one in layers:
-            read = memory.profile if one == "profile" else memory.events
-            found += await read(**whose, category=category, limit=limit, as_of=at)
+        found = await memory.profile(**asked) if "profile" in layers else []
+        found += await memory.events(**asked) if "event" in layers else []
     _say_memories(call, found)
     if not found:
         call.say("nothing is remembered")
@@ -157,13 +147,7 @@ async def list_command(
 @_where
 @runs
 async def search_command(
-    call: Call,
-    query: str,
-    user: str | None,
-    agent: str | None,
-    layer: Layer | None,
-    limit: int,
-    everyone: bool,
+    call: Call, query: str, layer: Layer | None, limit: int, everyone: bool, **owner: str | None
 ) -> int:
     """Show the memories of somebody that answer QUERY best, the best first.
 
@@ -172,16 +156,16 @@ async def search_command(
     \b
     Example: octavo memory search 咖啡 --user lin
     """
-    named = user is not None or agent is not None
+    named = any(name is not None for name in owner.values())
     if named is everyone:
         both = ", not both" if named else ""
         raise ConfigError(f"whose memories? name one by --user or --agent, or everyone by --everyone{both}")
-    whose = _owner(user, agent, needed=False)
+    whose = _owner(owner, needed=False)
     async with _open_memory(call) as memory:
         found = await memory.recall(query, **whose, everyone=everyone, layer=layer, top_k=limit)
     _say_memories(call, [each.memory for each in found])
     if not found:
-        call.note("octavo: nothing was found")
+        call.note("nothing was found")
     scored = [{**msgspec.to_builtins(each.memory), "score": each.score} for each in found]
     return call.document(ok=bool(found), query=query, count=len(found), memories=scored)
 
@@ -195,13 +179,7 @@ async def search_command(
 @_where
 @runs
 async def log_command(
-    call: Call,
-    id_: str | None,
-    user: str | None,
-    agent: str | None,
-    layer: Layer | None,
-    action: Any,
-    limit: int,
+    call: Call, id_: str | None, layer: Layer | None, action: Any, limit: int, **owner: str | None
 ) -> int:
     """Show what was changed and why, the newest first: of one memory, of an owner or of everybody.
 
@@ -210,15 +188,15 @@ async def log_command(
     \b
     Example: octavo memory log --user lin --action update
     """
-    whose = _owner(user, agent, needed=False)
+    whose = _owner(owner, needed=False)
     async with _open_memory(call) as memory:
         entries = await memory.logs(id_, **whose, memory_layer=layer, action=action, limit=limit)
     if id_ is not None and not entries and layer is None and action is None and limit:
-        of = next((f" of {name}" for name in (user, agent) if name), "")
+        of = next((f" of {name}" for name in owner.values() if name), "")
         raise NotFound(f"there is no memory {id_!r}{of}, and there was none")
     for each in entries:
-        row = f"  {each.memory_layer:7}  {_plain(each.id) or '-'}  {_plain(each.reason)}"
-        call.say(Styled(time_text(each.created_at), dim=True), "  ", _action(each.action), row)
+        what = f"{each.action:6}  {each.memory_layer:7}  {_plain(each.id) or '-'}  {_plain(each.reason)}"
+        call.say(f"{time_text(each.created_at)}  {what}")
     if not entries:
         call.say("nothing was changed")
     return call.document(count=len(entries), logs=msgspec.to_builtins(entries))
@@ -233,28 +211,22 @@ async def log_command(
 @_where
 @runs
 async def forget_command(
-    call: Call,
-    id_: str,
-    user: str | None,
-    agent: str | None,
-    layer: Layer | None,
-    reason: str | None,
-    yes: bool,
+    call: Call, id_: str, layer: Layer | None, reason: str | None, yes: bool, **owner: str | None
 ) -> int:
     """Remove a memory of somebody. What it was stays in the log, and `octavo memory undo` brings it back.
 
     \b
     Example: octavo memory forget user_lin_1790000000.123456804310226914 --user lin
     """
-    whose = _owner(user, agent)
+    whose = _owner(owner)
     if not yes:
         call.check_can_ask()
     async with _open_memory(call) as memory:
         if not yes:
             there = await memory.get(id_)
-            owner = ("user", user) if agent is None else ("agent", agent)
-            if (there.memory_type, there.entity_id) != owner:
-                raise NotFound(f"the {' '.join(map(str, owner))} has no memory {id_!r}")
+            if owner[there.memory_type] != there.entity_id:
+                named = next(f"{kind} {name}" for kind, name in owner.items() if name is not None)
+                raise NotFound(f"the {named} has no memory {id_!r}")
             click.confirm(f"Forget {_quoted(there.content)}?", abort=True, err=True)
         gone = await memory.forget(id_, **whose, layer=layer, reason=reason)
     call.say(f"forgot {_quoted(gone.content)}")
@@ -310,13 +282,14 @@ async def _open_memory(call: Call, *, make: bool = False) -> AsyncIterator[Layer
         raise ConfigError(str(error)) from error
 
 
-def _owner(user: str | None, agent: str | None, *, needed: bool = True) -> dict[str, Any]:
-    """Whose memory is meant."""
-    if user is not None and agent is not None:
+def _owner(named: dict[str, str | None], *, needed: bool = True) -> dict[str, Any]:
+    """Whose memory is meant by --user and --agent."""
+    given = [name for name in named.values() if name is not None]
+    if len(given) > 1:
         raise ConfigError("give --user or --agent, not both: a memory has one owner")
-    if needed and user is None and agent is None:
+    if needed and not given:
         raise ConfigError("whose memory? name a user by --user or an agent by --agent")
-    return {"user_id": user, "agent_id": agent}
+    return {"user_id": named["user"], "agent_id": named["agent"]}
 
 
 def _wanted(auto: bool, **given: Any) -> dict[str, Any]:
@@ -353,36 +326,15 @@ def _layer_of(layer: Layer | None, category: str | None) -> Layer:
     return layer or of or "event"
 
 
-def _json_object(option: str, spelled: str | None) -> dict[str, Any] | None:
-    if spelled is None:
-        return None
-    try:
-        return msgspec.json.decode(spelled, type=dict[str, Any])
-    except (msgspec.DecodeError, UnicodeEncodeError) as error:
-        raise ConfigError(f'{option} must be a JSON object, such as {{"from": "mail"}}: {error}') from None
-
-
-def _stdin() -> str:
-    try:
-        return sys.stdin.buffer.read().decode().removesuffix("\n")
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"stdin is not UTF-8: {error}") from None
-
-
-def _say_memories(out: Output, memories: Sequence[Memory]) -> None:
+def _say_memories(call: Call, memories: Sequence[Memory]) -> None:
     for each in memories:
         end = f"  (until {each.expiry_date:%Y-%m-%d %H:%M} UTC)" if each.expiry_date else ""
-        row = f"  {_which(each)}  {_plain(each.content)}{end}"
-        out.say(Styled(time_text(each.updated_at), dim=True), row)
+        call.say(f"{time_text(each.updated_at)}  {_which(each)}  {_plain(each.content)}{end}")
 
 
 def _which(memory: Any) -> str:
     """Layer, category and id of a memory, or of what became of a fact."""
     return f"{memory.layer:7}  {memory.category:12}  {_plain(memory.id) or '-'}"
-
-
-def _action(action: str) -> Styled:
-    return Styled(f"{action:6}", fg=_COLOURS.get(action))
 
 
 def _plain(text: str) -> str:

@@ -16,16 +16,17 @@ from octavo.cli.command import (
     check_exists,
     configured,
     flag,
+    indented,
     limit,
     options,
     override,
     runs,
+    several,
     text,
+    time_text,
 )
-from octavo.cli.output import Styled, indented, several, time_text
 from octavo.errors import ConfigError, NotFound
 from octavo.kernel.model import Add, Op
-from octavo.transfer import Progress
 from octavo.wraps.journal import DeadLetter, Spool, Waiting, inspect, peek
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ def status_command(call: Call, strict: bool) -> int:
     Example: octavo queue status --dir octavo_queue --strict
     """
     status = inspect(_folder(call))
-    call.say(Styled(status.directory, bold=True))
+    call.say(status.directory)
     since = f", the oldest since {time_text(status.oldest_at)}" if status.oldest_at else ""
     call.say(f"  {'waiting':14}{several(status.waiting, 'write')}{since}")
     call.say(f"  {'dead letters':14}{status.dead:,}")
@@ -112,7 +113,7 @@ def list_command(call: Call, id_: str | None, waiting: bool, limit: int) -> int:
     if not listed:
         call.say("nothing waits" if waiting else "no dead letters")
     if more:
-        call.note(f"octavo: there are more than {limit:,}; --limit shows them")
+        call.note(f"there are more than {limit:,}; --limit shows them")
     kind = "waiting" if waiting else "dead"
     return call.document(more=more, **{kind: msgspec.to_builtins(listed)})
 
@@ -152,12 +153,11 @@ def replay_command(call: Call, ids: tuple[str, ...], everything: bool) -> int:
         call.say(f"put {several(revived, 'dead letter')} back into the queue")
     stored, left, error = 0, 0, ""
     if delivers:
-        with call.progress("stored", "write") as progress:
-            stored, left, error = asyncio.run(_deliver(call, folder, progress))
+        stored, left, error = asyncio.run(_deliver(call, folder))
         call.say(f"stored {several(stored, 'write')}")
     _note_missing(call, missing)
     if left:
-        call.note(f"octavo: {several(left, 'write')} not stored: {call.hidden(error)}")
+        call.note(f"{several(left, 'write')} not stored: {call.hidden(error)}")
     ok = not missing and not left
     return call.document(ok=ok, revived=revived, stored=stored, left=left, missing=missing)
 
@@ -202,10 +202,9 @@ def _store_is_named(call: Call) -> bool:
     return bool(named_by) and not (call.by_file and named_by.startswith(str(call.config or CONFIG)))
 
 
-async def _deliver(call: Call, folder: Path, progress: Progress) -> tuple[int, int, str]:
+async def _deliver(call: Call, folder: Path) -> tuple[int, int, str]:
     """Bring what waits to the store; how many got there, how many did not, and why."""
     journal = _journal(call, folder)
-    watching = asyncio.create_task(_watch(journal, progress))
     try:
         stored = await journal.replay_now()
         # Each call is one attempt; as long as one gets somewhere, the next may get further.
@@ -214,16 +213,7 @@ async def _deliver(call: Call, folder: Path, progress: Progress) -> tuple[int, i
         status = journal.status()
         return stored, status.waiting + status.buried, status.last_error or "given up; see octavo queue list"
     finally:
-        watching.cancel()
         await journal.close()
-
-
-async def _watch(journal: "Journal", progress: Progress) -> None:
-    """Tell how far it has come, now and then: an attempt brings thousands of writes before it returns."""
-    while True:
-        await asyncio.sleep(0.2)
-        status = journal.status()
-        progress(status.replayed, status.replayed + status.waiting)
 
 
 def _journal(call: Call, folder: Path) -> "Journal":
@@ -256,7 +246,7 @@ def _missing(spool: Spool, ids: Sequence[str]) -> list[str]:
 
 def _note_missing(call: Call, missing: Sequence[str]) -> None:
     for id_ in missing:
-        call.note(f"octavo: there is no dead letter {id_}")
+        call.note(f"there is no dead letter {id_}")
 
 
 def _one(folder: Path, id_: str) -> Waiting | DeadLetter:

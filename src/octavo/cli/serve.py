@@ -1,11 +1,30 @@
-"""`octavo serve`: the REST server on this machine's store, or on a database that many share."""
+"""`octavo serve`, the REST server, and `octavo keys`, who may call it."""
 
 import asyncio
-from typing import TYPE_CHECKING
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
 
 import click
+import msgspec
 
-from octavo.cli.command import Call, flag, override, runs, store_option, text
+from octavo.cli.command import (
+    Call,
+    check_exists,
+    flag,
+    number,
+    override,
+    parse_time,
+    runs,
+    store_option,
+    text,
+    time_text,
+)
+from octavo.config import local_path
+from octavo.errors import ConfigError
+from octavo.kernel.ids import now
+from octavo.keys import ACCESS, KeyInfo, Keys
+from octavo.stores import open_store
 from octavo.util.secrets import shown
 
 if TYPE_CHECKING:
@@ -21,20 +40,8 @@ if TYPE_CHECKING:
     "Where to listen; anything but loopback needs keys. [default: 127.0.0.1]",
     **override("server.host"),
 )
-@text(
-    "--port",
-    "N",
-    "The port; 0 is any that is free. [default: 8000]",
-    type=click.IntRange(0, 65_535),
-    **override("server.port"),
-)
-@text(
-    "--workers",
-    "N",
-    "Processes that answer. [default: 1]",
-    type=click.IntRange(1, 256),
-    **override("server.workers"),
-)
+@number("--port", "The port; 0 is any that is free. [default: 8000]", 0, 65_535, **override("server.port"))
+@number("--workers", "Processes that answer. [default: 1]", 1, 256, **override("server.workers"))
 @flag("--sample", "Begin with one user to look at, user123.")
 @runs
 def serve_command(call: Call, sample: bool) -> int:
@@ -55,7 +62,7 @@ def serve_command(call: Call, sample: bool) -> int:
     server.check_settings(settings)
     with server.bind(settings.server.host, settings.server.port) as sock:
         # A store in memory is made in the process that serves it, and nothing can be made ready for it here.
-        alone = server.in_memory(settings.database.dsn)
+        alone = local_path(settings.database.dsn) == ""
         if alone:
             prepared = server.Prepared(reachable=True, keys=0)
         else:
@@ -86,9 +93,7 @@ def _announce(call: Call, settings: "Settings", prepared: "Prepared", port: int)
     key = ' -H "Authorization: Bearer $OCTAVO_API_KEY"' if server.needs_key else ""
     call.say(f'try: curl{key} "{near}/memory/user/user123/profile"')
     if not prepared.reachable:
-        call.note(
-            f"octavo: the store cannot be reached yet: {prepared.trouble}; writes are queued until it can"
-        )
+        call.note(f"the store cannot be reached yet: {prepared.trouble}; writes are queued until it can")
     call.document(
         url=address,
         store=store,
@@ -97,3 +102,105 @@ def _announce(call: Call, settings: "Settings", prepared: "Prepared", port: int)
         keys=prepared.keys,
         reachable=prepared.reachable,
     )
+
+
+@click.group("keys")
+def keys() -> None:
+    """Make, list and revoke API keys of the server.
+
+    They are kept where the server keeps its memories: the store is named as for octavo serve, and in the
+    same folder it is the same. Every command takes --json, --quiet and --debug.
+
+    \b
+    Example: octavo keys create laptop --access write --store sqlite:///octavo.db
+    """
+
+
+@keys.command("create")
+@click.argument("name")
+@click.option(
+    "--access",
+    type=click.Choice(ACCESS),
+    default="read",
+    show_default=True,
+    help="What it may do; each includes those before it.",
+)
+@text("--tenant", "NAME", "Whose memory it opens. [default: service.tenant, of the settings]")
+@text("--expires", "WHEN", "When it ends: 90d, or 2027-03-01. [default: when it is revoked]")
+@store_option
+@runs
+async def create_command(call: Call, name: str, access: Any, tenant: str | None, expires: str | None) -> int:
+    """Make a key called NAME and print it, this once.
+
+    Only a hash of it is kept, so it cannot be shown again; with --quiet the key is all that is printed. Send it as
+    "Authorization: Bearer KEY" or set OCTAVO_API_KEY for the Python client.
+
+    \b
+    Example: octavo keys create laptop --access write --tenant acme --expires 90d
+    """
+    tenant = call.settings.service.tenant if tenant is None else tenant
+    ends = parse_time("--expires", expires, ages="from now")
+    async with _open_keys(call, make=True) as held:
+        created = await held.create(name, access=access, tenant=tenant, expires=ends)
+    if call.quiet and not call.json:
+        click.echo(created.key)
+    call.say(created.key)
+    call.note(f"key {created.info.id} for {name!r}; keep it safe, it is not shown again")
+    return call.document(key=created.key, **msgspec.to_builtins(created.info))
+
+
+@keys.command("list")
+@text("--tenant", "NAME", "Only this tenant's. [default: every tenant]")
+@store_option
+@runs
+async def list_command(call: Call, tenant: str | None) -> int:
+    """List every key there is or was, oldest first; what it opens with is not known.
+
+    \b
+    Example: octavo keys list --store sqlite:///octavo.db
+    """
+    async with _open_keys(call) as held:
+        infos = await held.list(tenant)
+    for info in infos:
+        call.say(_row(info))
+    if not infos:
+        call.say("no keys")
+    return call.document(keys=msgspec.to_builtins(infos))
+
+
+@keys.command("revoke")
+@click.argument("key_id", metavar="ID")
+@store_option
+@runs
+async def revoke_command(call: Call, key_id: str) -> int:
+    """Make the key ID useless for ever. Servers that run learn of it within 5 seconds.
+
+    \b
+    Example: octavo keys revoke 3f9c2b1e0a7d4c55 --store sqlite:///octavo.db
+    """
+    async with _open_keys(call) as held:
+        info = await held.revoke(key_id)
+    call.say(f"revoked {info.id} ({info.name})")
+    return call.document(**msgspec.to_builtins(info))
+
+
+@asynccontextmanager
+async def _open_keys(call: Call, *, make: bool = False) -> AsyncIterator[Keys]:
+    """The keys of the store that is named; `make` may make the store: the first key may come before the first run."""
+    url = call.settings.database.dsn
+    if local_path(url) == "":
+        raise ConfigError(f"{url} forgets its keys with this command; name a store that lasts")
+    if not make:
+        check_exists(url)
+    async with open_store(url) as store:
+        yield Keys(store)
+
+
+def _row(info: KeyInfo) -> str:
+    state = ""
+    if info.revoked_at is not None:
+        state = f"  revoked {time_text(info.revoked_at)}"
+    elif info.expires_at is not None:
+        state = f"  {'expired' if info.expires_at <= now() else 'expires'} {time_text(info.expires_at)}"
+    tenant = f"  tenant {info.tenant}" if info.tenant else ""
+    return f"{info.id}  {info.access:5}  {time_text(info.created_at)}  {info.name}{tenant}{state}"

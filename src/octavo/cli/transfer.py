@@ -1,7 +1,6 @@
 """`octavo copy`, `octavo export` and `octavo import`: moving records between stores and files."""
 
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -12,16 +11,16 @@ from octavo.cli.command import (
     Call,
     check_exists,
     configured,
+    number,
     options,
     resumable,
     runs,
+    several,
     store_argument,
     text,
 )
-from octavo.cli.output import Output, several
 from octavo.errors import ConfigError
 from octavo.kernel.model import Scope
-from octavo.kernel.ports import ListsTenants, Store
 from octavo.kernel.shapes import SHAPES
 from octavo.stores import open_store
 from octavo.transfer import BadLine, Moved, copy, export, import_
@@ -45,14 +44,7 @@ _which = options(
     text("--session", "NAME", "Only this session's records."),
 )
 _pace = options(
-    text(
-        "--batch",
-        "N",
-        "Records per read and write; fewer when they are large.",
-        type=click.IntRange(min=1),
-        default=1000,
-        show_default=True,
-    ),
+    number("--batch", "Records per read and write; fewer when they are large.", 1, default=1000),
     resumable,
 )
 
@@ -73,12 +65,13 @@ async def copy_command(call: Call, source: str, target: str, **given: Any) -> in
     Example: octavo copy sqlite:///octavo.db postgresql://octavo@localhost/octavo
     """
     check_exists(source)
-    arguments, begun = _arguments(call, given, source, target), time.monotonic()
+    arguments = _arguments(call, given, source, target)
     with call.progress("copied") as progress:
         async with open_store(source) as old, open_store(target) as new:
-            _warn_of_tenants(call, old, arguments)
+            if arguments["scope"] is None:
+                call.warn_of_tenants(old)
             moved = await copy(old, new, progress=progress, **arguments)
-    return _tell(call, "copied", moved, begun, source=shown(source), target=shown(target))
+    return _tell(call, "copied", moved, source=shown(source), target=shown(target))
 
 
 @click.command("export")
@@ -107,13 +100,14 @@ async def export_command(call: Call, url: str | None, file: str | None, **given:
     store, to = call.existing_store(), file or "-"
     if call.json and to == "-":
         raise ConfigError("--json needs a FILE to export to, since stdout carries the records")
-    arguments, begun = _arguments(call, given, store, to), time.monotonic()
+    arguments = _arguments(call, given, store, to)
     with call.progress("exported") as progress:
         async with open_store(store) as opened:
-            _warn_of_tenants(call, opened, arguments)
+            if arguments["scope"] is None:
+                call.warn_of_tenants(opened)
             out = sys.stdout.buffer if to == "-" else to
             moved = await export(opened, out, progress=progress, **arguments)
-    return _tell(call, "exported", moved, begun, source=shown(store), file=to)
+    return _tell(call, "exported", moved, source=shown(store), file=to)
 
 
 @click.command("import")
@@ -143,7 +137,7 @@ async def import_command(call: Call, file: str, on_error: str, set_aside: str | 
     if file == "-" and sys.stdin.isatty():
         raise ConfigError("stdin is a terminal; name a FILE or send an export through a pipe")
     skipped = _SkippedLines(call, Path(set_aside or ("octavo-import.bad" if file == "-" else f"{file}.bad")))
-    arguments, begun = _arguments(call, given, file, store), time.monotonic()
+    arguments = _arguments(call, given, file, store)
     with call.progress("imported") as progress:
         async with open_store(store) as opened:
             moved = await import_(
@@ -156,17 +150,17 @@ async def import_command(call: Call, file: str, on_error: str, set_aside: str | 
     kept = str(skipped.path) if skipped.written else None
     lines = [{"line": each.number, "reason": each.reason} for each in skipped.first]
     more = {"bad": moved.bad, "bad_lines": lines, "set_aside": kept}
-    return _tell(call, "imported", moved, begun, file=file, target=shown(store), **more)
+    return _tell(call, "imported", moved, file=file, target=shown(store), **more)
 
 
 class _SkippedLines:
     """The lines that an import skips: appended to a file as they are, so that they can be mended and imported."""
 
-    def __init__(self, out: Output, path: Path) -> None:
+    def __init__(self, call: Call, path: Path) -> None:
         self.path = path
         self.first: list[BadLine] = []
         self.written = False
-        self._out = out
+        self._call = call
 
     def take(self, bad: BadLine) -> None:
         """Keep one line, and say what is wrong with it."""
@@ -175,7 +169,7 @@ class _SkippedLines:
                 file.write(bad.line if bad.line.endswith(b"\n") else bad.line + b"\n")
             self.written = True
         if len(self.first) < _MOST_TOLD:
-            self._out.note(f"octavo: line {bad.number}: {bad.reason}")
+            self._call.note(f"line {bad.number}: {bad.reason}")
         if len(self.first) < 100:
             self.first.append(bad)
 
@@ -203,21 +197,12 @@ def moved_text(done: str, moved: Any, thing: str = "record") -> str:
     return f"{done} {several(moved.read, thing)}{inside}"
 
 
-def _tell(call: Call, done: str, moved: Moved, begun: float, **more: Any) -> int:
+def _tell(call: Call, done: str, moved: Moved, **more: Any) -> int:
     """Print what a move came to; the exit status."""
-    seconds = time.monotonic() - begun
-    call.say(
-        f"{moved_text(done, moved)} in {seconds:.1f} s", err=more.get("file") == "-" and done == "exported"
-    )
+    seconds, to_stdout = call.seconds, more.get("file") == "-" and done == "exported"
+    call.say(f"{moved_text(done, moved)} in {seconds:.1f} s", err=to_stdout)
     if moved.bad:
         where = f", set aside in {more['set_aside']}" if more["set_aside"] else ""
-        call.note(f"octavo: {several(moved.bad, 'bad line')}{where}")
+        call.note(f"{several(moved.bad, 'bad line')}{where}")
     numbers = {name: getattr(moved, name) for name in ("read", "added", "resumed", "collections")}
-    return call.document(ok=not moved.bad, **{**numbers, **more}, seconds=round(seconds, 3))
-
-
-def _warn_of_tenants(out: Output, store: Store, arguments: dict[str, Any]) -> None:
-    if arguments["scope"] is None and not isinstance(store, ListsTenants):
-        out.note(
-            "octavo: this store cannot list its tenants, only the empty one is read; name others by --tenant"
-        )
+    return call.document(ok=not moved.bad, **{**numbers, **more}, seconds=seconds)

@@ -1,6 +1,5 @@
 """`octavo vault`: how the Markdown documents stand, and bringing them together with their store."""
 
-import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -9,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from octavo.cli.command import CONFIG, Call, options, override, runs, store_option, text
-from octavo.cli.output import Output, Styled, several, time_text
-from octavo.cli.reindex import rebuild_terms
+from octavo.cli.command import CONFIG, Call, options, override, runs, several, store_option, text, time_text
+from octavo.cli.reindex import rebuild_terms, rebuild_vectors
 from octavo.errors import ConfigError, StoreUnavailable
 from octavo.kernel.model import Scope
 from octavo.kernel.ports import Searches
@@ -68,7 +66,7 @@ async def status_command(call: Call) -> int:
     """
     async with _open_files(call) as vault:
         status = await vault.status()
-    call.say(Styled(status.root, bold=True))
+    call.say(status.root)
     for kind, count in status.documents.items():
         call.say(f"  {kind:14}{several(count, 'document')}")
     at = "never" if status.synced_at is None else time_text(status.synced_at)
@@ -94,7 +92,7 @@ async def list_command(call: Call, folder: str | None, versions: str | None) -> 
             earlier = await vault.versions(versions)
         for version in earlier:
             at = time_text(version.replaced_at)
-            call.say(Styled(f"version {version.version}, {version.reason} {at}", bold=True))
+            call.say(f"version {version.version}, {version.reason} {at}")
             call.say_lines(version.body.rstrip("\n"))
         return call.document(key=versions, versions=msgspec.to_builtins(earlier))
     async with _open_files(call) as vault:
@@ -134,13 +132,11 @@ async def reindex_command(call: Call) -> int:
     \b
     Example: octavo vault reindex --config config/memory.yaml
     """
-    begun = time.monotonic()
     async with _open_vault(call) as (assembled, vault):
         report = await _sync(call, vault)
         done = await _reindex(call, assembled)
     sound = report.complete and not report.problems and not done["refused"]
-    seconds = round(time.monotonic() - begun, 3)
-    return call.document(ok=sound, sync=msgspec.to_builtins(report), **done, seconds=seconds)
+    return call.document(ok=sound, sync=msgspec.to_builtins(report), **done, seconds=call.seconds)
 
 
 @asynccontextmanager
@@ -203,23 +199,16 @@ async def _reindex(call: Call, assembled: "Assembled") -> dict[str, Any]:
         total = several(sum(terms.values()), "record")
         call.say(f"no vectors are configured (vector.enabled); indexed {total} by terms")
         return {"terms": terms, "embedded": None, "refused": 0}
-    call.resumable = True
-    with call.progress("embedded") as progress:
-        embedded = await indexed.reindex_vectors(progress)
-    status = await indexed.status()
-    call.say(f"embedded {several(embedded, 'record')} by {status.serving}")
-    if status.failures:
-        call.note(f"octavo: {several(status.failures, 'text')} not embedded ({status.last_error})")
-    return {"terms": {}, "embedded": embedded, "refused": status.failures}
+    return {"terms": {}, **await rebuild_vectors(call, indexed)}
 
 
-def _say_keys(out: Output, word: str, keys: list[str]) -> None:
+def _say_keys(call: Call, word: str, keys: list[str]) -> None:
     for key in keys[:_MOST_TOLD]:
-        out.say(f"  {word:14}{key}")
+        call.say(f"  {word:14}{key}")
     if len(keys) > _MOST_TOLD:
-        out.say(f"  {word:14}and {len(keys) - _MOST_TOLD:,} more")
+        call.say(f"  {word:14}and {len(keys) - _MOST_TOLD:,} more")
 
 
-def _note_problems(out: Output, problems: "list[Problem]") -> None:
+def _note_problems(call: Call, problems: "list[Problem]") -> None:
     for problem in problems:
-        out.note(f"octavo: {problem.path}: {problem.reason}")
+        call.note(f"{problem.path}: {problem.reason}")

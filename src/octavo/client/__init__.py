@@ -1,6 +1,7 @@
 """A typed client of the server, blocking and awaited, with one implementation of both."""
 
-from octavo.client.answers import (
+from octavo.client.client import AsyncClient, Client
+from octavo.client.exchange import (
     Counted,
     Event,
     Health,
@@ -11,8 +12,6 @@ from octavo.client.answers import (
     Stats,
     Turn,
 )
-from octavo.client.async_client import AsyncClient
-from octavo.client.client import Client
 
 __all__ = [
     "AsyncClient",

@@ -1,13 +1,276 @@
-"""The client for callers who block: every call of `AsyncClient`, run on a thread of its own."""
+"""Every call of the server, what each sends and what its answer is: to be awaited, and made from that for callers who block."""
 
+from collections.abc import Mapping
 from contextlib import suppress
-from typing import Self
+from datetime import datetime
+from typing import Any, Self
 
-from octavo.client.async_client import NEW_CLIENT, AsyncClient
-from octavo.errors import StoreClosed
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from octavo.client.exchange import (
+    NEW_CLIENT,
+    Answers,
+    Configuration,
+    Event,
+    Exchange,
+    Health,
+    MemoryWithHistory,
+    Remembered,
+    Replayed,
+    Request,
+    Session,
+    Stats,
+    Turn,
+    given,
+    given_params,
+    owner_path,
+    path_name,
+)
+from octavo.errors import InvalidQuery, StoreClosed
+from octavo.layers.values import Action, Extracted, Found, Layer, LogEntry, Memory
 from octavo.util.attributes import Fixed
 from octavo.util.secrets import shown
 from octavo.util.sync import Portal, blocking
+
+
+class AsyncClient(Exchange):
+    """The server's memory, for callers who await; it belongs to one event loop.
+
+    Without arguments the server is OCTAVO_SERVER, else the one on this machine, and the key is OCTAVO_API_KEY.
+    `timeout` is in seconds and for each try; of what is safe to repeat there are `retries` more tries. Whose memory is
+    meant is said by exactly one of user_id and agent_id.
+    """
+
+    async def remember(
+        self,
+        content: str,
+        *,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+        layer: Layer = "event",
+        category: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        is_permanent: bool | None = None,
+        expiry_date: datetime | None = None,
+        ttl_seconds: float | None = None,
+        reason: str | None = None,
+    ) -> Remembered:
+        """Remember this as it stands."""
+        body = given(
+            content=content,
+            memory_layer=layer,
+            category=category,
+            metadata=metadata,
+            is_permanent=is_permanent,
+            expiry_date=expiry_date,
+            ttl_seconds=ttl_seconds,
+            reason=reason,
+        )
+        return await self._ask(Request("POST", owner_path(user_id, agent_id), body=body), Remembered)
+
+    async def extract(
+        self,
+        text: str,
+        *,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> Extracted:
+        """Split a text into single facts, and remember what is new in it."""
+        body = given(content=text, auto_extract=True, metadata=metadata)
+        return await self._ask(
+            Request("POST", owner_path(user_id, agent_id), body=body, keeps=True), Extracted
+        )
+
+    async def profile(
+        self,
+        *,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+        category: str | None = None,
+        limit: int | None = None,
+        as_of: datetime | None = None,
+    ) -> list[Memory]:
+        """Who somebody is, what changed last first; `as_of` is how it was then."""
+        params = given_params(category=category, limit=limit, as_of=as_of)
+        return await self._list(
+            f"{owner_path(user_id, agent_id)}/profile", "memories", Memory, params, 10_000
+        )
+
+    async def events(
+        self,
+        *,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+        category: str | None = None,
+        limit: int | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        as_of: datetime | None = None,
+    ) -> list[Memory]:
+        """What happened to somebody, newest first; 50 unless told otherwise."""
+        params = given_params(category=category, limit=limit, since=since, until=until, as_of=as_of)
+        return await self._list(f"{owner_path(user_id, agent_id)}/events", "memories", Memory, params, 50)
+
+    async def get(self, memory_id: str) -> MemoryWithHistory:
+        """One memory, with every change of it."""
+        return await self._read(f"/memory/{path_name(memory_id)}", MemoryWithHistory)
+
+    async def history(self, memory_id: str) -> list[LogEntry]:
+        """Every change of a memory that is there, oldest first."""
+        return await self._list(
+            f"/memory/{path_name(memory_id)}", "history", LogEntry, {}, None, backwards=True
+        )
+
+    async def logs(
+        self,
+        memory_id: str | None = None,
+        *,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+        memory_layer: Layer | None = None,
+        action: Action | None = None,
+        limit: int | None = None,
+    ) -> list[LogEntry]:
+        """What was done and why, newest first: to one memory, also when it is gone, or to all of somebody's."""
+        if memory_id is None:
+            path = f"{owner_path(user_id, agent_id)}/logs"
+        elif user_id is not None or agent_id is not None:
+            raise InvalidQuery("logs takes a memory_id, or a user_id or agent_id, not both")
+        else:
+            path = f"/memory/{path_name(memory_id)}/logs"
+        params = given_params(memory_layer=memory_layer, action=action, limit=limit)
+        return await self._list(path, "logs", LogEntry, params, 100)
+
+    async def revise(
+        self,
+        memory_id: str,
+        *,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+        layer: Layer,
+        content: str | UnsetType = UNSET,
+        category: str | UnsetType = UNSET,
+        metadata: Mapping[str, Any] | UnsetType = UNSET,
+        is_permanent: bool | UnsetType = UNSET,
+        expiry_date: datetime | UnsetType | None = UNSET,
+        reason: str | None = None,
+    ) -> Memory:
+        """Change a memory; what is left out stays, and an expiry_date of None takes the date away."""
+        body = given(
+            content=content,
+            category=category,
+            metadata=metadata,
+            is_permanent=is_permanent,
+            expiry_date=expiry_date,
+            reason=reason,
+        )
+        if expiry_date is None:
+            body["expiry_date"] = None
+        path = f"{owner_path(user_id, agent_id)}/{layer}/{path_name(memory_id)}"
+        return await self._ask(Request("PUT", path, body=body), Memory)
+
+    async def forget(
+        self,
+        memory_id: str,
+        *,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+        layer: Layer,
+        reason: str | None = None,
+    ) -> Memory:
+        """Remove a memory, and answer what it was; its log stays."""
+        path = f"{owner_path(user_id, agent_id)}/{layer}/{path_name(memory_id)}"
+        return await self._ask(Request("DELETE", path, given_params(reason=reason)), Memory)
+
+    async def undo(self, log_id: str, *, reason: str | None = None) -> LogEntry:
+        """Take back the newest change of a memory; the log says so."""
+        path = f"/memory/logs/{path_name(log_id)}/undo"
+        return await self._ask(Request("POST", path, body=given(reason=reason)), LogEntry)
+
+    async def query(
+        self,
+        query: str,
+        *,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+        layer: Layer | None = None,
+        top_k: int = 10,
+        everyone: bool = False,
+    ) -> list[Found]:
+        """The memories of an owner that answer a question, best first; `everyone` needs a key with admin access."""
+        body = given(query=query, user_id=user_id, agent_id=agent_id, layer=layer, top_k=top_k)
+        if everyone:
+            body["everyone"] = True
+        found = await self._ask(Request("POST", "/memory/query", body=body, reads=True), Answers)
+        return [
+            Found(memory=msgspec.convert(each, Memory, from_attributes=True), score=each.score)
+            for each in found.memories
+        ]
+
+    async def append_event(
+        self,
+        payload: Mapping[str, Any],
+        *,
+        session: str,
+        obs_type: str = "message",
+        actor: str | None = None,
+        source_name: str = "",
+        obs_id: str | None = None,
+        timestamp: datetime | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        gate_result: Mapping[str, Any] | None = None,
+        meta: Mapping[str, Any] | None = None,
+    ) -> Event:
+        """Note that something was observed; the same obs_id in the same session is one event."""
+        body = given(
+            session_key=session,
+            obs_type=obs_type,
+            payload=payload,
+            actor=actor,
+            source_name=source_name,
+            obs_id=obs_id,
+            timestamp=timestamp,
+            metadata=metadata,
+            gate_result=gate_result,
+            meta=meta,
+        )
+        return await self._ask(Request("POST", "/events", body=body), Event)
+
+    async def recent_events(self, session: str | None = None, *, limit: int | None = None) -> list[Event]:
+        """What was observed last, newest first; in one session, or in all."""
+        return await self._list("/events", "events", Event, given_params(session=session, limit=limit), 50)
+
+    async def turns(self, session: str, *, limit: int | None = None) -> list[Turn]:
+        """What the agent did last in a session, newest first."""
+        return await self._list(
+            f"/sessions/{path_name(session)}/turns", "turns", Turn, given_params(limit=limit), 50
+        )
+
+    async def sessions(self, *, limit: int | None = None) -> list[Session]:
+        """The sessions of the newest events, the latest first."""
+        return await self._list("/sessions", "sessions", Session, given_params(limit=limit), 100)
+
+    async def stats(self) -> Stats:
+        """How much is remembered."""
+        return await self._read("/stats", Stats)
+
+    async def queue(self) -> dict[str, Any]:
+        """What waits for the server's store, and what was given up; needs an admin key."""
+        return await self._read("/queue", dict[str, Any])
+
+    async def replay(self) -> Replayed:
+        """Bring what waits to the server's store now; needs an admin key."""
+        return await self._ask(Request("POST", "/queue/replay"), Replayed)
+
+    async def health(self) -> Health:
+        """How the server is, also when it is down for want of a store; needs no key."""
+        return await self._ask(Request("GET", "/health", reads=True, also=(503,)), Health)
+
+    async def config(self) -> dict[str, Any]:
+        """The server's settings, without secrets; needs an admin key."""
+        return (await self._read("/config", Configuration)).sections
 
 
 class Client:

@@ -1,14 +1,19 @@
-"""One request: how it is spelled, when it is sent again, and which error its answer is. Nothing here does I/O."""
+"""One exchange with the server: how a request is spelled, when it is sent again, and what its answer is.
 
+Memories and log rows are those of `octavo.layers`. Fields that a newer server adds to an answer are left alone.
+"""
+
+import asyncio
+import itertools
 import os
 import random
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal, Self, TypeVar
 from urllib.parse import quote, urlsplit
 
 import msgspec
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
 from octavo.errors import (
     AccessDenied,
@@ -18,16 +23,29 @@ from octavo.errors import (
     InvalidRecord,
     NotFound,
     OctavoError,
+    StoreClosed,
     StoreError,
     StoreUnavailable,
 )
 from octavo.kernel.model import utc
+from octavo.layers.values import Layer, LogEntry, Memory, Status
+from octavo.util.attributes import Fixed
 from octavo.util.secrets import shown
 
+T = TypeVar("T")
+_LOOPBACK = {"127.0.0.1", "::1", "localhost"}
+NEW_CLIENT = "make another client for another server"
 DEFAULT_URL = "http://127.0.0.1:8000"
 LONGEST_WAIT_SECONDS = 30.0  # a server that wants more is not waited for: its error is the answer
 _SHORTEST_WAIT_SECONDS = 0.1
 _PASSING = {429, 502, 503, 504}
+_ERRORS: dict[int, type[OctavoError]] = {
+    401: AccessDenied,
+    403: AccessDenied,
+    404: NotFound,
+    409: Conflict,
+    421: AccessDenied,  # without keys, the server answers its own machine alone
+}
 
 
 class Request(msgspec.Struct, frozen=True):
@@ -62,12 +80,8 @@ class Request(msgspec.Struct, frozen=True):
         """The error that an answer is."""
         detail = _detail(body) or f"the server answered {status}"
         sentence = f"{detail} ({self.method} {self.path}, status {status})"
-        if status in {401, 403, 421}:  # 421: without keys, the server answers its own machine alone
-            return AccessDenied(sentence)
-        if status == 404:
-            return NotFound(sentence)
-        if status == 409:
-            return Conflict(sentence)
+        if status in _ERRORS:
+            return _ERRORS[status](sentence)
         if status in _PASSING:
             return StoreUnavailable(f"{server}: {sentence}")
         if 400 <= status < 500:
@@ -88,26 +102,13 @@ def _seconds(spelled: str | None) -> float | None:
     return seconds if 0 <= seconds < float("inf") else None
 
 
-class _Refusal(msgspec.Struct):
-    detail: Any = ""
-
-
 def _detail(body: bytes) -> str:
-    """What the server says is wrong, in one line: its sentence, or where its checks found what."""
+    """What the server says is wrong, in one line."""
     try:
-        detail = msgspec.json.decode(body, type=_Refusal).detail
+        detail = msgspec.json.decode(body, type=dict[str, Any]).get("detail", "")
     except msgspec.DecodeError:
         return ""
-    if isinstance(detail, list):
-        return "; ".join(_complaint(each) for each in detail)
     return detail if isinstance(detail, str) else msgspec.json.encode(detail).decode()
-
-
-def _complaint(each: Any) -> str:
-    if not isinstance(each, dict):
-        return str(each)
-    place = ".".join(str(part) for part in each.get("loc") or ())
-    return f"{place}: {each.get('msg', each)}" if place else str(each.get("msg", each))
 
 
 def checked_url(given: str | None) -> str:
@@ -139,11 +140,7 @@ def owner_path(user_id: str | None, agent_id: str | None) -> str:
         raise InvalidQuery(
             f"whose memory? give user_id or agent_id, and one of them; got {user_id!r}, {agent_id!r}"
         )
-    return (
-        f"/memory/user/{path_name(user_id)}"
-        if user_id is not None
-        else f"/memory/agent/{path_name(agent_id)}"
-    )
+    return f"/memory/agent/{path_name(agent_id)}" if user_id is None else f"/memory/user/{path_name(user_id)}"
 
 
 def path_name(given: str | None) -> str:
@@ -171,3 +168,246 @@ def given_params(**named: Any) -> dict[str, str | int | float]:
     """What was given of a query, with times in UTC."""
     values = given(**named)
     return {name: each.isoformat() if isinstance(each, datetime) else each for name, each in values.items()}
+
+
+class Exchange:
+    """One server and the way to it: requests are sent until they are answered or given up."""
+
+    base_url: Fixed[str] = Fixed(NEW_CLIENT)
+
+    def __init__(
+        self,
+        base_url: str | None = None,
+        *,
+        api_key: str | None = None,
+        timeout: float = 10,
+        retries: int = 2,
+    ) -> None:
+        self.base_url = checked_url(base_url)
+        headers = {"Content-Type": "application/json", "User-Agent": "octavo-client"}
+        if key := checked_key(api_key):
+            headers["Authorization"] = f"Bearer {key}"
+        if timeout <= 0:
+            raise ConfigError(f"timeout must be more than 0 seconds; got {timeout}")
+        if retries < 0:
+            raise ConfigError(f"retries must be 0 or more; got {retries}")
+        self._retries = retries
+        self._closed = False
+        self._server = shown(self.base_url)
+        self._httpx = _import_httpx()
+        self._http = self._httpx.AsyncClient(
+            base_url=self.base_url,
+            headers=headers,
+            timeout=timeout,
+            trust_env=urlsplit(self.base_url).hostname not in _LOOPBACK,  # no proxy leads to this machine
+        )
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._server!r})"
+
+    async def close(self) -> None:
+        """Let go of the connections; a second call does nothing."""
+        self._closed = True
+        await self._http.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.close()
+
+    async def _list(
+        self,
+        path: str,
+        name: str,
+        row: type[T],
+        params: dict[str, str | int | float],
+        most: int | None,
+        *,
+        backwards: bool = False,
+    ) -> list[T]:
+        """The rows of a listing, page by page: as many as were asked for, or `most`; each page may stand before the last."""
+        left = params.get("limit", most)
+        rows: list[T] = []
+        while True:
+            page = await self._ask(Request("GET", path, params, reads=True), dict[str, msgspec.Raw])
+            found = self._decode(page.get(name, b""), list[row])  # type: ignore[valid-type]
+            rows = [*found, *rows] if backwards else [*rows, *found]
+            if left is not None:
+                left = int(left) - len(found)
+                params = {**params, "limit": left}
+            if "next" not in page or (left is not None and left <= 0):
+                return rows
+            params = {**params, "after": self._decode(page["next"], str)}
+
+    async def _read(self, path: str, answer: type[T]) -> T:
+        """What is at a path."""
+        return await self._ask(Request("GET", path, reads=True), answer)
+
+    async def _ask(self, request: Request, answer: type[T]) -> T:
+        """Send a request until it is answered or given up."""
+        if self._closed:
+            raise StoreClosed(f"this {type(self).__name__} was closed; open another")
+        content = None if request.body is None else msgspec.json.encode(request.body)
+        for tried in itertools.count():
+            last = tried == self._retries
+            try:
+                reply = await self._http.request(
+                    request.method, request.path, params=request.params or None, content=content
+                )
+            except self._httpx.RequestError as error:
+                pause = self._pause_after_error(request, error, tried, last)
+            else:
+                again = request.pause_after(reply.status_code, reply.headers, tried)
+                if again is None or last:
+                    break
+                pause = again
+            await asyncio.sleep(pause)
+        if not request.answered_by(reply.status_code):
+            raise request.error(reply.status_code, reply.content, self._server)
+        return self._decode(reply.content, answer)
+
+    def _pause_after_error(self, request: Request, error: Exception, tried: int, last: bool) -> float:
+        """The seconds to wait after a try that got no answer; StoreUnavailable when there is no other."""
+        httpx = self._httpx
+        unsent = isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout)
+        harmless = unsent or request.reads
+        if harmless and not last:
+            return backoff_seconds(tried)
+        doubt = "" if harmless else "; whether the change was made is not known"
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise StoreUnavailable(f"no answer from {self._server}: {reason}{doubt}") from error
+
+    def _decode(self, body: bytes | msgspec.Raw, answer: type[T]) -> T:
+        try:
+            return msgspec.json.decode(body, type=answer)
+        except msgspec.DecodeError as error:
+            raise StoreError(
+                f"{self._server} gave an answer that this client cannot read ({error}); is it an Octavo server?"
+            ) from error
+
+
+def _import_httpx() -> Any:
+    try:
+        import httpx
+    except ImportError as error:
+        raise ConfigError("the client needs the package httpx: pip install 'octavo[client]'") from error
+    return httpx
+
+
+class Remembered(msgspec.Struct, frozen=True, kw_only=True):
+    """A memory that was made as it stood; `queued` is safe on the server's disk until its store is back."""
+
+    id: str
+    status: Status
+    created_at: datetime
+    mode: Literal["direct"] = "direct"
+    layer: Layer
+    category: str
+
+
+class MemoryWithHistory(Memory, frozen=True, kw_only=True):
+    """A memory with its changes, oldest first: all of them, or the newest that fit."""
+
+    history: list[LogEntry]
+    next: str | UnsetType = UNSET  # older changes did not fit: what `after` is given for them
+
+
+class FoundMemory(Memory, frozen=True, kw_only=True):
+    """A memory that answers a question; the higher the score, the better."""
+
+    score: float
+
+
+class Answers(msgspec.Struct, frozen=True, kw_only=True):
+    """What answers a question, best first."""
+
+    query: str
+    count: int
+    memories: list[FoundMemory]
+    left_out: int | UnsetType = UNSET  # how many of them did not fit; left out when all did
+
+
+class Event(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing observed in a session, as it is remembered."""
+
+    event_id: str
+    session_key: str
+    obs_id: str
+    obs_type: str
+    payload: Any
+    source_name: str = ""
+    actor: Any = None
+    gate_result: Any = None
+    metadata: dict[str, Any] = {}
+    extra: dict[str, Any] = {}
+    meta: dict[str, Any] = {}
+    timestamp: datetime
+    created_at: datetime
+    status: Literal["stored", "queued"] = "stored"
+
+
+class Turn(msgspec.Struct, frozen=True, kw_only=True):
+    """One call of an agent: what set it off, and how it ended."""
+
+    turn_id: str
+    session_key: str
+    input_event_id: str
+    plan: Any = None
+    status: str
+    final_output_obs_id: str | None = None
+    error: str | None = None
+    meta: dict[str, Any] = {}
+    created_at: datetime
+    finished_at: datetime | None = None
+
+
+class Session(msgspec.Struct, frozen=True, kw_only=True):
+    """A session, as far as the newest events tell."""
+
+    session: str
+    events: int
+    first_at: datetime
+    last_at: datetime
+
+
+class Counted(msgspec.Struct, frozen=True, kw_only=True):
+    """How many there are, by category, action or type."""
+
+    total: int
+    by_kind: dict[str, int]
+    first_at: datetime | None
+    last_at: datetime | None
+
+
+class Stats(msgspec.Struct, frozen=True, kw_only=True):
+    """How much is remembered."""
+
+    profile: Counted
+    event: Counted
+    logs: Counted
+    events: Counted
+    turns: Counted
+
+
+class Replayed(msgspec.Struct, frozen=True, kw_only=True):
+    """How many queued writes reached the store just now, and how many still wait."""
+
+    replayed: int
+    waiting: int
+
+
+class Health(msgspec.Struct, frozen=True, kw_only=True):
+    """How the server is. `degraded`: its store is away; reads fail, and new memories wait on its disk. `down`: it takes none."""
+
+    status: Literal["ok", "degraded", "down"]
+    store: Literal["up", "down", "recovering", "closed"]
+    waiting: int  # writes that the process which answers has queued
+    version: str
+    warning: str = ""  # what is not as it should be, though writes are accepted
+
+
+class Configuration(msgspec.Struct, frozen=True, kw_only=True):
+    """The settings, section by section; passwords and keys are replaced by …"""
+
+    sections: dict[str, dict[str, Any]]

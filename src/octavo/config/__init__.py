@@ -12,9 +12,10 @@ from octavo.config.settings import (
     Settings,
     Vault,
     Vector,
+    local_path,
     shown_settings,
+    template,
 )
-from octavo.config.template import template
 
 __all__ = [
     "Database",
@@ -29,6 +30,7 @@ __all__ = [
     "Vault",
     "Vector",
     "load_settings",
+    "local_path",
     "resolve_settings",
     "shown_settings",
     "template",

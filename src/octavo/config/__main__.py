@@ -2,6 +2,6 @@
 
 import sys
 
-from octavo.config.template import template
+from octavo.config import template
 
 sys.stdout.write(template())

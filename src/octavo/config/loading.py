@@ -3,7 +3,7 @@
 import difflib
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -12,11 +12,15 @@ import msgspec
 
 from octavo.config.setting import PREFIX, Setting
 from octavo.config.settings import SECTIONS, Settings, every_setting
-from octavo.config.yaml_file import YamlFile
 from octavo.errors import ConfigError
 from octavo.util.secrets import shown
 
 URL_VARIABLE = "OCTAVO_URL"
+_QUOTED = re.compile(r"""(['"])(?!<).{3,}\1""")
+_TAGS = frozenset(
+    f"tag:yaml.org,2002:{name}"
+    for name in ("str", "int", "float", "bool", "null", "timestamp", "value", "merge")
+)
 _VARIABLE = re.compile(r"<([A-Za-z_][A-Za-z0-9_]*)>")
 _Text = str | list[str] | None  # as a file has it
 
@@ -77,22 +81,117 @@ def resolve_settings(
 
 
 def _in_file(path: str | Path | None) -> Iterator[tuple[Setting, str, _Text]]:
-    """The settings of a file, each with its line and its text; unknown keys are refused."""
+    """The settings of a file, each with its line and its text; unknown keys are refused.
+
+    YAML's own guesses are not used: `no` is a text where a text is wanted, and false where a switch is wanted.
+    """
     if path is None:
         return
-    file, table = YamlFile(path), {setting.key: setting for setting in every_setting()}
-    for section, line, held in file.pairs(file.root, "the file"):
+    table = {setting.key: setting for setting in every_setting()}
+    for section, section_at, held in _pairs(path, _composed(path), "the file"):
         if section not in SECTIONS:
-            raise _unknown_key(line, section, list(SECTIONS))
+            raise _unknown_key(section_at, section, list(SECTIONS))
         names = [setting.name for setting in table.values() if setting.section == section]
-        if not file.is_null(held) and not file.is_mapping(held):
+        if not _is_null(held) and held.id != "mapping":
             raise ConfigError(
-                f"{line}: {section} must hold keys with values, one to a line; it has {', '.join(names)}"
+                f"{section_at}: {section} must hold keys with values, one to a line; it has {', '.join(names)}"
             )
-        for name, key_line, node in file.pairs(held, section):
+        for name, at, node in _pairs(path, held, section):
             if name not in names:
-                raise _unknown_key(key_line, name, names, f" in {section}")
-            yield table[f"{section}.{name}"], *file.text(name, node)
+                raise _unknown_key(at, name, names, f" in {section}")
+            yield table[f"{section}.{name}"], _line(path, node), _text(path, name, node)
+
+
+def _pairs(path: str | Path, node: Any, owner: str) -> Iterator[tuple[str, str, Any]]:
+    """What a map of a file holds, with what it merges in: each key, the line it is on, and its node."""
+    if _is_null(node):
+        return
+    if node.id != "mapping":
+        kind = "a list" if node.id == "sequence" else "a single value"
+        raise ConfigError(
+            f"{_line(path, node)}: {owner} must hold keys with values, such as `database:`; got {kind}"
+        )
+    lines: dict[str, int] = {}
+    for key, _ in node.value:
+        at = _line(path, key)
+        if key.id != "scalar":
+            raise ConfigError(f"{at}: a key in {owner} is a list or a map; it must be a name")
+        if key.value in lines:
+            first = f"stands in {owner} twice, first in line {lines[key.value]}; keep one"
+            raise ConfigError(f"{at}: {shown(key.value)!r} {first}")
+        lines[key.value] = key.start_mark.line + 1
+    if "<<" in lines:
+        _parsed(path, lambda yaml: yaml.SafeLoader("").flatten_mapping(node))
+    # The last one wins: what a map merges in stands before what it says itself.
+    for name, (key, held) in {key.value: (key, held) for key, held in node.value}.items():
+        yield name, _line(path, key), held
+
+
+def _text(path: str | Path, name: str, node: Any) -> _Text:
+    """The text of a value, or its texts; None where nothing or null is written."""
+    if node.id == "mapping":
+        raise ConfigError(f"{_line(path, node)}: {name} takes a value, not keys of its own")
+    items = node.value if node.id == "sequence" else [node]
+    for item in items:
+        if item.id == "scalar" and item.tag not in _TAGS:
+            raise ConfigError(
+                f"{_line(path, item)}: {name} begins with a tag (!); settings take plain values, and a text with ! takes quotes"
+            )
+    if node.id == "scalar":
+        return None if _is_null(node) else str(node.value)
+    if any(item.id != "scalar" or _is_null(item) for item in items):
+        raise ConfigError(f"{_line(path, node)}: {name} is a list of names; one of them is none")
+    return [item.value for item in items]
+
+
+def _is_null(node: Any) -> bool:
+    return node is None or (node.id == "scalar" and node.tag == "tag:yaml.org,2002:null")
+
+
+def _line(path: str | Path, node: Any) -> str:
+    return f"{path}, line {node.start_mark.line + 1}"
+
+
+def _composed(path: str | Path) -> Any:
+    """The nodes of a file; what the texts in them mean is not decided here."""
+    try:
+        raw = Path(path).read_bytes()
+    except FileNotFoundError:
+        raise ConfigError(
+            f"there is no settings file at {path} (from {Path.cwd()}); an empty one means all defaults, "
+            f"and `python -m octavo.config` prints one with every setting"
+        ) from None
+    except OSError as error:
+        raise ConfigError(f"the settings file {path} cannot be read: {error.strerror or error}") from error
+    return _parsed(path, lambda yaml: yaml.compose(raw, Loader=yaml.SafeLoader))
+
+
+def _parsed(path: str | Path, work: Callable[[Any], Any]) -> Any:
+    """What the parser makes of it, or a ConfigError without the line that the parser quotes: a password may be in it."""
+    try:
+        import yaml
+    except ModuleNotFoundError as error:
+        if error.name != "yaml":
+            raise
+        raise ConfigError("a settings file needs PyYAML: pip install 'octavo[service]'") from error
+    try:
+        return work(yaml)
+    except yaml.YAMLError as error:
+        trouble = _sentence(path, error)
+    except RecursionError:
+        trouble = f"{path} is nested too deeply to be a settings file"
+    raise ConfigError(trouble)  # out here, so that the parser's own error does not hang on it
+
+
+def _sentence(path: str | Path, error: Any) -> str:
+    mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
+    at = "" if mark is None else f", line {mark.line + 1}, column {mark.column + 1}"
+    parts = [getattr(error, name, None) for name in ("context", "problem", "reason")]
+    # A key or password without quotes may begin with * or & or !, and then its rest is what the parser quotes.
+    problem = _QUOTED.sub("…", ", ".join(part for part in parts if part) or "it is not YAML")
+    cure = "; put quotes around it" if "…" in problem else ""
+    cure = "; indent with spaces, not tabs" if "'\\t'" in problem else cure
+    return f"{path}{at}: not a settings file that can be read: {problem}{cure}"
 
 
 def _unknown_key(line: str, name: str, known: list[str], inside: str = "") -> ConfigError:

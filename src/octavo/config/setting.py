@@ -2,7 +2,8 @@
 
 import functools
 import os
-from typing import Any, ClassVar, get_args, get_type_hints
+import re
+from typing import Any, get_args, get_type_hints
 
 import msgspec
 from msgspec import Meta
@@ -133,8 +134,6 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
 class Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Settings that belong together; wrong values are refused however they came, and secrets are not in its repr."""
 
-    section: ClassVar[str]
-
     @classmethod
     def about(cls) -> str:
         """What the section is about, in one sentence."""
@@ -167,10 +166,13 @@ class Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 @functools.cache
 def settings_of(section: type[Section]) -> tuple[Setting, ...]:
     """The settings of a section, read from its annotations; the text of the section says `name: why` of each."""
+    name = re.sub(
+        r"(?<!^)(?=[A-Z])", "_", section.__name__
+    ).lower()  # FailureQueue is failure_queue in a file
     hints = get_type_hints(section, include_extras=True)
     reasons = dict(line.strip().partition(": ")[::2] for line in (section.__doc__ or "").splitlines())
     return tuple(
-        _setting(section.section, field, hints[field.name], reasons.get(field.name, ""))
+        _setting(name, field, hints[field.name], reasons.get(field.name, ""))
         for field in msgspec.structs.fields(section)
     )
 

@@ -1,6 +1,9 @@
-"""Every setting with its type, its default and, in the text of its section, one line of why."""
+"""Every setting with its type, its default and, in the text of its section, one line of why; and a file that says it all."""
 
-from typing import Annotated, Any, ClassVar, Literal
+import json
+import textwrap
+from typing import Annotated, Any, Literal
+from urllib.parse import unquote, urlsplit
 
 import msgspec
 from msgspec import Meta, field
@@ -36,10 +39,24 @@ class Database(Section, frozen=True):
     max_overflow: How many more when all are busy: at most pool_size + max_overflow.
     """
 
-    section: ClassVar[str] = "database"
     dsn: Annotated[str, FILLED, URL] = "sqlite:///octavo.db"
     pool_size: Annotated[int, within(1, 10_000)] = 5
     max_overflow: Annotated[int, within(0, 10_000)] = 10
+
+
+def local_path(dsn: str) -> str | None:
+    """Where on this disk an embedded store is, "" for one in memory; None for a server, or what is no URL of ours."""
+    try:
+        parts = urlsplit(dsn)
+    except ValueError:
+        return None  # whoever opens it says what is wrong with it
+    scheme, path = parts.scheme.partition("+")[0], unquote(parts.path)
+    if scheme == "sqlite" and not parts.netloc:
+        path = path.removeprefix("/")
+        return "" if path == ":memory:" else path
+    if scheme == "file" and not parts.netloc:
+        return path or None
+    return "" if scheme == "memory" else None
 
 
 class Vault(Section, frozen=True):
@@ -50,7 +67,6 @@ class Vault(Section, frozen=True):
     watch_seconds: How often to look for files that a person edited; 0 is never.
     """
 
-    section: ClassVar[str] = "vault"
     enabled: bool = True
     root_path: Annotated[str, PATH] = "octavo_vault"
     watch_seconds: Annotated[float, within(0, 86_400)] = 2.0
@@ -70,7 +86,6 @@ class Vector(Section, frozen=True):
     cache_entries: Vectors of recent texts held in memory, so that none is made twice; 0 is none.
     """
 
-    section: ClassVar[str] = "vector"
     enabled: bool = False
     embedder: Annotated[str, URL] = ""
     api_key: Annotated[str, SECRET] = ""
@@ -110,7 +125,6 @@ class FailureQueue(Section, frozen=True):
     backoff_max_seconds: The longest pause, so how late a return is noticed.
     """
 
-    section: ClassVar[str] = "failure_queue"
     enabled: bool = True
     directory: Annotated[str, PATH] = "octavo_queue"
     durability: Literal["fsync", "flush", "memory"] = "fsync"
@@ -143,7 +157,6 @@ class Service(Section, frozen=True):
     dedup_seconds: For how long they are remembered.
     """
 
-    section: ClassVar[str] = "service"
     tenant: str = ""
     timeout_seconds: Annotated[float, above(0, 86_400)] = 5.0
     recent_events: Annotated[int, within(0, MOST)] = 200
@@ -168,7 +181,6 @@ class Layers(Section, frozen=True):
     sweep_seconds: How often expired memories are removed and logged; unseen they are at once. 0 is never.
     """
 
-    section: ClassVar[str] = "layers"
     event_ttl_days: Annotated[float, above(0, 36_500)] | None = None
     sweep_seconds: Annotated[float, within(0, 86_400)] = 60.0
 
@@ -184,7 +196,6 @@ class Extraction(Section, frozen=True):
     known_memories: How many of the memories there are the model is shown.
     """
 
-    section: ClassVar[str] = "extraction"
     model: str = ""
     base_url: Annotated[str, URL] = ""
     api_key: Annotated[str, SECRET] = ""
@@ -217,7 +228,6 @@ class Server(Section, frozen=True):
     stop_seconds: How long a stopping server waits for requests under way.
     """
 
-    section: ClassVar[str] = "server"
     host: Annotated[str, FILLED] = "127.0.0.1"
     port: Annotated[int, within(0, 65_535)] = 8000
     workers: Annotated[int, within(1, 256)] = 1
@@ -260,7 +270,6 @@ class Files(Section, frozen=True):
     group_access: New files and folders: 0660 and 0770, instead of 0600 and 0700; those that are there keep their mode.
     """
 
-    section: ClassVar[str] = "files"
     group_access: bool = False
 
 
@@ -270,7 +279,6 @@ class Cache(Section, frozen=True):
     max_bytes: Bytes that all caches of a process take together; what was not used for longest goes first.
     """
 
-    section: ClassVar[str] = "cache"
     max_bytes: Annotated[int, within(0, MOST)] = DEFAULT_BYTES
 
 
@@ -301,3 +309,34 @@ def every_setting() -> list[Setting]:
 def shown_settings(settings: Settings) -> dict[str, dict[str, Any]]:
     """All settings as they may be printed, logged or answered: passwords and keys are replaced by …"""
     return {name: getattr(settings, name).shown() for name in SECTIONS}
+
+
+_HEAD = """\
+# The settings of Octavo's memory service. Every setting is here with its default; leave out what you do not change.
+# Copied to config/memory.yaml it is found by itself. The environment overrides this file: OCTAVO__DATABASE__DSN stands for
+# database.dsn, and so on. "<NAME>" is replaced by the environment variable NAME, so that no password has to stand here.
+# Relative paths start at the working directory.
+"""
+
+
+def template() -> str:
+    """A settings file with every setting, its default and its reason."""
+    lines = [_HEAD]
+    for name, section in SECTIONS.items():
+        lines.append(f"# {section.about()}\n{name}:")
+        for setting in settings_of(section):
+            lines += [f"  # {line}" for line in textwrap.wrap(setting.why, 110)]
+            lines.append(f"  {setting.name}: {spelled(setting.default)}")
+        lines.append("")
+    return "\n".join(lines)
+
+
+def spelled(value: Any) -> str:
+    """A value in YAML."""
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    if isinstance(value, tuple):
+        return f"[{', '.join(value)}]"
+    if isinstance(value, str) and value:
+        return value
+    return json.dumps(value)

@@ -17,7 +17,7 @@ from octavo.keys import Access, FreshValues, KeyInfo, RateLimit
 from octavo.server.problems import problem
 
 if TYPE_CHECKING:
-    from octavo.server.memories import Memories
+    from octavo.server.app import Memories
 
 #: What needs no key.
 OPEN = frozenset({"/health", "/docs", "/openapi.json"})

@@ -1,52 +1,27 @@
-"""What the server answers: structs that are written to JSON as they are, and that OpenAPI is made from.
+"""What the server answers: structs that are written to JSON as they are, and examples of them for the OpenAPI document.
 
-Those that the client reads as they are written here are in `octavo.client.answers`: one spelling of both.
+Those that the client reads as they are written here are in `octavo.client.exchange`: one spelling of both.
 """
 
-from datetime import datetime
-from typing import Any, Literal
+from datetime import UTC, datetime
+from typing import Any, Literal, TypeVar, get_args
 
 import msgspec
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, UnsetType, inspect
+from msgspec.structs import fields
 from starlette.responses import Response
 
-from octavo.client.answers import Session
+from octavo.client.exchange import Session
 from octavo.layers.values import Layer, LogEntry, Memory, Outcome, Status
 from octavo.service.records import EventRecord, TurnRecord
 
+S = TypeVar("S", bound=msgspec.Struct)
 _encode = msgspec.json.Encoder().encode
 
 
 def answer(value: Any) -> Response:
     """The value as JSON; times are ISO 8601 in UTC."""
     return Response(_encode(value), media_type="application/json")
-
-
-class Remembered(msgspec.Struct, frozen=True, kw_only=True):
-    """A memory that was made as it stood; `queued` is on disk until the store is back."""
-
-    id: str
-    status: Status
-    created_at: datetime
-    mode: Literal["direct"] = "direct"
-    layer: Layer
-    category: str
-
-
-class AutoExtracted(msgspec.Struct, frozen=True, kw_only=True):
-    """What was made of a text, fact by fact; `source_id` is the event that keeps the text."""
-
-    mode: Literal["auto_extract"] = "auto_extract"
-    status: Status
-    source_id: str
-    total_extracted: int
-    inserted: int
-    updated: int
-    ignored: int
-    profile_count: int
-    event_count: int
-    memories: list[Outcome]
-    note: str | UnsetType = UNSET  # what was left out of a text that is longer than what is read of it
 
 
 class MemoryList(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,21 +44,6 @@ class LogList(msgspec.Struct, frozen=True, kw_only=True):
     count: int
     logs: list[LogEntry]
     next: str | UnsetType = UNSET  # what `after` is given for more
-
-
-class FoundMemory(Memory, frozen=True, kw_only=True):
-    """A memory that answers a question; the higher the score, the better."""
-
-    score: float
-
-
-class Answers(msgspec.Struct, frozen=True, kw_only=True):
-    """What answers a question, best first."""
-
-    query: str
-    count: int
-    memories: list[FoundMemory]
-    left_out: int | UnsetType = UNSET  # how many of them did not fit; left out when all did
 
 
 class EventList(msgspec.Struct, frozen=True, kw_only=True):
@@ -112,17 +72,77 @@ class SessionList(msgspec.Struct, frozen=True, kw_only=True):
     next: str | UnsetType = UNSET  # what `after` is given for more
 
 
-class HealthReport(msgspec.Struct, frozen=True, kw_only=True):
-    """How the server is. `degraded`: the store is away; reads fail, and writes wait on disk. `down`: no write is accepted."""
+class AutoExtracted(msgspec.Struct, frozen=True, kw_only=True):
+    """What was made of a text, fact by fact; `source_id` is the event that keeps the text."""
 
-    status: Literal["ok", "degraded", "down"]
-    store: Literal["up", "down", "recovering", "closed"]
-    waiting: int  # writes that this process has queued
-    version: str
-    warning: str = ""  # what is not as it should be, though writes are accepted
+    mode: Literal["auto_extract"] = "auto_extract"
+    status: Status
+    source_id: str
+    total_extracted: int
+    inserted: int
+    updated: int
+    ignored: int
+    profile_count: int
+    event_count: int
+    memories: list[Outcome]
+    note: str | UnsetType = UNSET  # what was left out of a text that is longer than what is read of it
 
 
-class Configuration(msgspec.Struct, frozen=True, kw_only=True):
-    """The settings, section by section; passwords and keys are replaced by …"""
+_AT = datetime(2026, 11, 15, 8, 30, tzinfo=UTC)
+_ID = "user_user123_1794731400.123456"
+_EVENT = "evt_4f2d0c3d9a0b4b5a8c7d6e5f40312233"
+#: A field's value in an example, by the field's name.
+_SAMPLES: dict[str, Any] = {
+    "id": _ID,
+    "memory_id": _ID,
+    "memory_type": "user",
+    "entity_id": "user123",
+    "category": "career",
+    "content": "用户是一名软件工程师，毕业于北京大学",
+    "is_permanent": True,
+    "action": "insert",
+    "reason": "用户直接写入",
+    "score": 0.82,
+    "query": "他在哪里上的大学？",
+    "event_id": _EVENT,
+    "input_event_id": _EVENT,
+    "session": "dm:lin",
+    "session_key": "dm:lin",
+    "obs_id": "obs_0655f5e8a1b2c3",
+    "obs_type": "message",
+    "payload": {"text": "我对花生过敏"},
+    "source_name": "cli",
+    "actor": "lin",
+    "turn_id": "turn_0655f5e8a1b2c3",
+    "plan": {"steps": ["answer"]},
+    "final_output_obs_id": "obs_answer",
+    "timestamp": _AT,
+    "finished_at": _AT,
+    "by_kind": {"career": 1, "preference": 1},
+    "total": 2,
+    "events": 12,
+    "count": 1,
+    "directory": "octavo_queue",
+    "sections": {"database": {"dsn": "postgresql://octavo:…@db/octavo"}},
+}
 
-    sections: dict[str, dict[str, Any]]
+
+def example(kind: type[S], **given: Any) -> S:
+    """A value of this kind to show: what is given, and for every other field a sample of its name or of its type."""
+    for field in fields(kind):
+        if field.name not in given and (field.required or field.name in _SAMPLES):
+            given[field.name] = _sample(field.name, field.type)
+    return kind(**given)
+
+
+def _sample(name: str, type_: Any) -> Any:
+    match inspect.type_info(type_):
+        case inspect.StructType(cls=kind):
+            return example(kind)
+        case inspect.ListType(item_type=inspect.StructType(cls=kind)):
+            return [example(kind)]
+    if name in _SAMPLES:
+        return _SAMPLES[name]
+    if name.endswith("_at"):
+        return _AT
+    return next(iter(get_args(type_)), 0)  # the first of several words, or a number

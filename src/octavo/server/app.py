@@ -1,25 +1,34 @@
-"""The application: routes, errors and the gate, put together over one memory."""
+"""The application: routes, errors and the gate, put together over one memory, and what it holds while it runs."""
 
+import asyncio
+import dataclasses
+import functools
+import importlib
+import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+import msgspec
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.routing import Match
 
 from octavo import __version__
-from octavo.assemble import Assembled
+from octavo.assemble import Assembled, assemble
 from octavo.config import Settings
 from octavo.errors import OctavoError
+from octavo.keys import Keys
+from octavo.layers import LayeredMemory
 from octavo.server.access import Door
-from octavo.server.docs_page import docs_route
 from octavo.server.gate import CALLER, REQUEST_ID, Gate
-from octavo.server.memories import Memories
-from octavo.server.openapi import document
-from octavo.server.problems import Secrets, problem, refusal, sentence
-from octavo.server.routes import ROUTERS
+from octavo.server.logs import Secrets
+from octavo.server.openapi import docs_page, document
+from octavo.server.problems import problem, refusal, sentence
+from octavo.server.routes import events, memories, upkeep
+from octavo.service.health import Health
+from octavo.service.memory import Memory
 
 _ABOUT = """Memory for AI agents: who somebody is (the profile layer) and what happened (the event layer), with a log of every change.
 
@@ -33,20 +42,36 @@ _TAGS = [
     {"name": "upkeep", "description": "Health and numbers. 健康与统计"},
     {"name": "admin", "description": "Settings and the failure queue. 配置与失败队列"},
 ]
+_log = logging.getLogger("octavo.server")
+_MOST_TENANTS = 1000  # whose recent events are held; more are made again when they call
+_HEALTH_SECONDS = 0.5  # for which an answer about health is good enough: anybody may ask, without a key
+
+#: One user to look at, so that a newcomer's first question has an answer.
+_SAMPLE_USER = "user123"
+_SAMPLE: tuple[dict[str, Any], ...] = (
+    {"content": "用户是一名软件工程师，毕业于北京大学", "layer": "profile", "category": "career"},
+    {"content": "用户喜欢喝绿茶，不喝咖啡", "layer": "profile", "category": "preference"},
+    {"content": "Speaks fluent English and Chinese", "layer": "profile", "category": "ability"},
+    {"content": "用户下午参加了技术分享会，讨论了人工智能的应用", "layer": "event", "category": "meeting"},
+    {"content": "Decided to move the project to PostgreSQL", "layer": "event", "category": "decision"},
+)
+
+#: In the order in which paths are matched: a fixed name stands before a name of the caller's in the same place.
+_ROUTERS = (memories.router, memories.log_router, events.router, upkeep.router, upkeep.admin_router)
 
 
 def create(settings: Settings, *, assembled: Assembled | None = None, sample: bool = False) -> FastAPI:
     """An application; it opens its store when it starts, and closes it when it stops if it was not handed in."""
     secrets = Secrets(settings)
-    memories = Memories(settings, assembled)
+    held = Memories(settings, assembled)
 
     @asynccontextmanager
     async def life(_: FastAPI) -> AsyncIterator[None]:
         try:
-            await memories.start(sample=sample)
+            await held.start(sample=sample)
             yield
         finally:
-            await memories.close()
+            await held.close()
 
     app = FastAPI(
         title="Octavo",
@@ -55,7 +80,7 @@ def create(settings: Settings, *, assembled: Assembled | None = None, sample: bo
         description=_ABOUT,
         openapi_tags=_TAGS,
         # Flat, not included router by router: matching a path then costs one pass.
-        routes=[route for router in ROUTERS for route in router.routes],
+        routes=[route for router in _ROUTERS for route in router.routes],
         lifespan=life,
         # A page of our own stands at /docs: theirs loads its program from elsewhere, and would be given the caller's key.
         docs_url=None,
@@ -63,9 +88,9 @@ def create(settings: Settings, *, assembled: Assembled | None = None, sample: bo
         # A redirect would answer what no route documents, and lose the body of a POST with some clients.
         redirect_slashes=False,
     )
-    app.state.memories = memories
+    app.state.memories = held
     _answer_errors(app, secrets)
-    app.add_middleware(Gate, settings=settings, door=Door(settings, memories), secrets=secrets)
+    app.add_middleware(Gate, settings=settings, door=Door(settings, held), secrets=secrets)
 
     def openapi() -> dict[str, Any]:
         if app.openapi_schema is None:
@@ -73,7 +98,7 @@ def create(settings: Settings, *, assembled: Assembled | None = None, sample: bo
         return app.openapi_schema
 
     app.openapi = openapi  # type: ignore[method-assign]
-    app.add_route("/docs", docs_route(openapi), include_in_schema=False)
+    app.add_route("/docs", lambda _: docs_page(openapi()), include_in_schema=False)
     return app
 
 
@@ -115,3 +140,84 @@ def _answer_errors(app: FastAPI, secrets: Secrets) -> None:
     app.add_exception_handler(HTTPException, http)
     app.add_exception_handler(OctavoError, known)
     app.add_exception_handler(Exception, unknown)
+
+
+class Memories:
+    """The layers and the service of every tenant, over one store that is opened and closed here."""
+
+    def __init__(self, settings: Settings, assembled: Assembled | None = None) -> None:
+        self.settings = settings
+        self._owned = assembled is None
+        self.assembled = assembled or assemble(settings)
+        # The documents of a vault are files of one machine, for which the server has no route.
+        vault = msgspec.structs.replace(settings.vault, enabled=False)
+        self._plain = msgspec.structs.replace(settings, vault=vault)
+        self._layers = LayeredMemory.from_assembled(self.assembled)
+        self.keys = Keys(self.assembled.store)
+        #: The events and turns of a tenant.
+        self.service = functools.lru_cache(_MOST_TENANTS)(self._new_service)
+        self._asking: asyncio.Task[Health] | None = None
+        self._asked = 0.0
+        self._first_sweep: asyncio.Task[None] | None = None
+        self._service = self.service(settings.service.tenant)
+
+    def layers(self, tenant: str) -> LayeredMemory:
+        """The profile and event memories of a tenant."""
+        return self._layers.of(tenant)
+
+    def _new_service(self, tenant: str) -> Memory:
+        service = msgspec.structs.replace(self._plain.service, tenant=tenant)
+        settings = msgspec.structs.replace(self._plain, service=service)
+        return Memory(dataclasses.replace(self.assembled, settings=settings))
+
+    def down(self) -> bool:
+        """Whether the store is known to be away, so that asking it would only cost time."""
+        journal = self.assembled.journal
+        return journal is not None and journal.status().state == "down"
+
+    async def health(self) -> Health:
+        """How the memory is; many who ask at once share one look."""
+        loop = asyncio.get_running_loop()
+        if self._asking is None or (self._asking.done() and loop.time() - self._asked > _HEALTH_SECONDS):
+            self._asked = loop.time()
+            self._asking = asyncio.create_task(self._service.health())
+        return await asyncio.shield(self._asking)
+
+    async def start(self, *, sample: bool = False) -> None:
+        """Begin to open the store and to sweep; a store that is down is opened later."""
+        # Now rather than under the first request that needs them: they take half a second, and would hold up all others.
+        importlib.import_module("octavo.layers.rules")
+        await self._service.start()
+        if self.settings.layers.sweep_seconds:
+            # What expired while no server ran is swept now; the later sweeps follow from this one.
+            self._first_sweep = asyncio.create_task(self._sweep())
+        if sample:
+            await add_sample(self.layers(self.settings.service.tenant))
+
+    async def close(self) -> None:
+        """End the sweep, deliver what waits or leave it on disk, and close what was opened here."""
+        if self._first_sweep is not None:
+            # Let it come to its end: it may be in the middle of making tables.
+            await asyncio.wait([self._first_sweep], timeout=self.settings.service.timeout_seconds)
+            self._first_sweep.cancel()
+            await asyncio.wait([self._first_sweep])
+        await self._layers.close()
+        if self._owned:
+            await self._service.close()
+
+    async def _sweep(self) -> None:
+        try:
+            await self._layers.sweep()
+        except OctavoError as error:
+            _log.warning("expired memories could not be swept, and will be later: %s", error)
+
+
+async def add_sample(layers: LayeredMemory) -> int:
+    """Remember a few things about the sample user, once: not again after they were forgotten. How many were added."""
+    if await layers.logs(user_id=_SAMPLE_USER, limit=1):
+        return 0
+    for memory in _SAMPLE:
+        await layers.remember(
+            user_id=_SAMPLE_USER, reason="a sample to look at", metadata={"sample": True}, **memory
+        )
+    return len(_SAMPLE)

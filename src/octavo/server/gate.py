@@ -5,7 +5,6 @@ import logging
 import re
 import secrets as randomness
 import time
-from collections.abc import Mapping
 from typing import Any
 from urllib.parse import unquote
 
@@ -16,9 +15,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from octavo.config import Settings
 from octavo.errors import OctavoError
 from octavo.server.access import OPEN, Caller, Door
-from octavo.server.logs import access_log
-from octavo.server.problems import Secrets, masked, problem, refusal
-from octavo.server.shares import Shares, Turn
+from octavo.server.logs import Secrets, access_log, masked
+from octavo.server.problems import problem, refusal
 
 CALLER = "octavo.caller"
 REQUEST_ID = "octavo.request_id"
@@ -34,187 +32,205 @@ _DRAINED_BYTES = 16 * 2**20
 _DRAINED_SECONDS = 5.0
 _MOST_DRAINED = 64  # at once
 _BODIES_BYTES = 128 * 2**20  # of bodies that are held at once
+_BUSY = "too many requests of this caller are under way, or too large ones; come back in 1 s"
+_CLOSE = {"Connection": "close"}
 
 
 class Gate:
-    """ASGI in, ASGI out."""
+    """ASGI in, ASGI out: what all requests share."""
 
     def __init__(self, app: ASGIApp, *, settings: Settings, door: Door, secrets: Secrets) -> None:
-        self._app = app
-        self._door = door
-        self._secrets = secrets
         server = settings.server
-        self._most_bytes = server.max_body_bytes
-        self._seconds = server.request_seconds
+        self.app = app
+        self.door = door
+        self.secrets = secrets
+        self.server = server
         # Fewer than the connections: the others make room for a caller who has none yet.
-        self._places = Shares(min(server.max_concurrent, max(1, server.max_connections * 3 // 4)))
-        self._room = Shares(max(_BODIES_BYTES, 4 * server.max_body_bytes))
-        self._drained = 0
+        self.places = Shares(min(server.max_concurrent, max(1, server.max_connections * 3 // 4)))
+        self.room = Shares(max(_BODIES_BYTES, 4 * server.max_body_bytes))
+        self.draining = 0  # requests that were answered, whose callers still send
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        began = time.perf_counter()
-        headers: dict[bytes, bytes] = dict(scope["headers"])
+        if scope["type"] == "http":
+            await _Passage(self, scope, receive, send).run()
+        else:
+            await self.app(scope, receive, send)
+
+
+class Shares:
+    """So many of something. A caller may have as many as are left for all others.
+
+    Alone a caller gets half of it, and the next one half of the rest: whoever holds how much, there is some for another.
+    """
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self._taken = 0
+        self._by_caller: dict[str, int] = {}
+
+    def take(self, caller: str, amount: int = 1) -> bool:
+        """Take some of it; False when that is more than the caller's share."""
+        own = self._by_caller.get(caller, 0) + amount
+        if own > self.most - self._taken:
+            return False
+        self._taken += amount
+        self._by_caller[caller] = own
+        return True
+
+    def give_back(self, caller: str, amount: int = 1) -> None:
+        """Give back what was taken."""
+        self._taken -= amount
+        own = self._by_caller.pop(caller) - amount
+        if own:  # or callers who left would be remembered for ever
+            self._by_caller[caller] = own
+
+
+class _Passage:
+    """One request on its way in and its answer on the way out.
+
+    It holds a place among the requests under way and room for what was read of its body, and gives both back at its end.
+    """
+
+    def __init__(self, gate: Gate, scope: Scope, receive: Receive, send: Send) -> None:
+        self._gate = gate
+        self._receive = receive
+        self._send = send
+        headers = self._headers = dict(scope["headers"])
         given = headers.get(b"x-request-id", b"")
         known = _ID.fullmatch(given) is not None and b"oct_" not in given
-        request_id = given if known else randomness.token_hex(8).encode()
-        scope[REQUEST_ID] = request_id.decode()
+        self._id = given if known else randomness.token_hex(8).encode()
         if _ENCODED_SLASH.search(scope.get("raw_path") or b""):
             # A copy: the path that the server itself holds must stay one that can be written down.
             scope = {**scope, "path": _unquoted(scope["raw_path"])}
-        turn = Turn(self._places, self._room)
-        body = _Body(receive, headers, self._most_bytes, turn)
-        status = 0
+        scope[REQUEST_ID] = self._id.decode()
+        self._scope = scope
+        self._caller: str | None = None  # who holds the place, if one is held
+        self._room = 0  # bytes that are held
+        self._seen = 0  # bytes of the body that came
+        self._unread = headers.get(b"content-length", b"0") != b"0" or b"transfer-encoding" in headers
+        self._status = 0
+        self._unended = False  # whether the answer's end waits until the caller has stopped sending
 
-        async def answer(message: Message) -> None:
-            nonlocal status
-            if message["type"] == "http.response.start":
-                status = message["status"]
-                message["headers"] = [
-                    *message.get("headers", ()),
-                    (b"x-request-id", request_id),
-                    *_ALWAYS,
-                ]
-            elif body.left and not message.get("more_body"):
-                # All of the answer goes out; only its end waits until the caller has stopped sending.
-                message, body.answered = {**message, "more_body": True}, True
-            await send(message)
-
+    async def run(self) -> None:
+        """Let it through or refuse it, within its time; log it, and let its caller finish sending."""
+        began = time.perf_counter()
+        seconds = self._gate.server.request_seconds
+        limit = asyncio.timeout(seconds)
         try:
-            refused = self._barred(scope, headers, turn)
-            if refused is not None:
-                await refused(scope, receive, answer)
-            else:
-                await self._within_time(scope, headers, body.read, answer, turn)
+            async with limit:
+                # The key is asked for within the time, too: a store that hangs must not gather callers without end.
+                app = await self._refused() or self._gate.app
+                await app(self._scope, self._read, self._answer)
+        except TimeoutError:
+            if self._status or not limit.expired():
+                raise
+            late = f"not done within {seconds:g} s; a write may still have been kept"
+            await problem(504, late, {"Retry-After": "1"})(self._scope, self._receive, self._answer)
         finally:
-            turn.end()
+            self._let_go()
             if access_log.isEnabledFor(logging.INFO):
-                _tell(scope, status or 500, time.perf_counter() - began)
-            if body.answered:
-                if self._drained < _MOST_DRAINED:  # or callers without a key could hold every connection
-                    self._drained += 1
-                    try:
-                        await body.drained()
-                    finally:
-                        self._drained -= 1
-                await send({"type": "http.response.body"})
+                _tell(self._scope, self._status or 500, time.perf_counter() - began)
+            if self._unended:
+                await self._drain()
 
-    def _barred(self, scope: Scope, headers: Mapping[bytes, bytes], turn: Turn) -> Response | None:
-        """Why this request is not even looked at; None when it is."""
-        if not self._door.needs_key and (stranger := self._door.stranger(headers)) is not None:
-            return stranger
-        # Until the key is known, callers are told apart by where they call from.
-        client = scope.get("client")
-        if _path(scope) not in OPEN and not turn.begin(f"address {client[0] if client else ''}"):
-            return _busy()
-        return None
-
-    async def _refused(self, scope: Scope, headers: Mapping[bytes, bytes], turn: Turn) -> Response | None:
+    async def _refused(self) -> Response | None:
         """Why this request goes no further; None when it does."""
+        scope, door = self._scope, self._gate.door
+        if not door.needs_key and (stranger := door.stranger(self._headers)) is not None:
+            return stranger
         method, path = scope["method"], _path(scope)
         if path in OPEN:
             return None
+        # Until the key is known, callers are told apart by where they call from.
+        client = scope.get("client")
+        if not self._take_place(f"address {client[0] if client else ''}"):
+            return problem(503, _BUSY, {"Retry-After": "1"})
         try:
-            caller = await self._door.caller(method, path, scope["headers"])
+            caller = await door.caller(method, path, scope["headers"])
         except OctavoError as error:
             # Who calls is not known, so they are told nothing that is for an admin.
-            if (told := refusal(error, self._secrets, scope[REQUEST_ID], admin=False)) is None:
+            if (told := refusal(error, self._gate.secrets, scope[REQUEST_ID], admin=False)) is None:
                 raise
             return told
         if isinstance(caller, Response):
             return caller
         scope[CALLER] = caller
-        if caller.key_id is not None and not turn.begin(f"key {caller.key_id}"):
-            return _busy()
-        return self._unreadable(method, headers)
-
-    def _unreadable(self, method: str, headers: Mapping[bytes, bytes]) -> Response | None:
-        kind = headers.get(b"content-type")
+        if caller.key_id is not None and not self._take_place(f"key {caller.key_id}"):
+            return problem(503, _BUSY, {"Retry-After": "1"})
+        kind = self._headers.get(b"content-type")
         if kind is not None and method in ("POST", "PUT") and not _json(kind):
             return problem(
                 415, "the body must be JSON: send it with the header `Content-Type: application/json`"
             )
-        length = headers.get(b"content-length", b"")
-        if length.isdigit() and int(length) > self._most_bytes:
-            return problem(413, _limit(self._most_bytes), _CLOSE)
-        return None
+        length = self._headers.get(b"content-length", b"")
+        return (
+            problem(413, self._limit, _CLOSE) if length.isdigit() and self._too_large(int(length)) else None
+        )
 
-    async def _within_time(
-        self, scope: Scope, headers: Mapping[bytes, bytes], receive: Receive, answer: Send, turn: Turn
-    ) -> None:
-        started = False
-
-        async def noting(message: Message) -> None:
-            nonlocal started
-            started = True
-            await answer(message)
-
-        limit = asyncio.timeout(self._seconds)
-        try:
-            async with limit:
-                # The key is asked for within the time, too: a store that hangs must not gather callers without end.
-                app = await self._refused(scope, headers, turn) or self._app
-                await app(scope, receive, noting)
-        except TimeoutError:
-            if started or not limit.expired():
-                raise
-            late = problem(
-                504,
-                f"not done within {self._seconds:g} s; a write may still have been kept",
-                {"Retry-After": "1"},
-            )
-            await late(scope, receive, answer)
-
-
-_CLOSE = {"Connection": "close"}
-_BUSY = "too many requests of this caller are under way, or too large ones; come back in 1 s"
-
-
-def _busy() -> Response:
-    return problem(503, _BUSY, {"Retry-After": "1"})
-
-
-class _Body:
-    """What a caller sends: read up to the limit, and after the answer drained of what was not read."""
-
-    def __init__(self, receive: Receive, headers: Mapping[bytes, bytes], most_bytes: int, turn: Turn) -> None:
-        self._receive = receive
-        self._turn = turn
-        self._most_bytes = most_bytes
-        self._seen = 0
-        self.answered = False  # before all of it was read
-        #: Whether there is more of it to come.
-        self.left = headers.get(b"content-length", b"0") != b"0" or b"transfer-encoding" in headers
-
-    async def read(self) -> Message:
-        """The next piece; its length need not have been announced, nor be what was announced."""
-        message = await self._next()
-        if self._seen > self._most_bytes:
-            raise HTTPException(413, _limit(self._most_bytes), _CLOSE)
-        if not self._turn.read(len(message.get("body", b""))):
-            raise HTTPException(503, _BUSY, {"Retry-After": "1", **_CLOSE})
+    async def _read(self) -> Message:
+        """The next piece of the body; its length need not have been announced, nor be what was announced."""
+        message = await self._next_piece()
+        size = len(message.get("body", b""))
+        if self._too_large(self._seen):
+            raise HTTPException(413, self._limit, _CLOSE)
+        if self._caller is not None and size:
+            if not self._gate.room.take(self._caller, size):
+                raise HTTPException(503, _BUSY, {"Retry-After": "1", **_CLOSE})
+            self._room += size
         return message
 
-    async def drained(self) -> None:
-        """Let the caller send the rest, within reason."""
-        try:
-            async with asyncio.timeout(_DRAINED_SECONDS):
-                while self.left and self._seen < _DRAINED_BYTES:
-                    await self._next()
-        except TimeoutError:
-            return
+    async def _answer(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self._status = message["status"]
+            message["headers"] = [*message.get("headers", ()), (b"x-request-id", self._id), *_ALWAYS]
+        elif self._unread and not message.get("more_body"):
+            # All of the answer goes out; only its end waits until the caller has stopped sending.
+            message, self._unended = {**message, "more_body": True}, True
+        await self._send(message)
 
-    async def _next(self) -> Message:
+    async def _drain(self) -> None:
+        """Let the caller send the rest, within reason, and end the answer."""
+        gate = self._gate
+        if gate.draining < _MOST_DRAINED:  # or callers without a key could hold every connection
+            gate.draining += 1
+            try:
+                async with asyncio.timeout(_DRAINED_SECONDS):
+                    while self._unread and self._seen < _DRAINED_BYTES:
+                        await self._next_piece()
+            except TimeoutError:
+                pass
+            finally:
+                gate.draining -= 1
+        await self._send({"type": "http.response.body"})
+
+    async def _next_piece(self) -> Message:
         message = await self._receive()
         self._seen += len(message.get("body", b""))
-        self.left = message["type"] == "http.request" and message.get("more_body", False)
+        self._unread = message["type"] == "http.request" and message.get("more_body", False)
         return message
 
+    def _take_place(self, caller: str) -> bool:
+        """Take a place for this caller, in exchange for the one that was held; False when there is none."""
+        self._let_go()
+        if self._gate.places.take(caller):
+            self._caller = caller
+        return self._caller is not None
 
-def _limit(most_bytes: int) -> str:
-    return f"a request may have at most {most_bytes:,} bytes (server.max_body_bytes)"
+    def _let_go(self) -> None:
+        if self._caller is not None:
+            self._gate.places.give_back(self._caller)
+            if self._room:
+                self._gate.room.give_back(self._caller, self._room)
+        self._caller, self._room = None, 0
+
+    def _too_large(self, size: int) -> bool:
+        return size > self._gate.server.max_body_bytes
+
+    @property
+    def _limit(self) -> str:
+        return (
+            f"a request may have at most {self._gate.server.max_body_bytes:,} bytes (server.max_body_bytes)"
+        )
 
 
 def caller_of(scope: Scope) -> Caller:

@@ -1,6 +1,8 @@
 """What the server writes down: one JSON line for each request, and no secret in any line."""
 
 import logging
+import os
+import re
 import sys
 import traceback
 from datetime import UTC, datetime
@@ -8,11 +10,40 @@ from typing import IO, Any
 
 import msgspec
 
+from octavo.config import Settings
 from octavo.kernel.text import printable_json
-from octavo.server.problems import Secrets
+from octavo.util.secrets import hidden
 
 access_log = logging.getLogger("octavo.access")
+_KEY = re.compile(r"(oct_[0-9A-Za-z]{1,16})_[0-9A-Za-z_-]+")
 _NAMES = ("octavo", "uvicorn.error", "fastapi")
+
+
+class Secrets:
+    """What must not be said to anybody: passwords in URLs, the keys of models, and API keys."""
+
+    def __init__(self, settings: Settings) -> None:
+        vector, extraction = settings.vector, settings.extraction
+        self._urls = [
+            settings.database.dsn,
+            vector.url,
+            vector.embedder,
+            vector.previous_embedder,
+            vector.base_url,
+            extraction.base_url,
+        ]
+        # Spelled as an option of a URL, since that is what is known to be secret there.
+        keys = (vector.api_key, extraction.api_key, os.environ.get("OPENAI_API_KEY"))
+        self._urls += [f"?api_key={key}" for key in keys if key]
+
+    def hidden(self, text: str) -> str:
+        """The text without them."""
+        return masked(hidden(text, (url for url in self._urls if url)))
+
+
+def masked(text: str) -> str:
+    """The text with every API key in it cut to the part that names it."""
+    return _KEY.sub(r"\1_…", text) if "oct_" in text else text
 
 
 class JsonLines(logging.Formatter):

@@ -1,14 +1,11 @@
 """What went wrong, as an answer: the one place where errors become status codes."""
 
 import logging
-import os
-import re
 from collections.abc import Mapping, Sequence
 
 import msgspec
 from starlette.responses import Response
 
-from octavo.config import Settings
 from octavo.errors import (
     Conflict,
     InvalidQuery,
@@ -19,11 +16,10 @@ from octavo.errors import (
     StoreClosed,
     StoreUnavailable,
 )
-from octavo.util.secrets import hidden
+from octavo.server.logs import Secrets, masked
 
 RETRY_SECONDS = 5  # after which a caller may ask a store again that was down
 _log = logging.getLogger("octavo.server")
-_KEY = re.compile(r"(oct_[0-9A-Za-z]{1,16})_[0-9A-Za-z_-]+")
 
 _STATUS: tuple[tuple[type[OctavoError], int], ...] = (
     (NotFound, 404),
@@ -40,33 +36,6 @@ class Problem(msgspec.Struct, frozen=True):
     """Why a request was not done."""
 
     detail: str
-
-
-class Secrets:
-    """What must not be said to anybody: passwords in URLs, the keys of models, and API keys."""
-
-    def __init__(self, settings: Settings) -> None:
-        vector, extraction = settings.vector, settings.extraction
-        self._urls = [
-            settings.database.dsn,
-            vector.url,
-            vector.embedder,
-            vector.previous_embedder,
-            vector.base_url,
-            extraction.base_url,
-        ]
-        # Spelled as an option of a URL, since that is what is known to be secret there.
-        keys = (vector.api_key, extraction.api_key, os.environ.get("OPENAI_API_KEY"))
-        self._urls += [f"?api_key={key}" for key in keys if key]
-
-    def hidden(self, text: str) -> str:
-        """The text without them."""
-        return masked(hidden(text, (url for url in self._urls if url)))
-
-
-def masked(text: str) -> str:
-    """The text with every API key in it cut to the part that names it."""
-    return _KEY.sub(r"\1_…", text) if "oct_" in text else text
 
 
 def problem(status: int, detail: str, headers: Mapping[str, str] | None = None) -> Response:

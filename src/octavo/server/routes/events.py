@@ -6,29 +6,32 @@ import fastapi
 from fastapi import Request, Response
 from msgspec.structs import replace
 
-from octavo.client.answers import Session
+from octavo.client.exchange import Session
 from octavo.kernel.ids import new_id, now
 from octavo.kernel.model import Cursor, Head, Query, Scope
 from octavo.kernel.ports import Store, heads
-from octavo.server import examples
-from octavo.server.answers import EventList, SessionList, TurnList, answer
-from octavo.server.bodies import Name, NewEvent
+from octavo.server.answers import EventList, SessionList, TurnList, answer, example
 from octavo.server.gate import caller_of
-from octavo.server.openapi import answers
-from octavo.server.routes import base
-from octavo.server.routes.base import After, Limit, PathName, memories_of, page_bytes, service_of, token
+from octavo.server.openapi import Routes
+from octavo.server.requests import (
+    After,
+    Limit,
+    Name,
+    NewEvent,
+    PathName,
+    memories_of,
+    page_bytes,
+    service_of,
+    token,
+)
 from octavo.service.observations import Observation, ObservationType
-from octavo.service.records import EVENTS, TURNS, event_of, turn_of
+from octavo.service.records import EVENTS, TURNS, EventRecord, TurnRecord, event_of, turn_of
 
-router = base.router("events")
+router = Routes("events")
 _NEWEST = 1000  # events that are looked through for their sessions
 
 
-@router.post(
-    "/events",
-    summary="Append an event",
-    responses=answers(examples.EVENT, body=True),
-)
+@router.answers("POST", "/events", "Append an event", example(EventRecord))
 async def append_event(body: NewEvent, request: Request) -> Response:
     """Remember an observation; sent again with the same `obs_id`, it is the event it already is."""
     observed = Observation(
@@ -47,11 +50,7 @@ async def append_event(body: NewEvent, request: Request) -> Response:
     )
 
 
-@router.get(
-    "/events",
-    summary="The newest events",
-    responses=answers(examples.EVENTS),
-)
+@router.answers("GET", "/events", "The newest events", example(EventList, session=None))
 async def list_events(
     request: Request,
     session: Annotated[Name | None, fastapi.Query()] = None,
@@ -62,11 +61,7 @@ async def list_events(
     return await _events(request, session, limit, after)
 
 
-@router.get(
-    "/sessions",
-    summary="Sessions that something happened in lately",
-    responses=answers(examples.SESSIONS),
-)
+@router.answers("GET", "/sessions", "Sessions that something happened in lately", example(SessionList))
 async def list_sessions(request: Request, limit: Limit = 100, after: After = None) -> Response:
     """The sessions of the newest 1,000 events, the latest first, with how many of these events they have; `next` goes on."""
     store = memories_of(request).assembled.store
@@ -75,10 +70,8 @@ async def list_sessions(request: Request, limit: Limit = 100, after: After = Non
     return answer(SessionList(count=len(found), sessions=found, next=token(following)))
 
 
-@router.get(
-    "/sessions/{session:name}/events",
-    summary="The newest events of a session",
-    responses=answers(examples.SESSION_EVENTS),
+@router.answers(
+    "GET", "/sessions/{session:name}/events", "The newest events of a session", example(EventList)
 )
 async def list_session_events(
     session: PathName, request: Request, limit: Limit = 50, after: After = None
@@ -87,10 +80,11 @@ async def list_session_events(
     return await _events(request, session, limit, after)
 
 
-@router.get(
+@router.answers(
+    "GET",
     "/sessions/{session:name}/turns",
-    summary="The newest turns of a session",
-    responses=answers(examples.TURNS),
+    "The newest turns of a session",
+    example(TurnList, turns=[example(TurnRecord, status="ok")]),
 )
 async def list_session_turns(
     session: PathName, request: Request, limit: Limit = 50, after: After = None

@@ -4,57 +4,58 @@ from typing import Annotated, Any
 
 import msgspec
 from fastapi import Query, Request, Response
+from fastapi.exceptions import RequestValidationError
 from msgspec import UNSET
 from starlette.exceptions import HTTPException
 
-from octavo.client.answers import MemoryWithHistory
-from octavo.layers.values import Action, Memory
-from octavo.server import examples
-from octavo.server.answers import (
-    Answers,
-    AutoExtracted,
-    FoundMemory,
-    LogList,
-    MemoryList,
-    Remembered,
-    answer,
-)
-from octavo.server.bodies import (
+from octavo.client.exchange import Answers, FoundMemory, MemoryWithHistory, Remembered
+from octavo.layers.values import Action, Layer, LogEntry, Memory, OwnerType, State
+from octavo.server.answers import AutoExtracted, LogList, MemoryList, answer, example
+from octavo.server.gate import caller_of
+from octavo.server.openapi import Routes
+from octavo.server.requests import (
     MAX_LIMIT,
     MAX_PROFILE,
+    After,
     Category,
-    Layer,
+    Limit,
     NewMemory,
-    OwnerType,
+    PathName,
     Question,
     Reason,
     Revision,
     Undoing,
     When,
-)
-from octavo.server.gate import caller_of
-from octavo.server.openapi import answers
-from octavo.server.routes import base
-from octavo.server.routes.base import (
-    After,
-    Limit,
-    PathName,
-    check_content,
     layers_of,
-    owner,
+    memories_of,
     page_bytes,
     token,
 )
 
-router = base.router("memories")
-log_router = base.router("log")
-
-
-@router.post(
-    "/memory/query",
-    summary="Find memories by what they say",
-    responses=answers(examples.FOUND, body=True),
+router = Routes("memories")
+log_router = Routes("log")
+_OWNER = "/memory/{memory_type:owner}/{entity_id:name}"
+_MEMORY = f"{_OWNER}/{{layer}}/{{memory_id:name}}"
+_EPISODE = example(
+    Memory,
+    layer="event",
+    category="meeting",
+    content="Joined the product review in the afternoon",
+    is_permanent=False,
 )
+_ROW = example(LogEntry, id=f"log_{_EPISODE.id}_1", version=1, after=example(State))
+_UNDONE = msgspec.structs.replace(
+    _ROW,
+    id=f"log_{_EPISODE.id}_3",
+    action="update",
+    reason="记错了",
+    metadata={"undo_of": f"log_{_EPISODE.id}_2"},
+    version=3,
+    before=_ROW.after,
+)
+
+
+@router.answers("POST", "/memory/query", "Find memories by what they say", example(Answers))
 async def query_memories(body: Question, request: Request) -> Response:
     """Look through both layers, or one of them, of a user or an agent; best first. Everyone of the tenant needs admin access."""
     if body.everyone and not caller_of(request.scope).admin:
@@ -75,10 +76,12 @@ async def query_memories(body: Question, request: Request) -> Response:
     return answer(told)
 
 
-@router.get(
+@router.answers(
+    "GET",
     "/memory/{memory_id:name}",
-    summary="One memory with its history",
-    responses=answers(examples.WITH_HISTORY, 404),
+    "One memory with its history",
+    example(MemoryWithHistory, history=[_ROW]),
+    404,
 )
 async def get_memory(memory_id: PathName, request: Request, after: After = None) -> Response:
     """A memory as it is now, and its changes, oldest first; of a long history the newest, and `next` for what was before."""
@@ -88,11 +91,7 @@ async def get_memory(memory_id: PathName, request: Request, after: After = None)
     return answer(MemoryWithHistory(**_fields(memory), history=rows[::-1], next=token(rows.following)))
 
 
-@router.post(
-    "/memory/{memory_type:owner}/{entity_id:name}",
-    summary="Remember something",
-    responses=answers(examples.REMEMBERED, 404, 409, also=AutoExtracted, body=True),
-)
+@router.answers("POST", _OWNER, "Remember something", example(Remembered), 404, 409, also=AutoExtracted)
 async def remember(
     memory_type: OwnerType, entity_id: PathName, body: NewMemory, request: Request
 ) -> Response:
@@ -100,8 +99,8 @@ async def remember(
 
     A memory that is kept while the store is down answers `queued`: it is on disk, and is stored when the store is back.
     """
-    layers, whose = layers_of(request), owner(memory_type, entity_id)
-    check_content(request, body.content)
+    layers, whose = layers_of(request), _owner(memory_type, entity_id)
+    _check_content(request, body.content)
     if body.auto_extract:
         made = await layers.extract(body.content, metadata=body.metadata, **whose)
         extracted = msgspec.convert(made, AutoExtracted, from_attributes=True)
@@ -120,11 +119,7 @@ async def remember(
     return answer(msgspec.convert(memory, Remembered, from_attributes=True))
 
 
-@router.get(
-    "/memory/{memory_type:owner}/{entity_id:name}/profile",
-    summary="Who somebody is",
-    responses=answers(examples.PROFILE, 404),
-)
+@router.answers("GET", f"{_OWNER}/profile", "Who somebody is", example(MemoryList, user_id="user123"), 404)
 async def get_profile(
     memory_type: OwnerType,
     entity_id: PathName,
@@ -135,7 +130,7 @@ async def get_profile(
     after: After = None,
 ) -> Response:
     """The profile of a user or an agent, what was changed last first; with `as_of`, as it was then."""
-    whose = owner(memory_type, entity_id)
+    whose = _owner(memory_type, entity_id)
     found = await layers_of(request).profile(
         category=category, limit=limit, as_of=as_of, after=after, max_bytes=page_bytes(request), **whose
     )
@@ -145,10 +140,12 @@ async def get_profile(
     return answer(listed)
 
 
-@router.get(
-    "/memory/{memory_type:owner}/{entity_id:name}/events",
-    summary="What happened to somebody",
-    responses=answers(examples.EPISODES, 404),
+@router.answers(
+    "GET",
+    f"{_OWNER}/events",
+    "What happened to somebody",
+    example(MemoryList, user_id="user123", layer="event", memories=[_EPISODE]),
+    404,
 )
 async def get_event_memories(
     memory_type: OwnerType,
@@ -162,7 +159,7 @@ async def get_event_memories(
     after: After = None,
 ) -> Response:
     """The event memories of a user or an agent, newest first; `since` and before `until`, or as they were then."""
-    whose = owner(memory_type, entity_id)
+    whose = _owner(memory_type, entity_id)
     found = await layers_of(request).events(
         category=category,
         limit=limit,
@@ -177,11 +174,7 @@ async def get_event_memories(
     return answer(listed)
 
 
-@router.put(
-    "/memory/{memory_type:owner}/{entity_id:name}/{layer}/{memory_id:name}",
-    summary="Change a memory",
-    responses=answers(examples.REVISED, 404, 409, body=True),
-)
+@router.answers("PUT", _MEMORY, "Change a memory", example(Memory, version=2), 404, 409)
 async def revise_memory(
     memory_type: OwnerType,
     entity_id: PathName,
@@ -191,22 +184,18 @@ async def revise_memory(
     request: Request,
 ) -> Response:
     """Change what is given and keep the rest; the change is logged with its reason."""
-    check_content(request, body.content)
+    _check_content(request, body.content)
     changes: dict[str, Any] = {
         name: getattr(body, name) if name in body.model_fields_set else UNSET
         for name in ("content", "metadata", "category", "is_permanent", "expiry_date")
     }
-    whose = owner(memory_type, entity_id)
+    whose = _owner(memory_type, entity_id)
     return answer(
         await layers_of(request).revise(memory_id, layer=layer, reason=body.reason, **whose, **changes)
     )
 
 
-@router.delete(
-    "/memory/{memory_type:owner}/{entity_id:name}/{layer}/{memory_id:name}",
-    summary="Forget a memory",
-    responses=answers(examples.EPISODE, 404, 409),
-)
+@router.answers("DELETE", _MEMORY, "Forget a memory", _EPISODE, 404, 409)
 async def forget_memory(
     memory_type: OwnerType,
     entity_id: PathName,
@@ -216,14 +205,12 @@ async def forget_memory(
     reason: Annotated[Reason | None, Query()] = None,
 ) -> Response:
     """Forget it, and answer what was forgotten; its log stays."""
-    whose = owner(memory_type, entity_id)
+    whose = _owner(memory_type, entity_id)
     return answer(await layers_of(request).forget(memory_id, layer=layer, reason=reason, **whose))
 
 
-@log_router.get(
-    "/memory/{memory_id:name}/logs",
-    summary="What was done to a memory",
-    responses=answers(examples.MEMORY_LOG),
+@log_router.answers(
+    "GET", "/memory/{memory_id:name}/logs", "What was done to a memory", example(LogList, logs=[_ROW])
 )
 async def get_memory_log(
     memory_id: PathName,
@@ -245,10 +232,12 @@ async def get_memory_log(
     return answer(LogList(memory_id=memory_id, count=len(rows), logs=rows, next=token(rows.following)))
 
 
-@log_router.get(
-    "/memory/{memory_type:owner}/{entity_id:name}/logs",
-    summary="What was done to somebody's memories",
-    responses=answers(examples.OWNER_LOG, 404),
+@log_router.answers(
+    "GET",
+    f"{_OWNER}/logs",
+    "What was done to somebody's memories",
+    example(LogList, memory_id=UNSET, user_id="user123", logs=[_ROW]),
+    404,
 )
 async def get_owner_log(
     memory_type: OwnerType,
@@ -260,7 +249,7 @@ async def get_owner_log(
     after: After = None,
 ) -> Response:
     """Every change of the memories of a user or an agent, newest first."""
-    whose = owner(memory_type, entity_id)
+    whose = _owner(memory_type, entity_id)
     rows = await layers_of(request).logs(
         memory_layer=memory_layer,
         action=action,
@@ -272,11 +261,7 @@ async def get_owner_log(
     return answer(LogList(**whose, count=len(rows), logs=rows, next=token(rows.following)))
 
 
-@log_router.post(
-    "/memory/logs/{log_id:name}/undo",
-    summary="Undo a change",
-    responses=answers(examples.UNDONE, 404, 409, body=True),
-)
+@log_router.answers("POST", "/memory/logs/{log_id:name}/undo", "Undo a change", _UNDONE, 404, 409)
 async def undo_change(log_id: PathName, request: Request, body: Undoing | None = None) -> Response:
     """Bring a memory back to what it was before its newest change; this is logged as a change of its own."""
     return answer(await layers_of(request).undo(log_id, reason=None if body is None else body.reason))
@@ -284,3 +269,16 @@ async def undo_change(log_id: PathName, request: Request, body: Undoing | None =
 
 def _fields(memory: Memory) -> dict[str, Any]:
     return msgspec.structs.asdict(memory)
+
+
+def _check_content(request: Request, content: str | None) -> None:
+    """Refuse content that is longer than this server takes."""
+    most = memories_of(request).settings.server.max_content_bytes
+    if content is not None and len(content.encode()) > most:
+        wrong = f"must be at most {most:,} bytes in UTF-8 (server.max_content_bytes)"
+        raise RequestValidationError([{"type": "too_long", "loc": ("body", "content"), "msg": wrong}])
+
+
+def _owner(memory_type: OwnerType, entity_id: str) -> dict[str, Any]:
+    """Whose memories: `user_id` or `agent_id`."""
+    return {f"{memory_type}_id": entity_id}

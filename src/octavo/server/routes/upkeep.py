@@ -5,33 +5,29 @@ from typing import Literal
 from fastapi import Request, Response
 
 from octavo import __version__
-from octavo.client.answers import Counted, Replayed, Stats
+from octavo.client.exchange import Configuration, Counted, Health, Replayed, Stats
 from octavo.config import shown_settings
 from octavo.errors import NotFound
 from octavo.kernel import model
 from octavo.kernel.ids import now
-from octavo.server import examples
-from octavo.server.answers import Configuration, HealthReport, answer
+from octavo.server.answers import answer, example
 from octavo.server.gate import caller_of
-from octavo.server.openapi import answers
-from octavo.server.routes import base
-from octavo.server.routes.base import memories_of
+from octavo.server.openapi import Routes
+from octavo.server.requests import memories_of
 from octavo.service.records import EVENTS, TURNS
-from octavo.wraps.journal import Journal
+from octavo.wraps.journal import Journal, JournalStatus
 
-router = base.router("upkeep")
-admin_router = base.router("admin")
+router = Routes("upkeep")
+admin_router = Routes("admin")
+_NONE = example(Counted, total=0, by_kind={}, first_at=None, last_at=None)
+_CHANGES = example(Counted, by_kind={"insert": 2})
 # Without the reason, which names a folder: anybody may ask.
 _NO_QUEUE = (
     "the failure queue cannot be written to: what the store does not take is refused; the log says why"
 )
 
 
-@router.get(
-    "/health",
-    summary="How the server is",
-    responses=answers(examples.HEALTH, keyless=True),
-)
+@router.answers("GET", "/health", "How the server is", example(Health, version=__version__), keyless=True)
 async def get_health(request: Request) -> Response:
     """`ok`, or `degraded` while the store is away and writes wait on disk; 503 when a write would not be accepted."""
     memories = memories_of(request)
@@ -41,7 +37,7 @@ async def get_health(request: Request) -> Response:
     if not health.accepts_writes:
         status = "down"
     queue = None if journal is None else journal.status()
-    report = HealthReport(
+    report = Health(
         status=status,
         store=health.state,
         waiting=0 if queue is None else queue.waiting,
@@ -53,10 +49,11 @@ async def get_health(request: Request) -> Response:
     return told
 
 
-@router.get(
+@router.answers(
+    "GET",
     "/stats",
-    summary="How much is remembered",
-    responses=answers(examples.STATS),
+    "How much is remembered",
+    example(Stats, event=_NONE, logs=_CHANGES, events=_NONE, turns=_NONE),
 )
 async def get_stats(request: Request) -> Response:
     """Numbers of the caller's tenant: memories by category, log rows by action, events and turns by type."""
@@ -64,30 +61,23 @@ async def get_stats(request: Request) -> Response:
     scope = model.Scope(tenant=caller_of(request.scope).tenant)
     names = {"profile": "profile", "event": "episodes", "logs": "log", "events": EVENTS, "turns": TURNS}
     counted: dict[str, Counted] = {}
-    at = now()
     for name, collection in names.items():
         # What has expired is gone for everybody who reads, swept or not.
-        tally = await store.tally(model.Query(collection=collection, scope=scope, alive_at=at))
+        told = await store.tally(model.Query(collection=collection, scope=scope, alive_at=now()))
         counted[name] = Counted(
-            total=tally.total, by_kind=tally.by_kind, first_at=tally.first, last_at=tally.last
+            total=told.total, by_kind=told.by_kind, first_at=told.first, last_at=told.last
         )
     return answer(Stats(**counted))
 
 
-@admin_router.get(
-    "/queue",
-    summary="What waits for the store",
-    responses=answers(examples.QUEUE, 404),
-)
+@admin_router.answers("GET", "/queue", "What waits for the store", example(JournalStatus), 404)
 async def get_queue(request: Request) -> Response:
     """The failure queue of the process that answers; each worker has its own slot of it."""
     return answer(_journal(request).status())
 
 
-@admin_router.post(
-    "/queue/replay",
-    summary="Try at once to store what waits",
-    responses=answers(examples.REPLAYED, 404, 415),
+@admin_router.answers(
+    "POST", "/queue/replay", "Try at once to store what waits", example(Replayed, replayed=3), 404
 )
 async def replay_queue(request: Request) -> Response:
     """Whatever the back-off says; what cannot be stored yet goes on waiting."""
@@ -96,11 +86,7 @@ async def replay_queue(request: Request) -> Response:
     return answer(Replayed(replayed=stored, waiting=journal.status().waiting))
 
 
-@admin_router.get(
-    "/config",
-    summary="The settings, without their secrets",
-    responses=answers(examples.CONFIGURATION),
-)
+@admin_router.answers("GET", "/config", "The settings, without their secrets", example(Configuration))
 async def get_config(request: Request) -> Response:
     """All settings this server runs with; passwords and keys are replaced by …"""
     return answer(Configuration(sections=shown_settings(memories_of(request).settings)))
