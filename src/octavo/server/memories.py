@@ -14,8 +14,8 @@ from octavo.config import Settings
 from octavo.errors import OctavoError
 from octavo.keys import Keys
 from octavo.layers import LayeredMemory
-from octavo.service.health import Health
 from octavo.service.memory import Memory
+from octavo.service.records import Health
 
 log = logging.getLogger("octavo.server")
 _MOST_TENANTS = 1000  # whose recent events are held; more are made again when they call

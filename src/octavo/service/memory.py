@@ -3,20 +3,14 @@
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import msgspec
 
 from octavo.assemble import Assembled
-from octavo.errors import (
-    ConfigError,
-    InvalidQuery,
-    InvalidRecord,
-    NotFound,
-    OctavoError,
-    StoreUnavailable,
-)
+from octavo.errors import ConfigError, InvalidQuery, InvalidRecord, NotFound, OctavoError, StoreUnavailable
 from octavo.kernel.codec import answerable, asked
 from octavo.kernel.ids import now
 from octavo.kernel.model import Add, Cursor, Head, Op, Query, Record, Remove, Scope
@@ -24,12 +18,12 @@ from octavo.kernel.ports import fitting, read_page, written
 from octavo.search.context import Context
 from octavo.search.filters import Filters
 from octavo.search.hits import Recalled
-from octavo.service.health import Health
 from octavo.service.recent import Recent
 from octavo.service.records import (
     EVENTS,
     TURNS,
     EventRecord,
+    Health,
     TurnRecord,
     WriteStatus,
     event_of,
@@ -39,6 +33,7 @@ from octavo.service.records import (
     turn_to_record,
 )
 from octavo.service.vault import Document, Vault
+from octavo.service.vault.settling import answer_within
 from octavo.util.secrets import hidden, shown
 
 if TYPE_CHECKING:
@@ -107,7 +102,8 @@ class Memory:
         record = event_to_record(obs, self._scope(session_key), gate_result, meta, self._moment())
         status, added = await self._write([Add([record])])
         if status == "stored" and not added:
-            record = await self._first(record)
+            with suppress(StoreUnavailable):  # the write is done; what it answers is a courtesy
+                record = await self._one(EVENTS, record.id) or record
         self._recent.put(record)
         return event_of(self._recent.get(EVENTS, record.id) or record, status)
 
@@ -205,10 +201,7 @@ class Memory:
             raise InvalidQuery(f"whose events? give a session_key, or everyone=True{both}")
         if session_key is not None:
             return self._scope(session_key), {"collections": (EVENTS,)}
-        return Scope(tenant=self._tenant), {
-            "collections": (EVENTS, "configs", "knowledge"),
-            "everyone": True,
-        }
+        return Scope(tenant=self._tenant), {"collections": (EVENTS, "configs", "knowledge"), "everyone": True}
 
     async def health(self) -> Health:
         """How the memory is; it never raises, and takes no longer than the time-out."""
@@ -362,13 +355,6 @@ class Memory:
             return done.status, sum(done.counts)
         return "stored", sum(await self._bounded(self.assembled.store.apply(ops)))
 
-    async def _first(self, record: Record) -> Record:
-        """The event that was there before this one of the same id."""
-        try:
-            return await self._one(record.collection, record.id) or record
-        except StoreUnavailable:  # the write is done; what it answers is a courtesy
-            return record
-
     async def _one(self, collection: str, id_: str) -> Record | None:
         query = Query(collection=collection, ids=(id_,), scope=Scope(tenant=self._tenant), limit=1)
         held = self._recent.get(collection, id_)
@@ -425,11 +411,4 @@ class Memory:
         return journal is not None and journal.status().state == "down"
 
     async def _bounded(self, work: Coroutine[Any, Any, T]) -> T:
-        task = asyncio.create_task(work)
-        try:
-            await asyncio.wait({task}, timeout=self._timeout_seconds)
-        finally:
-            task.cancel()  # and not awaited: a driver may hang while it lets go, too
-        if not task.done():
-            raise StoreUnavailable(f"the store gave no answer within {self._timeout_seconds} s")
-        return task.result()
+        return await answer_within(self._timeout_seconds, work)

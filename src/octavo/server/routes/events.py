@@ -17,8 +17,7 @@ from octavo.server.gate import caller_of
 from octavo.server.openapi import answers
 from octavo.server.routes import base
 from octavo.server.routes.base import After, Limit, PathName, memories_of, page_bytes, service_of, token
-from octavo.service.observations import Observation, ObservationType
-from octavo.service.records import EVENTS, TURNS, event_of, turn_of
+from octavo.service.records import EVENTS, TURNS, Observation, ObservationType, event_of, turn_of
 
 router = base.router("events")
 _NEWEST = 1000  # events that are looked through for their sessions
