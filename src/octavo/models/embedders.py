@@ -1,0 +1,185 @@
+"""One spec opens any embedder; and the two that need no package: a caller's own function, and a memory around another one."""
+
+import asyncio
+import hashlib
+import importlib
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType, UnionType
+from typing import Any, get_args
+from urllib.parse import parse_qsl
+
+from octavo.errors import ConfigError, ModelError
+from octavo.kernel.ports import Embedder, Vector
+from octavo.models.checks import check_name, check_texts, check_vectors
+from octavo.models.fast import FastEmbedder
+from octavo.models.languages import EVERYTHING, Languages
+from octavo.models.openai_server import OpenAIEmbedder
+from octavo.util.cache import Cache
+from octavo.util.user_code import called, foreign
+
+#: What stands before the colon of a spec → the class it opens.
+SPECS: Mapping[str, Callable[..., Embedder]] = MappingProxyType({
+    "fastembed": FastEmbedder,
+    "openai": OpenAIEmbedder,
+})  # fmt: skip
+
+# Not among the known ones: it is for tests, and a misspelt spec must not end there.
+_FOR_TESTS = "hash-for-tests"
+
+
+class FunctionEmbedder:
+    """Asks a function for a vector of each text: an async one here, any other one in a thread.
+
+    The function takes a list of strings and answers as many vectors: lists, tuples, arrays, or one numpy array of rows.
+    """
+
+    def __init__(
+        self, function: Callable[[list[str]], Any], name: str, languages: str | Iterable[str] | None = None
+    ) -> None:
+        self._function = function
+        self._name = check_name(name)
+        self._languages = EVERYTHING if languages is None else Languages.of(languages)
+        self._dimensions: int | None = None
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    def __repr__(self) -> str:
+        return f"FunctionEmbedder({self._name!r})"
+
+    def reads(self, text: str) -> bool:
+        """Everything, unless languages were given."""
+        return self._languages.reads(text)
+
+    async def embed(self, texts: Sequence[str], *, asking: bool = False) -> list[Vector]:  # noqa: ARG002
+        """One vector of unit length for each text."""
+        given = check_texts(texts)
+        if not given:
+            return []
+        with foreign(f"the embedding function {self._name!r} failed"):
+            answered = await called(self._function, given)
+            # A thousand vectors take a tenth of a second to check: too long for the event loop.
+            found = await asyncio.to_thread(check_vectors, answered, len(given), self._dimensions)
+        self._dimensions = len(found[0])
+        return found
+
+    async def close(self) -> None:
+        """Nothing to do: the function is the caller's."""
+
+
+class Cached:
+    """An embedder that remembers the last `entries` vectors in memory, by a hash of space, asking and text."""
+
+    def __init__(self, embedder: Embedder, entries: int = 10_000) -> None:
+        if entries < 0:
+            raise ConfigError(f"entries must be 0 or more; got {entries}")
+        self._embedder = embedder
+        self._entries = entries
+        self._kept: Cache[bytes, Vector] = Cache(entries)
+
+    @property
+    def name(self) -> str:
+        return self._embedder.name
+
+    def __repr__(self) -> str:
+        return f"Cached({self._embedder!r}, {self._entries})"
+
+    def reads(self, text: str) -> bool:
+        """What the embedder inside reads."""
+        return self._embedder.reads(text)
+
+    async def embed(self, texts: Sequence[str], *, asking: bool = False) -> list[Vector]:
+        """One vector of unit length for each text, remembered or new."""
+        given = check_texts(texts)
+        keys = [self._key(text, asking=asking) for text in given]
+        known = {key: vector for key in keys if (vector := self._kept.get(key)) is not None}
+        new = {key: text for key, text in zip(keys, given, strict=True) if key not in known}
+        if new:
+            vectors = await self._embedder.embed(list(new.values()), asking=asking)
+            if len(vectors) != len(new):
+                raise ModelError(f"{self._embedder!r} answered {len(vectors)} vectors to {len(new)} texts")
+            for key, vector in zip(new, vectors, strict=True):
+                known[key] = vector
+                self._kept.put(key, vector, vector.itemsize * len(vector) + 100)
+        return [known[key][:] for key in keys]  # copies: a caller may change what it got
+
+    def _key(self, text: str, *, asking: bool) -> bytes:
+        space = f"{len(self.name)}:{self.name}:{int(asking)}:"
+        return hashlib.blake2b((space + text).encode(), digest_size=16).digest()
+
+    async def close(self) -> None:
+        """Forget everything and close the embedder inside."""
+        self._kept.clear()
+        await self._embedder.close()
+
+
+def open_embedder(spec: Any = None, **options: Any) -> Embedder | None:
+    """The embedder a spec names, or None for none; models load on first use.
+
+    A spec is `fastembed:<hub name or folder>` or `openai:<model>`, with options as in a URL (`?threads=2`) or as
+    keywords, which win; or a function, with a `name`; or an embedder already, which is returned as it is.
+    """
+    if spec is None or (isinstance(spec, str) and spec.strip().lower() in ("", "none")):
+        _refuse(options, "no embedder")
+        return None
+    if isinstance(spec, str):
+        return _named(spec.strip(), options)
+    if isinstance(spec, Embedder) and not isinstance(spec, type):
+        _refuse(options, "an embedder that is already open")
+        return spec
+    if callable(spec) and not isinstance(spec, type):
+        options.setdefault("name", getattr(spec, "name", ""))
+        return FunctionEmbedder(spec, **_taken(FunctionEmbedder, options, "a function", skip=1))
+    raise ConfigError(f"an embedder is opened from a spec or a function, not from {type(spec).__name__}")
+
+
+def _named(spec: str, options: dict[str, Any]) -> Embedder:
+    kind, _, rest = spec.partition(":")
+    model, _, asked = rest.partition("?")
+    if spec == _FOR_TESTS:
+        try:
+            made: Callable[..., Embedder] = importlib.import_module("octavo.testing.embedding").HashEmbedder
+        except ImportError as error:
+            raise ConfigError(f"{_FOR_TESTS} needs: pip install 'octavo[testing]'") from error
+        return made(**_taken(made, options, kind))
+    if kind not in SPECS:
+        # Only what cannot hold a key is shown.
+        shown = kind if kind.isprintable() and len(kind) <= 40 else "…"
+        known = ", ".join(["none", *(f"{name}:<model>" for name in SPECS)])
+        raise ConfigError(f"unknown embedder {shown!r}; known: {known}")
+    if not model:
+        raise ConfigError(f"the spec {kind!r} names no model; it is {kind}:<model>")
+    given: dict[str, Any] = dict(parse_qsl(asked, keep_blank_values=True)) | options
+    return SPECS[kind](model, **_taken(SPECS[kind], given, kind, skip=1))
+
+
+def _taken(made: Any, options: dict[str, Any], kind: str, skip: int = 0) -> dict[str, Any]:
+    """The options as the class takes them: those that come as text made into what they stand for."""
+    parameters = dict(list(inspect.signature(made).parameters.items())[skip:])
+    if unknown := sorted(options.keys() - parameters.keys()):
+        raise ConfigError(f"{kind} takes no option {unknown[0]!r}; it takes {', '.join(sorted(parameters))}")
+    return {name: _typed(name, value, parameters[name].annotation) for name, value in options.items()}
+
+
+def _typed(name: str, value: Any, annotation: Any) -> Any:
+    kinds = get_args(annotation) if isinstance(annotation, UnionType) else (annotation,)
+    if not isinstance(value, str) or str in kinds:
+        return value
+    if bool in kinds:
+        if value.lower() not in ("true", "false", "1", "0"):
+            raise ConfigError(f"{name} is true or false; got {value!r}")
+        return value.lower() in ("true", "1")
+    for kind in (int, float):
+        if kind in kinds:
+            try:
+                return kind(value)
+            except ValueError:
+                raise ConfigError(f"{name} is a number; got {value!r}") from None
+    raise ConfigError(f"{name} cannot be given as text")
+
+
+def _refuse(options: dict[str, Any], kind: str) -> None:
+    if options:
+        raise ConfigError(f"{kind} takes no options; got {', '.join(sorted(options))}")
