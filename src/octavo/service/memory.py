@@ -56,8 +56,9 @@ class Memory:
         self._recent = Recent(service.recent_events, sessions=service.recent_sessions)
         self._clock = clock
         vault = assembled.settings.vault
-        self.vault = (
-            Vault(
+        self.vault: Vault | None = None
+        if vault.enabled:
+            self.vault = Vault(
                 vault.root_path,
                 assembled.store,
                 scope=Scope(tenant=self._tenant),
@@ -65,9 +66,6 @@ class Memory:
                 watch_seconds=vault.watch_seconds,
                 patience_seconds=self._timeout_seconds,
             )
-            if vault.enabled
-            else None
-        )
         self._last: datetime | None = None
         self._opening: asyncio.Task[None] | None = None
         self._closing: asyncio.Task[None] | None = None
@@ -86,9 +84,8 @@ class Memory:
             Remove(Query(collection=name, scope=scope, limit=0)) for name in (EVENTS, TURNS, *DOCUMENTS)
         ]
         try:
-            await self._bounded(
-                self._probe(EVENTS, TURNS, *DOCUMENTS)
-            )  # not every store is asked for nothing
+            # Not every store is asked by a write that does nothing.
+            await self._bounded(self._probe(EVENTS, TURNS, *DOCUMENTS))
             await self._bounded(written(self.assembled.store, nothing, queue=False))
         except StoreUnavailable as error:
             log.warning("the store cannot be reached yet: %s", self._hidden(error))
@@ -255,8 +252,7 @@ class Memory:
             status = await self._bounded(self.vault.status())
         except (OctavoError, OSError) as error:
             return {"last_error": self._hidden(error)}
-        told: dict[str, Any] = msgspec.to_builtins(status)
-        return told
+        return dict(msgspec.to_builtins(status))
 
     async def queue_status(self) -> "JournalStatus":
         """How many writes wait, were replayed or are dead, and since when."""
