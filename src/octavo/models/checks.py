@@ -9,8 +9,29 @@ from typing import Any
 
 from octavo.errors import ConfigError, ModelError
 from octavo.kernel.ports import Vector
+from octavo.models.languages import Languages
 
 _MAX_NAME_BYTES = 200  # a space is kept under its name, where names have at most 255 bytes
+
+
+class NamedEmbedder:
+    """What all embedders have in common: the name of their vectors' space, and the languages they read."""
+
+    def __init__(self, name: str, languages: Languages) -> None:
+        self._name = check_name(name)
+        self._languages = languages
+
+    @property
+    def name(self) -> str:
+        """Vectors of two names are never compared."""
+        return self._name
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._name!r})"  # never a key
+
+    def reads(self, text: str) -> bool:
+        """Whether the text is in a script of these languages."""
+        return self._languages.reads(text)
 
 
 def check_texts(texts: Sequence[str]) -> list[str]:

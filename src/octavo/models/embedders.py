@@ -11,9 +11,9 @@ from urllib.parse import parse_qsl
 
 from octavo.errors import ConfigError, ModelError
 from octavo.kernel.ports import Embedder, Vector
-from octavo.models.checks import check_name, check_texts, check_vectors
+from octavo.models.checks import NamedEmbedder, check_texts, check_vectors
 from octavo.models.fast import FastEmbedder
-from octavo.models.languages import EVERYTHING, Languages
+from octavo.models.languages import Languages
 from octavo.models.openai_server import OpenAIEmbedder
 from octavo.util.cache import Cache
 from octavo.util.user_code import called, foreign
@@ -28,7 +28,7 @@ SPECS: Mapping[str, Callable[..., Embedder]] = MappingProxyType({
 _FOR_TESTS = "hash-for-tests"
 
 
-class FunctionEmbedder:
+class FunctionEmbedder(NamedEmbedder):
     """Asks a function for a vector of each text: an async one here, any other one in a thread.
 
     The function takes a list of strings and answers as many vectors: lists, tuples, arrays, or one numpy array of rows.
@@ -37,21 +37,9 @@ class FunctionEmbedder:
     def __init__(
         self, function: Callable[[list[str]], Any], name: str, languages: str | Iterable[str] | None = None
     ) -> None:
+        super().__init__(name, Languages.of(languages))
         self._function = function
-        self._name = check_name(name)
-        self._languages = EVERYTHING if languages is None else Languages.of(languages)
         self._dimensions: int | None = None
-
-    @property
-    def name(self) -> str:
-        return self._name
-
-    def __repr__(self) -> str:
-        return f"FunctionEmbedder({self._name!r})"
-
-    def reads(self, text: str) -> bool:
-        """Everything, unless languages were given."""
-        return self._languages.reads(text)
 
     async def embed(self, texts: Sequence[str], *, asking: bool = False) -> list[Vector]:  # noqa: ARG002
         """One vector of unit length for each text."""

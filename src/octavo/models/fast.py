@@ -3,15 +3,15 @@
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from octavo.errors import ConfigError, ModelError
 from octavo.kernel.ports import Vector
 from octavo.models.checks import (
+    NamedEmbedder,
     batches,
-    check_name,
     check_positive,
     check_texts,
     check_vectors,
@@ -43,7 +43,7 @@ class _Model(Protocol):
     def unload(self) -> None: ...
 
 
-class FastEmbedder:
+class FastEmbedder(NamedEmbedder):
     """An ONNX model on the CPU, in a thread of its own: loaded on first use, one batch at a time, questions between.
 
     A folder starts with "/", "." or "~"; everything else is a hub name.
@@ -88,7 +88,6 @@ class FastEmbedder:
             known_as = str(model)
         family = prefixes_of(known_as)
         self._prefixes = family.overridden(query_prefix, passage_prefix)
-        self._declared = languages_of(known_as) if languages is None else Languages.of(languages)
         self._batch_size = batch_size
         self._most = 0  # texts in a batch, known once the model is loaded
         self._thread: ThreadPoolExecutor | None = None
@@ -97,22 +96,15 @@ class FastEmbedder:
             name = f"fastembed:{folder.path.resolve().name}@{folder.fingerprint(self._prefixes.passage)}"
         elif name is None:
             name = f"fastembed:{model}{prefix_mark(self._prefixes, family)}"
-        self._name = check_name(name)
-
-    @property
-    def name(self) -> str:
-        return self._name
-
-    def __repr__(self) -> str:
-        return f"FastEmbedder({self._name!r})"
+        declared = languages_of(known_as) if languages is None else Languages.of(languages)
+        super().__init__(name, declared or EVERYTHING)
+        self._unknown = declared is None
 
     def reads(self, text: str) -> bool:
         """Whether the text is in a script of the model's languages: declared, known by name or by vocabulary."""
-        return self._languages.reads(text)
-
-    @cached_property
-    def _languages(self) -> Languages:
-        return self._model.languages() if self._declared is None else self._declared
+        if self._unknown:
+            self._languages, self._unknown = self._model.languages(), False
+        return super().reads(text)
 
     async def embed(self, texts: Sequence[str], *, asking: bool = False) -> list[Vector]:
         """One vector of unit length for each text."""

@@ -48,8 +48,10 @@ class Languages(msgspec.Struct, frozen=True):
     scripts: frozenset[str] | None = None
 
     @classmethod
-    def of(cls, codes: str | Iterable[str]) -> Self:
-        """From ISO 639 codes, such as "en,zh" or ["en", "zh-CN"]; "any" is every language."""
+    def of(cls, codes: str | Iterable[str] | None) -> Self:
+        """From ISO 639 codes, such as "en,zh" or ["en", "zh-CN"]; "any" is every language, and so is None."""
+        if codes is None:
+            return cls()
         listed = codes.split(",") if isinstance(codes, str) else list(codes)
         scripts: set[str] = set()
         for code in (code.strip().lower() for code in listed):

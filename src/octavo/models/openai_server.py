@@ -10,8 +10,8 @@ from urllib.parse import urlsplit
 from octavo.errors import ConfigError, ModelError
 from octavo.kernel.ports import Vector
 from octavo.models.checks import (
+    NamedEmbedder,
     batches,
-    check_name,
     check_positive,
     check_texts,
     check_vectors,
@@ -20,7 +20,7 @@ from octavo.models.checks import (
     require_package,
     tokens_at_most,
 )
-from octavo.models.languages import EVERYTHING, Languages, prefix_mark, prefixes_of
+from octavo.models.languages import Languages, prefix_mark, prefixes_of
 from octavo.util.user_code import foreign
 
 _NO_KEY = "none"  # the package insists on a key; servers at home do not
@@ -112,7 +112,7 @@ def _key(key: str | None, base_url: str | None) -> str:
     return key
 
 
-class OpenAIEmbedder:
+class OpenAIEmbedder(NamedEmbedder):
     """Vectors from an OpenAI-compatible server; batches run side by side, and the package retries what may pass.
 
     Key and address come from OPENAI_API_KEY and OPENAI_BASE_URL where they are not given. A client handed in is used
@@ -151,21 +151,10 @@ class OpenAIEmbedder:
         self._concurrency = concurrency
         family = prefixes_of(model)
         self._prefixes = family.overridden(query_prefix, passage_prefix)
-        self._languages = EVERYTHING if languages is None else Languages.of(languages)
         size = f"/{dimensions}" if dimensions else ""
-        self._name = check_name(name or f"openai:{model}{size}{prefix_mark(self._prefixes, family)}")
+        space = name or f"openai:{model}{size}{prefix_mark(self._prefixes, family)}"
+        super().__init__(space, Languages.of(languages))
         self._turns: tuple[asyncio.AbstractEventLoop, asyncio.Semaphore] | None = None
-
-    @property
-    def name(self) -> str:
-        return self._name
-
-    def __repr__(self) -> str:
-        return f"OpenAIEmbedder({self._name!r})"  # never the key
-
-    def reads(self, text: str) -> bool:
-        """Everything, unless languages were given."""
-        return self._languages.reads(text)
 
     async def embed(self, texts: Sequence[str], *, asking: bool = False) -> list[Vector]:
         """One vector of unit length for each text."""
