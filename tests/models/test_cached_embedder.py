@@ -6,7 +6,7 @@ import pytest
 
 from octavo import ConfigError, ModelError
 from octavo.kernel.ports import Embedder
-from octavo.models import Cached, FunctionEmbedder, RefusedText
+from octavo.models import Cached, FunctionEmbedder
 from octavo.testing.embedding import HashEmbedder
 
 
@@ -15,13 +15,13 @@ class Watched(HashEmbedder):
 
     def __init__(self):
         super().__init__()
-        self.calls, self.names_the_number, self.closed = [], True, False
+        self.calls, self.closed = [], False
 
     async def embed(self, texts, *, asking=False):
         self.calls.append((list(texts), asking))
-        for number, text in enumerate(texts, 1):
+        for text in texts:
             if text.startswith("bad"):
-                raise RefusedText(number if self.names_the_number else None, "bad text")
+                raise ModelError("bad text")
             if text == "away":
                 raise ModelError("the model is away")
             if text == "bug":
@@ -91,22 +91,19 @@ async def test_at_the_same_time(model):
     assert len(model.calls) == calls
 
 
-@pytest.mark.parametrize("numbered", [True, False])
-async def test_a_refused_text_fails_only_who_asked_for_it(model, numbered):
-    """Each caller is told its own text's number, if the model tells one, and nothing wrong is remembered."""
+async def test_a_refused_text_fails_only_who_asked_for_it(model):
+    """Who did not ask for it gets an answer, and nothing wrong is remembered."""
     cached = Cached(model)
-    model.names_the_number = numbered
     texts = [["a"], ["b", "bad"], ["c"], ["b"], ["c", "y", "z", "bad too", "a"]]
     found = [await _attempt(cached, each) for each in texts]
-    assert [type(each) for each in found] == [list, RefusedText, list, list, RefusedText]
-    assert [found[1].number, found[4].number] == ([2, 4] if numbered else [None, None])
+    assert [type(each) for each in found] == [list, ModelError, list, list, ModelError]
     assert len(await cached.embed(["a", "b", "c", "x", "y", "z"])) == 6
 
 
 async def _attempt(cached, texts):
     try:
         return await cached.embed(texts)
-    except RefusedText as refused:
+    except ModelError as refused:
         return refused
 
 
@@ -140,8 +137,9 @@ def test_in_two_event_loops(model):
 
 
 async def test_around_a_function():
-    """The number of a refused text is the caller's, behind every layer."""
+    """What a function answers wrongly is told, and the rest of it not remembered."""
     cached = Cached(FunctionEmbedder(lambda texts: [[0.0 if "bad" in text else 1.0] for text in texts], "f"))
     await cached.embed(["a", "b"])
-    with pytest.raises(RefusedText, match=r"text 4: .*zeros"):
+    with pytest.raises(ModelError, match=r"text 2 of 3: .*zeros"):
         await cached.embed(["a", "b", "c", "bad", "d"])
+    assert len(await cached.embed(["c", "d"])) == 2

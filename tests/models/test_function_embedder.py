@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from octavo import ConfigError, ModelError
-from octavo.models import FunctionEmbedder, RefusedText, open_embedder
+from octavo.models import FunctionEmbedder, open_embedder
 
 NAN = float("nan")
 
@@ -76,35 +76,25 @@ async def test_sync_functions_run_in_a_thread():
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
-        ([[1, 2], [0, 0]], "text 2: .*zeros"),
-        ([[NAN, 2], [1, 0]], "text 1: .*NaN"),
-        ([[1, 2], [float("inf"), 0]], "text 2: .*infinity"),
+        ([[1, 2], [0, 0]], "text 2 of 2: .*zeros"),
+        ([[NAN, 2], [1, 0]], "text 1 of 2: .*NaN"),
+        ([[1, 2], [float("inf"), 0]], "text 2 of 2: .*infinity"),
         ([[1, 2]], "given 2 texts and answered 1 vectors"),
         ([], "answered 0 vectors"),
         (None, "answered no list"),
         ("ab", "answered no list"),
         (7, "answered no list"),
-        ([[1, 2], [1, 2, 3]], "text 2: .* 3 dimensions instead of 2"),
-        ([[1, 2], None], "text 2: .* NoneType, not a list of numbers"),
-        ([[1, 2], ["x"]], "text 2: .* not a list of numbers"),
-        ([1, 2], "text 1: .* int, not a list of numbers"),
-        ([[], []], "text 1: .*zeros"),
+        ([[1, 2], [1, 2, 3]], "text 2 of 2: .* 3 dimensions instead of 2"),
+        ([[1, 2], None], "text 2 of 2: .* NoneType, not a list of numbers"),
+        ([[1, 2], ["x"]], "text 2 of 2: .* not a list of numbers"),
+        ([1, 2], "text 1 of 2: .* int, not a list of numbers"),
+        ([[], []], "text 1 of 2: .*zeros"),
     ],
 )
 async def test_answers_that_are_no_vectors(answer, said):
     """Each is a ModelError that says what was wrong, and with which text."""
     with pytest.raises(ModelError, match=said):
         await FunctionEmbedder(lambda texts: answer, "mine").embed(["a", "b"])
-
-
-async def test_only_a_text_is_refused():
-    """A vector without direction is about its text; a wrong count is about the function."""
-    with pytest.raises(RefusedText) as caught:
-        await FunctionEmbedder(lambda texts: [[1], [0]], "mine").embed(["a", "b"])
-    assert caught.value.number == 2
-    with pytest.raises(ModelError) as other:
-        await FunctionEmbedder(lambda texts: [], "mine").embed(["a", "b"])
-    assert not isinstance(other.value, RefusedText)
 
 
 async def test_another_dimension_than_before():

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from octavo import ConfigError
-from octavo.models.embedders.languages import EVERYTHING, Languages, languages_of, prefixes_of
+from octavo.models.languages import EVERYTHING, Languages, languages_of, prefixes_of
 
 ENGLISH, CHINESE = Languages.of("en"), Languages.of("zh")
 

@@ -131,7 +131,7 @@ async def test_killed_at_every_step(tmp_path, monkeypatch, scene):
             before = await texts(fresh) | set(files(vault).values())
             death = Death(steps)
             with monkeypatch.context() as patched:
-                for step in ("write", "stage", "place"):
+                for step in ("stage", "replace"):
                     patched.setattr(Folder, step, death.around(getattr(Folder, step)))
                 patched.setattr(Folder, "unlink", death.around(Folder.unlink))
                 patched.setattr(Ledger, "save", death.around(Ledger.save))

@@ -102,7 +102,7 @@ async def test_a_metadata_file_that_cannot_be_written(vault, refusing, monkeypat
     """The document is in both places all the same, and the answer says so; the next sync finds them alike."""
     await vault.put("system", "before")
 
-    def full(self):
+    def full(self, entries):
         raise StoreError("the vault cannot write metadata.json")
 
     with monkeypatch.context() as patched:

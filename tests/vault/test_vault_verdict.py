@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from octavo.service.vault.verdict import Verdict, decide
+from octavo.service.vault.ledger import Verdict, decide
 
 TEXTS = (None, "a", "b", "c")
 KNOWN = (None, {"a"}, {"a", "b"})

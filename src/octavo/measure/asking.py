@@ -1,7 +1,8 @@
-"""Writing talks into a store, asking what is known to be in them, and leaving the store as it was."""
+"""Writing talks into a store, asking what is known to be in them, and leaving the store as it was; and what the answers come to."""
 
 import asyncio
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from random import Random
@@ -13,8 +14,8 @@ from octavo.errors import ModelError, OctavoError
 from octavo.kernel.ids import new_id
 from octavo.kernel.model import Add, Query, Record, Remove, Scope
 from octavo.kernel.ports import Store
-from octavo.measure.data import COLLECTION, Case, Data, Talk
-from octavo.measure.metrics import all_at, hit_at, ndcg_at, ranks, recall_at
+from octavo.measure.formats import COLLECTION, Case, Data, Talk
+from octavo.measure.metrics import all_at, hit_at, mean, ndcg_at, percentile, ranks, recall_at
 from octavo.search.recall import Recall
 from octavo.wraps import Indexed
 from octavo.wraps.vectors.waiting import waiting
@@ -261,3 +262,77 @@ def _batches(talks: list[Talk], tenant: str) -> Iterator[list[Record]]:
             waiting = waiting[_BATCH:]
     if waiting:
         yield waiting
+
+
+# What many answers come to.
+
+
+class Figures(msgspec.Struct, frozen=True, kw_only=True):
+    """The mean of each score over some questions."""
+
+    questions: int
+    scores: dict[str, float]
+
+
+class Summary(msgspec.Struct, frozen=True, kw_only=True):
+    """A run in figures."""
+
+    questions: int
+    scores: dict[str, float]
+    by_category: dict[str, Figures]
+    p50_ms: float
+    p95_ms: float
+    per_second: float  # one question after the other
+    flagged: float  # share of questions said to be probably absent though they are there
+    told_apart: float | None  # share of those asked of another talk that were said to be probably absent
+
+
+class Compared(msgspec.Struct, frozen=True, kw_only=True):
+    """How far one store answers like another: the share of questions with the same hits in the same order."""
+
+    same: float
+    same_sessions: float | None  # None where no sessions are asked for
+    differing: list[str]  # names of questions
+
+
+def summary(run: Run) -> Summary:
+    """A run in figures, all in all and by category."""
+    by_category: dict[str, list[Asked]] = defaultdict(list)
+    for asked in run.asked:
+        by_category[asked.category].append(asked)
+    times = [asked.ms for asked in run.asked]
+    apart = [asked.told_apart for asked in run.asked if asked.told_apart is not None]
+    return Summary(
+        questions=len(run.asked),
+        scores=_figures(run.asked).scores,
+        by_category={name: _figures(by_category[name]) for name in sorted(by_category)},
+        p50_ms=percentile(0.50, times),
+        p95_ms=percentile(0.95, times),
+        per_second=1000 / mean(times) if mean(times) else 0.0,
+        flagged=mean([asked.flagged for asked in run.asked]),
+        told_apart=mean(apart) if apart else None,
+    )
+
+
+def compared(reference: Run, other: Run) -> Compared:
+    """Hold one run against another of the same questions."""
+    pairs = list(zip(reference.asked, other.asked, strict=True))
+    sessions = any(asked.gold_sessions for asked in reference.asked)
+    return Compared(
+        same=mean([one.found == two.found for one, two in pairs]),
+        same_sessions=mean([one.found_sessions == two.found_sessions for one, two in pairs])
+        if sessions
+        else None,
+        differing=[
+            one.name
+            for one, two in pairs
+            if (one.found, one.found_sessions) != (two.found, two.found_sessions)
+        ],
+    )
+
+
+def _figures(asked: list[Asked]) -> Figures:
+    names = list(asked[0].scores) if asked else []
+    return Figures(
+        questions=len(asked), scores={name: mean([each.scores[name] for each in asked]) for name in names}
+    )

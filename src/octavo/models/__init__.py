@@ -1,12 +1,7 @@
 """Models that memory may use: embedders, none by default. Nothing heavy is imported before its first use."""
 
-from octavo.models.embedders import (
-    Cached,
-    FastEmbedder,
-    FunctionEmbedder,
-    OpenAIEmbedder,
-    RefusedText,
-    open_embedder,
-)
+from octavo.models.embedders import Cached, FunctionEmbedder, open_embedder
+from octavo.models.fast import FastEmbedder
+from octavo.models.openai_server import OpenAIEmbedder
 
-__all__ = ["Cached", "FastEmbedder", "FunctionEmbedder", "OpenAIEmbedder", "RefusedText", "open_embedder"]
+__all__ = ["Cached", "FastEmbedder", "FunctionEmbedder", "OpenAIEmbedder", "open_embedder"]

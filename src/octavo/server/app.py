@@ -27,8 +27,8 @@ from octavo.server.logs import Secrets
 from octavo.server.openapi import docs_page, document
 from octavo.server.problems import problem, refusal, sentence
 from octavo.server.routes import events, memories, upkeep
-from octavo.service.health import Health
 from octavo.service.memory import Memory
+from octavo.service.records import Health
 
 _ABOUT = """Memory for AI agents: who somebody is (the profile layer) and what happened (the event layer), with a log of every change.
 

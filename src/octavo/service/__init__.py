@@ -1,21 +1,22 @@
 """Memory as a service: events, turns and documents, kept through outages; and the loop that wires an agent to it."""
 
 from octavo.service.core import AgentResult, Core, Handled, deliver_all
-from octavo.service.health import Health
 from octavo.service.memory import Memory
-from octavo.service.observations import (
+from octavo.service.records import (
     AlertPayload,
     ControlPayload,
+    EventRecord,
     GateAction,
     GateResult,
+    Health,
     MessagePayload,
     Observation,
     ObservationType,
     SchedulePayload,
     SystemPayload,
+    TurnRecord,
     WorldDataPayload,
 )
-from octavo.service.records import EventRecord, TurnRecord
 from octavo.service.service import MemoryService
 
 __all__ = [

@@ -15,7 +15,7 @@ from typing import Any, Self, TypeAlias
 import msgspec
 
 from octavo.errors import ConfigError, OctavoError
-from octavo.service.observations import GateAction, GateResult, MessagePayload, Observation, ObservationType
+from octavo.service.records import GateAction, GateResult, MessagePayload, Observation, ObservationType
 from octavo.service.service import MemoryService
 from octavo.util.attributes import Fixed
 from octavo.util.user_code import called, caught

@@ -3,32 +3,26 @@
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import msgspec
 
 from octavo.assemble import Assembled
-from octavo.errors import (
-    ConfigError,
-    InvalidQuery,
-    InvalidRecord,
-    NotFound,
-    OctavoError,
-    StoreUnavailable,
-)
+from octavo.errors import ConfigError, InvalidQuery, InvalidRecord, NotFound, OctavoError, StoreUnavailable
 from octavo.kernel.codec import answerable, asked
 from octavo.kernel.ids import now
 from octavo.kernel.model import Add, Cursor, Head, Op, Query, Record, Remove, Scope
 from octavo.kernel.ports import fitting, read_page, written
 from octavo.search.hits import Context, Recalled
 from octavo.search.question import Filters
-from octavo.service.health import Health
 from octavo.service.recent import Recent
 from octavo.service.records import (
     EVENTS,
     TURNS,
     EventRecord,
+    Health,
     TurnRecord,
     WriteStatus,
     event_of,
@@ -38,6 +32,7 @@ from octavo.service.records import (
     turn_to_record,
 )
 from octavo.service.vault import Document, Vault
+from octavo.service.vault.settling import answer_within
 from octavo.util.secrets import hidden, shown
 
 if TYPE_CHECKING:
@@ -60,8 +55,9 @@ class Memory:
         self._recent = Recent(service.recent_events, sessions=service.recent_sessions)
         self._clock = clock
         vault = assembled.settings.vault
-        self.vault = (
-            Vault(
+        self.vault: Vault | None = None
+        if vault.enabled:
+            self.vault = Vault(
                 vault.root_path,
                 assembled.store,
                 scope=Scope(tenant=self._tenant),
@@ -69,9 +65,6 @@ class Memory:
                 watch_seconds=vault.watch_seconds,
                 patience_seconds=self._timeout_seconds,
             )
-            if vault.enabled
-            else None
-        )
         self._last: datetime | None = None
         self._opening: asyncio.Task[None] | None = None
         self._closing: asyncio.Task[None] | None = None
@@ -90,9 +83,8 @@ class Memory:
             Remove(Query(collection=name, scope=scope, limit=0)) for name in (EVENTS, TURNS, *DOCUMENTS)
         ]
         try:
-            await self._bounded(
-                self._probe(EVENTS, TURNS, *DOCUMENTS)
-            )  # not every store is asked for nothing
+            # Not every store is asked by a write that does nothing.
+            await self._bounded(self._probe(EVENTS, TURNS, *DOCUMENTS))
             await self._bounded(written(self.assembled.store, nothing, queue=False))
         except StoreUnavailable as error:
             log.warning("the store cannot be reached yet: %s", self._hidden(error))
@@ -106,7 +98,8 @@ class Memory:
         record = event_to_record(obs, self._scope(session_key), gate_result, meta, self._moment())
         status, added = await self._write([Add([record])])
         if status == "stored" and not added:
-            record = await self._first(record)
+            with suppress(StoreUnavailable):  # the write is done; what it answers is a courtesy
+                record = await self._one(EVENTS, record.id) or record
         self._recent.put(record)
         return event_of(self._recent.get(EVENTS, record.id) or record, status)
 
@@ -204,10 +197,7 @@ class Memory:
             raise InvalidQuery(f"whose events? give a session_key, or everyone=True{both}")
         if session_key is not None:
             return self._scope(session_key), {"collections": (EVENTS,)}
-        return Scope(tenant=self._tenant), {
-            "collections": (EVENTS, "configs", "knowledge"),
-            "everyone": True,
-        }
+        return Scope(tenant=self._tenant), {"collections": (EVENTS, "configs", "knowledge"), "everyone": True}
 
     async def health(self) -> Health:
         """How the memory is; it never raises, and takes no longer than the time-out."""
@@ -261,8 +251,7 @@ class Memory:
             status = await self._bounded(self.vault.status())
         except (OctavoError, OSError) as error:
             return {"last_error": self._hidden(error)}
-        told: dict[str, Any] = msgspec.to_builtins(status)
-        return told
+        return dict(msgspec.to_builtins(status))
 
     async def queue_status(self) -> "JournalStatus":
         """How many writes wait, were replayed or are dead, and since when."""
@@ -361,13 +350,6 @@ class Memory:
             return done.status, sum(done.counts)
         return "stored", sum(await self._bounded(self.assembled.store.apply(ops)))
 
-    async def _first(self, record: Record) -> Record:
-        """The event that was there before this one of the same id."""
-        try:
-            return await self._one(record.collection, record.id) or record
-        except StoreUnavailable:  # the write is done; what it answers is a courtesy
-            return record
-
     async def _one(self, collection: str, id_: str) -> Record | None:
         query = Query(collection=collection, ids=(id_,), scope=Scope(tenant=self._tenant), limit=1)
         held = self._recent.get(collection, id_)
@@ -424,11 +406,4 @@ class Memory:
         return journal is not None and journal.status().state == "down"
 
     async def _bounded(self, work: Coroutine[Any, Any, T]) -> T:
-        task = asyncio.create_task(work)
-        try:
-            await asyncio.wait({task}, timeout=self._timeout_seconds)
-        finally:
-            task.cancel()  # and not awaited: a driver may hang while it lets go, too
-        if not task.done():
-            raise StoreUnavailable(f"the store gave no answer within {self._timeout_seconds} s")
-        return task.result()
+        return await answer_within(self._timeout_seconds, work)

@@ -4,17 +4,30 @@ import asyncio
 import os
 import threading
 import weakref
-from collections.abc import Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
-from typing import Self
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from octavo.assemble import assemble
 from octavo.config import Database, FailureQueue, Service, Settings, Vault, load_settings
 from octavo.errors import StoreClosed
-from octavo.service.health import Health
 from octavo.service.memory import Memory
+from octavo.service.records import Health
 from octavo.util.secrets import shown
-from octavo.util.sync import Closing, Portal, awaiting, blocking
+from octavo.util.sync import Closing, Faced, Portal, awaiting, blocking
+
+T = TypeVar("T")
+P = ParamSpec("P")
+
+
+def _both(
+    method: Callable[Concatenate[Memory, P], Coroutine[Any, Any, T]],
+) -> tuple[
+    Callable[Concatenate[Faced[Memory], P], T],
+    Callable[Concatenate[Faced[Memory], P], Coroutine[Any, Any, T]],
+]:
+    """The method that blocks until this one is done, and the one that is awaited."""
+    return blocking(method), awaiting(method)
 
 
 class MemoryService(Closing):
@@ -96,41 +109,34 @@ class MemoryService(Closing):
         self._settle()
         return self._memory
 
-    append_event, aappend_event = blocking(Memory.append_event), awaiting(Memory.append_event)
-    get_event, aget_event = blocking(Memory.get_event), awaiting(Memory.get_event)
-    get_recent_events = blocking(Memory.get_recent_events)
-    aget_recent_events = awaiting(Memory.get_recent_events)
-    append_turn, aappend_turn = blocking(Memory.append_turn), awaiting(Memory.append_turn)
-    finish_turn, afinish_turn = blocking(Memory.finish_turn), awaiting(Memory.finish_turn)
-    get_turn, aget_turn = blocking(Memory.get_turn), awaiting(Memory.get_turn)
-    get_recent_turns = blocking(Memory.get_recent_turns)
-    aget_recent_turns = awaiting(Memory.get_recent_turns)
+    append_event, aappend_event = _both(Memory.append_event)
+    get_event, aget_event = _both(Memory.get_event)
+    get_recent_events, aget_recent_events = _both(Memory.get_recent_events)
+    append_turn, aappend_turn = _both(Memory.append_turn)
+    finish_turn, afinish_turn = _both(Memory.finish_turn)
+    get_turn, aget_turn = _both(Memory.get_turn)
+    get_recent_turns, aget_recent_turns = _both(Memory.get_recent_turns)
 
-    get_system_prompt = blocking(Memory.get_system_prompt)
-    aget_system_prompt = awaiting(Memory.get_system_prompt)
-    upsert_system_prompt = blocking(Memory.upsert_system_prompt)
-    aupsert_system_prompt = awaiting(Memory.upsert_system_prompt)
-    get_user_profile = blocking(Memory.get_user_profile)
-    aget_user_profile = awaiting(Memory.get_user_profile)
-    upsert_user_profile = blocking(Memory.upsert_user_profile)
-    aupsert_user_profile = awaiting(Memory.upsert_user_profile)
-    get_config, aget_config = blocking(Memory.get_config), awaiting(Memory.get_config)
-    upsert_config, aupsert_config = blocking(Memory.upsert_config), awaiting(Memory.upsert_config)
+    get_system_prompt, aget_system_prompt = _both(Memory.get_system_prompt)
+    upsert_system_prompt, aupsert_system_prompt = _both(Memory.upsert_system_prompt)
+    get_user_profile, aget_user_profile = _both(Memory.get_user_profile)
+    upsert_user_profile, aupsert_user_profile = _both(Memory.upsert_user_profile)
+    get_config, aget_config = _both(Memory.get_config)
+    upsert_config, aupsert_config = _both(Memory.upsert_config)
 
-    recall, arecall = blocking(Memory.recall), awaiting(Memory.recall)
-    context, acontext = blocking(Memory.context), awaiting(Memory.context)
+    recall, arecall = _both(Memory.recall)
+    context, acontext = _both(Memory.context)
 
-    queue_status, aqueue_status = blocking(Memory.queue_status), awaiting(Memory.queue_status)
-    replay_queue, areplay_queue = blocking(Memory.replay_queue), awaiting(Memory.replay_queue)
-    dead_letters, adead_letters = blocking(Memory.dead_letters), awaiting(Memory.dead_letters)
-    dead_letter, adead_letter = blocking(Memory.dead_letter), awaiting(Memory.dead_letter)
-    replay_dead_letters = blocking(Memory.replay_dead_letters)
-    areplay_dead_letters = awaiting(Memory.replay_dead_letters)
-    discard_dead_letters = blocking(Memory.discard_dead_letters)
-    adiscard_dead_letters = awaiting(Memory.discard_dead_letters)
-    initialize, ainitialize = blocking(Memory.initialize), awaiting(Memory.initialize)
+    queue_status, aqueue_status = _both(Memory.queue_status)
+    replay_queue, areplay_queue = _both(Memory.replay_queue)
+    dead_letters, adead_letters = _both(Memory.dead_letters)
+    dead_letter, adead_letter = _both(Memory.dead_letter)
+    replay_dead_letters, areplay_dead_letters = _both(Memory.replay_dead_letters)
+    discard_dead_letters, adiscard_dead_letters = _both(Memory.discard_dead_letters)
 
-    _health, _ahealth = blocking(Memory.health), awaiting(Memory.health)
+    initialize, ainitialize = _both(Memory.initialize)
+
+    _health, _ahealth = _both(Memory.health)
 
     def health(self) -> Health:
         """How the memory is; it never raises, and takes no longer than the time-out."""

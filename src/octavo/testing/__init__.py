@@ -3,10 +3,36 @@
 import pytest
 
 # Without this, a failing assert in the modules below would say AssertionError and nothing else.
-for _name in ("agreement", "bodies", "crowds", "ending", "hostile", "indexing", "life", "naming", "processes", "races", "searching", "subject", "texts", "vector_entries", "vector_lives", "vector_subject", "volume", "writes"):  # fmt: skip
+for _name in ("agreement", "hostile", "indexing", "life", "naming", "processes", "searching", "subject", "texts", "vector_subject", "vectors", "writes"):  # fmt: skip
     pytest.register_assert_rewrite(f"octavo.testing.{_name}")
 
-from octavo.testing.contract import StoreContract  # noqa: E402 - only after the line above
-from octavo.testing.strategies import Ask, Program, Seek, Write, programs, searching_programs  # noqa: E402
+# ruff: noqa: E402 - only after the line above
+from octavo.testing.agreement import Agreement
+from octavo.testing.hostile import Hostile
+from octavo.testing.indexing import Indexing
+from octavo.testing.life import Crowds, Life, Races
+from octavo.testing.naming import Naming
+from octavo.testing.searching import Searching
+from octavo.testing.strategies import Ask, Program, Seek, Write, programs, searching_programs
+from octavo.testing.texts import Bodies, Texts
+from octavo.testing.writes import Ending, Volume, Writes
 
 __all__ = ["Ask", "Program", "Seek", "StoreContract", "Write", "programs", "searching_programs"]
+
+
+class StoreContract(
+    Agreement,
+    Texts,
+    Bodies,
+    Writes,
+    Ending,
+    Hostile,
+    Races,
+    Life,
+    Volume,
+    Crowds,
+    Searching,
+    Indexing,
+    Naming,
+):
+    """Every promise a store makes, as tests; see docs/custom-store.md."""

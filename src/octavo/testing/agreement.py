@@ -1,16 +1,14 @@
 """Generated programs give the same answers on this store as on the one that is right."""
 
 import asyncio
-import math
 import os
-import random
 import time
 from collections.abc import Callable, Sequence
 from typing import get_args
 
-import msgspec
-from hypothesis import HealthCheck, given, seed, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis.strategies import SearchStrategy
+from msgspec.structs import replace
 
 from octavo.errors import Conflict
 from octavo.kernel.codec import encode_record
@@ -51,7 +49,7 @@ class Agreement(Subject):
                     found = await same(store, right, step.query)
                     if found:  # then from the middle of the answer, which is where pages are cut
                         middle = found[len(found) // 2].cursor
-                        await same(store, right, msgspec.structs.replace(step.query, after=middle))
+                        await same(store, right, replace(step.query, after=middle))
             for collection in {record.collection for record in written(program)}:
                 for suffix in ("", "2"):
                     query = Query(collection=collection, scope=Scope(tenant=tenant + suffix))
@@ -62,14 +60,7 @@ class Agreement(Subject):
                             assert counted == NameCount.of(part, left), part
 
 
-class _Drawn(msgspec.Struct, frozen=True):
-    """Programs, and the seed they come from."""
-
-    seed: int
-    programs: list[Program]
-
-
-_drawn: dict[tuple[str, int], _Drawn] = {}
+_drawn: dict[tuple[str, int], list[Program]] = {}
 
 
 def run_programs(
@@ -79,79 +70,48 @@ def run_programs(
 
     They are drawn once in a process, for all stores: to draw one takes longer than to run it on most of them.
     """
-    key = (repr(strategy), most)
-    if key not in _drawn:
-        # A generator of its own: hypothesis seeds the global one, and every run would draw the same programs.
-        number = 0 if settings().derandomize else random.SystemRandom().getrandbits(32)
-        programs: list[Program] = []
-        _generate(strategy, programs.append, most, number)
-        _drawn[key] = _Drawn(number, programs)
-    for program in _drawn[key].programs:
-        try:
-            compare(program)
-        except (KeyboardInterrupt, SystemExit):
-            raise
-        except BaseException as error:
-            _shorten(strategy, compare, most, shrink_seconds, _drawn[key].seed)
-            error.add_note(f"A program failed once and then passed:\n{program!r}")
-            raise
+    for program in _programs_of(strategy, most):
+        error = _error_of(compare, program)
+        if error is None:
+            continue
+        steps, at, ends_at = program.steps, 0, time.monotonic() + shrink_seconds
+        while at < len(steps) and time.monotonic() < ends_at:
+            shorter = [*steps[:at], *steps[at + 1 :]]
+            if (same_error := _error_of(compare, Program(shorter))) is None:
+                at += 1  # this step is needed
+            else:
+                steps, error = shorter, same_error
+        error.add_note(f"The shortest program found that fails:\n{Program(steps)!r}")
+        raise error
 
 
-def _generate(
-    strategy: SearchStrategy[Program], use: Callable[[Program], None], most: int, number: int
-) -> None:
-    """Programs from a seed: the same ones each time."""
+def _programs_of(strategy: SearchStrategy[Program], most: int) -> list[Program]:
+    """So many programs; they are drawn by the first who asks."""
 
-    @seed(number)
     @settings(
         max_examples=most,
         deadline=None,
         database=None,
-        report_multiple_bugs=False,
+        phases=[Phase.generate],
         suppress_health_check=list(HealthCheck),
     )
     @given(strategy)
-    def agree(program: Program) -> None:
-        use(program)
+    def draw(program: Program) -> None:
+        drawn.append(program)
 
-    agree()
+    key = (repr(strategy), most)
+    if (drawn := _drawn.get(key, [])) == []:
+        draw()
+        _drawn[key] = drawn
+    return drawn
 
 
-def _shorten(
-    strategy: SearchStrategy[Program],
-    compare: Callable[[Program], None],
-    most: int,
-    shrink_seconds: float,
-    number: int,
-) -> None:
-    """Run them again in hypothesis, which can only shorten what it saw fail."""
-    failed: list[Program] = []
-    ends_at = math.inf
-
-    def use(program: Program) -> None:
-        nonlocal ends_at
-        if time.monotonic() > ends_at:
-            raise ShortEnough
-        try:
-            compare(program)
-        except BaseException:
-            failed.append(program)
-            ends_at = min(ends_at, time.monotonic() + shrink_seconds)
-            raise
-
+def _error_of(compare: Callable[[Program], None], program: Program) -> Exception | None:
     try:
-        _generate(strategy, use, most, number)
-    except ShortEnough:
-        program = min(failed, key=lambda program: len(repr(program)))
-        try:
-            compare(program)
-        except BaseException as error:
-            error.add_note(f"The shortest program found that fails:\n{program!r}")
-            raise
-
-
-class ShortEnough(BaseException):
-    """Ends the shrinking of a failing program; hypothesis lets it through, since it is no Exception."""
+        compare(program)
+    except Exception as error:  # noqa: BLE001 - whatever a store raises
+        return error
+    return None
 
 
 def written(program: Program) -> list[Record]:
@@ -176,8 +136,8 @@ async def same(store: Store, right: Store, query: Query) -> list[Record]:
     if isinstance(store, ListsHeads):
         known = await store.heads(query)
         meant = [Head.of(record) for record in found]
-        assert [msgspec.structs.replace(head, size_bytes=0) for head in known] == [
-            msgspec.structs.replace(head, size_bytes=0) for head in meant
+        assert [replace(head, size_bytes=0) for head in known] == [
+            replace(head, size_bytes=0) for head in meant
         ], spelled(query)
         for told, right_one in zip(known, meant, strict=True):
             # A store may count what it keeps beside them; a page that is cut by bytes must not grow past them.

@@ -7,7 +7,7 @@ from octavo.errors import InvalidQuery, InvalidRecord
 from octavo.kernel.codec import MAX_RECORD_BYTES
 from octavo.kernel.model import Add, Change, Cursor, Op, Query, Record, Remove, Scope, Tally
 from octavo.kernel.ports import Store
-from octavo.testing.subject import Subject, on_a_store, refused
+from octavo.testing.subject import Subject, count, message, messages, on_a_store, refused
 
 HALF = "half \ud83d of an emoji"
 _NUL = "holds a NUL character"
@@ -164,18 +164,16 @@ def _query(home: Scope, fields: dict[str, Any]) -> Query:
 
 class Hostile(Subject):
     async def _only_the_first_is_kept(self, store: Store, home: Scope) -> None:
-        found = await store.find(Query(collection="messages", scope=home))
+        found = await store.find(messages(home))
         assert [(record.id, record.text, record.marks) for record in found] == [("first", "kept", ("m",))]
 
     async def _refused_alike(self, store: Store, home: Scope, hostile: list[tuple[Op, str]]) -> None:
-        first = Record(
-            collection="messages", id="first", scope=home, text="kept", marks=("m",), metadata={"f": None}
-        )
+        first = message("first", home, text="kept", marks=("m",), metadata={"f": None})
         await store.apply([Add([first])])
         async with self.reference() as right:
             for op, expected in hostile:
                 good = Record(collection="messages", scope=home)
-                batch: list[Op] = [Add([good]), Remove(Query(collection="messages", scope=home)), op]
+                batch: list[Op] = [Add([good]), Remove(messages(home)), op]
                 said = await refused(InvalidRecord, store.apply(batch), expected)
                 assert said == await refused(InvalidRecord, right.apply(batch))
                 assert len(said) < 1000
@@ -192,7 +190,7 @@ class Hostile(Subject):
     @on_a_store
     async def test_hostile_changes(self, store: Store, home: Scope) -> None:
         """A change that would make such a record is refused likewise, whether or not it finds anything."""
-        everything = Query(collection="messages", scope=home)
+        everything = messages(home)
         ops: list[tuple[Op, str]] = []
         for fields, expected in CHANGES:
             ops.append((Change(query=everything, **fields), expected))
@@ -202,12 +200,9 @@ class Hostile(Subject):
     async def test_a_change_may_not_outgrow_the_limit(self, store: Store, home: Scope) -> None:
         """A merge that would make a record too large is refused by size after merging, and undone with its batch."""
         half = "x" * (MAX_RECORD_BYTES // 2)
-        record = Record(collection="messages", id="a", scope=home, data={"a": half})
-        query = Query(collection="messages", scope=home)
-        batch: list[Op] = [
-            Add([Record(collection="messages", id="b", scope=home)]),
-            Change(query=query, merge={"b": half}),
-        ]
+        record = message("a", home, data={"a": half})
+        query = messages(home)
+        batch: list[Op] = [Add([message("b", home)]), Change(query=query, merge={"b": half})]
         await store.apply([Add([record])])
         async with self.reference() as right:
             await right.apply([Add([record])])
@@ -220,9 +215,7 @@ class Hostile(Subject):
     @on_a_store
     async def test_questions_nothing_can_answer(self, store: Store, home: Scope) -> None:
         """A question that names what no record can hold finds, counts, changes and removes nothing."""
-        first = Record(
-            collection="messages", id="first", scope=home, text="kept", marks=("m",), metadata={"f": None}
-        )
+        first = message("first", home, text="kept", marks=("m",), metadata={"f": None})
         await store.apply([Add([first])])
         for fields in NEVER:
             query = _query(home, fields)
@@ -234,7 +227,7 @@ class Hostile(Subject):
     @on_a_store
     async def test_impossible_names_beside_possible_ones(self, store: Store, home: Scope) -> None:
         """In a list of names, or among those excluded, an impossible one is simply no match."""
-        first = Record(collection="messages", id="first", scope=home, kind="k", text="kept", marks=("m",))
+        first = message("first", home, kind="k", text="kept", marks=("m",))
         await store.apply([Add([first])])
         for fields in (
             {"ids": ("\0", "first", HALF)},
@@ -245,14 +238,14 @@ class Hostile(Subject):
             found = await store.find(_query(home, fields))
             assert [record.id for record in found] == ["first"], fields
             assert (await store.tally(_query(home, fields))).total == 1
-        unmarked = Change(query=Query(collection="messages", scope=home), unmark=("\0", HALF, "x" * 300))
-        assert await store.apply([unmarked]) == [0]
+        unmarked = Change(query=messages(home), unmark=("\0", HALF, "x" * 300))
+        assert await count(store, unmarked) == 0
         await self._only_the_first_is_kept(store, home)
 
     @on_a_store
     async def test_nonsense_questions(self, store: Store, home: Scope) -> None:
         """A question without a meaning is InvalidQuery on every verb, in the same words, and the store goes on."""
-        first = Record(collection="messages", id="first", scope=home, text="kept", marks=("m",))
+        first = message("first", home, text="kept", marks=("m",))
         await store.apply([Add([first])])
         for fields, expected in NONSENSE:
             query = _query(home, fields)

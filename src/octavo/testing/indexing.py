@@ -2,17 +2,14 @@
 
 import asyncio
 from collections import Counter
-from datetime import UTC, datetime
 
-import msgspec
+from msgspec.structs import replace
 
 from octavo.errors import StoreClosed
 from octavo.kernel.model import Add, Change, Op, Remove, Scope
 from octavo.kernel.ports import Store
 from octavo.testing.searching import everything, found, note, right, searching
-from octavo.testing.subject import Subject, on_a_store, refused
-
-NOON = datetime(2024, 6, 1, 12, tzinfo=UTC)
+from octavo.testing.subject import NOON, Subject, on_a_store, refused
 
 
 class Indexing(Subject):
@@ -160,7 +157,7 @@ class Indexing(Subject):
         assert told[-1:] == [(lexicon.records, lexicon.records)]
         assert [await right(store, everything(home), (word, "elm"), records) for word in words] == before
         again = await index.verify("exchanges")
-        assert again == msgspec.structs.replace(lexicon, waiting=again.waiting)
+        assert again == replace(lexicon, waiting=again.waiting)
         await store.apply([Remove(everything(home)), Add([note("b", home, "fox")])])
         assert await found(store, everything(home), "fox", "elm") == ["b"]
         assert (await index.verify("exchanges")).missing == ()

@@ -3,11 +3,11 @@
 import asyncio
 import itertools
 import os
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
-import msgspec
 import pytest
+from msgspec.structs import replace
 
 from octavo.errors import InvalidQuery
 from octavo.kernel.ids import new_id
@@ -18,9 +18,8 @@ from octavo.kernel.terms.matching import content, matching
 from octavo.kernel.terms.terms import terms as terms_of
 from octavo.testing.agreement import outcome, run_programs
 from octavo.testing.strategies import Program, Seek, Write, searching_programs, spelled
-from octavo.testing.subject import Subject, on_a_store, refused
+from octavo.testing.subject import NOON, Subject, on_a_store, refused
 
-NOON = datetime(2024, 6, 1, 12, tzinfo=UTC)
 #: Text as people and programs write it; every term of each must find it.
 LANGUAGES = (
     "Melanie painted a sunrise in 2022; the painting hangs in her children's room.",
@@ -168,7 +167,7 @@ class Searching(Subject):
             {"since": NOON + timedelta(minutes=1), "until": NOON + timedelta(minutes=5), "kinds": ("", "k"), "marks": ("m",)},
         )  # fmt: skip
         for clause in clauses:
-            for inside in (home, msgspec.structs.replace(home, user="u"), places[4]):
+            for inside in (home, replace(home, user="u"), places[4]):
                 await right(store, everything(inside, **clause), ("fox", "oak"), records)
         elsewhere = Scope(tenant=home.tenant + "2")
         assert await found(store, everything(elsewhere), "fox") == []
@@ -189,7 +188,7 @@ class Searching(Subject):
         ]  # fmt: skip
         for terms in asked:
             await right(store, everything(home), terms, records)
-            one = msgspec.structs.replace(home, user="u0")
+            one = replace(home, user="u0")
             await right(store, everything(one), terms, records)
         whole = await right(store, everything(home), ("common",), records)
         assert (len(whole.found), whole.held) == (MOST, (MOST + 1,))
@@ -309,7 +308,7 @@ def _common(number: int, home: Scope) -> Record:
     words += ["lower"] * (number <= MOST // 2) + ["upper"] * (MOST // 2 < number <= MOST)
     return note(
         f"n{number}",
-        msgspec.structs.replace(home, user=f"u{number % 2}"),
+        replace(home, user=f"u{number % 2}"),
         " ".join(words),
         kind=("", "k")[number % 2],
         created_at=NOON + timedelta(seconds=number),

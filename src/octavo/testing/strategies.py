@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 import msgspec
 from hypothesis import strategies as st
 from msgspec import NODEFAULT
+from msgspec.structs import replace
 
 from octavo.kernel.model import START, Add, Change, Cursor, Op, Query, Record, Remove, Scope
 from octavo.kernel.terms.matching import content
@@ -153,13 +154,13 @@ def _left(field: msgspec.structs.FieldInfo, value: msgspec.Struct) -> bool:
 
 def _moved(value: Any, tenant: str) -> Any:
     if isinstance(value, Scope):
-        return msgspec.structs.replace(value, tenant=tenant + value.tenant)
+        return replace(value, tenant=tenant + value.tenant)
     if isinstance(value, Record | Query):
-        return msgspec.structs.replace(value, scope=_moved(value.scope, tenant))
+        return replace(value, scope=_moved(value.scope, tenant))
     if isinstance(value, Add):
         return Add([_moved(record, tenant) for record in value.records], value.expect)
     if isinstance(value, Change | Remove):
-        return msgspec.structs.replace(value, query=_moved(value.query, tenant))
+        return replace(value, query=_moved(value.query, tenant))
     if isinstance(value, Write):
         return Write(tuple(_moved(op, tenant) for op in value.ops))
     if isinstance(value, Seek):
@@ -167,7 +168,7 @@ def _moved(value: Any, tenant: str) -> Any:
     if isinstance(value, Ask):
         behind = _moved(value.behind, tenant) if isinstance(value.behind, Record) else value.behind
         after = behind.cursor if isinstance(behind, Record) else behind
-        return Ask(msgspec.structs.replace(_moved(value.query, tenant), after=after), behind)
+        return Ask(replace(_moved(value.query, tenant), after=after), behind)
     return value
 
 
@@ -215,8 +216,7 @@ def _widened(draw: st.DrawFn, scope: Scope) -> Scope:
         return Scope(tenant=scope.tenant)
     parts = {name: getattr(scope, name) for name in ("user", "agent", "session")}
     return Scope(
-        tenant=scope.tenant,
-        **{name: None if draw(_flags) else value or "" for name, value in parts.items()},
+        tenant=scope.tenant, **{name: None if draw(_flags) else value or "" for name, value in parts.items()}
     )
 
 

@@ -3,17 +3,20 @@
 import asyncio
 import functools
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from datetime import UTC, datetime
 from typing import Any, ClassVar
 
 import pytest
 
 from octavo.errors import OctavoError
 from octavo.kernel.ids import new_id
-from octavo.kernel.model import Scope
+from octavo.kernel.model import Op, Query, Record, Scope
 from octavo.kernel.ports import Store
 from octavo.stores import open_store
 from octavo.stores.memory import MemoryStore
+
+NOON = datetime(2024, 6, 1, 12, tzinfo=UTC)
 
 
 class Subject:
@@ -49,21 +52,22 @@ class Subject:
         """The store whose answers are right."""
         return MemoryStore()
 
-    @asynccontextmanager
-    async def opened(self) -> AsyncIterator[Store]:
-        store = await self.open()
-        try:
-            yield store
-        finally:
-            await store.close()
+    def opened(self) -> AbstractAsyncContextManager[Store]:
+        """A store to test, until the end of the block."""
+        return _closed_at_the_end(self.open())
 
-    @asynccontextmanager
-    async def opened_again(self) -> AsyncIterator[Store]:
-        store = await self.again()
-        try:
-            yield store
-        finally:
-            await store.close()
+    def opened_again(self) -> AbstractAsyncContextManager[Store]:
+        """Another store on the same records, until the end of the block."""
+        return _closed_at_the_end(self.again())
+
+
+@asynccontextmanager
+async def _closed_at_the_end(opening: Awaitable[Store]) -> AsyncIterator[Store]:
+    store = await opening
+    try:
+        yield store
+    finally:
+        await store.close()
 
 
 def on_a_store(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
@@ -79,6 +83,28 @@ def on_a_store(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
 
     del run.__wrapped__  # pytest would take `store` and `home` for fixtures
     return run
+
+
+def message(id_: str, scope: Scope, text: str = "", **fields: Any) -> Record:
+    """A record of the collection that most tests write to."""
+    return Record(collection="messages", id=id_, scope=scope, text=text, **fields)
+
+
+def messages(scope: Scope, **clauses: Any) -> Query:
+    """The question for all of them in a scope, or for those that the clauses name."""
+    return Query(collection="messages", scope=scope, **clauses)
+
+
+async def count(store: Store, op: Op) -> int:
+    """How many records an op by itself adds, changes or removes."""
+    counts = await store.apply([op])
+    assert len(counts) == 1
+    return counts[0]
+
+
+async def ids(store: Store, query: Query) -> list[str]:
+    """The ids of what the store finds, in its order."""
+    return [record.id for record in await store.find(query)]
 
 
 async def refused(error: type[OctavoError], verb: Awaitable[Any], expected: str = "") -> str:

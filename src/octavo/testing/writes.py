@@ -1,20 +1,20 @@
-"""What a write does: adds that repeat, batches that see themselves, counts that are exact, pages that fit together."""
+"""What a write does: adds that repeat, batches that see themselves, exact counts, pages that fit together, ends, and volume."""
 
 import asyncio
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
+from typing import Any
 
-import msgspec
+from msgspec.structs import replace
 
 from octavo.errors import Conflict, InvalidQuery, InvalidRecord
+from octavo.kernel.codec import MAX_RECORD_BYTES
 from octavo.kernel.model import START, Add, Change, Op, Query, Rank, Record, Remove, Scope, Tally
 from octavo.kernel.ports import Store, walk
-from octavo.testing.subject import Subject, on_a_store, refused
-
-NOON = datetime(2024, 6, 1, 12, tzinfo=UTC)
+from octavo.testing.subject import NOON, Subject, count, ids, message, messages, on_a_store, refused
 
 
 def _note(name: str, home: Scope, text: str = "") -> Record:
-    return Record(collection="messages", id=name, scope=home, text=text, created_at=NOON, seq=1)
+    return message(name, home, text=text, created_at=NOON, seq=1)
 
 
 class Writes(Subject):
@@ -23,26 +23,23 @@ class Writes(Subject):
         """An id that is kept is left alone, in the same call and in later ones; counts say what was really added."""
         first, second = _note("a", home, "first"), _note("a", home, "second")
         assert await store.apply([Add([first, second, _note("b", home)]), Add([second])]) == [2, 0]
-        assert await store.apply([Add([second, _note("c", home)])]) == [1]
-        assert await store.apply([Add([])]) == [0]
+        assert await count(store, Add([second, _note("c", home)])) == 1
+        assert await count(store, Add([])) == 0
         assert await store.apply([]) == []
-        found = await store.find(Query(collection="messages", scope=home))
+        found = await store.find(messages(home))
         assert [(record.id, record.text) for record in found] == [("a", "first"), ("b", ""), ("c", "")]
 
     @on_a_store
     async def test_an_id_belongs_to_its_scope_and_collection(self, store: Store, home: Scope) -> None:
         """One id in several scopes or collections names several records, and each is changed and removed alone."""
-        scopes = [
-            home,
-            *(msgspec.structs.replace(home, **{part: "x"}) for part in ("user", "agent", "session")),
-        ]
+        scopes = [home, *(replace(home, **{part: "x"}) for part in ("user", "agent", "session"))]
         records = [_note("a", scope) for scope in scopes]
-        events = [msgspec.structs.replace(record, collection="events") for record in records]
-        assert await store.apply([Add([*records, *events])]) == [8]
+        events = [replace(record, collection="events") for record in records]
+        assert await count(store, Add([*records, *events])) == 8
         only = Query(collection="messages", ids=("a",), scope=Scope(tenant=home.tenant, user="x"))
-        assert await store.apply([Change(query=only, text="mine")]) == [1]
-        assert await store.apply([Remove(msgspec.structs.replace(only, scope=scopes[2]))]) == [1]
-        found = await store.find(Query(collection="messages", scope=home))
+        assert await count(store, Change(query=only, text="mine")) == 1
+        assert await count(store, Remove(replace(only, scope=scopes[2]))) == 1
+        found = await store.find(messages(home))
         assert {record.scope: record.text for record in found} == {
             scopes[0]: "",
             scopes[1]: "mine",
@@ -54,7 +51,7 @@ class Writes(Subject):
     async def test_what_is_expected(self, store: Store, home: Scope) -> None:
         """An op that meets another number of records than it expects leaves its whole batch undone."""
         all_of_it = Query(collection="messages", scope=home)
-        one, none = (msgspec.structs.replace(all_of_it, ids=(name,)) for name in ("a", "z"))
+        one, none = (replace(all_of_it, ids=(name,)) for name in ("a", "z"))
         a, b, new = _note("a", home, "old"), _note("b", home), _note("new", home)
         await refused(Conflict, store.apply([Add([], expect=1)]), "expected 1 records and met 0")
         assert await store.apply([Add([a, b, a], expect=2)]) == [2]
@@ -66,7 +63,7 @@ class Writes(Subject):
             Change(query=none, text="changed", expect=1),
             Change(query=all_of_it, text="changed", expect=1),
             Remove(all_of_it, expect=1),
-            Remove(msgspec.structs.replace(all_of_it, limit=1), expect=2),
+            Remove(replace(all_of_it, limit=1), expect=2),
         ]
         half: list[Op] = [Change(query=one, text="half"), Add([_note("half", home)])]
         for op in unmet:
@@ -89,7 +86,7 @@ class Writes(Subject):
     async def test_of_many_who_expect_the_same_one_wins(self, store: Store, home: Scope) -> None:
         """So a version can be changed once, however many try at the same moment."""
         query = Query(collection="messages", scope=home, ids=("memory",), marks=("v1",))
-        await store.apply([Add([msgspec.structs.replace(_note("memory", home), marks=("v1",))])])
+        await store.apply([Add([replace(_note("memory", home), marks=("v1",))])])
 
         async def change(number: int) -> int:
             ops: list[Op] = [
@@ -111,9 +108,9 @@ class Writes(Subject):
     @on_a_store
     async def test_one_call_is_one_transaction(self, store: Store, home: Scope) -> None:
         """A call whose last op is refused has done nothing; the ops of one call see what those before them did."""
-        query = Query(collection="messages", scope=home)
+        query = messages(home)
         await store.apply([Add([_note("a", home, "old")])])
-        bad = Record(collection="messages", id="", scope=home)
+        bad = message("", home)
         batch: list[Op] = [Add([_note("b", home)]), Change(query=query, text="new"), Remove(query)]
         await refused(InvalidRecord, store.apply([*batch, Add([bad])]))
         await refused(InvalidQuery, store.apply([*batch, Remove(Query(collection="messages", limit=-1))]))
@@ -122,10 +119,10 @@ class Writes(Subject):
             [
                 Add([_note("b", home), _note("c", home)]),
                 Change(query=query, text="seen"),
-                Remove(Query(collection="messages", scope=home, ids=("a", "b"))),
+                Remove(messages(home, ids=("a", "b"))),
                 Add([_note("b", home, "again")]),
-                Change(query=Query(collection="messages", scope=home, text="AGAIN"), mark=("m",)),
-                Remove(Query(collection="messages", scope=home, marks=("none",))),
+                Change(query=messages(home, text="AGAIN"), mark=("m",)),
+                Remove(messages(home, marks=("none",))),
             ]
         )
         assert counts == [2, 3, 2, 1, 1, 0]
@@ -136,17 +133,15 @@ class Writes(Subject):
     @on_a_store
     async def test_a_record_may_return_with_another_time(self, store: Store, home: Scope) -> None:
         """Removed and added again in one call, a record stands where its new time puts it."""
-        query = Query(collection="messages", scope=home)
+        query = messages(home)
         await store.apply([Add([_note("a", home), _note("b", home)])])
-        later = msgspec.structs.replace(
-            _note("a", home), created_at=NOON + timedelta(days=1), kind="k", marks=("m",)
-        )
+        later = replace(_note("a", home), created_at=NOON + timedelta(days=1), kind="k", marks=("m",))
         assert await store.apply([Remove(query), Add([later])]) == [2, 1]
-        assert [record.id for record in await store.find(query)] == ["a"]
+        assert await ids(store, query) == ["a"]
         assert await store.tally(query) == Tally(
             total=1, by_kind={"k": 1}, first=later.created_at, last=later.created_at
         )
-        assert await store.apply([Remove(query)]) == [1]
+        assert await count(store, Remove(query)) == 1
         assert await store.find(query) == []
         assert await store.tally(query) == Tally()
 
@@ -155,38 +150,27 @@ class Writes(Subject):
         """A change counts the records it altered, not those it looked at, and touches `updated_at` of those alone."""
         names = [str(number) for number in range(10)]
         await store.apply([Add([_note(name, home, "even" if int(name) % 2 else "odd") for name in names])])
-        query = Query(collection="messages", scope=home)
-        assert await store.apply([Change(query=query, text="odd", updated_at=NOON + timedelta(hours=1))]) == [
-            5
-        ]
+        query = messages(home)
+        assert await count(store, Change(query=query, text="odd", updated_at=NOON + timedelta(hours=1))) == 5
         changed = [record.id for record in await store.find(query) if record.updated_at != NOON]
         assert changed == ["1", "3", "5", "7", "9"]
-        assert await store.apply([Change(query=query)]) == [0]
-        assert await store.apply([Change(query=query, unmark=None)]) == [0]
+        assert await count(store, Change(query=query)) == 0
+        assert await count(store, Change(query=query, unmark=None)) == 0
         assert await store.apply([Change(query=query, mark=("m",)), Change(query=query, mark=("m",))]) == [
             10,
             0,
         ]
-        newest = msgspec.structs.replace(query, limit=3)
+        newest = replace(query, limit=3)
         assert await store.apply([Change(query=newest, kind="new"), Remove(newest)]) == [3, 3]
-        assert [record.id for record in await store.find(query)] == names[:7]
-        assert await store.apply([Remove(msgspec.structs.replace(query, limit=0))]) == [0]
+        assert await ids(store, query) == names[:7]
+        assert await count(store, Remove(replace(query, limit=0))) == 0
         assert await store.apply([Remove(query), Remove(query)]) == [7, 0]
 
     @on_a_store
     async def test_limits(self, store: Store, home: Scope) -> None:
         """Without a cursor the newest are kept and given oldest first; None is all, 0 is none, more than all is all."""
         times = [NOON + timedelta(seconds=number) for number in range(10)]
-        await store.apply(
-            [
-                Add(
-                    [
-                        Record(collection="messages", id=str(n), scope=home, created_at=at)
-                        for n, at in enumerate(times)
-                    ]
-                )
-            ]
-        )
+        await store.apply([Add([message(str(n), home, created_at=at) for n, at in enumerate(times)])])
         table = [
             ({}, "0123456789"),
             ({"limit": 3}, "789"),
@@ -204,21 +188,21 @@ class Writes(Subject):
             ({"after": START, "limit": 3, "newest_first": True}, "987"),
         ]
         for paging, expected in table:
-            found = await store.find(Query(collection="messages", scope=home, **paging))  # type: ignore[arg-type]
+            found = await store.find(messages(home, **paging))  # type: ignore[arg-type]
             assert "".join(record.id for record in found) == expected, paging
 
     @on_a_store
     async def test_pages_are_complete(self, store: Store, home: Scope) -> None:
         """Pages by cursor hold every record once, in order, also where times, sequences and ids are equal."""
-        scopes = [msgspec.structs.replace(home, session=f"s{number}") for number in range(7)]
+        scopes = [replace(home, session=f"s{number}") for number in range(7)]
         written = [
-            Record(collection="messages", id=f"i{number}", scope=scope, created_at=NOON, seq=number % 2)
+            message(f"i{number}", scope, created_at=NOON, seq=number % 2)
             for number in range(6)
             for scope in scopes
         ]
         await store.apply([Add(written)])
         ranks = sorted(record.rank for record in written)
-        query = Query(collection="messages", scope=home)
+        query = messages(home)
         assert [record.rank for record in await store.find(query)] == ranks
         for size in (1, 5, 14, 42, 43):
             walked: list[Rank] = []
@@ -230,9 +214,7 @@ class Writes(Subject):
             assert walked == ranks
         backwards: list[Rank] = []
         cursor = START
-        while page := await store.find(
-            msgspec.structs.replace(query, after=cursor, limit=5, newest_first=True)
-        ):
+        while page := await store.find(replace(query, after=cursor, limit=5, newest_first=True)):
             backwards += [record.rank for record in page]
             assert len(backwards) <= len(ranks), "pages repeat"
             cursor = page[-1].cursor
@@ -246,7 +228,7 @@ class Writes(Subject):
         await store.apply([Add(old)])
         seen: list[str] = []
         late: list[Record] = []
-        async for page in walk(store, Query(collection="messages", scope=home), 10):
+        async for page in walk(store, messages(home), 10):
             seen += [record.id for record in page]
             assert len(seen) <= 100, "pages repeat"
             if len(late) < 15:
@@ -257,3 +239,142 @@ class Writes(Subject):
                 early = Record(collection="messages", scope=home, created_at=NOON - timedelta(days=1))
                 await store.apply([Add([*late, early])])
         assert seen == [record.id for record in (*old, *late)]
+
+
+class Ending(Subject):
+    @on_a_store
+    async def test_what_has_ended(self, store: Store, home: Scope) -> None:
+        """Whatever has ended by a moment is found, in its order and page by page; what is alive or never ends is not."""
+        users = [replace(home, user=name) for name in ("u", "v")]
+        records = [
+            Record(
+                collection="episodes",
+                id=f"m{number}",
+                scope=users[number % 2],
+                kind=("fact", "event")[number % 3 == 0],
+                created_at=NOON + timedelta(minutes=number),
+                expires_at=None if number % 5 == 0 else NOON + timedelta(hours=number * 7 % 11),
+            )
+            for number in range(40)
+        ]
+        await store.apply([Add(records)])
+        every = Query(collection="episodes", scope=home, expired_at=NOON + timedelta(hours=4))
+        clauses: tuple[dict[str, Any], ...] = (
+            {}, {"scope": users[0]}, {"kinds": ("fact",)}, {"limit": 3}, {"limit": 3, "offset": 2}, {"newest_first": True, "limit": 5},
+            {"after": START, "limit": 4}, {"after": records[9].cursor, "limit": 4}, {"since": NOON + timedelta(minutes=20)},
+            {"ids": ("m1", "m2", "m3", "m5")}, {"alive_at": NOON + timedelta(hours=2)}, {"expired_at": NOON - timedelta(hours=1)},
+        )  # fmt: skip
+        for clause in clauses:
+            query = replace(every, **clause)
+            assert await ids(store, query) == [r.id for r in query.over(records)], clause
+            assert await store.tally(query) == Tally.of(query, records), clause
+
+    @on_a_store
+    async def test_an_end_moves_with_its_record(self, store: Store, home: Scope) -> None:
+        """A record that ends at another time, no longer, or is gone, is not found by the end it had."""
+        every = Query(collection="profile", scope=home)
+
+        async def ended(hours: int) -> list[str]:
+            at = NOON + timedelta(hours=hours)
+            return await ids(store, replace(every, expired_at=at))
+
+        def one(id_: str) -> Query:
+            return replace(every, ids=(id_,))
+
+        await store.apply(
+            [Add([Record(collection="profile", id=i, scope=home, expires_at=NOON) for i in "abcd"])]
+        )
+        await store.apply([Add([Record(collection="profile", id="e", scope=home)])])
+        assert await ended(-1) == []
+        assert await ended(0) == ["a", "b", "c", "d"]
+        await store.apply([Change(query=one("a"), expires_at=NOON + timedelta(hours=5))])
+        await store.apply([Change(query=one("b"), expires_at=None), Change(query=one("e"), expires_at=NOON)])
+        await store.apply([Remove(one("c"))])
+        assert await ended(4) == ["d", "e"]
+        assert await ended(5) == ["a", "d", "e"]
+        await store.apply([Change(query=one("a"), expires_at=NOON), Change(query=one("d"), kind="k")])
+        assert await ended(0) == ["a", "d", "e"]
+        await store.apply([Add([Record(collection="profile", id="c", scope=home)])])
+        assert await ended(9) == ["a", "d", "e"]
+        taken = Remove(replace(every, expired_at=NOON, limit=2))
+        assert await store.apply([taken, taken]) == [2, 1]
+        assert await ended(9) == []
+        assert await ids(store, every) == ["b", "c"]
+
+
+TEN_MB = 10_000_000
+
+
+class Volume(Subject):
+    @on_a_store
+    async def test_forty_thousand_at_once(self, store: Store, home: Scope) -> None:
+        """A batch of 40,000 records (`largest_batch`) is one call: kept whole, counted, paged, changed and removed."""
+        many = self.largest_batch
+        written = [
+            Record(
+                collection="events",
+                id=f"e{number:05}",
+                kind=("user", "tool")[number % 2],
+                scope=Scope(tenant=home.tenant, session=f"s{number % 100}"),
+                text=f"event number {number}",
+                created_at=NOON + timedelta(microseconds=number),
+                seq=number,
+            )
+            for number in range(many)
+        ]
+        query = Query(collection="events", scope=home)
+        assert await count(store, Add(written)) == many
+        assert await count(store, Add(written[: many // 2])) == 0
+        tally = await store.tally(query)
+        assert (tally.total, tally.by_kind) == (many, {"user": many // 2, "tool": many // 2})
+        assert (tally.first, tally.last) == (written[0].created_at, written[-1].created_at)
+        newest = await store.find(Query(collection="events", scope=home, limit=3))
+        assert [record.id for record in newest] == [record.id for record in written[-3:]]
+        session = Query(collection="events", scope=Scope(tenant=home.tenant, session="s7"), limit=2)
+        assert await ids(store, session) == [record.id for record in written[7::100]][-2:]
+        names = tuple(record.id for record in written)
+        assert (await store.tally(Query(collection="events", scope=home, ids=names))).total == many
+        pages: list[list[str]] = []
+        size = many * 3 // 8
+        async for page in walk(store, query, size):
+            pages.append([record.id for record in page])
+            assert len(pages) <= 3, "pages repeat"
+        assert [len(page) for page in pages] == [size, size, many - 2 * size]
+        assert [name for page in pages for name in page] == [record.id for record in written]
+        assert await count(store, Change(query=query, kind="tool")) == many // 2
+        assert (await store.tally(query)).by_kind == {"tool": many}
+        assert await count(store, Remove(query)) == many
+        assert (await store.tally(query)).total == 0
+
+    @on_a_store
+    async def test_ten_megabytes(self, store: Store, home: Scope) -> None:
+        """Ten megabytes of text, and of data, come back whole, and a word at their end is found."""
+        text = "计算 Straße " * (TEN_MB // 21) + "the END"
+        data = {"chunks": ["Straße" * 1000] * (TEN_MB // 7000), "last": "finis"}
+        written = [
+            message("text", home, text=text, created_at=NOON, seq=1),
+            message("data", home, data=data, created_at=NOON, seq=2),
+        ]
+        assert await count(store, Add(written)) == 2
+        found = await store.find(messages(home))
+        assert [record.id for record in found] == ["text", "data"]
+        assert found[0].text == text
+        assert found[1].data == data
+        for needle, name in (("The End", "text"), ("FINIS", "data")):
+            found = await store.find(messages(home, text=needle))
+            assert [record.id for record in found] == [name]
+
+    @on_a_store
+    async def test_the_largest_record(self, store: Store, home: Scope) -> None:
+        """What the edge lets through is kept: records of exactly the largest size, one by one and side by side."""
+        text = "x" * (MAX_RECORD_BYTES - 4)  # beside it stand the two empty bodies, {} and {}
+        data = {"a": "y" * (MAX_RECORD_BYTES - 10)}
+        query = messages(home)
+        assert await count(store, Add([message("a", home, text=text)])) == 1
+        others = [message(name, home, data=data) for name in ("b", "c")]
+        assert await count(store, Add(others)) == 2
+        assert await count(store, Change(query=query, mark=("m",))) == 3
+        found = await store.find(query)
+        assert [record.id for record in found] == ["a", "b", "c"]
+        assert [record.text == text for record in found] == [True, False, False]
+        assert [record.data == data for record in found] == [False, True, True]

@@ -24,8 +24,16 @@ from octavo.server.requests import (
     service_of,
     token,
 )
-from octavo.service.observations import Observation, ObservationType
-from octavo.service.records import EVENTS, TURNS, EventRecord, TurnRecord, event_of, turn_of
+from octavo.service.records import (
+    EVENTS,
+    TURNS,
+    EventRecord,
+    Observation,
+    ObservationType,
+    TurnRecord,
+    event_of,
+    turn_of,
+)
 
 router = Routes("events")
 _NEWEST = 1000  # events that are looked through for their sessions

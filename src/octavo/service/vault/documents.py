@@ -1,19 +1,49 @@
-"""Documents, their earlier versions, and the records both are kept as."""
+"""What a document says: a Markdown text and the YAML front matter before it, letter by letter; and the record it is kept as."""
 
-from collections.abc import Sequence
+import functools
+import hashlib
+import re
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from octavo.errors import InvalidRecord
+from octavo.errors import ConfigError, InvalidRecord
+from octavo.kernel.codec import MAX_DEPTH, seal
 from octavo.kernel.model import Add, Op, Query, Record, Remove, Scope
-from octavo.service.vault.front import Content, composed, md5, parsed
-from octavo.service.vault.keys import Place
+from octavo.kernel.text import spell
+from octavo.service.vault.folder import Problem
+from octavo.service.vault.names import Address
 
 Reason: TypeAlias = Literal["edited", "replaced", "conflict", "deleted"]
-VERSIONS = "versions"
 COLLECTIONS = ("configs", "knowledge")
+
+_OPENS = re.compile(r"\ufeff?---[ \t]*\r?\n")
+_CLOSES = re.compile(r"^(?:---|\.\.\.)[ \t]*(?:\r?\n|\Z)", re.MULTILINE)
+_TRUTH = re.compile(r"(?:true|True|TRUE|false|False|FALSE)\Z")
+_BOM = "\ufeff"
+_NOTHING = "---\n---\n"  # a head that says nothing, before a body that would be taken for one
+_MOST_HEAD_CHARACTERS = 64 * 1024
+_MOST_VALUES = 10_000
+
+
+class Content(msgspec.Struct, frozen=True):
+    """What a file says: `head` is everything before the body, as it was typed; `front` is its meaning."""
+
+    head: str
+    body: str
+    front: dict[str, Any]
+
+    @property
+    def raw(self) -> bytes:
+        """The bytes of the file."""
+        return (self.head + self.body).encode()
+
+    @property
+    def md5(self) -> str:
+        """What tells this text from any other."""
+        return hashlib.md5(self.raw, usedforsecurity=False).hexdigest()
 
 
 class Document(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,124 +81,257 @@ class Listed(msgspec.Struct, frozen=True, kw_only=True):
     synced: bool
 
 
-class Kept(msgspec.Struct, frozen=True):
-    """A document as the store has it."""
+class SyncReport(msgspec.Struct, kw_only=True):
+    """What a sync did, by key, and what it could not do yet."""
 
-    record: Record
-    content: Content
+    pushed: list[str] = msgspec.field(default_factory=list)  # new or edited files, now in the store
+    pulled: list[str] = msgspec.field(default_factory=list)  # texts of the store, now in files
+    conflicts: list[str] = msgspec.field(default_factory=list)  # both changed: the file won over the other
+    removed: list[str] = msgspec.field(default_factory=list)  # deleted files, now gone from the store
+    unlinked: list[str] = msgspec.field(
+        default_factory=list
+    )  # files of documents deleted elsewhere, now gone
+    pending: list[str] = msgspec.field(default_factory=list)  # not known to be in the store yet
+    problems: list[Problem] = msgspec.field(default_factory=list)
+    unchanged: int = 0
+    store_error: str | None = None  # why the store could not be asked; the next sync goes on
+
+    @property
+    def changed(self) -> int:
+        """How many documents are different now, here or in the store."""
+        done = (self.pushed, self.pulled, self.conflicts, self.removed, self.unlinked)
+        return sum(len(keys) for keys in done)
+
+    @property
+    def complete(self) -> bool:
+        """Whether files and store now agree, but for the files named as problems."""
+        return self.store_error is None and not self.pending
+
+
+class VaultStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """How a vault stands, as its files tell; the store is not asked."""
+
+    root: str
+    documents: dict[str, int]  # by kind
+    unsynced: list[str]  # files that are not known to be in the store as they are, and deleted ones; by key
+    problems: list[Problem]
+    synced_at: datetime | None  # when files and store last agreed on some document
+    watching: bool = False
+    last_error: str | None = None
+
+
+class Held:
+    """A document as the store has it, or as it must have it if all went well; whoever wrote the record."""
+
+    def __init__(self, record: Record) -> None:
+        self.record = record
+
+    @functools.cached_property
+    def content(self) -> Content:
+        """What its file would say."""
+        text, head, front = self.record.text, self.record.data.get("head"), self.record.data.get("front")
+        if isinstance(head, str) and (content := parse(head + text)).body == text:
+            return content
+        try:
+            return compose(text, front if isinstance(front, dict) else {})
+        except InvalidRecord:  # a front matter that YAML cannot say
+            return compose(text, {})
+
+    @property
+    def md5(self) -> str:
+        """Of its file; without parsing what we wrote ourselves."""
+        head, stated = self.record.data.get("head"), self.stated_md5
+        if isinstance(head, str) and stated == Content(head, self.record.text, {}).md5:
+            return stated
+        return self.content.md5
+
+    @property
+    def stated_md5(self) -> str | None:
+        """What the record says of itself: nothing, or something wrong, where somebody else wrote or changed it."""
+        md5 = self.record.metadata.get("md5")
+        return md5 if isinstance(md5, str) else None
 
     @property
     def version(self) -> int:
+        """The number of its text."""
         version = self.record.metadata.get("version")
         return version if isinstance(version, int) and not isinstance(version, bool) else 1
 
-    @property
-    def sound(self) -> bool:
-        """Whether the record says which text it is; one that somebody else wrote or changed does not."""
-        return bool(self.record.metadata.get("md5") == self.content.md5)
 
-
-def kept(record: Record) -> Kept:
-    """The document of a record, whoever wrote it."""
-    head, front = record.data.get("head"), record.data.get("front")
-    if isinstance(head, str):
-        content = parsed(head + record.text)
-        if content.body == record.text:
-            return Kept(record, content)
-    try:
-        return Kept(record, composed(record.text, front if isinstance(front, dict) else {}))
-    except InvalidRecord:  # a front matter that YAML cannot say
-        return Kept(record, composed(record.text, {}))
-
-
-def fingerprint(record: Record) -> str:
-    """The md5 of a record's file, without parsing what we wrote ourselves."""
-    head = record.data.get("head")
-    if isinstance(head, str) and record.metadata.get("md5") == (own := md5((head + record.text).encode())):
-        return own
-    return kept(record).content.md5
-
-
-class Shelf:
-    """The documents of one scope: how they are asked for and written."""
+class DocumentRecords:
+    """The documents of one scope as records: how they are asked for and written."""
 
     def __init__(self, scope: Scope) -> None:
         self._scope = scope
         self._exact = Scope(
             tenant=scope.tenant, user=scope.user or "", agent=scope.agent or "", session=scope.session or ""
         )
-        self._history = msgspec.structs.replace(self._exact, session=None)
 
     def all(self, collection: str, ids: Sequence[str] | None = None) -> Query:
         """The question for these documents, or for all."""
         return Query(collection=collection, ids=None if ids is None else tuple(ids), scope=self._exact)
 
-    def history(self, key: str | None = None, *reasons: Reason) -> Query:
+    def versions(self, key: str | None, ids: Iterable[str] | None = None) -> Query:
         """The question for what a document, or any, said before."""
-        scope = self._history if key is None else msgspec.structs.replace(self._exact, session=key)
-        return Query(collection=VERSIONS, scope=scope, kinds=reasons or None)
+        scope = msgspec.structs.replace(self._exact, session=key)
+        return Query(collection="versions", ids=None if ids is None else tuple(ids), scope=scope)
 
-    def record(
-        self, place: Place, content: Content, version: int, created_at: datetime, at: datetime
-    ) -> Record:
-        """The record that keeps a document."""
+    def document(self, address: Address, content: Content, version: int, times: Sequence[datetime]) -> Record:
+        """The record that keeps a document; `times` are when it was first written, and when this text was."""
         return Record(
-            collection=place.collection,
-            id=place.key,
-            kind=place.kind,
+            collection=address.collection,
+            id=address.key,
+            kind=address.kind,
             scope=self._scope,
             text=content.body,
-            data=_data(content),
+            data={"front": content.front, "head": content.head},
             metadata={"md5": content.md5, "version": version},
-            created_at=created_at,
-            updated_at=max(created_at, at),
+            created_at=times[0],
+            updated_at=max(times),
         )
 
     def version(self, key: str, content: Content, version: int, reason: Reason, at: datetime) -> Add:
         """Keep what a document said; the same text of the same version is kept once, whoever keeps it."""
-        sum_ = content.md5
         record = Record(
-            collection=VERSIONS,
-            id=f"{version:06}-{sum_}{'-deleted' if reason == 'deleted' else ''}",
+            collection="versions",
+            id=version_id(version, content.md5, deleted=reason == "deleted"),
             kind=reason,
             scope=msgspec.structs.replace(self._scope, session=key),
             text=content.body,
-            data=_data(content),
-            metadata={"md5": sum_, "version": version},
+            data={"front": content.front, "head": content.head},
+            metadata={"md5": content.md5, "version": version},
             created_at=at,
         )
         return Add([record])
 
-    def swapped(self, record: Record, old: Kept | str | None) -> list[Op]:
-        """Put a record in the place of that text and no other; the last op's count says whether it went in.
+    def swapped(self, record: Record, old: Held | None) -> list[Op]:
+        """Put a record in the place of that one and no other; the last op's count says whether it went in.
 
         The removal also tells a store that remembers what it was given that this may not be a repetition.
         """
         return [self.removed(record.collection, record.id, old), Add([record])]
 
-    def removed(self, collection: str, key: str, old: Kept | str | None) -> Remove:
-        """Remove a document if it still says that: its md5, or what was read of it."""
-        if isinstance(old, Kept):
-            stated = old.record.metadata.get("md5")
-            where = {"md5": stated} if isinstance(stated, str) else {}
-        else:
-            where = {"md5": old or "-"}  # no text has that sum
-        query = self.all(collection, (key,))
-        return Remove(msgspec.structs.replace(query, where=where))
+    def removed(self, collection: str, key: str, old: Held | None) -> Remove:
+        """Remove a document if it still is that one; None is none."""
+        md5 = "-" if old is None else old.stated_md5  # no text has that sum
+        where = {} if md5 is None else {"md5": md5}
+        return Remove(msgspec.structs.replace(self.all(collection, (key,)), where=where))
 
 
-def _data(content: Content) -> dict[str, Any]:
-    return {"front": content.front, "head": content.head}
+def version_id(version: int, md5: str, *, deleted: bool = False) -> str:
+    """The id that the text of a version is kept under."""
+    return f"{version:06}-{md5}{'-deleted' if deleted else ''}"
 
 
 def version_of(record: Record) -> DocumentVersion:
     """What a document said before, from its record."""
-    found = kept(record)
+    held = Held(record)
     return DocumentVersion(
         key=record.scope.session or "",
-        version=found.version,
+        version=held.version,
         reason=record.kind,
-        body=found.content.body,
-        front=found.content.front,
+        body=held.content.body,
+        front=held.content.front,
         replaced_at=record.created_at,
     )
+
+
+# Front matter.
+
+
+def parse(text: str) -> Content:
+    """The text as head and body. What is no front matter (no end, a list, broken YAML) is body, as it stands."""
+    opening = _OPENS.match(text)
+    closing = _CLOSES.search(text, opening.end()) if opening else None
+    if opening and closing and closing.end() <= _MOST_HEAD_CHARACTERS:
+        front = _meaning(text[opening.end() : closing.start()])
+        if front is not None:
+            return Content(text[: closing.end()], text[closing.end() :], front)
+    bare = text.startswith(_BOM)
+    return Content(_BOM if bare else "", text[bare:], {})
+
+
+def compose(body: str, front: dict[str, Any] | None, old: Content | None = None) -> Content:
+    """A file that says this. A head that still holds is kept as it was typed; `front=None` keeps the old one."""
+    if not isinstance(body, str):
+        raise InvalidRecord(f"a document's body is text; got {type(body).__name__}")
+    try:
+        body.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidRecord(f"the text holds half a surrogate pair at {error.start}") from None
+    if front is None:
+        front = old.front if old else {}
+    else:
+        try:
+            front = _plain(front)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise InvalidRecord(f"front matter must be a dict of plain values: {error}") from None
+    heads = [old.head] if old is not None and spell(old.front) == spell(front) else []
+    heads += [_dumped(front)] if front else ["", _NOTHING]
+    for head in heads:
+        found = parse(head + body)
+        if found.body == body and spell(found.front) == spell(front):
+            return found
+    raise InvalidRecord(f"this front matter cannot be written as YAML: {spell(front)[:80]}")
+
+
+def _plain(front: Any) -> dict[str, Any]:
+    """The front matter as JSON has it; TypeError or ValueError when no record could keep it."""
+    plain = msgspec.to_builtins(front, str_keys=True)
+    if not isinstance(plain, dict):
+        raise TypeError(f"got {type(front).__name__}")
+    seal(Record(collection="configs", id="any", data={"front": plain}))
+    return plain
+
+
+def _dumped(front: dict[str, Any]) -> str:
+    spelled = _yaml().safe_dump(front, allow_unicode=True, sort_keys=False, width=10_000)
+    return f"---\n{spelled}---\n"
+
+
+def _meaning(spelled: str) -> dict[str, Any] | None:
+    """What the YAML says, None when it is no mapping of plain values."""
+    yaml = _yaml()
+    try:
+        _check_shape(spelled)
+        said = yaml.load(spelled, Loader=_loader())
+        return {} if said is None else _plain(said)
+    except (yaml.YAMLError, TypeError, ValueError, RecursionError):
+        return None
+
+
+def _check_shape(spelled: str) -> None:
+    """Refuse what YAML takes long for, tags, and aliases: a few of them can stand for billions of values."""
+    yaml = _yaml()
+    depth = 0
+    for number, event in enumerate(yaml.parse(spelled, Loader=_loader())):
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if depth > MAX_DEPTH or number > 2 * _MOST_VALUES:
+            raise ValueError("nested too deep, or too many values")
+        if isinstance(event, yaml.AliasEvent) or getattr(event, "tag", None):
+            raise ValueError("an alias or a tag")
+
+
+def _yaml() -> Any:
+    try:
+        import yaml
+    except ModuleNotFoundError:
+        raise ConfigError("front matter needs pyyaml: pip install 'octavo[service]'") from None
+    return yaml
+
+
+@functools.cache
+def _loader() -> Any:
+    """YAML's safe loader, less clever: a date and a `no` stay the texts that were typed, and `<<` is a key."""
+    yaml = _yaml()
+    tag = "tag:yaml.org,2002:"
+    resolvers = {
+        first: [
+            (name, _TRUTH if name == f"{tag}bool" else pattern)
+            for name, pattern in rules
+            if name not in (f"{tag}timestamp", f"{tag}merge", f"{tag}value")  # JSON has no dates
+        ]
+        for first, rules in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
+    base = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the same in C, where there is one
+    return type("PlainLoader", (base,), {"yaml_implicit_resolvers": resolvers})

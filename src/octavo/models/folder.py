@@ -14,9 +14,8 @@ import msgspec
 
 from octavo.errors import ConfigError, ModelError
 from octavo.kernel.ports import Vector
-from octavo.models.embedders.answers import check_vectors
-from octavo.models.embedders.languages import Languages
-from octavo.models.packages import import_package
+from octavo.models.checks import check_vectors, import_package
+from octavo.models.languages import Languages
 
 Pooling: TypeAlias = Literal["mean", "cls", "last", "none"]
 

@@ -1,29 +1,22 @@
-"""One spec opens any embedder; nothing is imported until it is asked for."""
+"""One spec opens any embedder; and the two that need no package: a caller's own function, and a memory around another one."""
 
+import asyncio
+import hashlib
 import importlib
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType, UnionType
 from typing import Any, get_args
 from urllib.parse import parse_qsl
 
-from octavo.errors import ConfigError
-from octavo.kernel.ports import Embedder
-from octavo.models.embedders.answers import RefusedText
-from octavo.models.embedders.cached import Cached
-from octavo.models.embedders.fast import FastEmbedder
-from octavo.models.embedders.function import FunctionEmbedder
-from octavo.models.embedders.openai_compatible import OpenAIEmbedder
-
-__all__ = [
-    "SPECS",
-    "Cached",
-    "FastEmbedder",
-    "FunctionEmbedder",
-    "OpenAIEmbedder",
-    "RefusedText",
-    "open_embedder",
-]
+from octavo.errors import ConfigError, ModelError
+from octavo.kernel.ports import Embedder, Vector
+from octavo.models.checks import NamedEmbedder, check_texts, check_vectors
+from octavo.models.fast import FastEmbedder
+from octavo.models.languages import Languages
+from octavo.models.openai_server import OpenAIEmbedder
+from octavo.util.cache import Cache
+from octavo.util.user_code import called, foreign
 
 #: What stands before the colon of a spec → the class it opens.
 SPECS: Mapping[str, Callable[..., Embedder]] = MappingProxyType({
@@ -33,6 +26,81 @@ SPECS: Mapping[str, Callable[..., Embedder]] = MappingProxyType({
 
 # Not among the known ones: it is for tests, and a misspelt spec must not end there.
 _FOR_TESTS = "hash-for-tests"
+
+
+class FunctionEmbedder(NamedEmbedder):
+    """Asks a function for a vector of each text: an async one here, any other one in a thread.
+
+    The function takes a list of strings and answers as many vectors: lists, tuples, arrays, or one numpy array of rows.
+    """
+
+    def __init__(
+        self, function: Callable[[list[str]], Any], name: str, languages: str | Iterable[str] | None = None
+    ) -> None:
+        super().__init__(name, Languages.of(languages))
+        self._function = function
+        self._dimensions: int | None = None
+
+    async def embed(self, texts: Sequence[str], *, asking: bool = False) -> list[Vector]:  # noqa: ARG002
+        """One vector of unit length for each text."""
+        given = check_texts(texts)
+        if not given:
+            return []
+        with foreign(f"the embedding function {self._name!r} failed"):
+            answered = await called(self._function, given)
+            # A thousand vectors take a tenth of a second to check: too long for the event loop.
+            found = await asyncio.to_thread(check_vectors, answered, len(given), self._dimensions)
+        self._dimensions = len(found[0])
+        return found
+
+    async def close(self) -> None:
+        """Nothing to do: the function is the caller's."""
+
+
+class Cached:
+    """An embedder that remembers the last `entries` vectors in memory, by a hash of space, asking and text."""
+
+    def __init__(self, embedder: Embedder, entries: int = 10_000) -> None:
+        if entries < 0:
+            raise ConfigError(f"entries must be 0 or more; got {entries}")
+        self._embedder = embedder
+        self._entries = entries
+        self._kept: Cache[bytes, Vector] = Cache(entries)
+
+    @property
+    def name(self) -> str:
+        return self._embedder.name
+
+    def __repr__(self) -> str:
+        return f"Cached({self._embedder!r}, {self._entries})"
+
+    def reads(self, text: str) -> bool:
+        """What the embedder inside reads."""
+        return self._embedder.reads(text)
+
+    async def embed(self, texts: Sequence[str], *, asking: bool = False) -> list[Vector]:
+        """One vector of unit length for each text, remembered or new."""
+        given = check_texts(texts)
+        keys = [self._key(text, asking=asking) for text in given]
+        known = {key: vector for key in keys if (vector := self._kept.get(key)) is not None}
+        new = {key: text for key, text in zip(keys, given, strict=True) if key not in known}
+        if new:
+            vectors = await self._embedder.embed(list(new.values()), asking=asking)
+            if len(vectors) != len(new):
+                raise ModelError(f"{self._embedder!r} answered {len(vectors)} vectors to {len(new)} texts")
+            for key, vector in zip(new, vectors, strict=True):
+                known[key] = vector
+                self._kept.put(key, vector, vector.itemsize * len(vector) + 100)
+        return [known[key][:] for key in keys]  # copies: a caller may change what it got
+
+    def _key(self, text: str, *, asking: bool) -> bytes:
+        space = f"{len(self.name)}:{self.name}:{int(asking)}:"
+        return hashlib.blake2b((space + text).encode(), digest_size=16).digest()
+
+    async def close(self) -> None:
+        """Forget everything and close the embedder inside."""
+        self._kept.clear()
+        await self._embedder.close()
 
 
 def open_embedder(spec: Any = None, **options: Any) -> Embedder | None:

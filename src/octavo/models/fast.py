@@ -3,24 +3,24 @@
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from octavo.errors import ConfigError, ModelError
 from octavo.kernel.ports import Vector
-from octavo.models.embedders.answers import (
-    RefusedText,
+from octavo.models.checks import (
+    NamedEmbedder,
     batches,
-    check_name,
     check_positive,
     check_texts,
     check_vectors,
+    import_package,
+    require_package,
     tokens_at_most,
 )
-from octavo.models.embedders.folder import FolderModel
-from octavo.models.embedders.languages import EVERYTHING, Languages, languages_of, prefix_mark, prefixes_of
-from octavo.models.packages import import_package, require_package
+from octavo.models.folder import FolderModel
+from octavo.models.languages import EVERYTHING, Languages, languages_of, prefix_mark, prefixes_of
 from octavo.util.user_code import foreign
 
 T = TypeVar("T")
@@ -43,7 +43,7 @@ class _Model(Protocol):
     def unload(self) -> None: ...
 
 
-class FastEmbedder:
+class FastEmbedder(NamedEmbedder):
     """An ONNX model on the CPU, in a thread of its own: loaded on first use, one batch at a time, questions between.
 
     A folder starts with "/", "." or "~"; everything else is a hub name.
@@ -88,7 +88,6 @@ class FastEmbedder:
             known_as = str(model)
         family = prefixes_of(known_as)
         self._prefixes = family.overridden(query_prefix, passage_prefix)
-        self._declared = languages_of(known_as) if languages is None else Languages.of(languages)
         self._batch_size = batch_size
         self._most = 0  # texts in a batch, known once the model is loaded
         self._thread: ThreadPoolExecutor | None = None
@@ -97,43 +96,32 @@ class FastEmbedder:
             name = f"fastembed:{folder.path.resolve().name}@{folder.fingerprint(self._prefixes.passage)}"
         elif name is None:
             name = f"fastembed:{model}{prefix_mark(self._prefixes, family)}"
-        self._name = check_name(name)
-
-    @property
-    def name(self) -> str:
-        return self._name
-
-    def __repr__(self) -> str:
-        return f"FastEmbedder({self._name!r})"
+        declared = languages_of(known_as) if languages is None else Languages.of(languages)
+        super().__init__(name, declared or EVERYTHING)
+        self._unknown = declared is None
 
     def reads(self, text: str) -> bool:
         """Whether the text is in a script of the model's languages: declared, known by name or by vocabulary."""
-        return self._languages.reads(text)
-
-    @cached_property
-    def _languages(self) -> Languages:
-        return self._model.languages() if self._declared is None else self._declared
+        if self._unknown:
+            self._languages, self._unknown = self._model.languages(), False
+        return super().reads(text)
 
     async def embed(self, texts: Sequence[str], *, asking: bool = False) -> list[Vector]:
         """One vector of unit length for each text."""
         given = [self._prefixes(text, asking=asking) for text in check_texts(texts)]
         found: list[Vector] = []
         for start in range(0, len(given), _PLANNED):
-            found += await self._embed_planned(given[start : start + _PLANNED], start, asking=asking)
+            found += await self._embed_planned(given[start : start + _PLANNED], asking=asking)
         return found
 
-    async def _embed_planned(self, texts: list[str], start: int, *, asking: bool) -> list[Vector]:
+    async def _embed_planned(self, texts: list[str], *, asking: bool) -> list[Vector]:
         most = self._most or await self._run(self._load)
         sizes = [min(self._model.max_tokens, tokens_at_most(text)) for text in texts]
         placed: dict[int, Vector] = {}
         # Each batch is a turn of its own, so that a question need not wait for ten thousand records.
         for batch in batches(sizes, most, _BATCH_TOKENS):
             chosen = [texts[number] for number in batch]
-            try:
-                rows = await self._run(partial(self._model.embed, chosen, asking=asking))
-            except RefusedText as refused:  # it knows the text's number in the batch, not in the call
-                number = None if refused.number is None else start + batch[refused.number - 1] + 1
-                raise RefusedText(number, refused.reason) from refused.__cause__
+            rows = await self._run(partial(self._model.embed, chosen, asking=asking))
             placed.update(zip(batch, rows, strict=True))
         return [placed[number] for number in range(len(texts))]
 
@@ -168,32 +156,22 @@ class HubModel:
 
     max_tokens = 512  # for planning batches; fastembed cuts each text where its model ends
 
-    def __init__(
-        self,
-        model: str,
-        *,
-        threads: int | None = None,
-        cache_dir: str | None = None,
-        local_files_only: bool | None = None,
-    ) -> None:
+    def __init__(self, model: str, **options: Any) -> None:
         self._called = model
-        self._options = {
-            "threads": threads,
-            "cache_dir": cache_dir,
-            "local_files_only": bool(local_files_only),
-        }
+        self._options = options
         self._loaded: Any = None
 
     def load(self) -> None:
+        """Find the model on this machine, or download it."""
         if self._loaded is not None:
             return
-        supported = self._supported()
+        made = import_package("fastembed", "fastembed").TextEmbedding
+        supported = {model["model"].lower() for model in made.list_supported_models()}
         if self._called.lower() not in supported:
             raise ConfigError(
                 f"fastembed knows no model {self._called!r}; it knows {', '.join(sorted(supported))}. "
                 "A folder starts with / or ./"
             )
-        made = import_package("fastembed", "fastembed").TextEmbedding
         try:
             self._loaded = made(self._called, **self._options)
         except ValueError as error:
@@ -203,24 +181,18 @@ class HubModel:
             ) from error
 
     def unload(self) -> None:
+        """Give the memory back."""
         self._loaded = None
 
     def embed(self, texts: list[str], *, asking: bool) -> list[Vector]:
-        # Not plain embed(): some models take questions and passages through different heads.
+        """One batch; some models take questions and passages through different heads, so not by plain `embed`."""
         method = self._loaded.query_embed if asking else self._loaded.passage_embed
         return check_vectors(list(method(texts)), len(texts))
 
     def quantized_by_batch(self) -> bool:
-        return self._called.endswith("-Q")  # fastembed's own spelling of int8
+        """Whether the weights are int8, which fastembed spells like this."""
+        return self._called.endswith("-Q")
 
     def languages(self) -> Languages:
-        """From fastembed's description, where the name itself did not tell."""
-        described = self._supported().get(self._called.lower(), "").lower()
-        if "multilingual" in described or "multi-lingual" in described:
-            return EVERYTHING
-        codes = [code for word, code in (("english", "en"), ("chinese", "zh")) if word in described]
-        return Languages.of(codes) if codes else EVERYTHING
-
-    def _supported(self) -> dict[str, str]:
-        listed = import_package("fastembed", "fastembed").TextEmbedding.list_supported_models()
-        return {model["model"].lower(): model.get("description", "") for model in listed}
+        """Everything: of the models that fastembed lists, the name tells."""
+        return EVERYTHING

@@ -4,51 +4,31 @@ Whether it can read a text is judged by the script that is written in: cheap, an
 on Chinese.
 """
 
+import functools
 import hashlib
+import itertools
 import re
+import unicodedata
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, Self
 
 import msgspec
 
 from octavo.errors import ConfigError
 
-# A word of each script. Han, kana and Thai put no spaces between words, so a few letters count as one.
-_SCRIPTS = {
-    "latin": r"A-Za-z\u00aa\u00ba\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u024f\u1e00-\u1eff\uff21-\uff3a\uff41-\uff5a",
-    "han": r"\u3005\u3007\u3105-\u312f\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U000323af",
-    "kana": r"\u3041-\u3096\u309d-\u309f\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff\uff66-\uff9d",
-    "hangul": r"\u1100-\u11ff\u3131-\u318e\uac00-\ud7a3",
-    "cyrillic": r"\u0400-\u052f",
-    "greek": r"\u0370-\u03ff\u1f00-\u1fff",
-    "arabic": r"\u0620-\u064a\u066e-\u06ff\u0750-\u077f\ufb50-\ufdff\ufe70-\ufefc",
-    "hebrew": r"\u05d0-\u05ea",
-    "devanagari": r"\u0904-\u0939\u0950\u0958-\u0961",
-    "bengali": r"\u0985-\u09b9\u09dc-\u09e1",
-    "tamil": r"\u0b85-\u0bb9",
-    "telugu": r"\u0c05-\u0c39",
-    "thai": r"\u0e01-\u0e30\u0e40-\u0e46",
-    "georgian": r"\u10a0-\u10ff",
-    "armenian": r"\u0531-\u0587",
-}
-_LETTERS_IN_A_WORD = {"han": "{1,2}", "kana": "{1,3}", "thai": "{1,4}"}
-_WORD = re.compile(
-    "|".join(
-        f"(?P<{script}>[{letters}]{_LETTERS_IN_A_WORD.get(script, '+')})"
-        for script, letters in _SCRIPTS.items()
-    )
-    + r"|(?P<other>[^\W\d_])"
-)
-_HAN = re.compile(f"[{_SCRIPTS['han']}]")
+#: How scripts are called in the names that Unicode gives their letters, where that is not their own name.
+_CALLED = {"cjk": "han", "ideographic": "han", "bopomofo": "han", "hiragana": "kana", "katakana": "kana"}
+_LETTERS_IN_A_WORD = {"han": 2, "kana": 3, "thai": 4}  # they put no spaces between words
+_LETTERS = re.compile(r"[^\W\d_]+")
 
+#: The scripts of languages; what is not listed is written in Latin letters.
 _WRITTEN_IN = {
-    "zh": ("han",), "yue": ("han",), "ja": ("han", "kana"), "ko": ("hangul",),
-    "ru": ("cyrillic",), "uk": ("cyrillic",), "be": ("cyrillic",), "bg": ("cyrillic",), "mk": ("cyrillic",),
-    "kk": ("cyrillic",), "mn": ("cyrillic",), "sr": ("cyrillic", "latin"), "el": ("greek",),
-    "ar": ("arabic",), "fa": ("arabic",), "ur": ("arabic",), "he": ("hebrew",), "yi": ("hebrew",),
-    "hi": ("devanagari",), "mr": ("devanagari",), "ne": ("devanagari",), "bn": ("bengali",), "ta": ("tamil",),
-    "te": ("telugu",), "th": ("thai",), "ka": ("georgian",), "hy": ("armenian",),
+    "zh": ("han",), "yue": ("han",), "ja": ("han", "kana"), "ko": ("hangul",), "sr": ("cyrillic", "latin"),
+    **dict.fromkeys(("ru", "uk", "be", "bg", "mk", "kk", "mn"), ("cyrillic",)), "el": ("greek",),
+    **dict.fromkeys(("ar", "fa", "ur"), ("arabic",)), **dict.fromkeys(("he", "yi"), ("hebrew",)),
+    **dict.fromkeys(("hi", "mr", "ne"), ("devanagari",)), "bn": ("bengali",), "ta": ("tamil",), "te": ("telugu",),
+    "th": ("thai",), "ka": ("georgian",), "hy": ("armenian",),
 }  # fmt: skip
 
 _SAMPLE = 2000  # letters looked at: models read no more of a text than its beginning either
@@ -68,8 +48,10 @@ class Languages(msgspec.Struct, frozen=True):
     scripts: frozenset[str] | None = None
 
     @classmethod
-    def of(cls, codes: str | Iterable[str]) -> Self:
-        """From ISO 639 codes, such as "en,zh" or ["en", "zh-CN"]; "any" is every language."""
+    def of(cls, codes: str | Iterable[str] | None) -> Self:
+        """From ISO 639 codes, such as "en,zh" or ["en", "zh-CN"]; "any" is every language, and so is None."""
+        if codes is None:
+            return cls()
         listed = codes.split(",") if isinstance(codes, str) else list(codes)
         scripts: set[str] = set()
         for code in (code.strip().lower() for code in listed):
@@ -91,7 +73,9 @@ class Languages(msgspec.Struct, frozen=True):
         """Whether at least most words of the text are in these scripts; what has no letters is read by all."""
         if self.scripts is None or (text.isascii() and "latin" in self.scripts):
             return True
-        words = Counter(match.lastgroup for match in _WORD.finditer(text, 0, _SAMPLE))
+        words: Counter[str] = Counter()
+        for script, letters in _words(text[:_SAMPLE]):
+            words[script] += -(-letters // _LETTERS_IN_A_WORD.get(script, letters))
         strange = sum(count for script, count in words.items() if script not in self.scripts)
         return strange < _FOREIGN * words.total() or not strange
 
@@ -99,15 +83,29 @@ class Languages(msgspec.Struct, frozen=True):
 EVERYTHING = Languages()
 
 
+def _words(text: str) -> Iterator[tuple[str, int]]:
+    """Each run of letters of one script: which script, and how many."""
+    for run in _LETTERS.findall(text):
+        for script, letters in itertools.groupby(run, _script):
+            yield script, len(list(letters))
+
+
+@functools.lru_cache(maxsize=20_000)
+def _script(letter: str) -> str:
+    """The script of a letter, by the name that Unicode gives it."""
+    name = unicodedata.name(unicodedata.normalize("NFKC", letter)[0], "")
+    first = re.split("[ -]", name.lower(), maxsplit=1)[0]
+    return _CALLED.get(first, first)
+
+
 def _taught(entries: Iterable[str]) -> set[str]:
     """The scripts a vocabulary has more than the letters of."""
     characters: set[str] = set()
-    words: Counter[str | None] = Counter()
+    words: Counter[str] = Counter()
     for entry in entries:
-        characters.update(_HAN.findall(entry))
-        words.update({match.lastgroup for match in _WORD.finditer(entry) if len(match[0]) > 1})
-    taught = {script for script, count in words.items() if script and count >= _WORDS_KNOWN}
-    taught -= {"han", "other"}
+        characters.update(letter for letter in entry if letter > "\u2fff" and _script(letter) == "han")
+        words.update({script for script, letters in _words(entry) if letters > 1})
+    taught = {script for script, count in words.items() if count >= _WORDS_KNOWN} - {"han", ""}
     return taught | {"han"} if len(characters) >= _HAN_KNOWN else taught
 
 
@@ -184,13 +182,13 @@ _LANGUAGES = (
 
 def prefixes_of(name: str) -> Prefixes:
     """The prefixes of the model's family; none for a family that wants none, or that is not known."""
-    words = _words(name)
+    words = _name_words(name)
     return next((prefixes for pattern, prefixes in _PREFIXES if re.search(pattern, words)), Prefixes())
 
 
 def languages_of(name: str) -> Languages | None:
     """The languages of the model's family, or None when the name does not say."""
-    words = _words(name)
+    words = _name_words(name)
     return next((languages for pattern, languages in _LANGUAGES if re.search(pattern, words)), None)
 
 
@@ -201,5 +199,5 @@ def prefix_mark(prefixes: Prefixes, family: Prefixes) -> str:
     return "#" + hashlib.blake2b(prefixes.passage.encode("utf-8", "replace"), digest_size=4).hexdigest()
 
 
-def _words(name: str) -> str:
+def _name_words(name: str) -> str:
     return " ".join(re.findall(r"[a-z0-9]+", name.lower()))

@@ -1,5 +1,7 @@
-"""What a model is given and what it answers, checked and divided: strings in, vectors of unit length out."""
+"""What models need and what they answer, checked: packages that may be missing, texts in, vectors of unit length out."""
 
+import importlib
+import importlib.util
 import math
 from array import array
 from collections.abc import Iterator, Sequence
@@ -7,46 +9,45 @@ from typing import Any
 
 from octavo.errors import ConfigError, ModelError
 from octavo.kernel.ports import Vector
+from octavo.models.languages import Languages
 
 _MAX_NAME_BYTES = 200  # a space is kept under its name, where names have at most 255 bytes
 
 
-class RefusedText(ModelError):  # noqa: N818 - names say what is wrong, not that it is an error
-    """The model failed on a text of these; the others may be fine without it. Texts are numbered from 1."""
+class NamedEmbedder:
+    """What all embedders have in common: the name of their vectors' space, and the languages they read."""
 
-    def __init__(self, number: int | None, reason: str) -> None:
-        super().__init__(number, reason)
-        self.number = number  # None when the model did not say which
-        self.reason = reason
+    def __init__(self, name: str, languages: Languages) -> None:
+        self._name = check_name(name)
+        self._languages = languages
 
-    def __str__(self) -> str:
-        return self.reason if self.number is None else f"text {self.number}: {self.reason}"
+    @property
+    def name(self) -> str:
+        """Vectors of two names are never compared."""
+        return self._name
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._name!r})"  # never a key
+
+    def reads(self, text: str) -> bool:
+        """Whether the text is in a script of these languages."""
+        return self._languages.reads(text)
 
 
 def check_texts(texts: Sequence[str]) -> list[str]:
-    """The texts as any model can take them."""
+    """The texts as any model can take them: half a surrogate pair, which no tokenizer and no JSON takes, is replaced."""
     if isinstance(texts, str):  # a string is a sequence too: every letter would be embedded by itself
         raise TypeError("embed takes a list of texts, not one string")
-    return [_sound(text) for text in texts]
-
-
-def _sound(text: str) -> str:
-    if not isinstance(text, str):
-        raise TypeError(f"embed takes a list of texts; got {type(text).__name__} in it")
-    try:
-        text.encode()
-    except UnicodeEncodeError:  # half a surrogate pair, which no tokenizer and no JSON takes
-        return text.encode("utf-8", "replace").decode()
-    return text
-
-
-# Texts of like length are put together: a batch is padded to its longest text, and padding costs as much as text.
+    for text in texts:
+        if not isinstance(text, str):
+            raise TypeError(f"embed takes a list of texts; got {type(text).__name__} in it")
+    return [text.encode("utf-8", "replace").decode() for text in texts]
 
 
 def batches(sizes: Sequence[int], most: int, most_size: int) -> Iterator[list[int]]:
     """The numbers of the texts, shortest first, in groups of at most `most` that stay under `most_size` when padded.
 
-    A text larger than `most_size` is a group by itself.
+    A batch is padded to its longest text, and padding costs as much as text. A text larger than `most_size` is alone.
     """
     group: list[int] = []
     for number in sorted(range(len(sizes)), key=sizes.__getitem__):
@@ -70,9 +71,6 @@ def cut(text: str, tokens: int) -> str:
     return text.encode()[: 2 * tokens].decode("utf-8", "ignore")
 
 
-# What it answers.
-
-
 def check_vectors(rows: Any, count: int, dimensions: int | None = None) -> list[Vector]:
     """A model's answer to `count` texts as vectors of unit length and equal dimensions, or ModelError."""
     rows = rows.tolist() if hasattr(rows, "tolist") else rows
@@ -81,29 +79,28 @@ def check_vectors(rows: Any, count: int, dimensions: int | None = None) -> list[
     if rows is None or len(rows) != count:
         got = "no list" if rows is None else str(len(rows))
         raise ModelError(f"the model was given {count} texts and answered {got} vectors")
-    found = [unit_vector(row, number) for number, row in enumerate(rows, 1)]
-    for number, vector in enumerate(found, 1):
-        expected = len(found[0]) if dimensions is None else dimensions
-        if len(vector) != expected:
-            raise ModelError(
-                f"text {number}: the model answered {len(vector)} dimensions instead of {expected}"
-            )
+    found: list[Vector] = []
+    for number, row in enumerate(rows, 1):
+        try:
+            found.append(_unit_vector(row, dimensions or (len(found[0]) if found else None)))
+        except ModelError as error:
+            raise ModelError(f"text {number} of {count}: {error}") from error.__cause__
     return found
 
 
-def unit_vector(row: Any, number: int) -> Vector:
-    """One answer as a vector of unit length; `number` says which text it is for when it cannot be one."""
+def _unit_vector(row: Any, dimensions: int | None) -> Vector:
+    """One answer as a vector of unit length; ModelError when it cannot be one."""
     try:
         values = [float(value) for value in row]
     except (TypeError, ValueError) as error:
-        raise ModelError(
-            f"text {number}: the model answered {type(row).__name__}, not a list of numbers"
-        ) from error
+        raise ModelError(f"the model answered {type(row).__name__}, not a list of numbers") from error
+    if dimensions is not None and len(values) != dimensions:
+        raise ModelError(f"the model answered {len(values)} dimensions instead of {dimensions}")
     length = math.hypot(*values)
     if not math.isfinite(length):
-        raise RefusedText(number, "the model answered a vector with NaN or infinity in it")
+        raise ModelError("the model answered a vector with NaN or infinity in it")
     if length == 0:
-        raise RefusedText(number, "the model answered a vector of nothing but zeros")
+        raise ModelError("the model answered a vector of nothing but zeros")
     return array("f", [value / length for value in values])
 
 
@@ -123,3 +120,25 @@ def check_positive(**options: float | None) -> None:
     for name, number in options.items():
         if number is not None and not number > 0:
             raise ConfigError(f"{name} must be more than 0; got {number!r}")
+
+
+def import_package(package: str, extra: str) -> Any:
+    """An optional package, imported; where it is missing, the cure."""
+    try:
+        return importlib.import_module(package)
+    except ImportError as error:
+        raise _missing(package, extra) from error
+
+
+def require_package(package: str, extra: str) -> None:
+    """Fail at once when an optional package is not installed, without paying for its import."""
+    try:
+        found = importlib.util.find_spec(package)
+    except ValueError:  # somebody put None in sys.modules, which makes the import fail
+        found = None
+    if found is None:
+        raise _missing(package, extra)
+
+
+def _missing(package: str, extra: str) -> ConfigError:
+    return ConfigError(f"this model needs the package {package}: pip install 'octavo[{extra}]'")
