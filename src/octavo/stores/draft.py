@@ -4,19 +4,20 @@ For stores without transactions of their own (memory, file, Redis): the draft as
 list of effects, so that a batch that fails half-way through has changed nothing.
 """
 
-from collections.abc import Generator, Iterable
+import itertools
+from collections.abc import Callable, Generator, Iterable, Sequence
 from typing import Any, TypeAlias
 
 import msgspec
 
 from octavo.kernel.codec import Kept, Prepared, Sealed, seal
-from octavo.kernel.model import Change, Query, Record, check_expected
+from octavo.kernel.model import Change, Query, Record, Remove, check_expected
 
 Key: TypeAlias = tuple[str, str]
 
 
 class Lookup(msgspec.Struct, frozen=True):
-    """Which of these keys are kept? Answered with the sealed records found, or whatever has the `key` of each."""
+    """Which of these keys are kept? Answered with those that are."""
 
     collection: str
     keys: list[Key]
@@ -29,18 +30,64 @@ class Effect(msgspec.Struct, frozen=True):
     after: Sealed | None
 
 
-Asking: TypeAlias = Generator[Lookup | Query, list[Any], tuple[list[Effect], list[int]]]
+_Overlay: TypeAlias = dict[tuple[str, Key], Effect]  # by collection and key, what the batch has done so far
+Asking: TypeAlias = Generator[Lookup | Query, Sequence[Any], tuple[list[Effect], list[int]]]
+
+
+def drafted(
+    ops: list[Prepared], answer: Callable[[Lookup | Query], Sequence[Any]]
+) -> tuple[list[Effect], list[int]]:
+    """The effects of a batch and the count of each op, for a store that answers at once."""
+    asking = draft(ops)
+    try:
+        question = next(asking)
+        while True:
+            question = asking.send(answer(question))
+    except StopIteration as done:
+        worked_out: tuple[list[Effect], list[int]] = done.value
+        return worked_out
 
 
 def draft(ops: list[Prepared]) -> Asking:
     """Yield questions about what is kept now; return the effects of the batch and the count of each op."""
-    overlay: dict[tuple[str, Key], Effect] = {}
+    overlay: _Overlay = {}
     counts: list[int] = []
+    for adding, run in itertools.groupby(ops, lambda op: isinstance(op, Kept)):
+        if adding:  # asked about together: there may be many small ones
+            counts += yield from _add([op for op in run if isinstance(op, Kept)], overlay)
+        else:
+            counts += yield from _alter([op for op in run if not isinstance(op, Kept)], overlay)
+    return [effect for effect in overlay.values() if effect.before is not effect.after], counts
+
+
+def _add(ops: list[Kept], overlay: _Overlay) -> Generator[Lookup, Sequence[Key], list[int]]:
+    """Add the records of each op, one after the other; answer how many of each are new."""
+    unknown: dict[str, list[Key]] = {}
+    for sealed in itertools.chain.from_iterable(op.records for op in ops):
+        if (sealed.collection, sealed.key) not in overlay:
+            unknown.setdefault(sealed.collection, []).append(sealed.key)
+    kept: set[tuple[str, Key]] = set()
+    for collection, keys in unknown.items():
+        found = yield Lookup(collection, list(dict.fromkeys(keys)))
+        kept.update((collection, key) for key in found)
+    counts = []
     for op in ops:
-        if isinstance(op, Kept):
-            counts.append((yield from _add(op.records, overlay)))
-            check_expected(op.expect, counts[-1])
-            continue
+        added = 0
+        for sealed in op.records:  # the first of several with one id wins
+            where = (sealed.collection, sealed.key)
+            effect = overlay.get(where)
+            if where not in kept and (effect is None or effect.after is None):
+                overlay[where] = Effect(effect.before if effect else None, sealed)
+                added += 1
+        check_expected(op.expect, added)
+        counts.append(added)
+    return counts
+
+
+def _alter(ops: list[Change | Remove], overlay: _Overlay) -> Generator[Query, Sequence[Sealed], list[int]]:
+    """Change or remove what is found; answer how many records that are, for each operation."""
+    counts = []
+    for op in ops:
         found = yield from _found(op.query, overlay)
         check_expected(op.expect, len(found))
         changed = 0
@@ -48,39 +95,20 @@ def draft(ops: list[Prepared]) -> Asking:
             after = _changed(op, sealed) if isinstance(op, Change) else None
             if after is not sealed:
                 changed += 1
-                _put(overlay, sealed, after)
+                where = (sealed.collection, sealed.key)
+                effect = overlay.get(where)
+                overlay[where] = Effect(effect.before if effect else sealed, after)
         counts.append(changed)
-    return [effect for effect in overlay.values() if effect.before is not effect.after], counts
+    return counts
 
 
-def _add(
-    records: list[Sealed], overlay: dict[tuple[str, Key], Effect]
-) -> Generator[Lookup, list[Sealed], int]:
-    fresh: dict[str, dict[Key, Sealed]] = {}
-    for sealed in records:  # the first of several with one id wins
-        fresh.setdefault(sealed.collection, {}).setdefault(sealed.key, sealed)
-    added = 0
-    for collection, batch in fresh.items():
-        unknown = [key for key in batch if (collection, key) not in overlay]
-        kept = {sealed.key for sealed in (yield Lookup(collection, unknown))} if unknown else set()
-        for key, sealed in batch.items():
-            effect = overlay.get((collection, key))
-            if key in kept or (effect is not None and effect.after is not None):
-                continue
-            overlay[collection, key] = Effect(effect.before if effect else None, sealed)
-            added += 1
-    return added
-
-
-def _found(
-    query: Query, overlay: dict[tuple[str, Key], Effect]
-) -> Generator[Query, list[Sealed], list[Sealed]]:
+def _found(query: Query, overlay: _Overlay) -> Generator[Query, Sequence[Sealed], list[Sealed]]:
     """What the query finds once the effects so far are counted in."""
     drafted = {
         key: effect.after for (collection, key), effect in overlay.items() if collection == query.collection
     }
     if not drafted:
-        return (yield query)
+        return list((yield query))
     stored = yield query.unpaged
     now: Iterable[Sealed] = [
         *(sealed for sealed in stored if sealed.key not in drafted),
@@ -93,9 +121,3 @@ def _changed(change: Change, sealed: Sealed) -> Sealed:
     record: Record = sealed.record
     after = change.applied_to(record)
     return sealed if after is record else seal(after)
-
-
-def _put(overlay: dict[tuple[str, Key], Effect], sealed: Sealed, after: Sealed | None) -> None:
-    where = (sealed.collection, sealed.key)
-    effect = overlay.get(where)
-    overlay[where] = Effect(effect.before if effect else sealed, after)

@@ -3,7 +3,7 @@
 import heapq
 import itertools
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -13,7 +13,7 @@ from sortedcontainers import SortedList, SortedSet
 from octavo.kernel.codec import Kept, Prepared, Sealed
 from octavo.kernel.model import NameCount, Query, Rank, Scope, ScopePart, Tally
 from octavo.kernel.text import fold
-from octavo.stores.draft import Key, Lookup, draft
+from octavo.stores.draft import Key, Lookup, drafted
 
 if TYPE_CHECKING:
     from octavo.stores.term_index import TermIndex  # only a search needs it
@@ -132,7 +132,10 @@ class CollectionIndex:
             if not order.ranks:
                 del self._orders[axis]
                 if axis[0] in _PARTS:
-                    self._names[axis[0], axis[1]].remove(axis[2])
+                    names = self._names[axis[0], axis[1]]
+                    names.remove(axis[2])
+                    if not names:
+                        del self._names[axis[0], axis[1]]
                 if axis[0] == "place":
                     del self._orders_of[sealed.place]
         if sealed.expires_at is not None:
@@ -299,25 +302,18 @@ class Records:
         # Nearly every batch: nothing in it can fail half-way.
         if len(ops) == 1 and isinstance(ops[0], Kept) and ops[0].expect is None:
             return [sum([self.collection(sealed.collection).put(sealed) for sealed in ops[0].records])]
-        asking = draft(ops)
-        try:
-            question = next(asking)
-            while True:
-                question = asking.send(self._answer(question))
-        except StopIteration as done:
-            effects, counts = done.value
+        effects, counts = drafted(ops, self._answer)
         for before, after in ((effect.before, effect.after) for effect in effects):
-            collection = self.collection((before or after).collection)
-            if before is None:
-                collection.put(after)
-            elif after is None:
-                collection.drop(before)
-            else:
-                collection.swap(before, after)
-        return list(counts)
+            if before is None and after is not None:
+                self.collection(after.collection).put(after)
+            elif before is not None and after is not None:
+                self.collection(after.collection).swap(before, after)
+            elif before is not None:
+                self.collection(before.collection).drop(before)
+        return counts
 
-    def _answer(self, question: Lookup | Query) -> list[Sealed]:
+    def _answer(self, question: Lookup | Query) -> Sequence[Sealed | Key]:
         if isinstance(question, Query):
             return self.find(question)
         collection = self.collection(question.collection)
-        return [sealed for key in question.keys if (sealed := collection.get(key)) is not None]
+        return [key for key in question.keys if collection.get(key) is not None]

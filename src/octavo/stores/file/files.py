@@ -118,9 +118,9 @@ class Files:
 
     # --- adding lines: planned, then done, and undone if that fails
 
-    def plan(self, family: str, lines: list[bytes]) -> Addition:
-        """What adding lines to a family comes to; nothing that anybody reads is touched yet."""
-        size, changed_ns = self.state(family)
+    def plan(self, family: str, lines: list[bytes], state: tuple[int, int]) -> Addition:
+        """What adding lines to a family, whose file is in this state, comes to; nothing that anybody reads is touched yet."""
+        size, changed_ns = state
         data, grows = b"".join(lines), len(lines)
         archive = backup = ""
         if size > 0 and size + len(data) > self._rotate_bytes:
@@ -139,15 +139,15 @@ class Files:
 
     def do(self, addition: Addition) -> None:
         """Add what was planned."""
-        part, path = addition.part, self.path(addition.part.path)
+        part = addition.part
         if part.archive:
-            path.rename(self.path(part.archive))
+            self.path(part.path).rename(self.path(part.archive))
         if part.path.endswith(".json"):
             self._replace(part.path, addition.data)
         else:
             self._append(part.path, addition.data)
         if self._sync and not part.size:
-            sync_folder(path.parent)
+            sync_folder(self.path(part.path).parent)
 
     def is_done(self, part: Part) -> bool:
         """Whether all that a part adds is there."""

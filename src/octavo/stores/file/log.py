@@ -41,7 +41,7 @@ from octavo.errors import StoreError, StoreUnavailable
 from octavo.kernel.codec import Kept, Prepared, Sealed, seal
 from octavo.kernel.model import Query, Remove, Scope
 from octavo.kernel.shapes import SHAPES
-from octavo.stores.draft import Key, Lookup, draft
+from octavo.stores.draft import Effect, Key, Lookup, drafted
 from octavo.stores.file.files import Files, Layout, Part
 from octavo.stores.file.lines import spelling
 from octavo.stores.file.lock import IntentLock
@@ -83,18 +83,12 @@ class _Noted(msgspec.Struct, frozen=True):
     live: int = 0
 
 
-class _KeptKey(msgspec.Struct, frozen=True):
-    """The key of a record that is kept: all that a draft asks about one."""
-
-    key: Key
-
-
 class _Plan(msgspec.Struct):
-    """What effects come to: lines and more live records for each family, operations for the index, changes of homes."""
+    """What is left to do of writes that were entered into the index: lines for each family, and changes of homes."""
 
+    counts: list[int]  # of each operation
     lines: dict[str, list[bytes]] = {}
-    live: dict[str, int] = {}
-    ops: list[Prepared] = []
+    live: dict[str, int] = {}  # how many more records each family has
     moved_in: list[tuple[str, ...]] = []
     moved_out: list[tuple[str, ...]] = []
 
@@ -161,7 +155,7 @@ class FileLog:
             if mend and (lines.bad or ragged or not records):
                 self._files.rewrite(names, lines)
             self._enter_family(family, records)
-            self._note(family, names, lines.total, len(records))
+            self._note_family(family, names, lines.total, len(records))
         if mend:
             self._files.sweep()
         self._set_number(number)
@@ -178,7 +172,7 @@ class FileLog:
     def _enter_family(self, family: str, records: list[Sealed]) -> None:
         """Enter what a family holds; of two copies of a record the one changed last counts, and both files stay its homes."""
         keys = [sealed.key for sealed in records]
-        copied = {kept.key for kept in self._kept_keys(records[0].collection, keys)} if records else set()
+        copied = self._kept_keys(records[0].collection, keys) if records else set()
         new = [sealed for sealed in records if sealed.key not in copied]
         homes = [_home_row(sealed, family) for sealed in new if family != _default_home(sealed)]
         for sealed in (sealed for sealed in records if sealed.key in copied):
@@ -213,64 +207,75 @@ class FileLog:
     def _write(self, batches: Sequence[list[Prepared]], parts: list[Part]) -> tuple[list[str], list[int]]:
         """Write batches; answer which families should be tidied, and the counts. `parts` tells what to take back."""
         ops = [op for batch in batches for op in batch]
-        plan, counts = self._planned(ops)
-        noted = {family: self._noted(family) for family in plan.lines}
+        self._db.execute("SAVEPOINT files")
+        plan = self._entered(ops)
+        noted = self._noted(plan.lines)
         if any(self._files.state(family) != known.state for family, known in noted.items()):
+            self._db.execute("ROLLBACK TO files")
             self._build()  # somebody else has changed a file
-            plan, counts = self._planned(ops)
-            noted = {family: self._noted(family) for family in plan.lines}
+            plan = self._entered(ops)
+            noted = self._noted(plan.lines)
         if not plan.lines:
-            return [], counts
-        self._enter(plan.ops)
-        self._db.executemany(
-            "DELETE FROM octavo_homes WHERE collection = ? AND id = ? AND place = ?", plan.moved_out
-        )
-        self._db.executemany("INSERT OR IGNORE INTO octavo_homes VALUES (?, ?, ?, ?)", plan.moved_in)
-        additions = [self._files.plan(family, lines) for family, lines in plan.lines.items()]
+            return [], plan.counts
+        if plan.moved_out:
+            moved_out = "DELETE FROM octavo_homes WHERE collection = ? AND id = ? AND place = ?"
+            self._db.executemany(moved_out, plan.moved_out)
+        if plan.moved_in:
+            self._db.executemany("INSERT OR IGNORE INTO octavo_homes VALUES (?, ?, ?, ?)", plan.moved_in)
+        additions = [
+            self._files.plan(family, lines, noted[family].state) for family, lines in plan.lines.items()
+        ]
         intent = _Intent(self._number + 1, [addition.part for addition in additions])
         self._lock.write(msgspec.json.encode(intent), sync=self._layout.sync == "fsync")
         parts += intent.parts
-        untidy = []
+        untidy, rows = [], []
         for addition in additions:
             self._files.do(addition)
-            family = addition.part.path
+            family, archive = addition.part.path, addition.part.archive
             lines = noted[family].lines + addition.lines
             live = noted[family].live + plan.live[family]
-            self._note(family, [addition.part.archive or family], lines, live)
+            rows.append((family, *self._files.state(family), lines, live))
+            if archive:
+                rows.append((archive, *self._files.state(archive), 0, 0))
             if not live or lines - live > max(live, _DEAD_LINES):
                 untidy.append(family)
+        self._note(rows)
         self._set_number(intent.number)
-        return untidy, counts
+        return untidy, plan.counts
 
-    def _planned(self, ops: list[Prepared]) -> tuple[_Plan, list[int]]:
-        """What operations come to, and the count of each."""
-        asking = draft(ops)
-        try:
-            question = next(asking)
-            while True:
-                question = asking.send(self._answer(question))
-        except StopIteration as done:
-            effects, counts = done.value
-        plan, gone = _Plan(), dict[tuple[str, Scope], list[str]]()
+    def _entered(self, ops: list[Prepared]) -> _Plan:
+        """Enter operations into the index; answer what is left to do."""
+        adds = [sealed for op in ops if isinstance(op, Kept) for sealed in op.records]
+        if all(isinstance(op, Kept) for op in ops):  # nearly always, and nearly always all of it is new
+            self._db.execute("SAVEPOINT adds")
+            counts = self._enter(ops)
+            if sum(counts) == len(adds):
+                return self._planned([Effect(None, sealed) for sealed in adds], counts)
+            self._db.execute("ROLLBACK TO adds")
+        effects, counts = drafted(ops, self._answer)
+        plan = self._planned(effects, counts)
+        gone: dict[tuple[str, Scope], list[str]] = {}
+        for before in (effect.before for effect in effects if effect.before is not None):
+            gone.setdefault((before.collection, before.scope), []).append(before.id)
+        removals = [Remove(_naming(collection, scope, names)) for (collection, scope), names in gone.items()]
+        self._enter([*removals, Kept([effect.after for effect in effects if effect.after is not None])])
+        return plan
+
+    def _planned(self, effects: list[Effect], counts: list[int]) -> _Plan:
+        plan = _Plan(counts)
         for before, after in ((effect.before, effect.after) for effect in effects):
-            sealed = after or before
-            if before is None:
-                homes = [self._home(sealed)]
-                if homes[0] != _default_home(sealed):
-                    plan.moved_in.append(_home_row(sealed, homes[0]))
-            else:
-                homes = self._homes(before)
-                gone.setdefault((before.collection, before.scope), []).append(before.id)
-                if after is None:
-                    plan.moved_out.append((sealed.collection, *sealed.key))
+            sealed: Any = after or before
+            homes = [self._home(sealed)] if before is None else self._homes(before)
+            if before is None and homes[0] != _default_home(sealed):
+                plan.moved_in.append(_home_row(sealed, homes[0]))
+            elif after is None:
+                plan.moved_out.append((sealed.collection, *sealed.key))
             line = spelling(sealed.collection).line(sealed, removed=after is None)
             change = (after is not None) - (before is not None)
             for home in homes:  # a newer line goes to every file that holds the record
                 plan.lines.setdefault(home, []).append(line)
                 plan.live[home] = plan.live.get(home, 0) + change
-        plan.ops += [Remove(_naming(collection, scope, ids)) for (collection, scope), ids in gone.items()]
-        plan.ops.append(Kept([effect.after for effect in effects if effect.after is not None]))
-        return plan, counts
+        return plan
 
     def _tidy(self, families: Iterable[str], parts: list[Part]) -> None:
         """Rewrite families without their dead lines, and delete backups; what was written stands, whatever comes of this."""
@@ -290,7 +295,7 @@ class FileLog:
             "DELETE FROM octavo_files WHERE path = ?", [(name,) for name in (*names, family)]
         )
         if live := len(lines.records):
-            self._note(family, names, live, live)
+            self._note_family(family, names, live, live)
 
     # --- what was left behind
 
@@ -339,36 +344,44 @@ class FileLog:
             self._tables.by_collection[collection] = table
         return table
 
-    def _enter(self, ops: list[Prepared]) -> None:
-        run(self._db, writing.apply_all(self._tables, [ops]))
+    def _enter(self, ops: list[Prepared]) -> list[int]:
+        """Apply operations to the index; answer the count of each."""
+        for collection in {sealed.collection for op in ops if isinstance(op, Kept) for sealed in op.records}:
+            self._table(collection)
+        return run(self._db, writing.apply_all(self._tables, [ops]))[0]
 
     def _answer(self, question: Lookup | Query) -> list[Any]:
         """Answer a draft's question."""
-        if isinstance(question, Lookup):
-            return self._kept_keys(question.collection, question.keys)
-        return self._find(question)
+        if isinstance(question, Query):
+            return self._find(question)
+        return list(self._kept_keys(question.collection, question.keys))
 
     def _find(self, query: Query) -> list[Sealed]:
         return [seal(record) for record in run(self._db, reading.find(self._table(query.collection), query))]
 
-    def _kept_keys(self, collection: str, keys: Iterable[Key]) -> list[_KeptKey]:
+    def _kept_keys(self, collection: str, keys: Iterable[Key]) -> set[Key]:
         """Which of these keys are kept."""
         table, asked = self._table(collection), set(keys)
         name = table.column("id")
         sql = f"SELECT {name}, place FROM {table.name} WHERE {name} IN (SELECT value FROM json_each(?))"
         rows: Any = self._db.execute(sql, (msgspec.json.encode([key[0] for key in asked]).decode(),))
-        return [_KeptKey(key) for key in rows if key in asked]
+        return asked.intersection(rows)
 
-    def _noted(self, family: str) -> _Noted:
-        sql = "SELECT size, changed_ns, lines, live FROM octavo_files WHERE path = ?"
-        rows: Any = self._db.execute(sql, (family,)).fetchall()
-        return _Noted(rows[0][:2], *rows[0][2:]) if rows else _Noted()
+    def _noted(self, families: Iterable[str]) -> dict[str, _Noted]:
+        """What is noted of each of these families."""
+        noted = dict.fromkeys(families, _Noted())
+        sql = "SELECT * FROM octavo_files WHERE path IN (SELECT value FROM json_each(?))"
+        rows: Any = self._db.execute(sql, (msgspec.json.encode(list(noted)).decode(),))
+        noted.update({path: _Noted((size, at), lines, live) for path, size, at, lines, live in rows})
+        return noted
 
-    def _note(self, family: str, names: Iterable[str], lines: int, live: int) -> None:
+    def _note_family(self, family: str, names: Iterable[str], lines: int, live: int) -> None:
         """Note what the files of a family look like now, and how many lines and records they hold in all."""
-        rows = {name: (name, *self._files.state(name), 0, 0) for name in names}
-        rows[family] = (family, *self._files.state(family), lines, live)
-        self._db.executemany("INSERT OR REPLACE INTO octavo_files VALUES (?, ?, ?, ?, ?)", rows.values())
+        rows = [(name, *self._files.state(name), 0, 0) for name in names if name != family]
+        self._note([*rows, (family, *self._files.state(family), lines, live)])
+
+    def _note(self, rows: list[tuple[Any, ...]]) -> None:
+        self._db.executemany("INSERT OR REPLACE INTO octavo_files VALUES (?, ?, ?, ?, ?)", rows)
 
     # --- which files hold a record: those that are noted, or else the one of the default layout
 

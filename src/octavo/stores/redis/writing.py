@@ -222,10 +222,9 @@ class _Seen:
             question = next(asking)
             while True:
                 if isinstance(question, Query):
-                    answer = await self._find_sealed(question)
+                    question = asking.send(await self._find_sealed(question))
                 else:
-                    answer = await self._find_kept(question, scopes)
-                question = asking.send(answer)
+                    question = asking.send(await self._find_kept(question, scopes))
         except StopIteration as done:
             drafted: tuple[list[Effect], list[int]] = done.value
             return drafted
@@ -239,16 +238,16 @@ class _Seen:
             raise _Moved
         return [self._see(body) for _, body in look.found]
 
-    async def _find_kept(self, lookup: Lookup, scopes: dict[str, Scope]) -> list[Sealed]:
+    async def _find_kept(self, lookup: Lookup, scopes: dict[str, Scope]) -> list[Key]:
         by_tenant: dict[str, list[bytes]] = {}
         for name, place in lookup.keys:
             by_tenant.setdefault(scopes[place].tenant, []).append(f"{name}\0{place}".encode())
-        kept = []
+        kept: list[Sealed] = []
         for tenant, names in by_tenant.items():
             base = self._layout.base(lookup.collection, tenant)
             kept += [self._see(body) for body in await self._reader.read_named(base, names)]
         self.taken += kept
-        return kept
+        return [sealed.key for sealed in kept]
 
     def _see(self, body: bytes) -> Sealed:
         sealed = rows.decode_sealed(body)
