@@ -12,7 +12,7 @@ from octavo.errors import ConfigError, StoreError
 from octavo.kernel.model import Add, Change, Query, Record, Remove, Scope
 from octavo.stores import open_store
 from octavo.stores.file import FileStore
-from octavo.stores.file.names import family_of
+from octavo.stores.file.files import family_of
 
 
 class TestLayout:

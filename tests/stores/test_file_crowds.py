@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from octavo.errors import StoreClosed, StoreUnavailable
 from octavo.kernel.model import Add, Change, Query, Record, Remove, Scope
 from octavo.stores.file import FileStore, log
-from octavo.stores.file.index import delete_index
+from octavo.stores.file.store import delete_index
 from octavo.stores.memory import MemoryStore
 from octavo.util.disk import FileLock
 

@@ -1,20 +1,33 @@
-"""The files that people read: appended to, archived when they grow, rewritten when most of what they hold is gone."""
+"""The files that people read: appended to, archived when they grow, rewritten when most of what they hold is gone.
+
+A *family* is one file that is written to and the archives it left behind when it grew: `session_a.jsonl` and
+`session_a.<UTC time>-<stamp>.jsonl`. It is named by the path of the file written to, below the store's directory.
+"""
 
 import contextlib
+import functools
 import hashlib
 import os
+import re
 import time
 import zlib
 from collections.abc import Iterable
+from datetime import UTC, datetime
 from pathlib import Path
+from urllib.parse import quote
 
 import msgspec
 
+from octavo.kernel.model import NAMES_HELD
 from octavo.kernel.shapes import SHAPES
 from octavo.stores.file.lines import FamilyLines, joined, split
-from octavo.stores.file.names import archive_of, collection_of, folder_of, read_name, stamp_of
 from octavo.util.disk import sync_folder, write_all
 from octavo.util.file_modes import keep_mode, make_folder, open_file
+
+ROTATE_BYTES = 10 * 1024 * 1024
+_ROOT = "events"  # the collection whose files stand at the root of the directory
+_LONGEST = 120  # leaves room for an archive's stamp below the 255 bytes a file name may have
+_NAME = re.compile(r"(?P<stem>.+?)(?:\.\d{8}T\d{6}Z-(?P<stamp>[0-9a-f]{16}))?(?P<suffix>\.jsonl?)", re.DOTALL)
 
 
 class Layout(msgspec.Struct, frozen=True, kw_only=True):
@@ -22,7 +35,7 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
 
     format: str = "jsonl"
     per_session: bool = True
-    rotate_bytes: int = 10 * 1024 * 1024
+    rotate_bytes: int = ROTATE_BYTES
     sync: str = "flush"
 
 
@@ -80,17 +93,17 @@ class Files:
 
     def names(self, family: str) -> list[str]:
         """The files of a family, in the order in which they were written."""
-        return self._families(collection_of(family)).get(family, [])
+        return self._families(_collection_of(family)).get(family, [])
 
     def _families(self, collection: str) -> dict[str, list[str]]:
-        folder = folder_of(collection)
+        folder = _folder_of(collection)
         found: dict[str, list[tuple[float, str]]] = {}
         try:
             names = os.listdir(self.root / folder)  # noqa: PTH208 - names are all that is wanted, and there may be many
         except (FileNotFoundError, NotADirectoryError):
             names = []
         for name in names:
-            if (named := read_name(collection, name)) is not None:
+            if (named := _read_name(collection, name)) is not None:
                 family, stamp = named
                 # What is still written to is newer than every archive.
                 found.setdefault(family, []).append((float("inf") if stamp is None else stamp, folder + name))
@@ -98,7 +111,7 @@ class Files:
 
     def read(self, family: str, names: Iterable[str]) -> tuple[FamilyLines, bool]:
         """What the files of a family come to, given oldest first, and whether one must be rewritten before it is added to."""
-        lines, ragged = FamilyLines(collection_of(family)), False
+        lines, ragged = FamilyLines(_collection_of(family)), False
         for name in names:
             elements, rough = split(self._bytes(name), name)
             lines.take(name, elements)
@@ -191,9 +204,9 @@ class Files:
 
     def _next_archive(self, family: str) -> str:
         """A name after all archives of the family: their order decides which line of a record is the last."""
-        newest = max((stamp_of(name) for name in self.names(family)), default=0)
+        newest = max((_stamp_of(name) for name in self.names(family)), default=0)
         self._last_stamp = max(newest + 1, self._last_stamp + 1, time.time_ns() // 1000)
-        return archive_of(family, self._last_stamp)
+        return _archive_of(family, self._last_stamp)
 
     # --- replacing whole files
 
@@ -249,3 +262,55 @@ class Files:
     def damaged(self) -> int:
         """How many lines are in quarantine."""
         return sum(path.read_bytes().count(b"\n") for path in (self._own / "damaged").glob("*.txt"))
+
+
+# --- names
+
+
+@functools.lru_cache(maxsize=NAMES_HELD)
+def family_of(collection: str, session: str | None, suffix: str) -> str:
+    """The path, below the store's directory, of the file that takes a session's records of a collection."""
+    stem = collection if session is None else f"session_{_safe(session)}"
+    return f"{_folder_of(collection)}{stem}{suffix}"
+
+
+def _safe(session: str) -> str:
+    """A name for any session that is harmless on every file system and never shared by two sessions."""
+    name = quote(session, safe="").replace(".", "%2E").replace("~", "%7E")
+    # A file system that ignores case would merge "A" and "a"; cutting a long name could merge two.
+    if session == session.lower() and len(name) <= _LONGEST:
+        return name
+    return f"{name[:_LONGEST]}~{hashlib.blake2b(session.encode(), digest_size=8).hexdigest()}"
+
+
+def _collection_of(family: str) -> str:
+    """The collection whose records a family holds."""
+    return family.partition("/")[0] if "/" in family else _ROOT
+
+
+def _archive_of(family: str, stamp: int) -> str:
+    """The path a family's file is archived under; stamps are microseconds and order a family's archives."""
+    stem, _, suffix = family.rpartition(".")
+    at = datetime.fromtimestamp(stamp / 1_000_000, UTC)
+    return f"{stem}.{at:%Y%m%dT%H%M%SZ}-{stamp:016x}.{suffix}"
+
+
+def _read_name(collection: str, name: str) -> tuple[str, int | None] | None:
+    """The family a file belongs to and its stamp when it is an archive, or None when it is none of ours."""
+    found = _NAME.fullmatch(name)
+    if found is None or not (found["stem"] == collection or found["stem"].startswith("session_")):
+        return None
+    family = found["stem"] + found["suffix"]
+    stamp = None if found["stamp"] is None else int(found["stamp"], 16)
+    return _folder_of(collection) + family, stamp
+
+
+def _stamp_of(name: str) -> int:
+    """The stamp in an archive's name; 0 in that of a file that is still written to."""
+    found = _NAME.fullmatch(name)
+    return 0 if found is None or found["stamp"] is None else int(found["stamp"], 16)
+
+
+def _folder_of(collection: str) -> str:
+    """What stands before the names of a collection's files, below the store's directory."""
+    return "" if collection == _ROOT else f"{collection}/"

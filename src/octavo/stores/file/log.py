@@ -30,6 +30,7 @@ Readers ask the index, never the files: they need no lock, and see a batch when 
 import contextlib
 import errno
 import logging
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -42,16 +43,15 @@ from octavo.kernel.codec import Kept, Prepared, Sealed, seal
 from octavo.kernel.model import Query, Remove, Scope
 from octavo.kernel.shapes import SHAPES
 from octavo.stores.draft import Effect, Key, Lookup, drafted
-from octavo.stores.file.files import Files, Layout, Part
+from octavo.stores.file.files import Files, Layout, Part, family_of
 from octavo.stores.file.lines import spelling
-from octavo.stores.file.lock import IntentLock
-from octavo.stores.file.names import family_of
 from octavo.stores.sql import reading, writing
 from octavo.stores.sql.counting import Tables
 from octavo.stores.sql.dialects import SQLite
 from octavo.stores.sql.drivers.sqlite_thread import run, transact
 from octavo.stores.sql.migrations import ensure
 from octavo.stores.sql.schema import Table
+from octavo.util.disk import FileLock
 
 LOCK_SECONDS = 30.0  # a process that holds the lock longer is stuck
 _DEAD_LINES = 256  # below this many, rewriting a file to be rid of them is not worth it
@@ -68,19 +68,28 @@ CREATE TABLE IF NOT EXISTS octavo_batches (only INTEGER PRIMARY KEY, number INTE
 _log = logging.getLogger(__name__)
 
 
+class _IntentLock(FileLock):
+    """A lock whose file says what its holder is about to do, for whoever comes after one that was killed."""
+
+    def read(self) -> bytes:
+        """What the last holder was about to do; under the lock."""
+        return os.pread(self._fd, os.fstat(self._fd).st_size, 0)
+
+    def write(self, intent: bytes, *, sync: bool = False) -> None:
+        """Say what this holder is about to do; one that is cut short is a beginning of it, and nothing was done."""
+        os.ftruncate(self._fd, 0)
+        written = 0
+        while written < len(intent):  # a disk that is nearly full takes less
+            written += os.pwrite(self._fd, intent[written:], written)
+        if sync:
+            os.fsync(self._fd)
+
+
 class _Intent(msgspec.Struct, frozen=True, array_like=True):
     """What the holder of the lock is about to do."""
 
     number: int
     parts: list[Part]
-
-
-class _Noted(msgspec.Struct, frozen=True):
-    """What the index knows of a family: the state of the file that is written to, its lines, and how many records live."""
-
-    state: tuple[int, int] = (0, 0)
-    lines: int = 0
-    live: int = 0
 
 
 class _Plan(msgspec.Struct):
@@ -102,31 +111,25 @@ class FileLog:
     def __init__(self, root: Path, layout: Layout) -> None:
         self._layout = layout
         self._files = Files(root, layout)
-        self._lock = IntentLock(root / ".octavo" / "lock")
+        self._lock = _IntentLock(root / ".octavo" / "lock")
         self._db: apsw.Connection
         self._tables: Tables
 
     # --- opening
 
-    def look(self, db: apsw.Connection) -> None:
-        """Read a folder as it is into an index in memory, which nobody writes through."""
-        self._begin(db)
-        with self._failing():
-            transact(db, lambda _: self._build(mend=False))
-
-    def open(self, db: apsw.Connection) -> None:
-        """Make the index anew if the files are not what it knows them as."""
-        self._begin(db)
-        if not self._knows_files():
-            with self._failing(), self._lock.held(LOCK_SECONDS):
-                self._recover()
-                if not self._knows_files():
-                    transact(db, lambda _: self._build())
-
-    def _begin(self, db: apsw.Connection) -> None:
+    def open(self, db: apsw.Connection, *, on_disk: bool) -> None:
+        """Make the index anew if the files are not what it knows them as; one in memory leaves the folder as it is."""
         dialect = SQLite()
         self._db, self._tables = db, Tables(dialect, dialect.quote("octavo_counts"), 0)
         db.execute(_TABLES)
+        with self._failing():
+            if not on_disk:
+                transact(db, lambda _: self._build(mend=False))
+            elif not self._knows_files():
+                with self._lock.held(LOCK_SECONDS):
+                    self._recover()
+                    if not self._knows_files():
+                        transact(db, lambda _: self._build())
 
     def close(self) -> None:
         """Let go of the lock's file."""
@@ -210,7 +213,7 @@ class FileLog:
         self._db.execute("SAVEPOINT files")
         plan = self._entered(ops)
         noted = self._noted(plan.lines)
-        if any(self._files.state(family) != known.state for family, known in noted.items()):
+        if any(self._files.state(family) != known[:2] for family, known in noted.items()):
             self._db.execute("ROLLBACK TO files")
             self._build()  # somebody else has changed a file
             plan = self._entered(ops)
@@ -223,7 +226,7 @@ class FileLog:
         if plan.moved_in:
             self._db.executemany("INSERT OR IGNORE INTO octavo_homes VALUES (?, ?, ?, ?)", plan.moved_in)
         additions = [
-            self._files.plan(family, lines, noted[family].state) for family, lines in plan.lines.items()
+            self._files.plan(family, lines, noted[family][:2]) for family, lines in plan.lines.items()
         ]
         intent = _Intent(self._number + 1, [addition.part for addition in additions])
         self._lock.write(msgspec.json.encode(intent), sync=self._layout.sync == "fsync")
@@ -232,8 +235,7 @@ class FileLog:
         for addition in additions:
             self._files.do(addition)
             family, archive = addition.part.path, addition.part.archive
-            lines = noted[family].lines + addition.lines
-            live = noted[family].live + plan.live[family]
+            lines, live = noted[family][2] + addition.lines, noted[family][3] + plan.live[family]
             rows.append((family, *self._files.state(family), lines, live))
             if archive:
                 rows.append((archive, *self._files.state(archive), 0, 0))
@@ -367,13 +369,11 @@ class FileLog:
         rows: Any = self._db.execute(sql, (msgspec.json.encode([key[0] for key in asked]).decode(),))
         return asked.intersection(rows)
 
-    def _noted(self, families: Iterable[str]) -> dict[str, _Noted]:
-        """What is noted of each of these families."""
-        noted = dict.fromkeys(families, _Noted())
+    def _noted(self, families: Iterable[str]) -> dict[str, tuple[int, int, int, int]]:
+        """What is noted of each family: size and time of the file that is written to, lines, and how many records live."""
         sql = "SELECT * FROM octavo_files WHERE path IN (SELECT value FROM json_each(?))"
-        rows: Any = self._db.execute(sql, (msgspec.json.encode(list(noted)).decode(),))
-        noted.update({path: _Noted((size, at), lines, live) for path, size, at, lines, live in rows})
-        return noted
+        rows: Any = self._db.execute(sql, (msgspec.json.encode(list(families)).decode(),))
+        return dict.fromkeys(families, (0, 0, 0, 0)) | {path: tuple(noted) for path, *noted in rows}
 
     def _note_family(self, family: str, names: Iterable[str], lines: int, live: int) -> None:
         """Note what the files of a family look like now, and how many lines and records they hold in all."""

@@ -6,24 +6,122 @@ import os
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TypeVar
-from urllib.parse import parse_qsl, unquote
 
 import apsw
 
-from octavo.errors import ConfigError, StoreClosed
+from octavo.errors import ConfigError, StoreClosed, StoreError
 from octavo.kernel.codec import Prepared
 from octavo.kernel.model import Head, NameCount, Query, Record, Scope, ScopePart, Tally
 from octavo.kernel.ports import Finding, Lexicon
 from octavo.kernel.shapes import SHAPES
 from octavo.kernel.terms.matches import Matches
 from octavo.stores.base import Progress, SearchingStore
-from octavo.stores.file.files import Files, Layout
-from octavo.stores.file.index import FileIndex, IndexGone, delete_index
-from octavo.util.file_modes import access
+from octavo.stores.file.files import ROTATE_BYTES, Files, Layout
+from octavo.stores.file.log import LOCK_SECONDS, FileLog
+from octavo.stores.sql.drivers.port import ApplyAll, Batch
+from octavo.stores.sql.drivers.sqlite import SQLiteDriver, go_over_to_wal
+from octavo.stores.sql.statements import Script
+from octavo.stores.sql.store import SQLStore
+from octavo.util import file_modes
 
 T = TypeVar("T")
-_OPTIONS = ("format", "per_session", "rotate_bytes", "sync")
+_MEMORY = ":memory:"
 _log = logging.getLogger(__name__)
+
+
+class _IndexGone(StoreError):  # noqa: N818 - never leaves the file store
+    """This index is not, or no longer, the one of the folder: another must be opened."""
+
+
+class _FileIndex(SQLStore):
+    """The records of a folder, on disk or, as long as nobody has written there, in memory."""
+
+    def __init__(self, root: Path, layout: Layout, *, on_disk: bool) -> None:
+        self._on_disk = on_disk
+        super().__init__(_Driver(root, layout, on_disk=on_disk))
+
+    async def write(self, ops: list[Prepared]) -> list[int]:
+        """Apply a batch of checked writes."""
+        if not self._on_disk:
+            raise _IndexGone("there is no index on disk yet")
+        await self._ready()
+        return await self._apply(ops)
+
+
+def delete_index(root: Path) -> None:
+    """Delete the index of a folder, and what SQLite keeps beside it; the next to open the folder makes another."""
+    for path in (root / ".octavo").glob("index.db*"):
+        path.unlink(missing_ok=True)
+
+
+class _Driver(SQLiteDriver):
+    """SQLite's driver, whose commits are the log's."""
+
+    def __init__(self, root: Path, layout: Layout, *, on_disk: bool) -> None:
+        self._place = root / ".octavo" / "index.db"
+        self._identity: tuple[int, int] | None = None
+        self._log = FileLog(root, layout)
+        super().__init__(str(self._place) if on_disk else _MEMORY, "fast", LOCK_SECONDS)
+
+    async def open(self) -> None:
+        if self._writer is not None:
+            return
+        await asyncio.to_thread(self._identify)
+        await super().open()
+        try:
+            await self._worker().run(self._open_log)
+        except BaseException:
+            await self.close()
+            raise
+
+    async def close(self) -> None:
+        await super().close()
+        self._log.close()
+
+    async def _commit_all(self, group: list[tuple[Batch, ApplyAll]]) -> list[list[int]]:
+        batches = [batch for batch, _ in group]  # what is to be entered is worked out by the log
+
+        def work(_: apsw.Connection) -> list[list[int]]:
+            return self._log.commit(batches, self._check)
+
+        return await self._worker().run(work)
+
+    async def read(self, script: Callable[[], Script[T]]) -> T:
+        def checked() -> Script[T]:
+            self._check()
+            return script()
+
+        return await super().read(checked)
+
+    # --- in threads
+
+    def _open_log(self, connection: apsw.Connection) -> None:
+        on_disk = self.path != _MEMORY
+        if on_disk:
+            go_over_to_wal(connection, LOCK_SECONDS)
+        self._log.open(connection, on_disk=on_disk)
+
+    def _identify(self) -> None:
+        """Remember which file is the index, before a connection to it is opened."""
+        if self.path != _MEMORY:
+            try:
+                file_modes.make_folder(self._place.parent)
+                os.close(file_modes.open_file(self._place, os.O_RDWR))
+            except OSError as error:
+                raise StoreError(f"{error.strerror}: {error.filename}") from error
+        self._identity = self._identity_now()
+
+    def _check(self) -> None:
+        """Fail if the index was deleted by hand, or one was made where there was none."""
+        if self._identity_now() != self._identity:
+            raise _IndexGone("the index of this folder is another one now")
+
+    def _identity_now(self) -> tuple[int, int] | None:
+        try:
+            there = self._place.stat()
+        except OSError:
+            return None
+        return there.st_ino, there.st_dev
 
 
 class FileStore(SearchingStore):
@@ -41,18 +139,18 @@ class FileStore(SearchingStore):
         *,
         format: str = "jsonl",  # noqa: A002 - the documented name
         per_session: bool = True,
-        rotate_bytes: int = 10 * 1024 * 1024,
+        rotate_bytes: int = ROTATE_BYTES,
         sync: str = "flush",
     ) -> None:
         super().__init__()
-        _one_of("format", format, ("jsonl", "json"))
-        _one_of("sync", sync, ("flush", "fsync"))
+        one_of("format", format, ("jsonl", "json"))
+        one_of("sync", sync, ("flush", "fsync"))
         if rotate_bytes < 1:
             raise ConfigError(f"rotate_bytes must be 1 or more; got {rotate_bytes}")
         self._path = Path(path).absolute()
         self._layout = Layout(format=format, per_session=per_session, rotate_bytes=rotate_bytes, sync=sync)
         self._files = Files(self._path, self._layout)
-        self._index: FileIndex | None = None
+        self._index: _FileIndex | None = None
         self._abandon()
 
     @property
@@ -89,7 +187,7 @@ class FileStore(SearchingStore):
             Finding("bytes", str(size)),
             Finding("durability", f"{self._layout.sync}: {durability}"),
             Finding("damaged lines", str(damaged), warning),
-            Finding("access", *access(self._path)),
+            Finding("access", *file_modes.access(self._path)),
         ]
 
     # --- the index: opened when it is needed, and another one when it is not the folder's any more
@@ -99,14 +197,14 @@ class FileStore(SearchingStore):
         if self._index is None:
             self._index = await self._opened_index(writing=False)
 
-    async def _opened_index(self, *, writing: bool) -> FileIndex:
+    async def _opened_index(self, *, writing: bool) -> _FileIndex:
         """An index of the folder; in memory as long as nobody has written there, so that looking makes nothing in it."""
 
         def used() -> bool:
             return not self._path.is_dir() or (self._path / ".octavo").exists()
 
         on_disk = writing or await asyncio.to_thread(used)
-        index = FileIndex(self._path, self._layout, on_disk=on_disk)
+        index = _FileIndex(self._path, self._layout, on_disk=on_disk)
         try:
             return await index.__aenter__()
         except BaseException as error:
@@ -115,9 +213,9 @@ class FileStore(SearchingStore):
                 raise
         _log.warning("the index of %s is damaged and is made anew", self._path)
         await asyncio.to_thread(delete_index, self._path)
-        return await FileIndex(self._path, self._layout, on_disk=on_disk).__aenter__()
+        return await _FileIndex(self._path, self._layout, on_disk=on_disk).__aenter__()
 
-    async def _ask(self, verb: Callable[[FileIndex], Awaitable[T]], *, writing: bool = False) -> T:
+    async def _ask(self, verb: Callable[[_FileIndex], Awaitable[T]], *, writing: bool = False) -> T:
         """Ask the index, or the one that has taken its place."""
         self._calls += 1
         self._quiet.clear()
@@ -127,7 +225,7 @@ class FileStore(SearchingStore):
                 try:
                     if index is not None:
                         return await verb(index)
-                except (IndexGone, StoreClosed):
+                except (_IndexGone, StoreClosed):
                     pass
                 await self._renew(index, writing=writing)
         finally:
@@ -135,7 +233,7 @@ class FileStore(SearchingStore):
             if not self._calls:
                 self._quiet.set()
 
-    async def _renew(self, old: FileIndex | None, *, writing: bool) -> None:
+    async def _renew(self, old: _FileIndex | None, *, writing: bool) -> None:
         """Open another index in the place of one that is of no use, unless somebody else has."""
         async with self._renewing:
             if self._index is old:
@@ -187,31 +285,7 @@ class FileStore(SearchingStore):
         return await self._ask(lambda index: index.verify(collection, progress))
 
 
-def open_file(url: str) -> FileStore:
-    """Open `file:///absolute/dir` or `file://relative/dir`, with options such as `?format=json&sync=fsync`."""
-    spelled, _, options = url.partition("://")[2].partition("?")
-    path = unquote(spelled)
-    if not path or "\0" in path:
-        raise ConfigError(f"{url!r} names no directory; try file:///path/to/dir or file://./dir")
-    given = dict(parse_qsl(options, keep_blank_values=True))
-    if unknown := [name for name in given if name not in _OPTIONS]:
-        raise ConfigError(
-            f"unknown option {', '.join(unknown)} in the file URL; known: {', '.join(_OPTIONS)}"
-        )
-    per_session = given.get("per_session", "true").lower()
-    _one_of("per_session", per_session, ("true", "false"))
-    rotate_bytes = given.get("rotate_bytes", str(Layout().rotate_bytes))
-    if not (rotate_bytes.isascii() and rotate_bytes.isdigit()):
-        raise ConfigError(f"rotate_bytes must be a number of bytes; got {rotate_bytes!r}")
-    return FileStore(
-        path,
-        format=given.get("format", "jsonl"),
-        per_session=per_session == "true",
-        rotate_bytes=int(rotate_bytes),
-        sync=given.get("sync", "flush"),
-    )
-
-
-def _one_of(name: str, value: str, known: tuple[str, ...]) -> None:
+def one_of(name: str, value: str, known: tuple[str, ...]) -> None:
+    """Refuse the value of an option that is none of those known."""
     if value not in known:
         raise ConfigError(f"{name} must be one of {', '.join(known)}; got {value!r}")
