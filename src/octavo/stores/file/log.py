@@ -30,7 +30,6 @@ Readers ask the index, never the files: they need no lock, and see a batch when 
 import contextlib
 import errno
 import logging
-import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -43,7 +42,7 @@ from octavo.kernel.codec import Kept, Prepared, Sealed, seal
 from octavo.kernel.model import Query, Remove, Scope
 from octavo.kernel.shapes import SHAPES
 from octavo.stores.draft import Effect, Key, Lookup, drafted
-from octavo.stores.file.files import Files, Layout, Part, family_of
+from octavo.stores.file.files import Files, IntentLock, Layout, Part, family_of
 from octavo.stores.file.lines import spelling
 from octavo.stores.sql import reading, writing
 from octavo.stores.sql.counting import Tables
@@ -51,7 +50,6 @@ from octavo.stores.sql.dialects import SQLite
 from octavo.stores.sql.drivers.sqlite_thread import run, transact
 from octavo.stores.sql.migrations import ensure
 from octavo.stores.sql.schema import Table
-from octavo.util.disk import FileLock
 
 LOCK_SECONDS = 30.0  # a process that holds the lock longer is stuck
 _DEAD_LINES = 256  # below this many, rewriting a file to be rid of them is not worth it
@@ -66,23 +64,6 @@ CREATE TABLE IF NOT EXISTS octavo_homes (
 CREATE TABLE IF NOT EXISTS octavo_batches (only INTEGER PRIMARY KEY, number INTEGER);
 """
 _log = logging.getLogger(__name__)
-
-
-class _IntentLock(FileLock):
-    """A lock whose file says what its holder is about to do, for whoever comes after one that was killed."""
-
-    def read(self) -> bytes:
-        """What the last holder was about to do; under the lock."""
-        return os.pread(self._fd, os.fstat(self._fd).st_size, 0)
-
-    def write(self, intent: bytes, *, sync: bool = False) -> None:
-        """Say what this holder is about to do; one that is cut short is a beginning of it, and nothing was done."""
-        os.ftruncate(self._fd, 0)
-        written = 0
-        while written < len(intent):  # a disk that is nearly full takes less
-            written += os.pwrite(self._fd, intent[written:], written)
-        if sync:
-            os.fsync(self._fd)
 
 
 class _Intent(msgspec.Struct, frozen=True, array_like=True):
@@ -111,7 +92,7 @@ class FileLog:
     def __init__(self, root: Path, layout: Layout) -> None:
         self._layout = layout
         self._files = Files(root, layout)
-        self._lock = _IntentLock(root / ".octavo" / "lock")
+        self._lock = IntentLock(root / ".octavo" / "lock")
         self._db: apsw.Connection
         self._tables: Tables
 
@@ -196,11 +177,12 @@ class FileLog:
         """
         parts: list[Part] = []
         with self._failing(), self._lock.held(LOCK_SECONDS):
-            check()
-            self._recover()
             try:
+                check()
+                self._recover()
                 untidy, counts = transact(self._db, lambda _: self._write(batches, parts))
             except BaseException:
+                self._tables.by_collection.clear()  # some may have been made only now, and are gone again
                 self._take_back(parts)
                 raise
             self._tidy(untidy, parts)
@@ -220,11 +202,9 @@ class FileLog:
             noted = self._noted(plan.lines)
         if not plan.lines:
             return [], plan.counts
-        if plan.moved_out:
-            moved_out = "DELETE FROM octavo_homes WHERE collection = ? AND id = ? AND place = ?"
-            self._db.executemany(moved_out, plan.moved_out)
-        if plan.moved_in:
-            self._db.executemany("INSERT OR IGNORE INTO octavo_homes VALUES (?, ?, ?, ?)", plan.moved_in)
+        moved_out = "DELETE FROM octavo_homes WHERE collection = ? AND id = ? AND place = ?"
+        self._db.executemany(moved_out, plan.moved_out)
+        self._db.executemany("INSERT OR IGNORE INTO octavo_homes VALUES (?, ?, ?, ?)", plan.moved_in)
         additions = [
             self._files.plan(family, lines, noted[family][:2]) for family, lines in plan.lines.items()
         ]
@@ -264,6 +244,7 @@ class FileLog:
         return plan
 
     def _planned(self, effects: list[Effect], counts: list[int]) -> _Plan:
+        """The lines that say what has become of each record, and where they go."""
         plan = _Plan(counts)
         for before, after in ((effect.before, effect.after) for effect in effects):
             sealed: Any = after or before
