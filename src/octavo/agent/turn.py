@@ -7,9 +7,8 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 
 from octavo.agent.adapters import Message, ModelAdapter, Reply, ToolCall
 from octavo.agent.context import AgentContext, Layer, run_hook
-from octavo.agent.keepable import keepable
-from octavo.agent.signatures import InvalidArguments, parse_arguments
-from octavo.agent.tools import Tool, result_text
+from octavo.agent.recording import keepable
+from octavo.agent.tools import InvalidArguments, Tool, parse_arguments, result_text
 from octavo.errors import ModelError
 from octavo.events import EventType
 from octavo.util.user_code import attempted, said
