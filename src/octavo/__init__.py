@@ -21,18 +21,18 @@ from octavo.kernel.ports import Store, walk
 from octavo.stores import open_store
 
 if TYPE_CHECKING:
-    from octavo.agent.adapters import (
+    from octavo.agent import (
+        Agent as Agent,
+        AgentContext as AgentContext,
         MockAdapter as MockAdapter,
         ModelConfig as ModelConfig,
         OpenAIAdapter as OpenAIAdapter,
     )
-    from octavo.agent.agent import Agent as Agent
-    from octavo.agent.context import AgentContext as AgentContext
-    from octavo.chat.memory import ChatMemory as ChatMemory
-    from octavo.chat.messages import Msg as Msg
-    from octavo.chat.named import (
+    from octavo.chat import (
         AsyncSQLAlchemyMemory as AsyncSQLAlchemyMemory,
+        ChatMemory as ChatMemory,
         InMemoryMemory as InMemoryMemory,
+        Msg as Msg,
         RedisMemory as RedisMemory,
     )
     from octavo.events import (
@@ -76,12 +76,12 @@ __version__ = "0.1.0"
 #: Names of the faces and wraps, whose home is their own module; each is loaded on first use, so that `import octavo` stays
 #: light and what needs an extra does not ask for it before.
 _LAZY = {
-    "Agent": "octavo.agent.agent",
-    "AgentContext": "octavo.agent.context",
+    "Agent": "octavo.agent",
+    "AgentContext": "octavo.agent",
     "AgentEvent": "octavo.events",
-    "AsyncSQLAlchemyMemory": "octavo.chat.named",
+    "AsyncSQLAlchemyMemory": "octavo.chat",
     "BaseMemoryStore": "octavo.events",
-    "ChatMemory": "octavo.chat.memory",
+    "ChatMemory": "octavo.chat",
     "Core": "octavo.service",
     "EventRecord": "octavo.service",
     "Deduped": "octavo.wraps.deduped",
@@ -91,7 +91,7 @@ _LAZY = {
     "GateAction": "octavo.service",
     "GateResult": "octavo.service",
     "Hit": "octavo.search.hits",
-    "InMemoryMemory": "octavo.chat.named",
+    "InMemoryMemory": "octavo.chat",
     "InMemoryMemoryStore": "octavo.events",
     "Indexed": "octavo.wraps.vectors",
     "Journal": "octavo.wraps.journal",
@@ -99,16 +99,16 @@ _LAZY = {
     "MemoryService": "octavo.service",
     "MessagePayload": "octavo.service",
     "Migrated": "octavo.events",
-    "MockAdapter": "octavo.agent.adapters",
-    "ModelConfig": "octavo.agent.adapters",
-    "Msg": "octavo.chat.messages",
+    "MockAdapter": "octavo.agent",
+    "ModelConfig": "octavo.agent",
+    "Msg": "octavo.chat",
     "MySQLMemoryStore": "octavo.events",
     "Observation": "octavo.service",
     "ObservationType": "octavo.service",
-    "OpenAIAdapter": "octavo.agent.adapters",
+    "OpenAIAdapter": "octavo.agent",
     "PostgreSQLMemoryStore": "octavo.events",
     "Recall": "octavo.search.recall",
-    "RedisMemory": "octavo.chat.named",
+    "RedisMemory": "octavo.chat",
     "RedisMemoryStore": "octavo.events",
     "Retention": "octavo.events",
     "SQLiteMemoryStore": "octavo.events",

@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Any, Self
 
 from octavo.agent.adapters import ModelAdapter
-from octavo.agent.context import AgentContext, checked_name, make_layers
 from octavo.agent.recording import Recorder, queue_directory
-from octavo.agent.tools import Tool, tools_by_name
-from octavo.agent.turn import Result, Turn
+from octavo.agent.tools import AgentContext, Tool, checked_name, tools_by_name
+from octavo.agent.turn import Result, Turn, make_layers
 from octavo.errors import ConfigError, InvalidRecord
 from octavo.events import AgentEvent, BaseMemoryStore, EventType, InMemoryMemoryStore, TypeCounts
 from octavo.util.attributes import Checked, Fixed

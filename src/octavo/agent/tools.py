@@ -1,18 +1,21 @@
-"""Tools: plain Python functions, sync or async, that a model may ask to have called."""
+"""The conversation an agent is in, and its tools: plain Python functions that a model may ask to have called."""
 
 import inspect
 import re
+import uuid
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from typing import Annotated, Any, NamedTuple, TypeVar, Union, get_args, get_origin, overload
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from octavo.agent.context import AgentContext
-from octavo.errors import ConfigError
+from octavo.errors import ConfigError, InvalidRecord
+from octavo.kernel.ids import now
 from octavo.util.user_code import called
 
 F = TypeVar("F", bound=Callable[..., Any])
+MAX_SESSION_BYTES = 255  # what every store keeps
 _MOST_NAME = 64  # what OpenAI takes
 _MARK = "__octavo_tool__"
 
@@ -25,6 +28,36 @@ _ITEM = re.compile(r"^\*{0,2}(\w+)\s*(?:\([^)]*\))?\s*[:：]\s*(.*)$")
 _FIELD = re.compile(r"^:(param|parameter|arg|argument)\s+(?:[^:]+\s)?\*{0,2}(\w+)\s*:\s*(.*)$")
 _OTHER_FIELD = re.compile(r"^:(returns?|rtype|raises?|type|yields?)\b")
 _NUMPY_ITEM = re.compile(r"^\*{0,2}(\w+)\s*(?::.*)?$")
+
+
+class AgentContext(msgspec.Struct, kw_only=True):
+    """One conversation. `messages` are what the model is shown before the next one, without the system prompt."""
+
+    session_id: str = msgspec.field(default_factory=lambda: str(uuid.uuid4()))
+    user_id: str | None = None
+    messages: list[dict[str, Any]] = msgspec.field(default_factory=list)
+    metadata: dict[str, Any] = msgspec.field(default_factory=dict)
+    created_at: datetime = msgspec.field(default_factory=now)
+
+    def __post_init__(self) -> None:
+        checked_name("session_id", self.session_id)
+        if self.user_id is not None:
+            checked_name("user_id", self.user_id)
+
+
+def checked_name(what: str, name: str) -> str:
+    """A name that every store can keep, or InvalidRecord: found out here, it does not cost the events of a whole run."""
+    if not isinstance(name, str) or not name:
+        raise InvalidRecord(f"{what} must be a text that is not empty; got {name!r}")
+    try:
+        size = len(name.encode())
+    except UnicodeEncodeError:
+        raise InvalidRecord(f"{what} holds half a surrogate pair: {name[:40]!r}") from None
+    if "\0" in name or size > MAX_SESSION_BYTES:
+        raise InvalidRecord(
+            f"{what} must have at most {MAX_SESSION_BYTES} bytes and no NUL character; got {name[:40]!r}"
+        )
+    return name
 
 
 class Docstring(NamedTuple):
