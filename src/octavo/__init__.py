@@ -21,33 +21,35 @@ from octavo.kernel.ports import Store, walk
 from octavo.stores import open_store
 
 if TYPE_CHECKING:
-    from octavo.agent.adapters import (
+    from octavo.agent import (
+        Agent as Agent,
+        AgentContext as AgentContext,
         MockAdapter as MockAdapter,
         ModelConfig as ModelConfig,
         OpenAIAdapter as OpenAIAdapter,
     )
-    from octavo.agent.agent import Agent as Agent
-    from octavo.agent.context import AgentContext as AgentContext
-    from octavo.chat.memory import ChatMemory as ChatMemory
-    from octavo.chat.messages import Msg as Msg
-    from octavo.chat.named import (
+    from octavo.chat import (
         AsyncSQLAlchemyMemory as AsyncSQLAlchemyMemory,
+        ChatMemory as ChatMemory,
         InMemoryMemory as InMemoryMemory,
+        Msg as Msg,
         RedisMemory as RedisMemory,
     )
-    from octavo.events.adapting import as_store as as_store
-    from octavo.events.base import BaseMemoryStore as BaseMemoryStore
-    from octavo.events.migrating import Migrated as Migrated, migrate as migrate
-    from octavo.events.records import AgentEvent as AgentEvent, EventType as EventType
-    from octavo.events.retention import Retention as Retention
-    from octavo.events.store import EventStore as EventStore
-    from octavo.events.stores import (
+    from octavo.events import (
+        AgentEvent as AgentEvent,
+        BaseMemoryStore as BaseMemoryStore,
+        EventStore as EventStore,
+        EventType as EventType,
         FileMemoryStore as FileMemoryStore,
         InMemoryMemoryStore as InMemoryMemoryStore,
+        Migrated as Migrated,
         MySQLMemoryStore as MySQLMemoryStore,
         PostgreSQLMemoryStore as PostgreSQLMemoryStore,
         RedisMemoryStore as RedisMemoryStore,
+        Retention as Retention,
         SQLiteMemoryStore as SQLiteMemoryStore,
+        as_store as as_store,
+        migrate as migrate,
     )
     from octavo.layers.memory import LayeredMemory as LayeredMemory
     from octavo.models import open_embedder as open_embedder
@@ -74,45 +76,45 @@ __version__ = "0.1.0"
 #: Names of the faces and wraps, whose home is their own module; each is loaded on first use, so that `import octavo` stays
 #: light and what needs an extra does not ask for it before.
 _LAZY = {
-    "Agent": "octavo.agent.agent",
-    "AgentContext": "octavo.agent.context",
-    "AgentEvent": "octavo.events.records",
-    "AsyncSQLAlchemyMemory": "octavo.chat.named",
-    "BaseMemoryStore": "octavo.events.base",
-    "ChatMemory": "octavo.chat.memory",
+    "Agent": "octavo.agent",
+    "AgentContext": "octavo.agent",
+    "AgentEvent": "octavo.events",
+    "AsyncSQLAlchemyMemory": "octavo.chat",
+    "BaseMemoryStore": "octavo.events",
+    "ChatMemory": "octavo.chat",
     "Core": "octavo.service",
     "EventRecord": "octavo.service",
     "Deduped": "octavo.wraps.deduped",
-    "EventStore": "octavo.events.store",
-    "EventType": "octavo.events.records",
-    "FileMemoryStore": "octavo.events.stores",
+    "EventStore": "octavo.events",
+    "EventType": "octavo.events",
+    "FileMemoryStore": "octavo.events",
     "GateAction": "octavo.service",
     "GateResult": "octavo.service",
     "Hit": "octavo.search.hits",
-    "InMemoryMemory": "octavo.chat.named",
-    "InMemoryMemoryStore": "octavo.events.stores",
+    "InMemoryMemory": "octavo.chat",
+    "InMemoryMemoryStore": "octavo.events",
     "Indexed": "octavo.wraps.vectors",
     "Journal": "octavo.wraps.journal",
     "LayeredMemory": "octavo.layers.memory",
     "MemoryService": "octavo.service",
     "MessagePayload": "octavo.service",
-    "Migrated": "octavo.events.migrating",
-    "MockAdapter": "octavo.agent.adapters",
-    "ModelConfig": "octavo.agent.adapters",
-    "Msg": "octavo.chat.messages",
-    "MySQLMemoryStore": "octavo.events.stores",
+    "Migrated": "octavo.events",
+    "MockAdapter": "octavo.agent",
+    "ModelConfig": "octavo.agent",
+    "Msg": "octavo.chat",
+    "MySQLMemoryStore": "octavo.events",
     "Observation": "octavo.service",
     "ObservationType": "octavo.service",
-    "OpenAIAdapter": "octavo.agent.adapters",
-    "PostgreSQLMemoryStore": "octavo.events.stores",
+    "OpenAIAdapter": "octavo.agent",
+    "PostgreSQLMemoryStore": "octavo.events",
     "Recall": "octavo.search.recall",
-    "RedisMemory": "octavo.chat.named",
-    "RedisMemoryStore": "octavo.events.stores",
-    "Retention": "octavo.events.retention",
-    "SQLiteMemoryStore": "octavo.events.stores",
+    "RedisMemory": "octavo.chat",
+    "RedisMemoryStore": "octavo.events",
+    "Retention": "octavo.events",
+    "SQLiteMemoryStore": "octavo.events",
     "TurnRecord": "octavo.service",
-    "as_store": "octavo.events.adapting",
-    "migrate": "octavo.events.migrating",
+    "as_store": "octavo.events",
+    "migrate": "octavo.events",
     "open_embedder": "octavo.models",
     "open_vectors": "octavo.vectors",
 }

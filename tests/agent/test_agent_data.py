@@ -12,7 +12,7 @@ import pytest
 from agents import agent, call
 
 from octavo import EventType
-from octavo.agent.keepable import keepable
+from octavo.agent.recording import keepable
 
 
 class Colour:

@@ -22,8 +22,7 @@ from octavo import (
     StoreUnavailable,
     open_store,
 )
-from octavo.agent.keepable import shorten
-from octavo.agent.recording import Recorder, queue_directory
+from octavo.agent.recording import Recorder, queue_directory, shorten
 from octavo.wraps import Wrap
 from octavo.wraps.journal import inspect
 from servers import fresh, running

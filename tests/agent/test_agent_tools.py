@@ -14,7 +14,7 @@ from agents import agent, call
 
 from octavo import AgentContext, ConfigError, EventType
 from octavo.agent import Tool, tool
-from octavo.agent.signatures import InvalidArguments, read_docstring
+from octavo.agent.tools import InvalidArguments, read_docstring
 
 CONTEXT = AgentContext(session_id="s")
 
@@ -211,12 +211,12 @@ async def test_other_names_and_words():
         """Plain."""
 
     assert find("x") == "x"
-    made = Tool.of(find)
+    made = Tool(find)
     assert (made.name, made.description) == ("look_up", "Finds things.")
     assert made.parameters["properties"]["what"]["description"] == "a word"
-    assert Tool.of(plain).description == "Plain."
+    assert Tool(plain).description == "Plain."
     byhand = Tool(lambda x: x, name="echo")
-    assert Tool.of(byhand) is byhand
+    assert agent(tools=[byhand]).tools["echo"] is byhand
     assert await byhand.call({"x": 5}, CONTEXT) == 5
 
 

@@ -6,8 +6,7 @@ import pytest
 
 from octavo import ConfigError, ModelError, StoreUnavailable
 from octavo.chat import InMemoryMemory, MemoryBase, Msg
-from octavo.chat.compression import COMPRESSED, Compressed, CompressionConfig, compress
-from octavo.chat.transcript import boundary, lines
+from octavo.chat.compression import COMPRESSED, Compressed, CompressionConfig, boundary, compress, lines
 from octavo.kernel.terms.extract import extract
 from octavo.kernel.terms.tokens import Line, estimate_tokens
 

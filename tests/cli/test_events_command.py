@@ -179,7 +179,7 @@ def test_migrate(events):
 
 def test_an_interrupted_migration_goes_on(events, octavo, monkeypatch):
     """By itself, and it says so."""
-    from octavo.transfer.trail import Trail
+    from octavo.transfer.copying import Trail
 
     mark = Trail.mark
 

@@ -5,10 +5,10 @@ import logging
 
 import pytest
 
-from octavo.conversation.base import BaseChatMemory, BaseMemory
-from octavo.conversation.combined import CombinedMemory
 from octavo.conversation.histories import ChatMessageHistory
+from octavo.conversation.memories import BaseChatMemory, BaseMemory
 from octavo.conversation.store_history import StoreChatMessageHistory
+from octavo.conversation.wrapping import CombinedMemory
 from octavo.errors import StoreUnavailable
 
 

@@ -8,10 +8,10 @@ import sys
 
 import pytest
 
-from octavo.conversation.entity import ConversationEntityMemory
-from octavo.conversation.entity_info import (
+from octavo.conversation.entity import (
     INFO_TOKENS,
     KEPT_CONTEXTS,
+    ConversationEntityMemory,
     EntityInfo,
     gather,
     mentions,

@@ -4,9 +4,9 @@ import re
 
 import pytest
 
-from octavo.conversation.base import BaseMemory
+from octavo.conversation.memories import BaseMemory
 from octavo.conversation.messages import AIMessage
-from octavo.conversation.metrics import MemoryMetrics, percentile, prometheus, size_bytes
+from octavo.conversation.wrapping import MemoryMetrics, percentile, prometheus, size_bytes
 from octavo.errors import ConfigError
 
 LINE = re.compile(r'^(\w+)\{((?:\w+="(?:[^"\\\n]|\\["\\n])*",?)*)\} (\S+)$')

@@ -17,7 +17,7 @@ from octavo import (
     StoreUnavailable,
 )
 from octavo.events import AgentEvent
-from octavo.events.stores import FileKeys, MySQLKeys, PostgreSQLKeys, RedisKeys, SQLiteKeys
+from octavo.events.store import FileKeys, MySQLKeys, PostgreSQLKeys, RedisKeys, SQLiteKeys
 
 NAMED = (InMemoryMemoryStore, FileMemoryStore, SQLiteMemoryStore, MySQLMemoryStore, PostgreSQLMemoryStore, RedisMemoryStore)  # fmt: skip
 

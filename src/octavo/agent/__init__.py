@@ -2,8 +2,8 @@
 
 from octavo.agent.adapters import MockAdapter, ModelAdapter, ModelConfig, OpenAIAdapter, Reply, ToolCall
 from octavo.agent.agent import Agent
-from octavo.agent.context import AgentContext, Middleware
-from octavo.agent.tools import Tool, tool
+from octavo.agent.tools import AgentContext, Tool, tool
+from octavo.agent.turn import Middleware
 
 __all__ = [
     "Agent",

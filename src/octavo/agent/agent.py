@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Any, Self
 
 from octavo.agent.adapters import ModelAdapter
-from octavo.agent.context import AgentContext, checked_name, make_layers
 from octavo.agent.recording import Recorder, queue_directory
-from octavo.agent.tools import Tool, tools_by_name
-from octavo.agent.turn import Result, Turn
+from octavo.agent.tools import AgentContext, Tool, checked_name, tools_by_name
+from octavo.agent.turn import Result, Turn, make_layers
 from octavo.errors import ConfigError, InvalidRecord
 from octavo.events import AgentEvent, BaseMemoryStore, EventType, InMemoryMemoryStore, TypeCounts
 from octavo.util.attributes import Checked, Fixed
@@ -159,6 +158,10 @@ class Agent:
             await self._resume(context)
         # The same for every event of the run, also if the conversation changes hands while it lasts.
         about = {"user_id": context.user_id} if context.user_id is not None else {}
+
+        def note(kind: EventType, data: dict[str, Any], more: dict[str, Any] | None = None) -> None:
+            self._note(context.session_id, kind, data, {**about, **(more or {})})
+
         token = _running.set((self, context))
         try:
             result = await Turn(
@@ -168,7 +171,7 @@ class Agent:
                 tools=self.tools,
                 layers=self._layers,
                 max_iterations=self.max_iterations,
-                note=lambda kind, data, more=None: self._note(context, kind, data, {**about, **(more or {})}),
+                note=note,
                 flush=self._flush,
             ).run(message)
         finally:
@@ -200,26 +203,12 @@ class Agent:
             return None
         running = _running.get()
         context = running[1] if running is not None and running[0] is self else self.context
-        event = AgentEvent(
-            agent_name=self.name,
-            session_id=context.session_id if session_id is None else checked_name("session_id", session_id),
-            event_type=event_type,
-            data={**(data or {}), **more},
-            metadata=dict(metadata or {}),
-        )
-        self.recorder.note(event)
+        session = context.session_id if session_id is None else checked_name("session_id", session_id)
+        event = self._note(session, event_type, {**(data or {}), **more}, dict(metadata or {}))
         await self.recorder.flush()
         return event
 
-    async def _record_event(
-        self,
-        event_type: EventType | str,
-        data: dict[str, Any] | None = None,
-        metadata: dict[str, Any] | None = None,
-        **more: Any,
-    ) -> AgentEvent | None:
-        """`record_event` under the name that was documented first."""
-        return await self.record_event(event_type, data, metadata, **more)
+    _record_event = record_event  # the name that was documented first
 
     async def get_memory(
         self,
@@ -337,16 +326,13 @@ class Agent:
             context.messages[:0] = _dialogue(before, context.user_id)
 
     def _note_init(self, context: AgentContext) -> None:
-        self._note(
-            context,
-            EventType.AGENT_INIT,
-            {
-                "model": getattr(getattr(self.model_adapter, "config", None), "model_name", ""),
-                "tools": list(self.tools),
-                "middlewares": [layer.name for layer in self._layers],
-                "max_iterations": self.max_iterations,
-            },
-        )
+        data = {
+            "model": getattr(getattr(self.model_adapter, "config", None), "model_name", ""),
+            "tools": list(self.tools),
+            "middlewares": [layer.name for layer in self._layers],
+            "max_iterations": self.max_iterations,
+        }
+        self._note(context.session_id, EventType.AGENT_INIT, data, {})
 
     async def _flush(self) -> None:
         """Wait until all that was noted is stored or queued on disk, or has been tried."""
@@ -354,22 +340,19 @@ class Agent:
             await self.recorder.flush()
 
     def _note(
-        self,
-        context: AgentContext,
-        event_type: EventType,
-        data: dict[str, Any],
-        metadata: dict[str, Any] | None = None,
-    ) -> None:
+        self, session_id: str, event_type: EventType | str, data: dict[str, Any], metadata: dict[str, Any]
+    ) -> AgentEvent:
+        """Have an event of this agent written soon, if memory is on."""
+        event = AgentEvent(
+            agent_name=self.name,
+            session_id=session_id,
+            event_type=event_type,
+            data=data,
+            metadata=metadata,
+        )
         if self.recorder is not None:
-            self.recorder.note(
-                AgentEvent(
-                    agent_name=self.name,
-                    session_id=context.session_id,
-                    event_type=event_type,
-                    data=data,
-                    metadata=metadata or {},
-                )
-            )
+            self.recorder.note(event)
+        return event
 
 
 def _without_none(**filters: Any) -> dict[str, Any]:

@@ -1,22 +1,83 @@
-"""One message and everything that follows from it, until the answer; each step is noted as it happens."""
+"""One message and everything that follows from it, until the answer: middlewares, model and tools, each step noted as it happens."""
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 from octavo.agent.adapters import Message, ModelAdapter, Reply, ToolCall
-from octavo.agent.context import AgentContext, Layer, run_hook
-from octavo.agent.keepable import keepable
-from octavo.agent.signatures import InvalidArguments, parse_arguments
-from octavo.agent.tools import Tool, result_text
-from octavo.errors import ModelError
+from octavo.agent.recording import keepable
+from octavo.agent.tools import AgentContext, InvalidArguments, Tool, parse_arguments, result_text
+from octavo.errors import ConfigError, ModelError
 from octavo.events import EventType
 from octavo.util.user_code import attempted, said
 
 T = TypeVar("T")
 #: What `run` answers: response, tool_calls, iterations, success, and error when there was one.
 Result: TypeAlias = dict[str, Any]
+_CURE = "give it a pre(message, context) or post(response, context) method, async or not, that answers the text or None"
+
+
+class Middleware:
+    """A base to write one on: override `pre`, `post` or both, as a plain or an async method.
+
+    Any object with such a method is as good. A hook that answers None leaves the text as it is, and may leave out
+    `context` if it does not need it.
+    """
+
+    def pre(self, message: str, context: AgentContext) -> Any:  # noqa: ARG002 - for subclasses
+        """The message as the model is to see it."""
+        return message
+
+    def post(self, response: str, context: AgentContext) -> Any:  # noqa: ARG002
+        """The response as the caller is to see it."""
+        return response
+
+
+class Layer:
+    """A middleware as the agent runs it: a name for the record, and the hooks it really has."""
+
+    def __init__(self, middleware: Any) -> None:
+        self.middleware = middleware
+        self.pre = _hook(middleware, "pre")
+        self.post = _hook(middleware, "post")
+        if isinstance(middleware, type) or (self.pre is None and self.post is None):
+            raise ConfigError(f"{middleware!r} is no middleware; {_CURE}")
+        name = getattr(middleware, "name", None)
+        self.name = name if isinstance(name, str) and name else type(middleware).__name__
+
+
+def make_layers(middlewares: Iterable[Any] | None) -> list[Layer]:
+    """The middlewares of an agent, or ConfigError naming the one that is none."""
+    return [Layer(middleware) for middleware in middlewares or ()]
+
+
+async def run_hook(hook: Callable[..., Any], text: str, context: AgentContext) -> str:
+    """The text after a hook has seen it."""
+    answer = hook(text, context) if _takes_context(hook) else hook(text)
+    if inspect.isawaitable(answer):
+        answer = await answer
+    if answer is None:
+        return text
+    if not isinstance(answer, str):
+        raise TypeError(f"a middleware must answer a text or None; got {type(answer).__name__}")
+    return answer
+
+
+def _hook(middleware: Any, name: str) -> Callable[..., Any] | None:
+    hook: Callable[..., Any] | None = getattr(middleware, name, None)
+    if not callable(hook) or getattr(hook, "__func__", hook) is getattr(Middleware, name):
+        return None
+    return hook
+
+
+def _takes_context(hook: Callable[..., Any]) -> bool:
+    try:
+        parameters = inspect.signature(hook).parameters.values()
+    except (TypeError, ValueError):  # built-in functions have no signature to read
+        return False
+    places = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    return len(places) > 1 or any(p.kind is p.VAR_POSITIONAL for p in parameters)
 
 
 class Note(Protocol):

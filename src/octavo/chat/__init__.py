@@ -1,8 +1,7 @@
 """Conversations: messages with marks and a summary, on any store."""
 
-from octavo.chat.base import MemoryBase
 from octavo.chat.compression import Compressed, CompressionConfig, compress
-from octavo.chat.memory import ChatMemory
+from octavo.chat.memory import ChatMemory, MemoryBase
 from octavo.chat.messages import (
     AudioBlock,
     Base64Source,

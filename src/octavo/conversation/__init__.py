@@ -1,28 +1,24 @@
 """Memories of a conversation: what a prompt is told of the past, over a history in any store."""
 
-from octavo.conversation.base import BaseChatMemory, BaseMemory
-from octavo.conversation.buffer import (
-    ConversationBufferMemory,
-    ConversationBufferWindowMemory,
-    ConversationTokenBufferMemory,
-)
-from octavo.conversation.combined import CombinedMemory
-from octavo.conversation.entity import ConversationEntityMemory
-from octavo.conversation.entity_info import (
+from octavo.conversation.entity import ConversationEntityMemory, EntityInfo
+from octavo.conversation.histories import BaseChatMessageHistory, ChatMessageHistory, FileChatMessageHistory
+from octavo.conversation.language import (
     ENTITY_EXTRACTION_PROMPT,
     ENTITY_EXTRACTION_PROMPT_EN,
     ENTITY_SUMMARIZATION_PROMPT,
     ENTITY_SUMMARIZATION_PROMPT_EN,
-    EntityInfo,
-)
-from octavo.conversation.file_history import FileChatMessageHistory
-from octavo.conversation.histories import BaseChatMessageHistory, ChatMessageHistory
-from octavo.conversation.language import (
     SUMMARY_PROMPT,
     SUMMARY_PROMPT_EN,
     LanguageModel,
     PromptTemplate,
     tokenizer_file,
+)
+from octavo.conversation.memories import (
+    BaseChatMemory,
+    BaseMemory,
+    ConversationBufferMemory,
+    ConversationBufferWindowMemory,
+    ConversationTokenBufferMemory,
 )
 from octavo.conversation.messages import (
     AIMessage,
@@ -38,11 +34,11 @@ from octavo.conversation.messages import (
     messages_from_dict,
     messages_to_dict,
 )
-from octavo.conversation.metrics import MemoryMetrics
 from octavo.conversation.redis_history import RedisChatMessageHistory
 from octavo.conversation.retrieval import Document, RecallRetriever, VectorStoreRetrieverMemory
 from octavo.conversation.store_history import StoreChatMessageHistory
 from octavo.conversation.summary import ConversationSummaryBufferMemory, ConversationSummaryMemory
+from octavo.conversation.wrapping import CombinedMemory, MemoryMetrics, prometheus
 
 __all__ = [
     "ENTITY_EXTRACTION_PROMPT",
@@ -84,5 +80,6 @@ __all__ = [
     "message_to_dict",
     "messages_from_dict",
     "messages_to_dict",
+    "prometheus",
     "tokenizer_file",
 ]

@@ -1,26 +1,112 @@
-"""Memory of entities: who and what a conversation names, and what is known about each."""
+"""Memory of entities: who and what a conversation names, and what is known about each, gathered turn by turn."""
 
 import asyncio
 import re
 import threading
+import time
 from collections import deque
 from collections.abc import Mapping, MutableMapping
-from typing import Any
+from typing import Any, Self
 
-from octavo.conversation.base import BaseChatMemory, log, number_from
-from octavo.conversation.entity_info import EXTRACTION, EntityInfo, mentions
-from octavo.conversation.language import Formats, LanguageModel, as_language, as_model, ask, language_of
+from octavo.conversation import language as prompts
+from octavo.conversation.language import (
+    Formats,
+    Language,
+    LanguageModel,
+    as_language,
+    as_model,
+    ask,
+    language_of,
+)
+from octavo.conversation.memories import BaseChatMemory, log, number_from
 from octavo.errors import ModelError
+from octavo.kernel.terms.tokens import estimate_tokens
 from octavo.util.attributes import Checked
-from octavo.util.sync import waited
+from octavo.util.sync import Twins, waited
 
 STATE = "entities"
 MOST_NAMES = 20  # that one turn may bring
 LONGEST_NAME = 100  # characters; a longer answer is a sentence and no name
+INFO_TOKENS = 200  # of what is known without a model; what was said first and what was said last stays
+LONGEST_INFO = 4000  # characters of a model's answer; all entities of a conversation must fit into one record
+LONGEST_SENTENCE = 280  # characters; of a longer one the beginning is quoted
+KEPT_CONTEXTS = 5  # the latest turns that named it; all are counted
 
 _BETWEEN = re.compile(r"[,，、;；\n]")
 _AROUND = re.compile(r"^[\s\-*•\d.)）]*[\"'“「《]?|[\"'”」》.。\s]+$")
 _NONE = frozenset(("none", "无", "没有", "無", "n/a", ""))
+_ENDS = re.compile(r"(?<=[。！？；])|(?<=[.!?])\s+|\n+")
+_QUESTION = re.compile(r"[?？]\s*$")
+# A sentence that begins so goes on about whom the one before it named.
+_GOES_ON = re.compile(r"(?:他|她|它)(?!们)|(?:he|she|his|her|it|its)\b", re.IGNORECASE)
+_FIELDS = ("name", "info", "context_count", "created_at", "last_updated", "update_count")
+
+
+class EntityInfo(Twins):
+    """One entity: what is known about it, and the latest turns that named it."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.info = ""
+        self.contexts: list[str] = []
+        self.context_count = 0
+        self.created_at = time.time()
+        self.last_updated = self.created_at
+        self.update_count = 0
+
+    async def ainitialize_info(
+        self, context: str, llm: LanguageModel = None, language: Language | None = None
+    ) -> None:
+        """Begin with what a first context says; without a model, with the sentences that name the entity."""
+        chinese = (language or language_of(context)) == "zh"
+        template = prompts.FIRST_ENTITY_PROMPT if chinese else prompts.FIRST_ENTITY_PROMPT_EN
+        await self._learn(llm, template.format(entity=self.name, context=context), context)
+
+    async def aupdate_info(
+        self,
+        new_context: str,
+        llm: LanguageModel = None,
+        summarization_prompt: Formats | None = None,
+        language: Language | None = None,
+    ) -> None:
+        """Add what a new context says to what is known."""
+        chinese = (language or language_of(new_context)) == "zh"
+        own = prompts.ENTITY_SUMMARIZATION_PROMPT if chinese else prompts.ENTITY_SUMMARIZATION_PROMPT_EN
+        template = summarization_prompt or own
+        prompt = template.format(entity=self.name, existing_info=self.info, new_context=new_context)
+        await self._learn(llm, prompt, new_context)
+        self.last_updated = time.time()
+
+    initialize_info = waited(ainitialize_info)
+    update_info = waited(aupdate_info)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The entity as plain values, without its contexts: they are turns, which the history has."""
+        return {name: getattr(self, name) for name in _FIELDS}
+
+    @classmethod
+    def from_dict(cls, fields: Mapping[str, Any]) -> Self:
+        """The entity that `to_dict` told."""
+        entity = cls(fields["name"])
+        for name in _FIELDS:
+            setattr(entity, name, fields[name])
+        return entity
+
+    async def _learn(self, llm: LanguageModel, prompt: str, context: str) -> None:
+        """Take over what the model says is known now, or else what the sentences say."""
+        known = ""
+        if llm is not None:
+            try:
+                known = await ask(llm, prompt)
+            except ModelError as error:
+                log.warning("what is known about %r is gathered without the model: %s", self.name, error)
+        self.info = (known or gather(self.name, context, self.info))[:LONGEST_INFO]
+        self.contexts = [*self.contexts, context][-KEPT_CONTEXTS:]
+        self.context_count += 1
+        self.update_count += 1
+
+    def __repr__(self) -> str:
+        return f"EntityInfo({self.name!r}, info={self.info!r})"
 
 
 class ConversationEntityMemory(BaseChatMemory):
@@ -116,10 +202,8 @@ class ConversationEntityMemory(BaseChatMemory):
     async def aclear(self) -> None:
         """Forget the conversation and every entity."""
         await super().aclear()
-        self.entity_store.clear()
-        self.entity_cache.clear()
+        self._forget()
         self._forget_stats()
-        self._kept = False
 
     def get_entity_stats(self) -> dict[str, Any]:
         """How many entities are known, and what was done for it; `offline` says that rules find them."""
@@ -133,67 +217,64 @@ class ConversationEntityMemory(BaseChatMemory):
         while self._unread and self._learning.acquire(blocking=False):
             try:
                 while self._unread:
-                    await self._alearn(self._unread.popleft())
+                    text = self._unread.popleft()
+                    entities = await self._aextract_entities(text)
+                    self._extraction_calls += 1
+                    await self._aupdate_entities(entities, text)
             finally:
                 self._learning.release()
-
-    async def _alearn(self, text: str) -> None:
-        await self._read()
-        entities = await self._aextract_entities(text)
-        self._extraction_calls += 1
-        for entity in entities:
-            await self._alearn_about(entity, text)
-        if entities:
-            await self._write()
 
     async def _aextract_entities(self, text: str) -> list[str]:
         """The names in a text."""
         if self.llm is not None:
-            template = self.entity_extraction_prompt or EXTRACTION[self.language or language_of(text)]
+            chinese = (self.language or language_of(text)) == "zh"
+            own = prompts.ENTITY_EXTRACTION_PROMPT if chinese else prompts.ENTITY_EXTRACTION_PROMPT_EN
             try:
-                return _names(await ask(self.llm, template.format(text=text)))
+                return _names(await ask(self.llm, (self.entity_extraction_prompt or own).format(text=text)))
             except ModelError as error:
                 log.warning("entities of this turn are found by rules: %s", error)
         from octavo.conversation.entity_rules import find_entities  # its patterns take time to build
 
+        await self._read()  # what is known already is found more surely
         return await asyncio.to_thread(find_entities, text, MOST_NAMES, list(self.entity_store))
 
     async def _aupdate_entity_info(self, entity: str, context: str) -> None:
         """Learn what a text says about one entity."""
-        await self._read()
-        await self._alearn_about(entity, context)
-        await self._write()
+        await self._aupdate_entities([entity], context)
 
     _extract_and_update_entities = waited(_aextract_and_update_entities)
     _extract_entities = waited(_aextract_entities)
     _update_entity_info = waited(_aupdate_entity_info)
 
-    async def _alearn_about(self, entity: str, context: str) -> None:
-        known = self.entity_store.get(entity)
-        if known is not None:
-            await known.aupdate_info(context, self.llm, self.entity_summarization_prompt, self.language)
-            self._entity_updates += 1
-        else:
-            known = EntityInfo(entity)
-            await known.ainitialize_info(context, self.llm, self.language)
-            self.entity_store[entity] = known
-            self._total_entities += 1
-        if entity not in self.entity_cache:
-            self.entity_cache.append(entity)
-        while len(self.entity_store) > self.max_entities:
-            oldest = min(self.entity_store.values(), key=lambda one: one.last_updated).name
-            del self.entity_store[oldest]
-            if oldest in self.entity_cache:
-                self.entity_cache.remove(oldest)
+    async def _aupdate_entities(self, entities: list[str], context: str) -> None:
+        """Learn what a text says about these, and forget those not heard of for longest when there are too many."""
+        await self._read()
+        for entity in entities:
+            known = self.entity_store.get(entity)
+            if known is not None:
+                await known.aupdate_info(context, self.llm, self.entity_summarization_prompt, self.language)
+                self._entity_updates += 1
+            else:
+                known = EntityInfo(entity)
+                await known.ainitialize_info(context, self.llm, self.language)
+                self.entity_store[entity] = known
+                self._total_entities += 1
+            if entity not in self.entity_cache:
+                self.entity_cache.append(entity)
+            while len(self.entity_store) > self.max_entities:
+                oldest = min(self.entity_store.values(), key=lambda one: one.last_updated).name
+                del self.entity_store[oldest]
+                if oldest in self.entity_cache:
+                    self.entity_cache.remove(oldest)
+        if entities:
+            await self._write()
 
     async def _read(self) -> None:
         """Take over what the history knows: another process may have gone on with it, or have cleared it."""
         state = await self.chat_memory.aget_state(STATE)
         if state is None:
             if self._kept:
-                self.entity_store.clear()
-                self.entity_cache.clear()
-                self._kept = False
+                self._forget()
             return
         self._kept = True
         for name, told in state["entities"].items():
@@ -209,6 +290,11 @@ class ConversationEntityMemory(BaseChatMemory):
         await self.chat_memory.aset_state(STATE, {"entities": entities, "cache": list(self.entity_cache)})
         self._kept = True
 
+    def _forget(self) -> None:
+        self.entity_store.clear()
+        self.entity_cache.clear()
+        self._kept = False
+
     @property
     def _entity_stats(self) -> dict[str, int]:
         return {
@@ -222,6 +308,31 @@ class ConversationEntityMemory(BaseChatMemory):
         self._total_entities = len(self.entity_store)
         self._entity_updates = 0
         self._extraction_calls = 0
+
+
+def mentions(name: str, text: str) -> bool:
+    """Whether a text names this; a Latin name must stand there as a word."""
+    if not name.isascii():
+        return name.casefold() in text.casefold()
+    return re.search(rf"(?<![A-Za-z0-9]){re.escape(name)}(?![A-Za-z0-9])", text, re.IGNORECASE) is not None
+
+
+def gather(name: str, context: str, before: str = "") -> str:
+    """What was known before and the sentences of the context that speak of it, a line each; questions tell nothing."""
+    lines = [line for line in before.splitlines() if line]
+    about = False
+    for said in _ENDS.split(context):
+        sentence = " ".join(said.split())
+        about = mentions(name, sentence) or (about and _GOES_ON.match(sentence) is not None)
+        if not about or _QUESTION.search(sentence):
+            continue
+        if len(sentence) > LONGEST_SENTENCE:
+            sentence = f"{sentence[:LONGEST_SENTENCE].rstrip()}…"
+        if sentence not in lines:
+            lines.append(sentence)
+    while len(lines) > 2 and estimate_tokens("\n".join(lines)) > INFO_TOKENS:
+        del lines[1]  # the first one mostly says who it is
+    return "\n".join(lines)
 
 
 def _as_entities(given: MutableMapping[str, Any]) -> MutableMapping[str, EntityInfo]:

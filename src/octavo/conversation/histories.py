@@ -1,9 +1,13 @@
-"""What every history can do, and the one that lives in this process."""
+"""What every history can do, the one that lives in this process, and the one in a file that people can read."""
 
+import contextlib
 import copy
+import fcntl
 import json
+import os
 from abc import ABC
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, TypeAlias, TypeVar, cast
 
 from octavo.conversation.messages import (
@@ -13,14 +17,19 @@ from octavo.conversation.messages import (
     as_message,
     message_from_dict,
     message_to_dict,
+    messages_from_dict,
+    messages_to_dict,
 )
-from octavo.errors import InvalidRecord
+from octavo.errors import InvalidRecord, StoreError
+from octavo.kernel.ids import new_id
+from octavo.util.attributes import Fixed
+from octavo.util.file_modes import keep_mode, make_folder, open_file
 from octavo.util.sync import Closing, Twins, threaded
 
 T = TypeVar("T")
 State: TypeAlias = dict[str, Any]
-#: Of the messages that are held and the state beside them: how many of the oldest go, or None to change nothing.
-Decide: TypeAlias = Callable[[list[BaseMessage], State], int | None]
+#: Changes the messages and the states it is given, in place; what it answers is the answer of the update.
+Edit: TypeAlias = Callable[[list[BaseMessage], dict[str, State]], T]
 
 
 class BaseChatMessageHistory(Twins, Closing, ABC):
@@ -40,17 +49,9 @@ class BaseChatMessageHistory(Twins, Closing, ABC):
         """Add what a person said."""
         self.add_message(as_message(message, HumanMessage))
 
-    async def aadd_user_message(self, message: str | BaseMessage) -> None:
-        """`add_user_message`, awaited."""
-        await self.aadd_message(as_message(message, HumanMessage))
-
     def add_ai_message(self, message: str | BaseMessage) -> None:
         """Add what the model answered."""
         self.add_message(as_message(message, AIMessage))
-
-    async def aadd_ai_message(self, message: str | BaseMessage) -> None:
-        """`add_ai_message`, awaited."""
-        await self.aadd_message(as_message(message, AIMessage))
 
     def add_message(self, message: BaseMessage) -> None:
         """Add one message."""
@@ -71,15 +72,11 @@ class BaseChatMessageHistory(Twins, Closing, ABC):
 
     def replace(self, messages: Sequence[BaseMessage]) -> None:
         """Hold these messages in place of all others; states stay."""
-        kept = list(messages)
-        attribute = getattr(type(self), "messages", None)
-        if not isinstance(attribute, property) or attribute.fset is not None:
-            self.messages = kept
-            return
-        states = dict(self._states)  # `clear` forgets them
-        self.clear()
-        self.add_messages(kept)
-        self._states.update(states)
+
+        def put(held: list[BaseMessage], _: dict[str, State]) -> None:
+            held[:] = messages
+
+        self._update(put)
 
     def latest(self, n: int) -> list[BaseMessage]:
         """The newest `n` messages, oldest first."""
@@ -92,14 +89,14 @@ class BaseChatMessageHistory(Twins, Closing, ABC):
     def trim(self, keep_last: int) -> int:
         """Drop all but the newest messages; answer how many went."""
         at_least_zero("keep_last", keep_last)
-        return self._drop(lambda held, _: max(0, len(held) - keep_last)) or 0
+        return self._update(lambda held, _: _drop_oldest(held, len(held) - keep_last))
 
     def trim_before(self, kept: Sequence[BaseMessage]) -> int:
         """Drop what stands before these messages, which were read here; answer how many went.
 
         Whatever others have added since then stays, however many that is.
         """
-        return self._drop(lambda held, _: position(held, kept)) or 0
+        return self._update(lambda held, _: _drop_oldest(held, _position(held, list(kept))))
 
     def get_state(self, name: str) -> State | None:
         """The state of this name, or None."""
@@ -107,19 +104,24 @@ class BaseChatMessageHistory(Twins, Closing, ABC):
 
     def set_state(self, name: str, state: State) -> None:
         """Keep a state under this name, in place of the one before."""
-        self._states[name] = copy.deepcopy(state)
+        kept = plain_state(name, state)
+        self._update(lambda _, states: states.update({name: kept}))
 
     def fold_messages(self, messages: Sequence[BaseMessage], name: str, state: State, before: State) -> bool:
         """Put a state in place of the oldest messages and of the state before, all of which were read here.
 
         Where somebody else has changed any of them since then, nothing is done, and False is the answer.
         """
+        kept, oldest = plain_state(name, state), len(messages)
 
-        def unchanged(held: list[BaseMessage], stated: State) -> int | None:
-            oldest = len(messages)
-            return oldest if stated == before and held[:oldest] == list(messages) else None
+        def fold(held: list[BaseMessage], states: dict[str, State]) -> bool:
+            if states.get(name, {}) != before or held[:oldest] != list(messages):
+                return False
+            states[name] = kept
+            del held[:oldest]
+            return True
 
-        return self._drop(unchanged, name, state) is not None
+        return self._update(fold)
 
     def close(self) -> None:
         """Let go of what was opened."""
@@ -127,6 +129,14 @@ class BaseChatMessageHistory(Twins, Closing, ABC):
     async def aget_messages(self) -> list[BaseMessage]:
         """`messages`, awaited."""
         return await self._away(lambda: list(self.messages))
+
+    async def aadd_user_message(self, message: str | BaseMessage) -> None:
+        """`add_user_message`, awaited."""
+        await self.aadd_message(as_message(message, HumanMessage))
+
+    async def aadd_ai_message(self, message: str | BaseMessage) -> None:
+        """`add_ai_message`, awaited."""
+        await self.aadd_message(as_message(message, AIMessage))
 
     aadd_message = threaded(add_message)
     aadd_messages = threaded(add_messages)
@@ -141,15 +151,22 @@ class BaseChatMessageHistory(Twins, Closing, ABC):
     afold_messages = threaded(fold_messages)
     aclose = threaded(close)
 
-    def _drop(self, decide: Decide, name: str = "", state: State | None = None) -> int | None:
-        """Drop as many of the oldest messages as is decided, and keep the state; should the first fail, both are there."""
-        held = list(self.messages)
-        oldest = decide(held, self.get_state(name) or {})
-        if oldest is not None and state is not None:
-            self.set_state(name, state)
-        if oldest:
-            self.replace(held[oldest:])
-        return oldest
+    def _update(self, edit: Edit[T]) -> T:
+        """Read, edit and write back what was changed: states first, so that a failure leaves both and not neither."""
+        read = list(self.messages)
+        held = list(read)
+        answer = edit(held, self._states)
+        if held == read:
+            return answer
+        attribute = getattr(type(self), "messages", None)
+        if not isinstance(attribute, property) or attribute.fset is not None:
+            self.messages = held
+            return answer
+        states = dict(self._states)  # `clear` forgets them
+        self.clear()
+        self.add_messages(held)
+        self._states.update(states)
+        return answer
 
     @property
     def _states(self) -> dict[str, State]:
@@ -171,15 +188,85 @@ class ChatMessageHistory(BaseChatMessageHistory):
         return work()  # it never waits for anything
 
 
-def position(held: Sequence[BaseMessage], kept: Sequence[BaseMessage]) -> int:
-    """Where these messages stand among those held; 0 when they do not, so that nothing is dropped for them.
+class FileChatMessageHistory(BaseChatMessageHistory):
+    """Messages as a JSON array in a file that people can read, states beside it in `<file>.state.json`.
 
-    Where several stretches are alike it is the first one: dropped too little is dropped with the next turn.
+    Every change writes the file anew under another name and puts that in its place, so that it is whole at any moment.
+    Several processes may write: each takes its turn, and sees what the others wrote.
     """
-    most = len(held) - len(kept)
-    wanted = list(kept)
-    stretches = (at for at in range(most + 1) if list(held[at : at + len(wanted)]) == wanted)
-    return next(stretches, 0) if wanted else 0
+
+    file_path: Fixed[str] = Fixed("make another history for another file")
+
+    def __init__(self, file_path: str | os.PathLike[str]) -> None:
+        self.file_path = os.fspath(file_path)
+        # Where it is now: a link stays a link, and the process may go to another folder.
+        self._path = Path(self.file_path).resolve()
+        self._state_path = self._path.with_name(f"{self._path.name}.state.json")
+        _ = self.messages  # a file that is no history is better refused now than at the first turn
+
+    @property
+    def messages(self) -> list[BaseMessage]:
+        """The messages, oldest first; assigning replaces them all."""
+        with self._translated():
+            try:
+                return messages_from_dict(_read_file(self._path, list))
+            except ValueError as error:
+                raise StoreError(f"{self.file_path} is not a list of messages: {error}") from error
+
+    @messages.setter
+    def messages(self, messages: Sequence[BaseMessage]) -> None:
+        self.replace(messages)
+
+    @property
+    def _messages(self) -> list[BaseMessage]:
+        return self.messages
+
+    @property
+    def _states(self) -> dict[str, State]:
+        with self._translated():
+            states: dict[str, State] = _read_file(self._state_path, dict)
+            return states
+
+    def add_messages(self, messages: Sequence[BaseMessage]) -> None:
+        """Add messages in this order, all of them or none."""
+        self._update(lambda held, _: held.extend(messages))
+
+    def clear(self) -> None:
+        """Forget all, and remove the files."""
+        with self._turn():
+            self._path.unlink(missing_ok=True)
+            self._state_path.unlink(missing_ok=True)
+
+    def _update(self, edit: Edit[T]) -> T:
+        with self._turn():
+            read, states_read = self.messages, self._states
+            held, states = list(read), dict(states_read)
+            answer = edit(held, states)
+            if states != states_read:
+                _write_file(self._state_path, states)
+            if held != read:
+                _write_file(self._path, messages_to_dict(held))
+            return answer
+
+    @contextlib.contextmanager
+    def _turn(self) -> Iterator[None]:
+        """Nobody else writes in this folder meanwhile, in this process or another."""
+        with self._translated():
+            make_folder(self._path.parent)
+            # The folder and not the file: the file is another one after every write.
+            folder = os.open(self._path.parent, os.O_RDONLY | os.O_DIRECTORY)
+            try:
+                fcntl.flock(folder, fcntl.LOCK_EX)
+                yield
+            finally:
+                os.close(folder)
+
+    @contextlib.contextmanager
+    def _translated(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise StoreError(f"the history {self.file_path}: {error}") from error
 
 
 def at_least_zero(name: str, number: int) -> int:
@@ -205,3 +292,49 @@ def plain_state(name: str, state: Mapping[str, Any]) -> State:
         raise InvalidRecord(f"the state {name!r} is a dict; got {state!r}"[:300])
     read: State = json.loads(to_json(dict(state)))
     return read
+
+
+def _position(held: list[BaseMessage], kept: list[BaseMessage]) -> int:
+    """Where these messages stand among those held; 0 when they do not, so that nothing is dropped for them.
+
+    Where several stretches are alike it is the first one: dropped too little is dropped with the next turn.
+    """
+    places = range(len(held) - len(kept) + 1) if kept else ()
+    return next((at for at in places if held[at : at + len(kept)] == kept), 0)
+
+
+def _drop_oldest(held: list[BaseMessage], count: int) -> int:
+    """Take so many away from the beginning; answer how many that were."""
+    gone = max(0, count)
+    del held[:gone]
+    return gone
+
+
+def _read_file(path: Path, kind: type[list[Any] | dict[str, Any]]) -> Any:
+    """What a file of this kind of JSON holds; nothing, when there is no file."""
+    try:
+        held = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return kind()
+    except ValueError as error:  # no UTF-8, or no JSON
+        raise StoreError(f"{path} is not JSON: {error}; mend it or move it away") from error
+    if not isinstance(held, kind):
+        shape = "array" if kind is list else "object"
+        raise StoreError(f"{path} holds no JSON {shape}; mend it or move it away")
+    return held
+
+
+def _write_file(path: Path, value: Any) -> None:
+    """Put a file in the place of another, whole or not at all."""
+    text = to_json(value, indent=2)
+    new = path.with_name(f".{path.name}.{new_id()}")
+    try:
+        with open(new, "x", encoding="utf-8", opener=open_file) as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        keep_mode(new, path)
+        new.replace(path)
+    except BaseException:
+        new.unlink(missing_ok=True)
+        raise

@@ -1,7 +1,8 @@
-"""Language models as callers have them: how to ask one, how it counts, and what to ask in which language."""
+"""Language models as callers have them: how to ask one, how it counts, and the prompts in Chinese and English."""
 
 import logging
 import re
+import string
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias
@@ -30,11 +31,13 @@ class Formats(Protocol):
 
 
 class PromptTemplate:
-    """A text with names in braces, which `format` fills in."""
+    """A text with names in braces, which `format` fills in; `input_variables` are these names."""
 
     def __init__(self, template: str, input_variables: list[str] | None = None) -> None:
         self.template = template
-        self.input_variables = [] if input_variables is None else input_variables
+        if input_variables is None:
+            input_variables = [name for _, name, _, _ in string.Formatter().parse(template) if name]
+        self.input_variables = input_variables
 
     def format(self, **values: Any) -> str:
         """The text with the names filled in; one that is not given is ValueError."""
@@ -44,10 +47,7 @@ class PromptTemplate:
             raise ValueError(f"the prompt needs {error}; given: {', '.join(values)}") from None
 
 
-SUMMARY_PROMPT = PromptTemplate(
-    input_variables=["summary", "new_lines"],
-    template="""
-渐进式总结以下对话内容，在之前摘要的基础上添加新信息：
+SUMMARY_PROMPT = PromptTemplate("""渐进式总结以下对话内容，在之前摘要的基础上添加新信息：
 
 现有摘要：
 {summary}
@@ -55,13 +55,8 @@ SUMMARY_PROMPT = PromptTemplate(
 新的对话内容：
 {new_lines}
 
-新的摘要：
-""".strip(),
-)
-
-SUMMARY_PROMPT_EN = PromptTemplate(
-    input_variables=["summary", "new_lines"],
-    template="""
+新的摘要：""")
+SUMMARY_PROMPT_EN = PromptTemplate("""\
 Progressively summarise the conversation below, adding what is new to the summary so far:
 
 Summary so far:
@@ -70,9 +65,44 @@ Summary so far:
 New lines of the conversation:
 {new_lines}
 
-New summary:
-""".strip(),
-)
+New summary:""")
+ENTITY_EXTRACTION_PROMPT = PromptTemplate("""\
+从以下对话中提取所有实体（人名、地名、组织、产品、作品等专有名称）。只输出实体名称，用英文逗号分隔；没有则输出 NONE。
+
+对话：
+{text}
+
+实体：""")
+ENTITY_EXTRACTION_PROMPT_EN = PromptTemplate("""\
+List every entity named in the conversation below: people, places, organisations, products, works and other proper names.
+Answer with the names only, separated by commas, or NONE if there are none.
+
+Conversation:
+{text}
+
+Entities:""")
+ENTITY_SUMMARIZATION_PROMPT = PromptTemplate("""\
+根据新的上下文，更新关于{entity}的信息。保留仍然成立的内容，只补充上下文中明确提到的事实。
+
+现有信息：
+{existing_info}
+
+新的上下文：
+{new_context}
+
+更新后的信息：""")
+ENTITY_SUMMARIZATION_PROMPT_EN = PromptTemplate("""\
+Update what is known about {entity} with the new context. Keep what still holds, and add only facts that it states.
+
+Known so far:
+{existing_info}
+
+New context:
+{new_context}
+
+Known now:""")
+FIRST_ENTITY_PROMPT = PromptTemplate("根据以下上下文，总结关于{entity}的信息：\n{context}")
+FIRST_ENTITY_PROMPT_EN = PromptTemplate("Summarise what the context below says about {entity}:\n{context}")
 
 
 def language_of(text: str) -> Language:
@@ -89,8 +119,8 @@ def as_language(language: Any) -> Language | None:
 
 
 def as_model(llm: LanguageModel) -> LanguageModel:
-    """The model itself, or TypeError when it cannot be asked; None stays None."""
-    if llm is not None and _callable_of(llm) is None:
+    """The model itself, or TypeError when it can neither be asked nor count tokens; None stays None."""
+    if llm is not None and _callable_of(llm) is None and not hasattr(llm, "get_num_tokens"):
         raise TypeError(f"a language model has invoke or predict, or can be called; got {llm!r}"[:300])
     return llm
 
@@ -110,11 +140,9 @@ async def ask(llm: LanguageModel, prompt: str) -> str:
 
 def counter_of(llm: LanguageModel = None, count_tokens: TokenCounter | None = None) -> TokenCounter:
     """How tokens are counted: as the caller says, else as the model does, else by the estimate of `octavo.kernel.terms.tokens`."""
-    if count_tokens is not None:
-        return count_tokens
     own = getattr(llm, "get_num_tokens", None)
-    if not callable(own):
-        return estimate_tokens
+    if count_tokens is not None or not callable(own):
+        return count_tokens or estimate_tokens
     missing = False
 
     def count(text: str) -> int:
@@ -150,11 +178,8 @@ def tokenizer_file(path: str | Path) -> TokenCounter:
 
 
 def _callable_of(llm: LanguageModel) -> Callable[[str], Any] | None:
-    for name in ("invoke", "predict"):
-        way: Any = getattr(llm, name, None)
-        if callable(way):
-            return way  # type: ignore[no-any-return]
-    return llm if callable(llm) else None
+    ways = (getattr(llm, "invoke", None), getattr(llm, "predict", None), llm)
+    return next((way for way in ways if callable(way)), None)
 
 
 def _text(answered: Any) -> str:

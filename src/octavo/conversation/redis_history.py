@@ -3,11 +3,11 @@
 import contextlib
 import json
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeVar
 
 from octavo.conversation.histories import (
     BaseChatMessageHistory,
-    Decide,
+    Edit,
     State,
     at_least_zero,
     plain_state,
@@ -17,11 +17,7 @@ from octavo.conversation.messages import BaseMessage, messages_from_dict, messag
 from octavo.errors import ConfigError, StoreError, StoreUnavailable
 from octavo.util.attributes import Checked, Fixed
 
-if TYPE_CHECKING:
-    from redis import Redis
-
-_SECONDS_A_DAY = 86400
-_TIMEOUTS = {"socket_connect_timeout": 5, "socket_timeout": 30}
+T = TypeVar("T")
 
 
 def _seconds(ttl: int | None) -> int | None:
@@ -42,19 +38,17 @@ class RedisChatMessageHistory(BaseChatMessageHistory):
     ttl = Checked(_seconds)
 
     def __init__(
-        self, session_id: str, url: str = "redis://localhost:6379", ttl: int | None = _SECONDS_A_DAY
+        self, session_id: str, url: str = "redis://localhost:6379", ttl: int | None = 24 * 60 * 60
     ) -> None:
-        if not isinstance(session_id, str) or not session_id:
-            raise ValueError(f"session_id is a string with at least one character; got {session_id!r}")
-        if session_id.endswith(":state"):
+        if not isinstance(session_id, str) or not session_id or session_id.endswith(":state"):
             raise ValueError(
-                f"a session id must not end in ':state', the key of its states; got {session_id!r}"
+                f"session_id is a string that is not empty and does not end in ':state'; got {session_id!r}"
             )
         self.session_id = session_id
         self.key = f"chat_history:{session_id}"
         self.state_key = f"{self.key}:state"
         self.ttl = ttl
-        self.redis_client: Any = _client(url)  # its answers have types for two kinds of client at once
+        self.redis_client: Any = _redis_client(url)  # its answers have types for two kinds of client at once
 
     @property
     def messages(self) -> list[BaseMessage]:
@@ -67,12 +61,7 @@ class RedisChatMessageHistory(BaseChatMessageHistory):
 
     def add_messages(self, messages: Sequence[BaseMessage]) -> None:
         """Add messages in this order, all of them or none."""
-        if messages:
-            self._write(self._push(messages))
-
-    def replace(self, messages: Sequence[BaseMessage]) -> None:
-        """Hold these messages in place of all others; states stay."""
-        self._write(("DEL", self.key), *([self._push(messages)] if messages else []))
+        self._write(self._push(messages))
 
     def latest(self, n: int) -> list[BaseMessage]:
         """The newest `n` messages, oldest first."""
@@ -80,81 +69,88 @@ class RedisChatMessageHistory(BaseChatMessageHistory):
 
     def count(self) -> int:
         """How many messages there are."""
-        with _translated():
-            return int(self.redis_client.execute_command("LLEN", self.key))
+        with _redis_errors():
+            return int(self.redis_client.llen(self.key))
 
     def get_state(self, name: str) -> State | None:
         """The state of this name, or None."""
-        with _translated():
-            return self._read_state(self.redis_client, name)
+        with _redis_errors():
+            kept = self.redis_client.hget(self.state_key, name)
+        state: State | None = None if kept is None else _parse(kept, self.state_key)
+        return state
 
     def set_state(self, name: str, state: State) -> None:
         """Keep a state under this name, in place of the one before."""
-        self._write(("HSET", self.state_key, name, to_json(plain_state(name, state))))
+        self._write([("HSET", self.state_key, name, to_json(plain_state(name, state)))])
 
     def clear(self) -> None:
         """Forget all messages and all states."""
-        with _translated():
-            self.redis_client.execute_command("DEL", self.key, self.state_key)
+        with _redis_errors():
+            self.redis_client.delete(self.key, self.state_key)
 
     def close(self) -> None:
         """Close the connections; a later call opens them again."""
         self.redis_client.close()
 
-    def _drop(self, decide: Decide, name: str = "", state: State | None = None) -> int | None:
-        """Drop the oldest and keep the state as one transaction; decide again when others have written meanwhile."""
+    def _update(self, edit: Edit[T]) -> T:
+        """Edit in one transaction, and edit anew when others have written meanwhile."""
         import redis
 
-        put = [] if state is None else [("HSET", self.state_key, name, to_json(plain_state(name, state)))]
-        with _translated(), self.redis_client.pipeline(transaction=True) as batch:
+        with _redis_errors(), self.redis_client.pipeline(transaction=True) as batch:
             while True:
                 batch.watch(self.key, self.state_key)
-                held = self._read_messages(batch, 0)
-                oldest = decide(held, self._read_state(batch, name) or {})
-                if oldest is None or not (oldest or put):
-                    return oldest
+                read = self._messages_of(batch.lrange(self.key, 0, -1))
+                kept = {_text(name): state for name, state in batch.hgetall(self.state_key).items()}
+                held, states = list(read), {name: _parse(kept[name], self.state_key) for name in kept}
+                answer = edit(held, states)
+                spelled = {name: to_json(states[name]) for name in states}
+                commands: list[tuple[Any, ...]] = [
+                    ("HSET", self.state_key, name, spelled[name])
+                    for name in spelled
+                    if spelled[name] != _text(kept.get(name, ""))
+                ]
+                gone = len(read) - len(held)
+                if held != read[gone:]:
+                    commands += [("DEL", self.key), *self._push(held)]
+                elif gone:
+                    commands.append(("LTRIM", self.key, gone, -1))
                 batch.multi()
                 try:
-                    self._send(batch, *put, ("LTRIM", self.key, oldest, -1))
+                    self._send(batch, commands)
                 except redis.WatchError:
                     continue
-                return oldest
+                return answer
 
     def _range(self, start: int) -> list[BaseMessage]:
-        with _translated():
-            return self._read_messages(self.redis_client, start)
+        with _redis_errors():
+            return self._messages_of(self.redis_client.lrange(self.key, start, -1))
 
-    def _read_messages(self, client: Any, start: int) -> list[BaseMessage]:
-        kept = client.execute_command("LRANGE", self.key, start, -1)
+    def _messages_of(self, kept: Sequence[bytes]) -> list[BaseMessage]:
         try:
-            return messages_from_dict([_read(one, self.key) for one in kept])
+            return messages_from_dict([_parse(one, self.key) for one in kept])
         except ValueError as error:
             raise StoreError(f"the Redis key {self.key} is not a list of messages: {error}") from error
 
-    def _read_state(self, client: Any, name: str) -> State | None:
-        kept = client.execute_command("HGET", self.state_key, name)
-        state: State | None = None if kept is None else _read(kept, self.state_key)
-        return state
+    def _push(self, messages: Sequence[BaseMessage]) -> list[tuple[Any, ...]]:
+        return [("RPUSH", self.key, *map(to_json, messages_to_dict(messages)))] if messages else []
 
-    def _push(self, messages: Sequence[BaseMessage]) -> tuple[str, ...]:
-        return ("RPUSH", self.key, *(to_json(one) for one in messages_to_dict(messages)))
+    def _write(self, commands: Sequence[tuple[Any, ...]]) -> None:
+        with _redis_errors(), self.redis_client.pipeline(transaction=True) as batch:
+            self._send(batch, commands)
 
-    def _write(self, *commands: tuple[Any, ...]) -> None:
-        with _translated(), self.redis_client.pipeline(transaction=True) as batch:
-            self._send(batch, *commands)
-
-    def _send(self, batch: Any, *commands: tuple[Any, ...]) -> None:
+    def _send(self, batch: Any, commands: Sequence[tuple[Any, ...]]) -> None:
         """Send these as one transaction, and have both keys live on."""
+        if not commands:
+            return
         for command in commands:
             batch.execute_command(*command)
         if self.ttl is not None:
-            batch.execute_command("EXPIRE", self.key, self.ttl)
-            # Or a summary would be forgotten before the messages that follow it.
-            batch.execute_command("EXPIRE", self.state_key, self.ttl)
+            batch.expire(self.key, self.ttl)
+            batch.expire(self.state_key, self.ttl)  # or a summary is forgotten before what follows it
         batch.execute()
 
 
-def _client(url: str) -> "Redis":
+def _redis_client(url: str) -> Any:
     try:
         import redis
     except ImportError as error:
@@ -162,7 +158,7 @@ def _client(url: str) -> "Redis":
             "RedisChatMessageHistory needs the package redis: pip install 'octavo[redis]'"
         ) from error
     try:
-        client = redis.Redis.from_url(url, **_TIMEOUTS)
+        client = redis.Redis.from_url(url, socket_connect_timeout=5, socket_timeout=30)
         client.connection_pool.make_connection()  # connects to nothing yet, but refuses an option it does not know
     except (TypeError, ValueError, redis.RedisError) as error:
         from octavo.stores.redis import refused
@@ -172,7 +168,7 @@ def _client(url: str) -> "Redis":
 
 
 @contextlib.contextmanager
-def _translated() -> Iterator[None]:
+def _redis_errors() -> Iterator[None]:
     import redis
 
     try:
@@ -183,8 +179,12 @@ def _translated() -> Iterator[None]:
         raise StoreError(f"Redis refused: {error}") from error
 
 
-def _read(kept: bytes | str, key: str) -> Any:
+def _parse(kept: bytes | str, key: str) -> Any:
     try:
         return json.loads(kept)
     except ValueError as error:
         raise StoreError(f"the Redis key {key} holds what is no JSON: {error}") from error
+
+
+def _text(kept: bytes | str) -> str:
+    return kept if isinstance(kept, str) else kept.decode()

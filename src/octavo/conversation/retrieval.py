@@ -4,20 +4,20 @@ import copy
 import hashlib
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Self
 
 import msgspec
 
-from octavo.conversation.base import BaseMemory, input_message, log, output_message
-from octavo.conversation.bound_store import BoundStore, on_store_loop
+from octavo.conversation.memories import BaseMemory, input_message, log, output_message
+from octavo.conversation.store_history import BoundStore, on_store_loop
 from octavo.errors import ConfigError
 from octavo.kernel.ids import new_id
 from octavo.kernel.model import Add, Query, Record, Remove
 from octavo.kernel.ports import Store
 from octavo.util.attributes import Checked
+from octavo.util.cache import Cache, size_of
 from octavo.util.sync import portal, waited
 from octavo.util.user_code import called
 
@@ -155,7 +155,7 @@ class VectorStoreRetrieverMemory(BaseMemory):
         self.return_docs = return_docs
         self.exclude_input_keys = list(exclude_input_keys or [])
         self._retrieval_stats = dict(_NO_STATS)
-        self._query_cache: OrderedDict[str, list[Any]] = OrderedDict()
+        self._query_cache: Cache[str, list[Any]] = Cache(cache_size)
         self._cache_max_size = cache_size
         self._writes = 0
         self._caching = threading.Lock()  # blocking and awaiting callers are on different threads
@@ -188,13 +188,12 @@ class VectorStoreRetrieverMemory(BaseMemory):
     async def aload_memory_variables(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """The exchanges that bear on the input: as text with their times, or as documents with `return_docs`."""
         query = self._question(inputs)
-        with self._caching:
-            docs = self._query_cache.get(query)
-            if docs is not None:
-                self._query_cache.move_to_end(query)
-                self._retrieval_stats["cache_hits"] += 1
+        docs = self._query_cache.get(query)
         if docs is None:
             docs = await self._aretrieve(query)
+        else:
+            with self._caching:
+                self._retrieval_stats["cache_hits"] += 1
         # Copies: what is given may be changed without changing what is cached.
         return {self.memory_key: copy.deepcopy(docs) if self.return_docs else self._format_documents(docs)}
 
@@ -255,9 +254,8 @@ class VectorStoreRetrieverMemory(BaseMemory):
             stats["average_retrieval_time"] += surplus / stats["total_retrievals"]
             # Not when something was saved meanwhile: an answer older than that would be given again and again.
             if writes == self._writes:
-                self._query_cache[query] = copy.deepcopy(docs)
-                while len(self._query_cache) > self._cache_max_size:
-                    self._query_cache.popitem(last=False)
+                texts = (doc.page_content for doc in docs)
+                self._query_cache.put(query, copy.deepcopy(docs), size_of(query, *texts))
         return docs
 
     def _forget_answers(self) -> None:

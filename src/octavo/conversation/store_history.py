@@ -1,14 +1,17 @@
-"""A history in any store that a URL names, or in one that is handed in."""
+"""A history in any store that a URL names, or in one that is handed in, and the event loop on which that store lives."""
 
+import asyncio
 import contextlib
-from collections.abc import Sequence
+import functools
+import os
+import weakref
+from collections.abc import Callable, Coroutine, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import msgspec
 
-from octavo.conversation.bound_store import BoundStore, on_store_loop
-from octavo.conversation.histories import BaseChatMessageHistory, State, at_least_zero, plain_state, to_json
+from octavo.conversation.histories import BaseChatMessageHistory, State, at_least_zero, plain_state
 from octavo.conversation.messages import (
     AIMessage,
     BaseMessage,
@@ -16,18 +19,105 @@ from octavo.conversation.messages import (
     SystemMessage,
     message_from_dict,
     message_to_dict,
-    messages_to_dict,
 )
 from octavo.errors import StoreUnavailable
 from octavo.kernel.ids import new_id, next_seq
 from octavo.kernel.model import Add, Change, Op, Query, Record, Remove, Scope
 from octavo.kernel.ports import Renews, Store, written
+from octavo.stores import open_store
 from octavo.util.attributes import Fixed
+from octavo.util.sync import Closing, Twins, portal, waited
 
+T = TypeVar("T")
+P = ParamSpec("P")
 MESSAGES, SUMMARIES, ENTITIES = "messages", "summaries", "entities"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _PAGE = 500  # records removed at a time, so that no backend is given too long a list of ids
 _ROLES = {"human": "user", "ai": "assistant"}  # as the chat face of the same messages calls them
+# Connections belong to the event loop they were made on: this is the loop of each store that was handed in.
+_loops: weakref.WeakKeyDictionary[Store, asyncio.AbstractEventLoop] = weakref.WeakKeyDictionary()
+os.register_at_fork(after_in_child=_loops.clear)  # whoever asked a loop of the parent would wait for ever
+
+
+class BoundStore(Twins, Closing):
+    """What works with a store of one user: a class to inherit from. Its coroutines run `on_store_loop`.
+
+    A store that a URL names lives on the thread of all blocking calls, can be reached from anywhere, and is closed with
+    this. One that is handed in stays open. It lives on the loop that ran when it was first handed in, or else on the one
+    it is first used on, the same for all that share it.
+    """
+
+    def __init__(
+        self, url_or_store: str | Store, user_id: str, session_id: str | None, tenant: str = ""
+    ) -> None:
+        for name, value in (("session_id", session_id or ""), ("user_id", user_id), ("tenant", tenant)):
+            if not isinstance(value, str):
+                raise TypeError(f"{name} is a string; got {value!r}"[:300])
+        self._owned = isinstance(url_or_store, str)
+        self._store = open_store(url_or_store) if isinstance(url_or_store, str) else url_or_store
+        self._scope = Scope(tenant=tenant, user=user_id, agent="", session=session_id)
+        # Of this process for good: after a fork, the child must not speak on the connections of its parent.
+        self._portal = portal()
+        if not self._owned:
+            with contextlib.suppress(RuntimeError):  # no loop is running here: the first use decides
+                self._loop_of_store(asyncio.get_running_loop())
+
+    def refuse_deadlock(self) -> None:
+        """RuntimeError when the store belongs to the very event loop that would be blocked."""
+        try:
+            here = asyncio.get_running_loop()
+        except RuntimeError:
+            return
+        if not self._owned and _loops.get(self._store) is here:
+            raise RuntimeError(
+                "this store belongs to the event loop that runs here, and a blocking call would wait for itself: "
+                "await the a… twin, or give the URL instead of the store"
+            )
+
+    async def aclose(self) -> None:
+        """Close the store, unless it was handed in; called again, it does nothing."""
+        if self._owned:
+            await self._portal.acall(self._store.close())
+
+    close = waited(aclose)
+
+    async def _run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Do it where the store lives, and await it here."""
+        if self._owned:
+            return await self._portal.acall(work)
+        here = asyncio.get_running_loop()
+        there = self._loop_of_store(here)
+        if there is here:
+            return await work
+        if not there.is_running():  # it would be waited for without end
+            work.close()
+            raise RuntimeError(
+                "the event loop that this store belongs to is not running: use the store on that loop, or give its URL "
+                "instead of the store"
+            )
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, there))
+
+    def _loop_of_store(self, here: asyncio.AbstractEventLoop) -> asyncio.AbstractEventLoop:
+        """The loop the store lives on; this one, if it lives nowhere yet or that one has ended."""
+        loop = _loops.get(self._store)
+        if loop is None or loop.is_closed():
+            loop = _loops[self._store] = here
+        return loop
+
+
+B = TypeVar("B", bound=BoundStore)
+
+
+def on_store_loop(
+    method: Callable[Concatenate[B, P], Coroutine[Any, Any, T]],
+) -> Callable[Concatenate[B, P], Coroutine[Any, Any, T]]:
+    """The coroutine, run on the event loop that the store lives on, whichever loop it is awaited on."""
+
+    @functools.wraps(method)
+    async def run(self: B, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return await self._run(method(self, *args, **kwargs))
+
+    return run
 
 
 class StoreChatMessageHistory(BoundStore, BaseChatMessageHistory):
@@ -58,16 +148,13 @@ class StoreChatMessageHistory(BoundStore, BaseChatMessageHistory):
     def messages(self, messages: Sequence[BaseMessage]) -> None:
         self.replace(messages)
 
-    @on_store_loop
     async def aget_messages(self) -> list[BaseMessage]:
         """`messages`, awaited."""
-        return [_message(record) for record in await self.store.find(self._query())]
+        return await self._find()
 
-    @on_store_loop
     async def alatest(self, n: int) -> list[BaseMessage]:
         """The newest `n` messages, oldest first."""
-        found = await self.store.find(self._query(limit=at_least_zero("n", n)))
-        return [_message(record) for record in found]
+        return await self._find(limit=at_least_zero("n", n))
 
     @on_store_loop
     async def acount(self) -> int:
@@ -78,29 +165,25 @@ class StoreChatMessageHistory(BoundStore, BaseChatMessageHistory):
         """Add one message."""
         await self.aadd_messages([message])
 
-    @on_store_loop
     async def aadd_messages(self, messages: Sequence[BaseMessage]) -> None:
         """Add messages in this order, all of them or none."""
         if messages:
-            await self._apply([Add(self._records(messages))])
+            await self._apply([Add([_record(message, self._scope) for message in messages])])
 
-    @on_store_loop
     async def areplace(self, messages: Sequence[BaseMessage]) -> None:
         """Hold these messages in place of all others, in one write; states stay."""
-        await self._apply([Remove(self._query()), Add(self._records(messages))])
+        records = [_record(message, self._scope) for message in messages]
+        await self._apply([Remove(self._query()), Add(records)])
 
-    @on_store_loop
     async def aclear(self) -> None:
         """Forget all messages and all states."""
-        states = [Remove(Query(collection=name, scope=self._scope)) for name in (SUMMARIES, ENTITIES)]
-        await self._apply([Remove(self._query()), *states])
+        collections = (MESSAGES, SUMMARIES, ENTITIES)
+        await self._apply([Remove(Query(collection=name, scope=self._scope)) for name in collections])
 
-    @on_store_loop
     async def atrim(self, keep_last: int) -> int:
         """Drop all but the newest messages; answer how many went."""
         return await self._prune(self._query(offset=at_least_zero("keep_last", keep_last)))
 
-    @on_store_loop
     async def atrim_before(self, kept: Sequence[BaseMessage]) -> int:
         """Drop what stands before these messages, which were read here; answer how many went."""
         first = kept[0].kept_at if kept else None
@@ -112,7 +195,6 @@ class StoreChatMessageHistory(BoundStore, BaseChatMessageHistory):
         found = await self.store.find(self._state_query(name))
         return found[0].data if found else None
 
-    @on_store_loop
     async def aset_state(self, name: str, state: State) -> None:
         """Keep a state under this name, in place of the one before."""
         record = self._state_record(name, state)
@@ -136,16 +218,20 @@ class StoreChatMessageHistory(BoundStore, BaseChatMessageHistory):
         if await self._apply([op], queue=False) == [0]:
             return False
         ids = tuple(message.kept_at.id for message in messages if message.kept_at is not None)
-        gone = [Remove(self._query(ids=ids[start : start + _PAGE])) for start in range(0, len(ids), _PAGE)]
-        if gone:
-            await self._apply(gone, queue=False)
+        for start in range(0, len(ids), _PAGE):
+            await self._prune(self._query(ids=ids[start : start + _PAGE]))
         return True
+
+    @on_store_loop
+    async def _find(self, /, **clauses: Any) -> list[BaseMessage]:
+        return [_message(record) for record in await self.store.find(self._query(**clauses))]
 
     async def _prune(self, query: Query) -> int:
         """Remove what is picked in the store itself, by one write. Queued, it would pick others by the time it is done."""
         [gone] = await self._apply([Remove(query)], queue=False)
         return gone
 
+    @on_store_loop
     async def _apply(self, ops: Sequence[Op], *, queue: bool = True) -> list[int]:
         counts = (await written(self.store, ops, queue=queue)).counts
         if isinstance(self.store, Renews):
@@ -154,10 +240,6 @@ class StoreChatMessageHistory(BoundStore, BaseChatMessageHistory):
             with contextlib.suppress(StoreUnavailable):
                 await self.store.renew((MESSAGES, SUMMARIES, ENTITIES), self._scope)
         return counts
-
-    def _records(self, messages: Sequence[BaseMessage]) -> list[Record]:
-        to_json(messages_to_dict(messages))  # all are looked at before any is kept
-        return [_record(message, self._scope) for message in messages]
 
     def _state_record(self, name: str, state: State) -> Record:
         kept = plain_state(name, state)
@@ -182,16 +264,13 @@ def _record(message: BaseMessage, scope: Scope) -> Record:
     plain = message_to_dict(message)
     if isinstance(message.content, str):  # it is the record's text already
         del plain["data"]["content"]
-    data: dict[str, Any] = {"message": plain}
-    if message.name is not None:
-        data["name"] = message.name
     seq = next_seq()
     return Record(
         collection=MESSAGES,
         kind=_ROLES.get(message.type, message.type),
         scope=scope,
         text=message.text,
-        data=data,
+        data={"message": plain} | ({} if message.name is None else {"name": message.name}),
         # A clock may be set back; the sequence never is.
         created_at=_EPOCH + timedelta(microseconds=seq),
         seq=seq,

@@ -7,20 +7,16 @@ from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from octavo.conversation.base import BaseChatMemory, keep_mode, log, number_from
-from octavo.conversation.buffer import first_kept
 from octavo.conversation.language import (
     SUMMARY_PROMPT,
     SUMMARY_PROMPT_EN,
     Formats,
     LanguageModel,
-    TokenCounter,
     as_language,
-    as_model,
     ask,
-    counter_of,
     language_of,
 )
+from octavo.conversation.memories import TokenCounting, first_kept, keep_mode, log, number_from
 from octavo.conversation.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, speaker
 from octavo.errors import ModelError
 from octavo.util.attributes import Checked
@@ -50,7 +46,7 @@ class _Past(NamedTuple):
         return {**_NO_STATS, **self.state.get("stats", {})}
 
 
-class SummarisingMemory(BaseChatMemory):
+class SummarisingMemory(TokenCounting):
     """What summary memories have in common. The summary lives in the history, so that another process goes on with it.
 
     Without a model, the sentences that say most are taken over in their own words: `offline` in the statistics says so.
@@ -71,13 +67,10 @@ class SummarisingMemory(BaseChatMemory):
         language: str | None = None,
         max_summary_tokens: int = 400,
         max_prompt_tokens: int = 6000,
-        count_tokens: TokenCounter | None = None,
         keep: str = "prune",
         **kwargs: Any,
     ) -> None:
-        super().__init__(**kwargs)
-        self._count_tokens = count_tokens
-        self.llm = llm
+        super().__init__(llm, **kwargs)
         self.prompt = prompt
         self.summary_message_cls = summary_message_cls
         self.language = language
@@ -90,16 +83,6 @@ class SummarisingMemory(BaseChatMemory):
         self._summarising = threading.Lock()
         if llm is None:
             log.info("%s has no language model: summaries are extracted", type(self).__name__)
-
-    @property
-    def llm(self) -> LanguageModel:
-        """The model that summarises, and counts tokens if it can; assigning another goes on with that."""
-        return self._llm
-
-    @llm.setter
-    def llm(self, llm: LanguageModel) -> None:
-        self._llm = as_model(llm)
-        self._count = counter_of(llm, self._count_tokens)
 
     @property
     def buffer(self) -> str:
@@ -171,9 +154,9 @@ class SummarisingMemory(BaseChatMemory):
     def _oldest(self, messages: Sequence[BaseMessage]) -> int:
         """How many of the messages belong in the summary."""
 
-    @abstractmethod
     def _beside(self, messages: Sequence[BaseMessage]) -> Sequence[BaseMessage]:
         """Which of the messages that are not in the summary are shown beside it."""
+        return messages
 
     async def _aread_past(self) -> _Past:
         history = self.chat_memory
@@ -204,6 +187,8 @@ class SummarisingMemory(BaseChatMemory):
         finally:
             self._summarising.release()
 
+    prune = _update_summary = waited(_abring_up_to_date)
+
     async def _asummarise(self, past: _Past, oldest: int) -> None:
         """Put the summary of the oldest messages in their place; when the model fails, leave them."""
         state, summary, stats, gone = past.state, past.summary, past.stats, past.summarised
@@ -216,7 +201,7 @@ class SummarisingMemory(BaseChatMemory):
                 self.last_error = str(error)
                 log.warning("the conversation is kept as it was said, until a summary succeeds: %s", error)
                 return
-            stats = self._new_stats(stats, piece, summary, time.perf_counter() - started)
+            stats = self._stats_after(stats, piece, summary, time.perf_counter() - started)
             new = {"summary": summary, "summarised": 0, "stats": stats}
             gone = [*gone, *piece]
             if self.keep == "all":
@@ -245,7 +230,7 @@ class SummarisingMemory(BaseChatMemory):
             tokens += cost
         yield piece
 
-    def _new_stats(
+    def _stats_after(
         self, before: Mapping[str, Any], messages: Sequence[BaseMessage], summary: str, seconds: float
     ) -> dict[str, Any]:
         original, made = self._count(self._as_text(messages)), self._count(summary)
@@ -269,9 +254,6 @@ class SummarisingMemory(BaseChatMemory):
         ]
         return extract(lines, self.max_summary_tokens, before) or before
 
-    def _cost(self, message: BaseMessage) -> int:
-        return self._count(self._line(message))
-
 
 class ConversationSummaryMemory(SummarisingMemory):
     """The summary of the whole conversation, brought up to date with every turn.
@@ -280,15 +262,8 @@ class ConversationSummaryMemory(SummarisingMemory):
     as it was said.
     """
 
-    def _update_summary(self) -> None:
-        """Bring the summary up to date with the history."""
-        self._wait(self._abring_up_to_date())
-
     def _oldest(self, messages: Sequence[BaseMessage]) -> int:
         return len(messages) if len(messages) >= 2 else 0  # half a turn waits for the other half
-
-    def _beside(self, messages: Sequence[BaseMessage]) -> Sequence[BaseMessage]:
-        return messages
 
 
 class ConversationSummaryBufferMemory(SummarisingMemory):
@@ -308,10 +283,6 @@ class ConversationSummaryBufferMemory(SummarisingMemory):
     @moving_summary_buffer.setter
     def moving_summary_buffer(self, summary: str) -> None:
         self.buffer = summary
-
-    def prune(self) -> None:
-        """Summarise the oldest turns that no longer fit."""
-        self._wait(self._abring_up_to_date())
 
     def _oldest(self, messages: Sequence[BaseMessage]) -> int:
         return first_kept(messages, self.max_token_limit, self._cost) or 0

@@ -1,12 +1,10 @@
 """What agents live through: events, the stores that keep them, and moving them between stores."""
 
-from octavo.events.adapting import as_store
-from octavo.events.base import BaseMemoryStore
-from octavo.events.migrating import Migrated, migrate
-from octavo.events.records import AgentEvent, EventType, TypeCounts, to_event, to_record
+from octavo.events.moving import Migrated, as_store, migrate
+from octavo.events.records import AgentEvent, BaseMemoryStore, EventType, TypeCounts, to_event, to_record
 from octavo.events.retention import Retention
-from octavo.events.store import EventStore
-from octavo.events.stores import (
+from octavo.events.store import (
+    EventStore,
     FileMemoryStore,
     InMemoryMemoryStore,
     MySQLMemoryStore,

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Self
 
 from octavo.errors import ConfigError, StoreError
-from octavo.events.base import BaseMemoryStore
+from octavo.events.records import BaseMemoryStore
 from octavo.kernel.ids import now
 
 _log = logging.getLogger("octavo.events")

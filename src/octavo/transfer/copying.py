@@ -1,18 +1,20 @@
-"""From one store into another, and what every move has in common: which records it reads, in which pages, and its count."""
+"""From one store into another, and the engine under every move out of a store: pages, their count, and taking up where it stopped."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from datetime import timedelta
+from io import FileIO
 from pathlib import Path
-from typing import Protocol, TypeAlias, runtime_checkable
+from typing import Protocol, Self, TypeAlias, runtime_checkable
 
 import msgspec
 
 from octavo.errors import ConfigError
 from octavo.kernel.codec import encode_record
-from octavo.kernel.model import Add, Cursor, Query, Record, Scope
+from octavo.kernel.model import START, Add, Cursor, Query, Record, Scope
 from octavo.kernel.ports import ListsTenants, Store
 from octavo.kernel.shapes import SHAPES
 from octavo.kernel.text import spell
-from octavo.transfer.trail import Step, Trail
+from octavo.util.file_modes import make_folder, open_file
 
 PAGE_BYTES = 8 * 1024 * 1024
 FIRST_PAGE = 100  # before the size of a collection's records is known, a thousand could fill the memory
@@ -22,7 +24,7 @@ MOST_COUNTED = 1000  # tenants; counting more beforehand would take longer than 
 Progress: TypeAlias = Callable[[int, int | None], None]
 
 
-class Moved(msgspec.Struct, frozen=True, kw_only=True):
+class Moved(msgspec.Struct, kw_only=True):
     """What a move came to: nothing is counted before the target has acknowledged it."""
 
     read: int = 0  # in this run
@@ -30,40 +32,128 @@ class Moved(msgspec.Struct, frozen=True, kw_only=True):
     resumed: int = 0  # moved by an interrupted run before this one, and not read again
     bad: int = 0  # lines that hold no record; only an import has any
     tenants: int = 0  # looked through; only known when a store was read
-    collections: dict[str, int] = {}  # read in this run, by collection
+    collections: dict[str, int] = msgspec.field(default_factory=dict)  # read in this run, by collection
 
-
-class Count:
-    """The numbers of a move while it goes on."""
-
-    def __init__(self, progress: Progress | None, total: int | None = None, tenants: int = 0) -> None:
-        self._progress = progress
-        self.total = total
-        self.read = self.added = self.resumed = self.bad = 0
-        self.tenants = tenants
-        self.collections: dict[str, int] = {}
-
-    def batch(self, records: Sequence[Record], added: int) -> None:
+    def count(self, records: Sequence[Record], progress: Progress | None, total: int | None) -> None:
         """Count what the target has acknowledged and tell whoever watches."""
         for record in records:
             self.collections[record.collection] = self.collections.get(record.collection, 0) + 1
         self.read += len(records)
-        self.added += added
-        if self._progress is not None:
+        if progress is not None:
             done = self.resumed + self.read
             # A source that is written to while it is read can outgrow what it was counted as.
-            self._progress(done, None if self.total is None else max(done, self.total))
+            progress(done, None if total is None else max(done, total))
 
-    def moved(self) -> Moved:
-        """What it came to so far."""
-        return Moved(
-            read=self.read,
-            added=self.added,
-            resumed=self.resumed,
-            bad=self.bad,
-            tenants=self.tenants,
-            collections=self.collections,
+
+class Step(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How far a move has come: up to and including the record at the cursor, everything is in the target."""
+
+    tenant: str = ""
+    collection: str = ""
+    cursor: Cursor = START
+    read: int = 0
+    offset: int = 0  # bytes of the file written or read so far
+    line: int = 0
+    crc: int = 0  # of those bytes, when they were read
+    owed: int | None = None  # records since the header of the export being read; None outside one
+
+    async def holds(self, target: Store) -> bool:
+        """Whether the target still has the record this step ends with: a store may have been emptied since."""
+        if self.cursor.at is None:
+            return True
+        query = Query(
+            collection=self.collection,
+            ids=(self.cursor.id,),
+            scope=Scope(tenant=self.tenant),
+            since=self.cursor.at,
+            until=self.cursor.at + timedelta(microseconds=1),
         )
+        return any(record.scope.place == self.cursor.place for record in await target.find(query))
+
+
+class _Head(msgspec.Struct, frozen=True, kw_only=True):
+    octavo_resume: int
+    run: str
+
+
+class Trail:
+    """The steps of one move, a line for each acknowledged batch; `run` says which move, so that no other takes it up.
+
+    It is kept in a file when a path is given, and only a shortcut: losing it costs time, never a record, since `Add`
+    leaves alone what is already kept.
+    """
+
+    def __init__(self, path: Path | str | None, run: str) -> None:
+        self._path = None if path is None else Path(path)
+        self._run = run
+        self._head = msgspec.json.encode(_Head(octavo_resume=1, run=run)) + b"\n"
+        self._file: FileIO | None = None
+        self.steps: dict[tuple[str, str], Step] = {}
+        self.last: Step | None = None
+        self._whole_bytes = self._load()
+
+    def _load(self) -> int:
+        """Take up the steps of an interrupted run; answer how many bytes of the file are whole lines."""
+        if self._path is None or not self._path.exists():
+            return 0
+        found = self._path.read_bytes()
+        if self._head.startswith(found):  # nothing was moved yet
+            return 0
+        # A kill can tear the last line: that batch is simply moved again.
+        whole = found[: found.rfind(b"\n") + 1]
+        first, *others = whole.splitlines() or [found]
+        try:
+            head = msgspec.json.decode(first, type=_Head)
+            steps = [msgspec.json.decode(line, type=Step) for line in others]
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise ConfigError(
+                f"{self._path} is not the state of a move ({error}); name another file"
+            ) from None
+        if head.octavo_resume != 1 or head.run != self._run:
+            raise ConfigError(f"{self._path} is the state of another move; remove it or name another file")
+        for step in steps:
+            self.steps[step.tenant, step.collection] = self.last = step
+        return len(whole)
+
+    def step(self, query: Query) -> Step:
+        """Where the move of one tenant's collection stands."""
+        place = query.scope.tenant, query.collection
+        return self.steps.get(place) or Step(tenant=place[0], collection=place[1])
+
+    def mark(self, step: Step) -> None:
+        """Write down that everything up to this step is acknowledged."""
+        self.last = step
+        if self._path is None:
+            return
+        if self._file is None:
+            make_folder(self._path.parent)
+            self._file = FileIO(self._path, "ab", opener=open_file)
+            self._file.truncate(self._whole_bytes)
+            if not self._whole_bytes:
+                self._file.write(self._head)
+        self._file.write(msgspec.json.encode(step) + b"\n")
+
+    def clear(self) -> None:
+        """Forget every step: the move starts from the beginning, or has come to its end."""
+        self.close()
+        self.steps.clear()
+        self.last = None
+        self._whole_bytes = 0
+        if self._path is not None:
+            self._path.unlink(missing_ok=True)
+
+    def close(self) -> None:
+        """Let go of the file."""
+        if self._file is not None:
+            self._whole_bytes = self._file.tell()
+            self._file.close()
+            self._file = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
 
 
 class Reach(msgspec.Struct, frozen=True):
@@ -90,17 +180,70 @@ class Reach(msgspec.Struct, frozen=True):
             for collection in self.collections:
                 yield Query(collection=collection, scope=scope)
 
-    async def count(self, store: Store, progress: Progress | None) -> Count:
-        """The numbers to begin with; the total only for who watches, and not when counting would take long."""
-        total = None
-        if progress is not None and len(self.tenants) <= MOST_COUNTED:
-            total = sum([(await store.tally(query)).total for query in self.queries()])
-        return Count(progress, total, len(self.tenants))
+    async def total(self, store: Store, progress: Progress | None) -> int | None:
+        """How many records there are: only for who watches, and not when counting would take long."""
+        if progress is None or len(self.tenants) > MOST_COUNTED:
+            return None
+        return sum([(await store.tally(query)).total for query in self.queries()])
 
     def run(self, move: str) -> str:
         """A name for the move: the same words must be asked for again to take up its trail."""
         tenant = None if self.scope == Scope() else self.scope.tenant
         return spell([move, self.collections, tenant, self.scope.user, self.scope.agent, self.scope.session])
+
+
+class Sink(Protocol):
+    """Where the records of a store are moved to."""
+
+    added: int  # records that this run brought
+
+    async def begin(self, trail: Trail) -> bool:
+        """Be ready to go on from the end of the trail; False when that is not there any more."""
+
+    async def put(self, page: list[Record]) -> int:
+        """Keep a page; answer the length of the file now, if there is one."""
+
+
+async def move(
+    store: Store, reach: Reach, sink: Sink, trail: Trail, batch: int, progress: Progress | None
+) -> Moved:
+    """Put every record of the reach into the sink, page by page, from the end of the trail on."""
+    while True:
+        moved = Moved(tenants=len(reach.tenants))
+        total = await reach.total(store, progress)
+        if not await sink.begin(trail):
+            trail.clear()
+            await sink.begin(trail)
+        moved.resumed = sum(step.read for step in trail.steps.values())
+        for query in reach.queries():
+            begun = step = trail.step(query)
+            async for page in _pages(store, query, begun.cursor, batch):
+                offset, read = await sink.put(page), step.read + len(page)
+                step = msgspec.structs.replace(step, cursor=page[-1].cursor, read=read, offset=offset)
+                trail.mark(step)
+                moved.added = sink.added
+                moved.count(page, progress, total)
+            if begun.read and (await store.tally(query)).total > step.read:
+                break  # older records arrived behind the cursor while the move was interrupted: begin anew
+        else:
+            return moved
+        trail.clear()
+
+
+class _StoreSink:
+    """A store as the place to move to."""
+
+    def __init__(self, target: Store) -> None:
+        self._target = target
+        self.added = 0
+
+    async def begin(self, trail: Trail) -> bool:
+        return all([await step.holds(self._target) for step in trail.steps.values()])
+
+    async def put(self, page: list[Record]) -> int:
+        [added] = await self._target.apply([Add(page)])
+        self.added += added
+        return 0
 
 
 async def copy(
@@ -119,45 +262,10 @@ async def copy(
     """
     size = checked_size(batch)
     reach = await Reach.of(source, collections, scope)
-    count = await reach.count(source, progress)
-
-    async def put(page: list[Record], step: Step) -> Step:
-        [added] = await target.apply([Add(page)])
-        return msgspec.structs.replace(step, added=step.added + added)
-
     with Trail(resume, reach.run("copy")) as trail:
-        for query in reach.queries():
-            begun = trail.step(query.scope.tenant, query.collection)
-            afresh = Step(tenant=begun.tenant, collection=begun.collection)
-            if not await begun.holds(target):
-                begun = afresh
-            count.resumed += begun.read
-            ended = await pour(source, query, begun, size, put, trail, count)
-            if begun.read and (await source.tally(query)).total > ended.read:
-                # Older records arrived behind the cursor while the copy was interrupted: they would be missed.
-                count.resumed -= begun.read
-                await pour(source, query, afresh, size, put, trail, count)
+        moved = await move(source, reach, _StoreSink(target), trail, size, progress)
         trail.clear()
-    return count.moved()
-
-
-async def pour(
-    store: Store,
-    query: Query,
-    step: Step,
-    size: int,
-    put: Callable[[list[Record], Step], Awaitable[Step]],
-    trail: Trail,
-    count: Count,
-) -> Step:
-    """Put every record past the step where it belongs, page by page; answer the step behind the last one."""
-    async for page in _pages(store, query, step.cursor, size):
-        before = step.added
-        step = await put(page, step)
-        step = msgspec.structs.replace(step, cursor=page[-1].cursor, read=step.read + len(page))
-        trail.mark(step)
-        count.batch(page, step.added - before)
-    return step
+    return moved
 
 
 @runtime_checkable

@@ -1,23 +1,77 @@
-"""From a store into a file or stream of JSON lines."""
+"""From a store into a file or stream of JSON lines: a header, one record per line, and an end that says how many there were."""
 
 import fcntl
 import gzip
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
+from datetime import datetime
 from pathlib import Path
 from typing import BinaryIO
 
 import msgspec
 
 from octavo.errors import ConfigError
+from octavo.kernel.codec import MAX_RECORD_BYTES, encode_record
 from octavo.kernel.model import Record, Scope
 from octavo.kernel.ports import Store
 from octavo.kernel.text import printable_json
-from octavo.transfer import lines
-from octavo.transfer.copying import Count, Moved, Progress, Reach, checked_size, pour
-from octavo.transfer.trail import Step, Trail
+from octavo.transfer.copying import Moved, Progress, Reach, Trail, checked_size, move
+from octavo.util.disk import sync_folder
 from octavo.util.file_modes import keep_mode, open_file
+
+FORMAT = 1
+#: Every byte of a record may have been written as \\u0000, and names stand around it; a longer line holds no record.
+MAX_LINE_BYTES = 8 * MAX_RECORD_BYTES
+
+
+class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The first line; nothing in it depends on the store or the hour, so that equal stores export equal bytes."""
+
+    octavo_export: int
+
+
+class End(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The last line; without it a file that was cut between two lines would look whole."""
+
+    octavo_export_end: int  # the number of records since the header
+
+
+class _Scope(Scope, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    pass
+
+
+class _Line(Record, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """A record as it must stand in a file: made-up ids or times would make a second import add everything again."""
+
+    id: str
+    created_at: datetime
+    seq: int
+    scope: _Scope = _Scope()
+
+
+_NOWHERE = Record(collection="").scope
+_decode_record = msgspec.json.Decoder(_Line).decode
+
+
+def parse_line(line: bytes) -> Header | End | Record:
+    """What a line of an export says, or ValueError with the reason why it says nothing."""
+    try:
+        if line.startswith(b'{"octavo_export_end"'):
+            return msgspec.json.decode(line, type=End)
+        if not line.startswith(b'{"octavo_export'):
+            return _decode_record(line)
+        found = msgspec.json.decode(line, type=Header)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise ValueError(str(error)) from None
+    except RecursionError:
+        raise ValueError("JSON is nested too deeply") from None
+    if found.octavo_export > FORMAT:
+        raise ConfigError(
+            f"the export has format {found.octavo_export}, this Octavo reads up to {FORMAT}; "
+            "import it with a newer one"
+        )
+    return found
 
 
 async def export(
@@ -38,65 +92,55 @@ async def export(
     size = checked_size(batch)
     reach = await Reach.of(store, collections, scope)
     with _open(to) as out, Trail(resume if isinstance(out, _Part) else None, reach.run("export")) as trail:
-        while True:
-            count = await reach.count(store, progress)
-            if await _wrote_all(store, reach, size, count, out, trail):
-                out.publish()
-                trail.clear()
-                return count.moved()
-            # Older records arrived behind the cursor while the export was interrupted: they would be missed.
-            trail.clear()
-
-
-async def _wrote_all(
-    store: Store, reach: Reach, size: int, count: Count, to: "_Stream | _Part", trail: Trail
-) -> bool:
-    """Write everything from the trail's end on; False when that would leave something out."""
-    if not to.begin(trail.last.offset if trail.last else 0):
+        moved = await move(store, reach, out, trail, size, progress)
+        out.write(msgspec.json.encode(End(moved.resumed + moved.read)) + b"\n")
+        out.publish()
         trail.clear()
-        to.begin(0)
-    if trail.last is None:
-        to.write(lines.header())
-
-    async def put(page: list[Record], step: Step) -> Step:
-        offset = to.write(lines.to_lines(page))
-        return msgspec.structs.replace(step, added=step.added + len(page), offset=offset)
-
-    count.resumed = trail.read
-    for query in reach.queries():
-        begun = trail.step(query.scope.tenant, query.collection)
-        ended = await pour(store, query, begun, size, put, trail, count)
-        if begun.read and (await store.tally(query)).total > ended.read:
-            return False
-    to.write(lines.end(count.resumed + count.read))
-    return True
+    return moved
 
 
 class _Stream:
     """A stream somebody else opened and will close."""
 
+    added = 0
+
     def __init__(self, stream: BinaryIO) -> None:
         self._stream = stream
 
-    def begin(self, offset: int) -> bool:
-        return offset == 0
+    async def begin(self, trail: Trail) -> bool:
+        """Write the header where the export begins; False when the trail ends where the file does not reach."""
+        offset = trail.last.offset if trail.last else 0
+        if not self._cut(offset):
+            return False
+        self.added = 0
+        if not offset:
+            self.write(msgspec.json.encode(Header(FORMAT)) + b"\n")
+        return True
+
+    async def put(self, page: list[Record]) -> int:
+        """Write records as lines."""
+        self.added += len(page)
+        return self.write(b"".join([encode_record(_placed(record)) + b"\n" for record in page]))
 
     def write(self, spelled: bytes) -> int:
+        """Write lines, and answer how long the file is now."""
         self._stream.write(printable_json(spelled.decode()).encode())  # it may be a terminal
         self._stream.flush()
         return 0
 
     def publish(self) -> None:
-        """Nothing: what is written to a stream is out already."""
+        """Give the file its name: what is written to a stream is out already."""
+
+    def _cut(self, offset: int) -> bool:
+        return offset == 0
 
 
-class _Part:
+class _Part(_Stream):
     """A file in the making, beside the one it will become."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._part = path.with_name(path.name + ".part")
-        self._pack: Callable[[bytes], bytes] = _gzip if path.suffix == ".gz" else bytes
         self._file = open(self._part, "ab", opener=open_file)  # noqa: SIM115 - closed by `close`
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -106,35 +150,35 @@ class _Part:
                 f"another export is writing {path}; wait for it or choose another file"
             ) from None
 
-    def begin(self, offset: int) -> bool:
-        """Cut the file back to where the trail ends; False when it does not reach that far."""
-        if self._part.stat().st_size < offset:
-            return False
-        self._file.truncate(offset)
-        return True
-
     def write(self, spelled: bytes) -> int:
         """Append durably and answer how long the file is now; each batch is a gzip member, so it can be cut there."""
-        self._file.write(self._pack(spelled))
+        if self._path.suffix == ".gz":
+            # Without a time, equal stores give equal files.
+            spelled = gzip.compress(spelled, compresslevel=6, mtime=0)
+        self._file.write(spelled)
         self._file.flush()
         os.fsync(self._file.fileno())
         return self._file.tell()
 
     def publish(self) -> None:
+        """Give the file its name."""
         keep_mode(self._part, self._path)
         self._part.replace(self._path)
-        folder = os.open(self._path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)  # without it, a power cut can undo the rename
-        finally:
-            os.close(folder)
+        sync_folder(self._path.parent)  # without it, a power cut can undo the rename
 
     def close(self) -> None:
+        """Let go of the file."""
         self._file.close()
+
+    def _cut(self, offset: int) -> bool:
+        if self._part.stat().st_size < offset:
+            return False
+        self._file.truncate(offset)
+        return True
 
 
 @contextmanager
-def _open(to: Path | str | BinaryIO) -> Iterator[_Stream | _Part]:
+def _open(to: Path | str | BinaryIO) -> Iterator[_Stream]:
     if not isinstance(to, Path | str):
         yield _Stream(to)
         return
@@ -147,5 +191,8 @@ def _open(to: Path | str | BinaryIO) -> Iterator[_Stream | _Part]:
             yield part
 
 
-def _gzip(spelled: bytes) -> bytes:
-    return gzip.compress(spelled, compresslevel=6, mtime=0)  # without a time, equal stores give equal files
+def _placed(record: Record) -> Record:
+    # Only the default object itself is left out of JSON; an equal one would make equal stores export unequal bytes.
+    if record.scope is _NOWHERE or record.scope != _NOWHERE:
+        return record
+    return msgspec.structs.replace(record, scope=_NOWHERE)

@@ -6,19 +6,19 @@ import os
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, NoReturn, TypeAlias, cast
 
 import msgspec
 
-from octavo.errors import InvalidRecord, OctavoError
+from octavo.errors import OctavoError
 from octavo.kernel.codec import seal
 from octavo.kernel.model import Add, Record
 from octavo.kernel.ports import Store
 from octavo.kernel.text import spell
-from octavo.transfer.copying import PAGE_BYTES, Count, Moved, Progress, checked_size
-from octavo.transfer.lines import MAX_LINE_BYTES, End, Header, parse_line
-from octavo.transfer.trail import Step, Trail
+from octavo.transfer.copying import PAGE_BYTES, Moved, Progress, Step, Trail, checked_size
+from octavo.transfer.exporting import MAX_LINE_BYTES, End, Header, parse_line
 
 
 class BadLine(msgspec.Struct, frozen=True):
@@ -58,7 +58,7 @@ async def import_(
     size = checked_size(batch)
     name = Path(source).name if isinstance(source, Path | str) else ""
     with _open(source) as (lines, raw), Trail(resume if name else None, spell(["import", name])) as trail:
-        return await _Import(lines, raw, name, target, on_bad, Count(progress), trail).run(size)
+        return await _Import(lines, raw, name, target, on_bad, progress, trail).run(size)
 
 
 @contextmanager
@@ -75,149 +75,135 @@ def _open(source: Path | str | BinaryIO) -> Iterator[tuple[BinaryIO, BinaryIO | 
             yield raw, raw
 
 
+@dataclass
 class _Import:
     """One run of an import: where it reads, where it stands, and the batch in hand."""
 
-    def __init__(
-        self, lines: BinaryIO, raw: BinaryIO | None, name: str, target: Store, on_bad: OnBad | None,
-        count: Count, trail: Trail,
-    ) -> None:  # fmt: skip
-        self._lines = lines
-        self._raw = raw
-        self._raw_bytes = 0 if raw is None else os.fstat(raw.fileno()).st_size
-        self._name = name
-        self._target = target
-        self._on_bad = on_bad
-        self._count = count
-        self._trail = trail
-        self._line = self._offset = self._crc = 0
-        self._owed: int | None = None  # lines since the header; None outside an export
-        self._batch: list[tuple[int, bytes, Record]] = []
-        self._batch_bytes = 0
+    lines: BinaryIO
+    raw: BinaryIO | None  # the file behind them, if there is one to measure
+    name: str
+    target: Store
+    on_bad: OnBad | None
+    progress: Progress | None
+    trail: Trail
+    moved: Moved = field(default_factory=Moved)
+    line: int = 0
+    offset: int = 0
+    crc: int = 0
+    owed: int | None = None  # lines since the header; None outside an export
+    batch: list[Record] = field(default_factory=list)
+    batch_bytes: int = 0
 
     async def run(self, size: int) -> Moved:
         await self._take_up()
         while line := await self._next():
             await self._read(line)
-            if len(self._batch) >= size or self._batch_bytes >= PAGE_BYTES:
+            if len(self.batch) >= size or self.batch_bytes >= PAGE_BYTES:
                 await self._flush()
-        if self._owed is not None:
-            await self._bad(BadLine(self._line + 1, "the export was cut short: its end line is missing"))
+        if self.owed is not None:
+            await self._bad(BadLine(self.line + 1, "the export was cut short: its end line is missing"))
         await self._flush()
-        self._trail.clear()
-        return self._count.moved()
+        self.trail.clear()
+        return self.moved
 
     async def _take_up(self) -> None:
         """Go to where an interrupted run stopped, if the file begins as it did then and the target still has it all."""
-        last = self._trail.last
+        last = self.trail.last
         if last is None:
             return
         left, crc = last.offset, 0
-        while left and (chunk := self._lines.read(min(left, 1 << 20))):
+        while left and (chunk := self.lines.read(min(left, 1 << 20))):
             left -= len(chunk)
             crc = zlib.crc32(chunk, crc)
-        if left or crc != last.crc or not await last.holds(self._target):
-            self._trail.clear()
-            self._lines.seek(0)
+        if left or crc != last.crc or not await last.holds(self.target):
+            self.trail.clear()
+            self.lines.seek(0)
             return
-        self._line, self._offset, self._crc, self._owed = last.line, last.offset, last.crc, last.owed
-        self._count.resumed = last.read
+        self.line, self.offset, self.crc, self.owed = last.line, last.offset, last.crc, last.owed
+        self.moved.resumed = last.read
 
     async def _next(self) -> bytes:
         """The next line, or b"" at the end; what can be read no further stops the import whatever the policy."""
         try:
-            line = self._lines.readline(MAX_LINE_BYTES)
+            line = self.lines.readline(MAX_LINE_BYTES)
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
             await self._stop(
-                BadLine(self._line + 1, f"the compressed file is damaged or cut short here: {error}")
+                BadLine(self.line + 1, f"the compressed file is damaged or cut short here: {error}")
             )
         if len(line) == MAX_LINE_BYTES:
             await self._stop(
-                BadLine(self._line + 1, f"it has more than {MAX_LINE_BYTES} bytes, so it is no record")
+                BadLine(self.line + 1, f"it has more than {MAX_LINE_BYTES} bytes, so it is no record")
             )
         return line
 
     async def _read(self, line: bytes) -> None:
-        self._line += 1
-        self._offset += len(line)
-        self._crc = zlib.crc32(line, self._crc)
-        content = line.removeprefix(codecs.BOM_UTF8) if self._line == 1 else line
+        self.line += 1
+        self.offset += len(line)
+        self.crc = zlib.crc32(line, self.crc)
+        content = line.removeprefix(codecs.BOM_UTF8) if self.line == 1 else line
         if not content.strip():
             return
         try:
             found = parse_line(content)
+            if isinstance(found, Record):
+                seal(found)  # what no store can keep is known by its line now, and not only by its batch
         except ValueError as error:
             torn = not line.endswith(b"\n")
             reason = f"the last line is torn: {error}" if torn else str(error)
-            await self._bad(BadLine(self._line, reason, line))
-            self._owed = None if torn or self._owed is None else self._owed + 1
+            await self._bad(BadLine(self.line, reason, line))
+            self.owed = None if torn or self.owed is None else self.owed + 1
             return
         if isinstance(found, Header):
-            if self._owed is not None:
-                await self._bad(BadLine(self._line, "a second export begins before the first one's end line"))
-            self._owed = 0
+            if self.owed is not None:
+                await self._bad(BadLine(self.line, "a second export begins before the first one's end line"))
+            self.owed = 0
         elif isinstance(found, End):
-            if self._owed is not None and self._owed != found.octavo_export_end:
-                reason = f"the export had {found.octavo_export_end} records, {self._owed} are here"
-                await self._bad(BadLine(self._line, reason))
-            self._owed = None
+            if self.owed is not None and self.owed != found.octavo_export_end:
+                reason = f"the export had {found.octavo_export_end} records, {self.owed} are here"
+                await self._bad(BadLine(self.line, reason))
+            self.owed = None
         else:
-            self._batch.append((self._line, line, found))
-            self._batch_bytes += len(line)
-            if self._owed is not None:
-                self._owed += 1
+            self.batch.append(found)
+            self.batch_bytes += len(line)
+            if self.owed is not None:
+                self.owed += 1
 
     async def _bad(self, bad: BadLine) -> None:
         """Hand a bad line over, or stop at it when nobody takes it."""
-        if self._on_bad is None:
+        if self.on_bad is None:
             await self._stop(bad)
         else:
-            self._count.bad += 1
-            self._on_bad(bad)
+            self.moved.bad += 1
+            self.on_bad(bad)
 
     async def _stop(self, bad: BadLine) -> NoReturn:
         """Keep all that stands before the line, then say what is wrong with it."""
-        await self._flush(
-            marked=False
-        )  # the trail ends before this batch, so that the mended line is read again
-        raise BadLineError(bad, self._name)
+        # The trail ends before this batch, so that the mended line is read again.
+        await self._flush(marked=False)
+        raise BadLineError(bad, self.name)
 
     async def _flush(self, *, marked: bool = True) -> None:
         """Add the batch in hand and write down how far that brings us."""
-        batch, self._batch, self._batch_bytes = self._batch, [], 0
-        if not batch:
+        records, self.batch, self.batch_bytes = self.batch, [], 0
+        if not records:
             return
-        records = [record for _, _, record in batch]
-        try:
-            [added] = await self._target.apply([Add(records)])
-        except InvalidRecord as refusal:
-            await self._sift(batch, refusal)
-            return
-        self._count.total = self._estimate(self._count.resumed + self._count.read + len(records))
-        self._count.batch(records, added)
+        [added] = await self.target.apply([Add(records)])
+        moved, total = self.moved, None
+        done = moved.resumed + moved.read + len(records)
+        if self.raw is not None and (at := self.raw.tell()):
+            total = done * os.fstat(self.raw.fileno()).st_size // at  # about, by the bytes read so far
+        moved.added += added
+        moved.count(records, self.progress, total)
         if marked:
             last = records[-1]
             step = Step(
-                tenant=last.scope.tenant, collection=last.collection, cursor=last.cursor, added=self._count.added,
-                read=self._count.resumed + self._count.read, offset=self._offset, line=self._line, crc=self._crc,
-                owed=self._owed,
-            )  # fmt: skip
-            self._trail.mark(step)
-
-    async def _sift(self, batch: list[tuple[int, bytes, Record]], refusal: InvalidRecord) -> None:
-        """Add what can be kept of a batch that was refused; report the rest line by line, in order."""
-        for number, line, record in batch:
-            try:
-                seal(record)
-            except InvalidRecord as error:
-                await self._bad(BadLine(number, str(error), line))
-            else:
-                self._batch.append((number, line, record))
-        if len(self._batch) == len(batch):
-            raise refusal  # a store stricter than the rest: which line it means, nobody can say
-        await self._flush()
-
-    def _estimate(self, done: int) -> int | None:
-        """About how many records there are, by the bytes read so far."""
-        at = 0 if self._raw is None else self._raw.tell()
-        return None if not at else max(done, done * self._raw_bytes // at)
+                tenant=last.scope.tenant,
+                collection=last.collection,
+                cursor=last.cursor,
+                read=done,
+                offset=self.offset,
+                line=self.line,
+                crc=self.crc,
+                owed=self.owed,
+            )
+            self.trail.mark(step)

@@ -26,8 +26,9 @@ from octavo.integrations.langchain.histories import (
     RedisChatMessageHistory,
     StoreChatMessageHistory,
     StoreSessions,
+    to_langchain,
+    to_octavo,
 )
-from octavo.integrations.langchain.messages import to_langchain, to_octavo
 
 if TYPE_CHECKING:
     from octavo.integrations.langchain.memories import (

@@ -1,16 +1,50 @@
-"""Octavo's chat histories as histories of LangChain's, and LangChain's as one of Octavo's."""
+"""Octavo's messages and chat histories as LangChain's, and LangChain's as Octavo's, with everything they hold."""
 
-import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any, ClassVar
 
 from langchain_core import messages as langchain  # type: ignore[import-not-found]
 from langchain_core.chat_history import BaseChatMessageHistory  # type: ignore[import-not-found]
 
 from octavo import conversation
-from octavo.integrations.langchain.messages import all_to_langchain, all_to_octavo
-from octavo.kernel.ports import Store
+from octavo.errors import InvalidRecord
 from octavo.stores import open_store
 from octavo.util.sync import Closing, portal
+
+
+def to_octavo(message: langchain.BaseMessage) -> conversation.BaseMessage:
+    """The same message as Octavo's; a chunk, as streaming ends with one, is the message it is a chunk of."""
+    if not isinstance(message, langchain.BaseMessage):
+        raise TypeError(f"a history is made of LangChain's messages; got {message!r}"[:300])
+    told = langchain.message_to_dict(langchain.message_chunk_to_message(message))
+    try:
+        return conversation.message_from_dict(plain(told))
+    except ValueError as error:  # such as RemoveMessage, which asks for something and says nothing
+        raise InvalidRecord(f"{type(message).__name__} cannot be kept in a history: {error}") from error
+
+
+def to_langchain(message: conversation.BaseMessage) -> langchain.BaseMessage:
+    """The same message as LangChain's."""
+    return all_to_langchain([message])[0]
+
+
+def all_to_octavo(messages: Iterable[langchain.BaseMessage]) -> list[conversation.BaseMessage]:
+    """Each message as Octavo's."""
+    return [to_octavo(message) for message in messages]
+
+
+def all_to_langchain(messages: Iterable[conversation.BaseMessage]) -> list[langchain.BaseMessage]:
+    """Each message as LangChain's."""
+    return list(langchain.messages_from_dict(conversation.messages_to_dict(messages)))
+
+
+def plain(value: Any) -> Any:
+    """The same with plain texts: the text of a model's message is of a class of LangChain's, which no store can write."""
+    if isinstance(value, str):
+        return str.__str__(value)  # of a text that is an enum too, str() would give its name
+    if isinstance(value, dict):
+        return {key: plain(one) for key, one in value.items()}
+    return [plain(one) for one in value] if isinstance(value, list) else value
 
 
 class OctavoChatMessageHistory(Closing, BaseChatMessageHistory):  # type: ignore[misc] # its types are not there without LangChain
@@ -60,7 +94,12 @@ class OctavoChatMessageHistory(Closing, BaseChatMessageHistory):  # type: ignore
 
 
 class _Own(OctavoChatMessageHistory):
-    """A history that made the one it holds, and so closes it."""
+    """A history that makes the one it holds, from the same arguments, and so closes it."""
+
+    kind: ClassVar[Any]
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(self.kind(*arguments, **options))
 
     def close(self) -> None:
         """Let go of what was opened here; what was handed in stays open."""
@@ -74,33 +113,31 @@ class _Own(OctavoChatMessageHistory):
 class ChatMessageHistory(_Own):
     """Messages in this process's memory."""
 
+    kind = conversation.ChatMessageHistory
+
     def __init__(self, messages: Sequence[langchain.BaseMessage] = ()) -> None:
-        super().__init__(conversation.ChatMessageHistory(all_to_octavo(messages)))
+        super().__init__(all_to_octavo(messages))
 
 
 class FileChatMessageHistory(_Own):
-    """Messages in a file of readable JSON."""
+    """Messages in a file of readable JSON: `FileChatMessageHistory(file_path)`."""
 
-    def __init__(self, file_path: str | os.PathLike[str]) -> None:
-        super().__init__(conversation.FileChatMessageHistory(file_path))
+    kind = conversation.FileChatMessageHistory
 
 
 class RedisChatMessageHistory(_Own):
-    """Messages in a list in Redis."""
+    """Messages in a list in Redis: `RedisChatMessageHistory(session_id, url, ttl)`."""
 
-    def __init__(self, session_id: str, url: str = "redis://localhost:6379", ttl: int | None = 86400) -> None:
-        super().__init__(conversation.RedisChatMessageHistory(session_id, url, ttl))
+    kind = conversation.RedisChatMessageHistory
 
 
 class StoreChatMessageHistory(_Own):
-    """Messages in the store that a URL names, or in one that is handed in, which stays open."""
+    """Messages in the store that a URL names, or in one that is handed in, which stays open.
 
-    def __init__(
-        self, url_or_store: str | Store, session_id: str, user_id: str = "default_user", *, tenant: str = ""
-    ) -> None:
-        super().__init__(
-            conversation.StoreChatMessageHistory(url_or_store, session_id, user_id, tenant=tenant)
-        )
+    `StoreChatMessageHistory(url_or_store, session_id, user_id, tenant="")`.
+    """
+
+    kind = conversation.StoreChatMessageHistory
 
 
 class StoreSessions(Closing):

@@ -9,8 +9,13 @@ from langchain_core.documents import Document  # type: ignore[import-not-found]
 
 from octavo import conversation
 from octavo.errors import ConfigError
-from octavo.integrations.langchain.histories import BorrowedHistory, OctavoChatMessageHistory
-from octavo.integrations.langchain.messages import plain, to_langchain, to_octavo
+from octavo.integrations.langchain.histories import (
+    BorrowedHistory,
+    OctavoChatMessageHistory,
+    plain,
+    to_langchain,
+    to_octavo,
+)
 
 try:
     from langchain_classic.base_memory import BaseMemory  # type: ignore[import-not-found]

@@ -1,24 +1,28 @@
-"""Any memory store as a kernel store, so that the Journal, a move or a search can stand in front of it."""
+"""Any memory store as a kernel store, so that a Journal can stand in front of it, and moving all events into another."""
 
-from collections.abc import AsyncIterator, Awaitable, Sequence
-from datetime import datetime
-from typing import Any, TypeVar
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from datetime import datetime, timedelta
+from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 
 from octavo.errors import StoreError, StoreUnavailable
-from octavo.events.base import VERBS, BaseMemoryStore
-from octavo.events.records import COLLECTION, AgentEvent, to_event, to_record
+from octavo.events.records import COLLECTION, VERBS, AgentEvent, BaseMemoryStore, to_event, to_record
 from octavo.events.store import EventStore
 from octavo.kernel.codec import Kept, Prepared
-from octavo.kernel.model import START, Change, Cursor, Op, Query, Record, Remove, Tally
+from octavo.kernel.model import START, Add, Change, Cursor, Op, Query, Record, Remove, Scope, Tally
 from octavo.kernel.ports import Store
 from octavo.stores.base import BaseStore
+from octavo.transfer import copy
 from octavo.util.user_code import foreign
 from octavo.wraps.journal.delivery import PROBES
 from octavo.wraps.wrap import Wrap
 
 T = TypeVar("T")
+V = TypeVar("V", Query, Record)
+#: Called after each batch with the events moved so far and how many there are.
+Progress: TypeAlias = Callable[[int, int | None], None]
 _ALL = 2**31 - 1  # a number, since `events[-limit:]` and `LIMIT ?` must work in a store written by a user
 _HALF = 10_000  # ids remembered of writes that failed half-way
 
@@ -139,25 +143,13 @@ class AdaptedStore(BaseStore):
     async def pages(
         self, query: Query, after: Cursor = START, size: int = 500
     ) -> AsyncIterator[list[Record]]:
-        """All events past the cursor in pages, oldest first, without holding all of them at once.
+        """All events past the cursor in pages, oldest first.
 
-        A memory store can only be asked for the newest before some moment. So it is walked from its end to its
-        beginning first, to learn at which moments the pages begin, and then read page by page.
+        They are read once and held meanwhile: a memory store can only be asked for the newest, and not go on from a place.
         """
-        until, begins = query.until, [query.until]
-        while page := await self._read(query, after.at, until, size):
-            if until is not None and page[-1].created_at >= until:
-                begins = [query.until, None]  # it does not keep to `end_time`: all it has is one page
-                break
-            until = page[0].created_at
-            begins.append(until)
-            if len(page) < size:
-                break
-        for begin, end in zip(begins[:0:-1], begins[-2::-1], strict=True):
-            window = msgspec.structs.replace(query, since=begin, until=end, after=after)
-            found = window.over(await self._read(query, begin, end, _ALL))
-            for at in range(0, len(found), size):
-                yield found[at : at + size]
+        found = await self._find(msgspec.structs.replace(query, after=after, limit=None))
+        for start in range(0, len(found), size):
+            yield found[start : start + size]
 
     @property
     def _name(self) -> str:
@@ -209,3 +201,74 @@ def _to_records(events: list[AgentEvent], tenant: str) -> list[Record]:
         at = event.timestamp
         records.append(msgspec.structs.replace(to_record(event, tenant), seq=seq))
     return records
+
+
+class Migrated(msgspec.Struct, frozen=True, kw_only=True):
+    """What a migration came to: nothing is counted before the target has acknowledged it."""
+
+    read: int = 0  # in this run
+    added: int = 0  # of those, new to the target
+    resumed: int = 0  # moved by an interrupted run before this one, and not read again
+
+
+async def migrate(
+    source: BaseMemoryStore,
+    target: BaseMemoryStore,
+    *,
+    batch: int = 500,
+    progress: Progress | None = None,
+    resume: str | os.PathLike[str] | None = None,
+) -> Migrated:
+    """Add every event of the source to the target, in order, with its id and time; what the target has is left alone.
+
+    With `resume`, a file, an interrupted migration that is called again with it goes on where it stopped. Neither store
+    is closed.
+    """
+    await source.initialize()
+    await target.initialize()
+    moved = await copy(
+        as_store(source),
+        _Target(target, source.tenant),
+        collections=(COLLECTION,),
+        scope=Scope(tenant=source.tenant),
+        batch=batch,
+        progress=progress,
+        resume=None if resume is None else os.fspath(resume),
+    )
+    return Migrated(read=moved.read, added=moved.added, resumed=moved.resumed)
+
+
+class _Target(Wrap):
+    """The store under a memory store, in which the tenant of another one goes by this one's name."""
+
+    def __init__(self, memory_store: BaseMemoryStore, source_tenant: str) -> None:
+        super().__init__(as_store(memory_store))
+        self._tenant = memory_store.tenant
+        self._source_tenant = source_tenant
+
+    async def apply(self, ops: Sequence[Op]) -> list[int]:
+        """Add the records of the source, under the name of the tenant here."""
+        return [await self._add(list(op.records)) for op in ops if isinstance(op, Add)]
+
+    async def find(self, query: Query) -> list[Record]:
+        """What the target has, as the source would name it."""
+        found = await self.inner.find(_of_tenant(query, self._tenant))
+        return [_of_tenant(record, self._source_tenant) for record in found]
+
+    async def _add(self, records: list[Record]) -> int:
+        records = [_of_tenant(record, self._tenant) for record in records]
+        if isinstance(self.inner, AdaptedStore):
+            # A store that somebody wrote may keep the same event twice.
+            until = records[-1].created_at + timedelta(microseconds=1)
+            scope = Scope(tenant=self._tenant)
+            query = Query(collection=COLLECTION, scope=scope, since=records[0].created_at, until=until)
+            there = {record.key for record in await self.inner.find(query)}
+            records = [record for record in records if record.key not in there]
+        [added] = await self.inner.apply([Add(records)])
+        return added
+
+
+def _of_tenant(value: V, tenant: str) -> V:
+    if value.scope.tenant == tenant:
+        return value
+    return msgspec.structs.replace(value, scope=msgspec.structs.replace(value.scope, tenant=tenant))

@@ -1,0 +1,346 @@
+"""Memories around other memories: several as one, and one that is measured, for people and for Prometheus."""
+
+import contextlib
+import math
+import re
+import threading
+import time
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
+
+from octavo.conversation.memories import BaseMemory, log
+from octavo.conversation.messages import BaseMessage
+from octavo.errors import ConfigError
+from octavo.util.user_code import caught
+
+LATEST = 100  # operations whose times and sizes are kept, and failures
+_FEWEST = 20  # below so many, a 95th percentile says nothing and is 0
+_GROWTH = 10  # sizes the growth rate looks back on
+_LABEL = re.compile(r"(?!__)[a-zA-Z_][a-zA-Z0-9_]*")
+_TAKEN = ("memory_type", "operation", "quantile")
+_FAMILIES = {
+    "octavo_memory_operations_total": ("counter", "Calls to a memory, failed ones among them."),
+    "octavo_memory_errors_total": ("counter", "Calls to a memory that failed."),
+    "octavo_memory_operation_seconds": ("summary", "How long loads and saves took."),
+    "octavo_memory_size_bytes": ("gauge", "The text that the latest load gave."),
+    "octavo_memory_size_peak_bytes": ("gauge", "The most text that a load gave."),
+}
+
+Operation: TypeAlias = Literal["load", "save", "clear"]
+M = TypeVar("M", bound=BaseMemory)
+_SPOKEN: dict[Operation, str] = {"load": "加载", "save": "保存", "clear": "清除"}
+
+
+class Failure(NamedTuple):
+    """What a member could not do, why, and when."""
+
+    memory: BaseMemory
+    operation: Operation
+    error: Exception
+    at: float
+
+    def __str__(self) -> str:
+        return f"记忆 {type(self.memory).__name__} {_SPOKEN[self.operation]}失败: {self.error}"
+
+
+class CombinedMemory(BaseMemory):
+    """All of these memories, asked and told together.
+
+    A member that fails is passed over: the failure is logged and kept in `failures`, the latest last.
+    """
+
+    def __init__(self, memories: Sequence[BaseMemory]) -> None:
+        self.memories = list(memories)
+        self.failures: deque[Failure] = deque(maxlen=LATEST)
+        self._operations = 0
+        self._load_times: deque[float] = deque(maxlen=LATEST)
+        self._save_times: deque[float] = deque(maxlen=LATEST)
+
+    @property
+    def memories(self) -> list[BaseMemory]:
+        """The members; assigning others checks them as at the beginning."""
+        return self._memories
+
+    @memories.setter
+    def memories(self, memories: Sequence[BaseMemory]) -> None:
+        if not memories:
+            raise ValueError("至少需要一个记忆组件")
+        names = [name for memory in memories for name in memory.memory_variables]
+        for at, name in enumerate(names):
+            if name in names[:at]:
+                raise ValueError(f"记忆变量名冲突: {name}")
+        self._memories = list(memories)
+
+    @property
+    def memory_variables(self) -> list[str]:
+        """The names of all members, in their order."""
+        return [name for memory in self.memories for name in memory.memory_variables]
+
+    def refuse_deadlock(self) -> None:
+        """RuntimeError when a member lives on the very event loop that would be blocked."""
+        _refuse_deadlock(self.memories)
+
+    async def aload_memory_variables(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        """What each member holds that is worth telling with these inputs."""
+        data: dict[str, Any] = {}
+        asked = self._asked(inputs)
+        with self._timed(self._load_times):
+            for memory in self.memories:
+                with self._surviving(memory, "load"):
+                    data.update(await memory.aload_memory_variables(asked))
+        return data
+
+    async def asave_context(self, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> None:
+        """Let each member remember the turn."""
+        asked = self._asked(inputs)
+        with self._timed(self._save_times):
+            for memory in self.memories:
+                with self._surviving(memory, "save"):
+                    await memory.asave_context(asked, outputs)
+
+    async def aclear(self) -> None:
+        """Let each member forget everything."""
+        for memory in self.memories:
+            with self._surviving(memory, "clear"):
+                await memory.aclear()
+
+    def get_memory_by_type(self, memory_type: type[M]) -> M | None:
+        """The first member of this type, or None."""
+        return next((memory for memory in self.memories if isinstance(memory, memory_type)), None)
+
+    def get_combined_stats(self) -> dict[str, Any]:
+        """What was done so far; times and averages are of the latest 100 loads and saves."""
+        load_times, save_times = list(self._load_times), list(self._save_times)
+        return {
+            "memory_count": len(self.memories),
+            "memory_types": [type(memory).__name__ for memory in self.memories],
+            "total_operations": self._operations,
+            "load_times": load_times,
+            "save_times": save_times,
+            "average_load_time": _average(load_times),
+            "average_save_time": _average(save_times),
+            "memory_variables": self.memory_variables,
+            "failures": [str(failure) for failure in self.failures],
+        }
+
+    def _asked(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        """The inputs without what the members gave: to each, the variables of the others would look like input."""
+        given = set(self.memory_variables)
+        return {key: value for key, value in inputs.items() if key not in given}
+
+    @contextlib.contextmanager
+    def _timed(self, times: deque[float]) -> Iterator[None]:
+        started = time.perf_counter()
+        yield
+        times.append(time.perf_counter() - started)
+        self._operations += 1
+
+    @contextlib.contextmanager
+    def _surviving(self, memory: BaseMemory, operation: Operation) -> Iterator[None]:
+        with caught() as outcome:
+            yield
+        if outcome.error is not None:
+            failure = Failure(memory, operation, outcome.error, time.time())
+            self.failures.append(failure)
+            log.warning("%s", failure, exc_info=outcome.error)
+
+
+class MemoryMetrics(BaseMemory):
+    """A memory that measures another: use it in the other's place.
+
+    Whoever calls the memory in another way can report by hand, with `record_load_operation` and its like.
+    """
+
+    def __init__(self, memory: BaseMemory, labels: Mapping[str, str] | None = None) -> None:
+        self.memory = memory
+        #: What tells this memory from others in `prometheus`, beside its type.
+        self.labels = dict(labels or {})
+        for name in self.labels:
+            if not _LABEL.fullmatch(name) or name in _TAKEN:
+                raise ConfigError(
+                    f"{name!r} cannot be a label: it is letters, digits and _, and none of {', '.join(_TAKEN)}"
+                )
+        self.metrics: dict[str, Any] = {
+            "load_count": 0,
+            "save_count": 0,
+            "clear_count": 0,
+            "total_load_time": 0.0,
+            "total_save_time": 0.0,
+            "load_times": deque(maxlen=LATEST),
+            "save_times": deque(maxlen=LATEST),
+            "memory_sizes": deque(maxlen=LATEST),
+            "error_count": 0,
+            "last_error": None,
+        }
+        self.memory_usage = {"peak_memory_mb": 0.0, "current_memory_mb": 0.0, "memory_growth_rate": 0.0}
+        self._recording = threading.Lock()  # one memory may be called from several threads
+
+    @property
+    def memory_type(self) -> str:
+        """The kind of the memory that is measured."""
+        return type(self.memory).__name__
+
+    @property
+    def memory_variables(self) -> list[str]:
+        """The names under which the memory gives what it holds."""
+        return self.memory.memory_variables
+
+    def refuse_deadlock(self) -> None:
+        """RuntimeError when the memory lives on the very event loop that would be blocked."""
+        _refuse_deadlock([self.memory])
+
+    async def aload_memory_variables(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        """What the memory answers; the time it took and the size of the answer are recorded."""
+        with self._measured("load") as answered:
+            answered.update(await self.memory.aload_memory_variables(inputs))
+        return answered
+
+    async def asave_context(self, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> None:
+        """Let the memory remember one turn; the time it took is recorded."""
+        with self._measured("save"):
+            await self.memory.asave_context(inputs, outputs)
+
+    async def aclear(self) -> None:
+        """Let the memory forget everything; what was measured stays."""
+        with self._measured("clear"):
+            await self.memory.aclear()
+
+    def record_load_operation(self, execution_time: float, memory_size: int) -> None:
+        """Count a load that took so many seconds and gave so many bytes."""
+        with self._recording:
+            self._count("load", execution_time)
+            sizes, usage, size_mb = self.metrics["memory_sizes"], self.memory_usage, memory_size / 2**20
+            sizes.append(memory_size)
+            usage["current_memory_mb"] = size_mb
+            usage["peak_memory_mb"] = max(size_mb, usage["peak_memory_mb"])
+            recent = list(sizes)[-_GROWTH:]
+            if len(recent) >= 2:  # bytes from one load to the next
+                usage["memory_growth_rate"] = (recent[-1] - recent[0]) / (len(recent) - 1)
+
+    def record_save_operation(self, execution_time: float) -> None:
+        """Count a save that took so many seconds."""
+        with self._recording:
+            self._count("save", execution_time)
+
+    def record_error(self, error: Exception) -> None:
+        """Count an error, and keep it as the last one."""
+        told = {"type": type(error).__name__, "message": str(error), "timestamp": time.time()}
+        with self._recording:
+            self.metrics["error_count"] += 1
+            self.metrics["last_error"] = told
+
+    def get_performance_summary(self) -> dict[str, Any]:
+        """What was measured so far; averages and percentiles are of the latest 100 operations."""
+        with self._recording:
+            load_times, save_times = list(self.metrics["load_times"]), list(self.metrics["save_times"])
+            loads, saves = self.metrics["load_count"], self.metrics["save_count"]
+            clears, errors = self.metrics["clear_count"], self.metrics["error_count"]
+            usage = dict(self.memory_usage)
+        return {
+            "memory_type": self.memory_type,
+            "operation_counts": {"loads": loads, "saves": saves, "clears": clears, "errors": errors},
+            "timing_stats": {
+                "avg_load_time": _average(load_times),
+                "avg_save_time": _average(save_times),
+                "p95_load_time": percentile(load_times, 95) if len(load_times) >= _FEWEST else 0,
+                "p95_save_time": percentile(save_times, 95) if len(save_times) >= _FEWEST else 0,
+            },
+            "memory_usage": usage,
+            # An error reported by hand may belong to no operation that was.
+            "error_rate": min(1.0, errors / max(loads + saves + clears, 1)),
+        }
+
+    def prometheus(self) -> str:
+        """The same numbers in Prometheus' text format."""
+        return prometheus([self])
+
+    @contextlib.contextmanager
+    def _measured(self, operation: Operation) -> Iterator[dict[str, Any]]:
+        """Count and time what happens inside, whether or not it succeeds; a load puts its answer into what is yielded."""
+        answered: dict[str, Any] = {}
+        started = time.perf_counter()
+        with caught() as outcome:
+            yield answered
+        seconds = time.perf_counter() - started
+        if operation == "load" and outcome.error is None:
+            self.record_load_operation(seconds, size_bytes(answered))
+            return
+        with self._recording:
+            self._count(operation, seconds)
+        if outcome.error is not None:
+            self.record_error(outcome.error)
+            raise outcome.error
+
+    def _count(self, operation: Operation, seconds: float) -> None:
+        self.metrics[f"{operation}_count"] += 1
+        if operation != "clear":
+            self.metrics[f"total_{operation}_time"] += seconds
+            self.metrics[f"{operation}_times"].append(seconds)
+
+
+def prometheus(measured: Iterable[MemoryMetrics]) -> str:
+    """What several memories measured, in Prometheus' text format; their `labels` tell them apart."""
+    samples: dict[str, list[str]] = {name: [] for name in _FAMILIES}
+
+    def sample(family: str, value: float, labels: Mapping[str, str], ending: str = "") -> None:
+        spelled = ",".join(f'{name}="{_escaped(label)}"' for name, label in labels.items())
+        samples[f"octavo_memory_{family}"].append(f"octavo_memory_{family}{ending}{{{spelled}}} {value!r}")
+
+    for one in measured:
+        summary = one.get_performance_summary()
+        whose = {**one.labels, "memory_type": one.memory_type}
+        counts = summary["operation_counts"]
+        for operation in ("load", "save", "clear"):
+            labels = {**whose, "operation": operation}
+            sample("operations_total", counts[f"{operation}s"], labels)
+            if operation == "clear":
+                continue
+            if p95 := summary["timing_stats"][f"p95_{operation}_time"]:
+                sample("operation_seconds", p95, {**labels, "quantile": "0.95"})
+            sample("operation_seconds", one.metrics[f"total_{operation}_time"], labels, "_sum")
+            sample("operation_seconds", counts[f"{operation}s"], labels, "_count")
+        sample("errors_total", counts["errors"], whose)
+        sample("size_bytes", round(summary["memory_usage"]["current_memory_mb"] * 2**20), whose)
+        sample("size_peak_bytes", round(summary["memory_usage"]["peak_memory_mb"] * 2**20), whose)
+    # All samples of a family stand together, or a scraper refuses the page.
+    page = [
+        line
+        for name, (kind, help_text) in _FAMILIES.items()
+        for line in (f"# HELP {name} {help_text}", f"# TYPE {name} {kind}", *samples[name])
+    ]
+    return "\n".join(page) + "\n"
+
+
+def percentile(values: Iterable[float], percent: float) -> float:
+    """The smallest of the values that `percent` of them do not exceed (the nearest rank)."""
+    ranked = sorted(values)
+    return ranked[max(math.ceil(len(ranked) * percent / 100), 1) - 1]
+
+
+def size_bytes(value: Any) -> int:
+    """The bytes of all text in a value: in messages and documents too, and in what lists and dictionaries hold."""
+    if isinstance(value, str):
+        return len(value.encode("utf-8", "surrogatepass"))
+    if isinstance(value, BaseMessage):
+        return size_bytes(value.content)
+    if isinstance(value, Mapping):
+        return sum(size_bytes(key) + size_bytes(held) for key, held in value.items())
+    if isinstance(value, list | tuple | set):
+        return sum(map(size_bytes, value))
+    text = getattr(value, "page_content", None) or getattr(value, "content", None)
+    return size_bytes(text) if isinstance(text, str | list) else 0
+
+
+def _refuse_deadlock(memories: Iterable[BaseMemory]) -> None:
+    for memory in memories:
+        if isinstance(memory, BaseMemory):  # one of another library knows of no such danger
+            memory.refuse_deadlock()
+
+
+def _average(times: Sequence[float]) -> float:
+    return sum(times) / len(times) if times else 0
+
+
+def _escaped(label: str) -> str:
+    return str(label).replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
