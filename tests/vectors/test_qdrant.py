@@ -8,7 +8,7 @@ import warnings
 from pathlib import Path
 
 import pytest
-from qdrant_client import AsyncQdrantClient
+from qdrant_client import QdrantClient
 
 from octavo.errors import StoreUnavailable
 from octavo.testing.vector_subject import Home, direction, keys, plane
@@ -49,17 +49,17 @@ async def test_a_folder_serves_one_at_a_time(tmp_path):
 
 async def test_a_client_of_the_callers():
     """A client handed in stays open; two prefixes over it are two indexes."""
-    client = AsyncQdrantClient(location=":memory:")
+    client = QdrantClient(location=":memory:")
     async with QdrantIndex(client) as index, QdrantIndex(client, "mem_") as other:
         await index.put(HOME.space, [HOME.entry("a", plane(1, 0))])
         assert await other.spaces() == []
-    assert len((await client.get_collections()).collections) == 3  # a list each, and one space
-    await client.close()
+    assert len(client.get_collections().collections) == 3  # a list each, and one space
+    client.close()
 
 
 async def test_a_space_made_anew_by_another():
     """A space that another index forgets and makes anew, with another length, is noticed by one that had used it."""
-    client = AsyncQdrantClient(location=":memory:")
+    client = QdrantClient(location=":memory:")
     async with QdrantIndex(client) as index, QdrantIndex(client) as other:
         for n in range(4):
             vector = plane(1, 0, 32 * (1 + n % 2))
@@ -70,7 +70,7 @@ async def test_a_space_made_anew_by_another():
             await other.put(HOME.space, [HOME.entry(f"b{n}", vector)])
             assert [space.entries for space in await index.spaces()] == [2]
             await other.forget(HOME.space)
-    await client.close()
+    client.close()
 
 
 async def test_the_event_loop_goes_on(tmp_path):

@@ -1,7 +1,7 @@
 """Every vector index keeps the contract; a backend's whole test is how to open it."""
 
 import pytest
-from qdrant_client import AsyncQdrantClient
+from qdrant_client import QdrantClient
 
 from octavo.stores.memory import MemoryStore
 from octavo.testing.vectors import VectorIndexContract
@@ -106,7 +106,7 @@ class TestQdrantInMemory(VectorIndexContract):
     client = None
 
     async def open(self):
-        self.client = self.client or AsyncQdrantClient(location=":memory:")
+        self.client = self.client or QdrantClient(location=":memory:")
         return QdrantIndex(self.client)
 
     async def again(self):

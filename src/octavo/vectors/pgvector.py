@@ -12,11 +12,10 @@ from octavo.stores.sql.drivers.postgres import PostgresDriver
 from octavo.stores.sql.statements import Ask, Build, Do, Script
 from octavo.stores.sql.urls import parse
 from octavo.vectors.base import uncut
-from octavo.vectors.sql import Inside, Ranked, SpaceTable, SqlIndex, near
+from octavo.vectors.sql import Question, SpaceTable, SqlIndex, near
 
 T = TypeVar("T")
 _MOST_INDEXED = 2000  # dimensions that pgvector's HNSW takes
-_MOST_LARGE = 10_000  # scopes remembered to be large; forgetting one costs it one more look
 _BUILD_KILOBYTES = 2**20  # of memory at most, unless the server's own setting is higher
 
 _MISSING = (
@@ -53,9 +52,6 @@ class PgVectorIndex(SqlIndex):
         self._ef_search = ef_search
         self._schema = ""  # where the extension lives, quoted
         self._iterates = False
-        self._large: set[tuple[str, Scope]] = (
-            set()
-        )  # spaces and scopes seen to hold more than is compared exactly
 
     def _vector_type(self, dimensions: int) -> str:
         return f"{self._schema}.vector({dimensions})"
@@ -129,53 +125,37 @@ class PgVectorIndex(SqlIndex):
     async def _nearest(
         self, space: str, vector: Vector, scope: Scope, collections: list[str], limit: int
     ) -> list[Near]:
-        inside = Inside(scope, collections, self.collection_test, self._bound(vector))
-        few = self._ranked(space, len(vector), lambda known: self._rank(known, inside, limit))
-        many = self._ranked(space, len(vector), lambda known: self._rank_by_hnsw(known, inside, limit))
         try:
-            if (space, scope) not in self._large:
-                if (found := await self._driver.read(few)) is not None:
-                    return found
-                if len(self._large) >= _MOST_LARGE:
-                    self._large.clear()
-                self._large.add((space, scope))
-            return await self._driver.write(many) or []
+            return await super()._nearest(space, vector, scope, collections, limit)
         except StoreError as error:
             if isinstance(error.__cause__, asyncpg.UndefinedTableError):  # forgotten this very moment
                 return []
             raise
 
-    def _rank(self, known: SpaceTable, inside: Inside, limit: int) -> Script[Ranked]:
-        """The nearest of all inside, unless those are many."""
+    def _rank(self, known: SpaceTable, question: Question) -> Script[list[Near]]:
+        """The nearest of all inside; if those are many, as the HNSW index has them, scanning on until enough are inside."""
+        test, values = question.inside(1, self.collection_test)
         most = self._exact_below
-        sql = (
-            f"WITH inside AS MATERIALIZED ({self._candidates(known, inside)} LIMIT {most + 1}) "
-            "SELECT *, (SELECT count(*) FROM inside) FROM inside "
-            f"ORDER BY distance, collection, id, place LIMIT {limit}"
-        )
-        rows: list[Any] = yield Ask(sql, inside.values)
-        return None if rows and rows[0][5] > most else [near(row) for row in rows]
-
-    def _rank_by_hnsw(self, known: SpaceTable, inside: Inside, limit: int) -> Script[Ranked]:
-        """The nearest as the HNSW index has them, scanning on until enough are inside; in a transaction, for its settings."""
-        ask, found = limit + 16, None
-        while self._iterates and found is None:
-            candidates = str(min(max(self._ef_search, ask), 1000))
+        inside = f"SELECT 1 FROM {self._table(known)} WHERE {test} LIMIT {most + 1}"
+        [[count]] = yield Ask(f"SELECT count(*) FROM ({inside}) AS inside", values)
+        test, values = question.inside(2, self.collection_test)
+        limit, ask, found = question.limit, question.limit + 16, None
+        while self._iterates and count > most and found is None:
             yield Ask(
-                "SELECT set_config('hnsw.iterative_scan', 'strict_order', true), "
-                "set_config('hnsw.ef_search', $1, true)",
-                (candidates,),
+                "SELECT set_config('hnsw.iterative_scan', 'strict_order', false), "
+                "set_config('hnsw.ef_search', $1, false)",
+                (str(min(max(self._ef_search, ask), 1000)),),
             )
             sql = (
                 f"SELECT collection, id, place, digest, {self._distance('$1')} AS distance "
-                f"FROM {self._table(known)} WHERE {inside.test} ORDER BY distance LIMIT {ask}"
+                f"FROM {self._table(known)} WHERE {test} ORDER BY distance LIMIT {ask}"
             )
-            rows: list[Any] = yield Ask(sql, inside.values)
+            rows: list[Any] = yield Ask(sql, [question.vector, *values])
             found = uncut([near((*row[:4], row[4] * 1e6)) for row in rows], ask, limit)
             ask *= 4
         if found is not None and len(found) == limit:
             return found
-        return (yield from super()._rank(known, inside, limit))  # HNSW gives up after so many
+        return (yield from super()._rank(known, question))  # HNSW gives up after so many
 
 
 def open_pgvector(url: str) -> PgVectorIndex:

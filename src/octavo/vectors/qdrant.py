@@ -6,12 +6,12 @@ import functools
 import hashlib
 import sqlite3
 import uuid
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from qdrant_client import AsyncQdrantClient, QdrantClient, models
+from qdrant_client import QdrantClient, models
 from qdrant_client.common.client_exceptions import QdrantException
 from qdrant_client.http.exceptions import ApiException, UnexpectedResponse
 
@@ -22,7 +22,9 @@ from octavo.stores.sql.urls import parse
 from octavo.util.file_modes import make_folder
 from octavo.vectors.base import BaseIndex, checked_prefix, cosine, mismatch, short_name, uncut
 
+T = TypeVar("T")
 MEMORY = ":memory:"
+_SERVER_THREADS = 8  # calls of a server at once
 _PART = 250  # points in one request, which a server takes up to 32 MiB of
 _PAGE = 1000
 _SCOPE_FIELDS = ("tenant", "user", "agent", "session")
@@ -40,13 +42,13 @@ class _Exists(StoreError):  # noqa: N818
 class QdrantIndex(BaseIndex):
     """One Qdrant collection for each space, and one that lists the spaces.
 
-    `place` is a client, which stays open; or where to find Qdrant: `http(s)://host:port`, a folder, or `:memory:`. A folder serves
+    `place` is a client, which is called in a thread and stays open; or where to find Qdrant: `http(s)://host:port`, a folder, or `:memory:`. A folder serves
     one process at a time. `hnsw_ef` is how many candidates a server looks at.
     """
 
     def __init__(
         self,
-        place: AsyncQdrantClient | str,
+        place: QdrantClient | str,
         prefix: str = "",
         *,
         api_key: str | None = None,
@@ -60,68 +62,57 @@ class QdrantIndex(BaseIndex):
         self._hnsw_ef = hnsw_ef
         self._prefix = f"{checked_prefix(prefix)}octavo_"
         self._list = f"{self._prefix}spaces"
-        self._client: Any = None
-        self._thread: ThreadPoolExecutor | None = None  # where Qdrant in process works
+        self._client: QdrantClient | None = None
+        self._threads: ThreadPoolExecutor | None = None
         self._local = False
 
     # Opening and calling.
 
     async def _open(self) -> None:
-        if self._thread is not None:  # which works for any event loop, one after the other
+        """Make the client and its threads, which work for any event loop, one after the other."""
+        if self._client is not None:
             return
-        if not isinstance(self._place, str):
-            self._client = self._place
-        elif self._place.startswith(("http://", "https://")):
-            # The check would ask the server in a thread of its own, and only ever warns.
-            self._client = AsyncQdrantClient(
-                url=self._place, api_key=self._api_key, timeout=self._timeout, check_compatibility=False
-            )
-        else:
-            await self._open_in_process(self._place)
-        options = self._client.init_options
-        self._local = options["location"] == MEMORY or options["path"] is not None
+        place = self._place
+        remote = isinstance(place, str) and place.startswith(("http://", "https://"))
+        self._threads = ThreadPoolExecutor(_SERVER_THREADS if remote else 1, "octavo-qdrant")
         try:
+            self._client = await self._run(self._make_client) if isinstance(place, str) else place
+            options = self._client.init_options
+            self._local = options["location"] == MEMORY or options["path"] is not None
             await self._create(self._list, {})
         except BaseException:
             await self._close()
             raise
 
-    async def _open_in_process(self, place: str) -> None:
-        """In process, Qdrant works in Python: in a thread of its own, or it would hold up the event loop."""
-        if place != MEMORY:
+    def _make_client(self) -> QdrantClient:
+        place = str(self._place)
+        if place == MEMORY:
+            return QdrantClient(location=place)
+        if not place.startswith(("http://", "https://")):
             make_folder(Path(place))  # what Qdrant makes in it is by the umask, and behind this
-        where = {"location": place} if place == MEMORY else {"path": place}
-        thread = ThreadPoolExecutor(1, "octavo-qdrant")
-        try:
-            with _translated():
-                make = functools.partial(QdrantClient, **where)  # type: ignore[arg-type]
-                self._client = await asyncio.get_running_loop().run_in_executor(thread, make)
-        except BaseException:
-            thread.shutdown(wait=False)
-            raise
-        self._thread = thread
+            return QdrantClient(path=place)
+        # The check would ask the server in a thread of its own, and only ever warns.
+        return QdrantClient(
+            url=place, api_key=self._api_key, timeout=self._timeout, check_compatibility=False
+        )
 
     async def _leave(self) -> None:
-        if self._thread is None:
-            await self._close()
-
-    def _abandon(self) -> None:
-        if self._thread is None:
-            self._client = None
+        """Nothing: threads belong to no event loop."""
 
     async def _close(self) -> None:
-        if isinstance(self._place, str) and self._client is not None:
-            await self._call("close")
-        if self._thread is not None:
-            self._thread.shutdown(wait=False)
+        client, self._client = self._client, None
+        if isinstance(self._place, str) and client is not None:
+            await self._run(client.close)
+        if self._threads is not None:
+            self._threads.shutdown(wait=False)
 
     async def _call(self, verb: str, *args: Any, **options: Any) -> Any:
-        """What the client answers; its errors come out as Octavo's."""
-        work = functools.partial(getattr(self._client, verb), *args, **options)
+        return await self._run(functools.partial(getattr(self._client, verb), *args, **options))
+
+    async def _run(self, work: Callable[[], T]) -> T:
+        """What the client answers, in a thread, or it would hold up the event loop; its errors come out as Octavo's."""
         with _translated():
-            if self._thread is None:
-                return await work()
-            return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+            return await asyncio.get_running_loop().run_in_executor(self._threads, work)
 
     # Spaces.
 

@@ -1,7 +1,7 @@
 """Vectors in tables of an SQL database: what sqlite-vec and pgvector have in common."""
 
 from collections.abc import AsyncIterator, Callable, Sequence
-from typing import Any, ClassVar, NamedTuple, TypeAlias, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from octavo.kernel.model import Scope
 from octavo.kernel.ports import Entry, EntryKey, Near, Space, Vector
@@ -10,7 +10,6 @@ from octavo.stores.sql.statements import Ask, Do, DoEach, Script
 from octavo.vectors.base import BaseIndex, checked_prefix, cosine, mismatch
 
 T = TypeVar("T")
-Ranked: TypeAlias = list[Near] | None  # None when there are too many to compare all of them
 _PART = 1000  # vectors in one transaction
 _SCOPE_COLUMNS = ("tenant", "user_id", "agent_id", "session_id")
 
@@ -208,49 +207,45 @@ class SqlIndex(BaseIndex):
     async def _nearest(
         self, space: str, vector: Vector, scope: Scope, collections: list[str], limit: int
     ) -> list[Near]:
-        inside = Inside(scope, collections, self.collection_test, self._bound(vector))
-        ranked = self._ranked(space, len(vector), lambda known: self._rank(known, inside, limit))
-        return await self._driver.read(ranked) or []
+        question = Question(self._bound(vector), scope, collections, limit)
+        return await self._driver.read(lambda: self._nearest_script(space, len(vector), question))
 
-    def _ranked(
-        self, space: str, got: int, rank: Callable[[SpaceTable], Script[Ranked]]
-    ) -> Callable[[], Script[Ranked]]:
-        """The script that looks for a space, holds the length of the vector against it, and ranks."""
+    def _nearest_script(self, space: str, got: int, question: "Question") -> Script[list[Near]]:
+        known = yield from self._find_space(space)
+        if known is None:
+            return []
+        _check_length(space, known, got)
+        return (yield from self._rank(known, question))
 
-        def script() -> Script[Ranked]:
-            known = yield from self._find_space(space)
-            if known is None:
-                return []
-            _check_length(space, known, got)
-            return (yield from rank(known))
-
-        return script
-
-    def _rank(self, known: SpaceTable, inside: "Inside", limit: int) -> Script[Ranked]:
+    def _rank(self, known: SpaceTable, question: "Question") -> Script[list[Near]]:
         """The nearest of all entries inside, each of them compared."""
+        test, values = question.inside(2, self.collection_test)
         # Ordered by the distance in millionths, as scores are told, so that every tie is broken by key.
-        sql = f"{self._candidates(known, inside)} ORDER BY distance, collection, id, place LIMIT {limit}"
-        return [near(row) for row in (yield Ask(sql, inside.values))]
+        sql = (
+            f"SELECT collection, id, place, digest, round({self._distance('$1')} * 1e6) AS distance "
+            f"FROM {self._table(known)} WHERE {test} ORDER BY distance, collection, id, place LIMIT {question.limit}"
+        )
+        return [near(row) for row in (yield Ask(sql, [question.vector, *values]))]
 
-    def _candidates(self, known: SpaceTable, inside: "Inside") -> str:
-        distance = f"round({self._distance('$1')} * 1e6)"
-        return f"SELECT collection, id, place, digest, {distance} AS distance FROM {self._table(known)} WHERE {inside.test}"
 
+class Question(NamedTuple):
+    """What is asked for: a vector as the driver takes it, and where its neighbours may be."""
 
-class Inside:
-    """The test of a row for being inside a scope and some collections, and what is bound: the vector first."""
+    vector: Any
+    scope: Scope
+    collections: Sequence[str]
+    limit: int
 
-    def __init__(self, scope: Scope, collections: Sequence[str], collection_test: str, vector: Any) -> None:
-        if scope.exact:
-            parts: dict[str, str | None] = {"place": scope.place}
-        else:
-            owner = (scope.tenant, scope.user, scope.agent, scope.session)
-            parts = dict(zip(_SCOPE_COLUMNS, owner, strict=True))
+    def inside(self, first: int, collection_test: str) -> tuple[str, list[str]]:
+        """The test of a row for being inside the scope and the collections, and its values, bound from that number on."""
+        scope = self.scope
+        owner = (scope.tenant, scope.user, scope.agent, scope.session)
+        parts = {"place": scope.place} if scope.exact else dict(zip(_SCOPE_COLUMNS, owner, strict=True))
         given = {name: value for name, value in parts.items() if value is not None}
-        self.values = [vector, *given.values(), *collections]
-        holes = [f"${number}" for number in range(2, len(self.values) + 1)]
+        values = [*given.values(), *self.collections]
+        holes = [f"${number}" for number in range(first, first + len(values))]
         tests = [f"{name} = {hole}" for name, hole in zip(given, holes, strict=False)]
-        self.test = " AND ".join([*tests, f"{collection_test} IN ({', '.join(holes[len(given) :])})"])
+        return " AND ".join([*tests, f"{collection_test} IN ({', '.join(holes[len(given) :])})"]), values
 
 
 def _check_length(space: str, known: SpaceTable, got: int) -> None:

@@ -5,15 +5,24 @@ the records that seemed to differ. A record embedded in between is never called 
 """
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
-from octavo.errors import OctavoError
 from octavo.kernel.model import Add, Query, Scope
 from octavo.kernel.ports import EntryKey, Store, walk
-from octavo.wraps.vectors.embedding import Outcome, Target, passage_of, passages, refresh
-from octavo.wraps.vectors.waiting import Key, key_of, keys_in, markers, waiting
+from octavo.wraps.vectors.waiting import (
+    Key,
+    Outcome,
+    Target,
+    key_of,
+    keys_in,
+    markers,
+    passage_of,
+    passages,
+    refresh,
+    waiting,
+)
 
 _MOST_COUNTED = 1000  # tenants; counting more beforehand would take longer than a progress bar is worth
 _PAGE = 100  # records read at once: few enough that others run in between
@@ -27,6 +36,10 @@ CREATE TABLE keys (
   collection, id, place, scope, want, have, waits, PRIMARY KEY (collection, id, place)
 ) WITHOUT ROWID;
 """
+
+
+#: Told after each step what came of it; what it raises ends the work.
+Each: TypeAlias = Callable[[Outcome], Awaitable[None]]
 
 
 class Reach(NamedTuple):
@@ -88,81 +101,104 @@ class Comparison:
         self._reach = reach
         self._table = apsw.Connection("")  # a file without a name: whatever happens, nobody has to remove it
         self._table.execute(_TABLE).fetchall()  # to the last statement: the first one answers a row
-        self.done = False  # whether all steps are
-        self.records = 0
-        self.entries = 0
-        self.markers = 0
+        self._done = False  # whether all is compared
+        self.records = self.entries = self.markers = 0
 
     def close(self) -> None:
+        """Let go of the temporary file."""
         self._table.close()
 
-    async def steps(self) -> AsyncGenerator[None, None]:
-        """Compare, a page at a time."""
+    @property
+    def progress(self) -> tuple[int, int | None]:
+        """How many records are known to have their vectors, and how many there are, once all are compared."""
+        # Strays are differences too, but no records: with many of them there would be less than nothing done.
+        return (max(0, self.records - self._left()), self.records) if self._done else (0, None)
+
+    async def compare(self, each: Each) -> None:
+        """Compare from the beginning, a page at a time: after an error, what was read is of an unknown moment."""
+        self._table.execute("DELETE FROM keys")
+        self.records = self.entries = self.markers = 0
         for query in await self._reach.queries():
             async for page in walk(self._store, query, _PAGE, _PAGE_BYTES):
                 rows = [(key_of(record), self._target.wants(passage_of(record))) for record in page]
                 self._note("want", [(key.entry, key.scope, want) for key, want in rows if want])
                 self.records += len(page)
-                yield
+                await each(Outcome())
         for tenant in await self._reach.tenants():
             async for page in walk(self._store, waiting(tenant), _FEW_MARKERS):
                 self._note("waits", [(key.entry, None, "yes") for marker in page for key in keys_in(marker)])
                 self.markers += len(page)
-                yield
+                await each(Outcome())
         entries = self._target.index.walk(self._target.space)
         try:
             async for found in entries:
                 here = [(key, None, have) for key, have in found if key.collection in self._reach.collections]
                 self._note("have", here)
                 self.entries += len(here)
-                yield
+                await each(Outcome())
         finally:
             if isinstance(entries, AsyncGenerator):  # given up half way, it may hold a connection
                 await entries.aclose()
         unknown = "" if self._reach.every_tenant else "OR want IS NULL"
         self._table.execute(f"DELETE FROM keys WHERE waits IS NOT NULL OR want IS have {unknown}")
-        self.done = True
+        self._done = True
 
-    def _note(self, column: str, rows: Iterable[tuple[EntryKey, Scope | None, str]]) -> None:
-        """Enter what is known of these keys."""
-        self._table.executemany(
-            f"INSERT INTO keys (collection, id, place, scope, {column}) VALUES (?, ?, ?, ?, ?) "
-            f"ON CONFLICT DO UPDATE SET {column} = excluded.{column}, scope = coalesce(scope, excluded.scope)",
-            [
-                (*_named(entry), None if scope is None else msgspec.json.encode(scope), value)
-                for entry, scope, value in rows
-            ],
+    async def rebuild(self, each: Each) -> None:
+        """Compare, and embed what differs; after an error another call goes on where it was.
+
+        What is already embedded is never embedded again, so that an interrupted rebuild costs little.
+        """
+        if not self._done:
+            await self.compare(each)
+        while rows := self._some():
+            outcome = await self._mend(rows)
+            self._table.executemany(
+                "DELETE FROM keys WHERE collection = ? AND id = ? AND place = ?",
+                [_named(row.entry) for row in rows],
+            )
+            await each(outcome)
+
+    async def _mend(self, rows: list[Difference]) -> Outcome:
+        outcome = await refresh(self._store, [self._target], [row.key for row in rows if row.key is not None])
+        strays = [row.entry for row in rows if row.key is None]
+        alive = {key.entry for key in await self._living(strays)}
+        if gone := [entry for entry in strays if entry not in alive]:
+            await self._target.index.drop(self._target.space, gone)
+            outcome.dropped += len(gone)
+            # A record added under such a key while we dropped it would be left without its vector.
+            await refresh(self._store, [self._target], await self._living(gone), outcome)
+        if outcome.failed:
+            # Left to those who take care of markers: a text the model refuses must not hold up all others.
+            await self._store.apply([Add(markers(outcome.failed))])
+        return outcome
+
+    async def differences(self) -> Differences:
+        """Every difference that is still one."""
+        missing: list[EntryKey] = []
+        stale: list[EntryKey] = []
+        stray: list[EntryKey] = []
+        rows = self._some()
+        while rows:
+            now = await passages(self._store, [row.key for row in rows if row.key is not None])
+            for row in rows:
+                # One that was changed since has a marker, or had one, and is somebody's business already.
+                if row.key is not None and self._target.wants(now[row.key]) == row.want:
+                    (missing if row.have is None else stale).append(row.entry)
+            strays = [row.entry for row in rows if row.key is None]
+            alive = {key.entry for key in await self._living(strays)}
+            stray += [entry for entry in strays if entry not in alive]
+            rows = self._some(rows[-1].entry)
+        return Differences(
+            space=self._target.space,
+            records=self.records,
+            entries=self.entries,
+            missing=tuple(missing),
+            stale=tuple(stale),
+            stray=tuple(stray),
+            waiting=self.markers,
         )
 
-    # What was found, once all steps are done.
-
-    @property
-    def left(self) -> int:
-        """How many differences there still are."""
-        count: Any = self._table.execute("SELECT count(*) FROM keys").fetchall()
-        return int(count[0][0])
-
-    def some(self, past: EntryKey | None = None) -> list[Difference]:
-        """The first of the differences, or of those past this key."""
-        rows: Any = self._table.execute(
-            "SELECT collection, id, place, scope, want, have FROM keys "
-            "WHERE (collection, id, place) > (?, ?, ?) ORDER BY collection, id, place LIMIT ?",
-            (*_named(past or EntryKey("", "", "")), _BATCH),
-        )
-        found = []
-        for collection, id_, place, scope, want, have in rows:
-            key = Key(collection, id_, msgspec.json.decode(scope, type=Scope)) if scope else None
-            found.append(Difference(EntryKey(collection, id_, place), key, want, have))
-        return found
-
-    def settle(self, rows: Sequence[Difference]) -> None:
-        """Cross these off: they are as they should be."""
-        self._table.executemany(
-            "DELETE FROM keys WHERE collection = ? AND id = ? AND place = ?",
-            [_named(row.entry) for row in rows],
-        )
-
-    async def living(self, strays: Sequence[EntryKey]) -> set[Key]:
+    async def _living(self, strays: Sequence[EntryKey]) -> set[Key]:
         """Those of the entries whose records do exist now and should have a vector."""
         # Tenants are listed anew: the records of one that was not there before must not be taken for gone.
         found: set[Key] = set()
@@ -176,106 +212,36 @@ class Comparison:
                     found.update(key for key in wanted if key.entry in among)
         return found
 
-    async def differences(self) -> Differences:
-        """Every difference that is still one."""
-        missing: list[EntryKey] = []
-        stale: list[EntryKey] = []
-        stray: list[EntryKey] = []
-        rows: list[Difference] = self.some()
-        while rows:
-            now = await passages(self._store, [row.key for row in rows if row.key is not None])
-            for row in rows:
-                # One that was changed since has a marker, or had one, and is somebody's business already.
-                if row.key is not None and self._target.wants(now[row.key]) == row.want:
-                    (missing if row.have is None else stale).append(row.entry)
-            strays = [row.entry for row in rows if row.key is None]
-            alive = {key.entry for key in await self.living(strays)}
-            stray += [entry for entry in strays if entry not in alive]
-            rows = self.some(rows[-1].entry)
-        return Differences(
-            space=self._target.space,
-            records=self.records,
-            entries=self.entries,
-            missing=tuple(missing),
-            stale=tuple(stale),
-            stray=tuple(stray),
-            waiting=self.markers,
+    # The table.
+
+    def _note(self, column: str, rows: Iterable[tuple[EntryKey, Scope | None, str]]) -> None:
+        """Enter what is known of these keys."""
+        self._table.executemany(
+            f"INSERT INTO keys (collection, id, place, scope, {column}) VALUES (?, ?, ?, ?, ?) "
+            f"ON CONFLICT DO UPDATE SET {column} = excluded.{column}, scope = coalesce(scope, excluded.scope)",
+            [
+                (*_named(entry), None if scope is None else msgspec.json.encode(scope), value)
+                for entry, scope, value in rows
+            ],
         )
 
+    def _left(self) -> int:
+        """How many differences there still are."""
+        count: Any = self._table.execute("SELECT count(*) FROM keys").fetchall()
+        return int(count[0][0])
 
-class Rebuild:
-    """Compares a space with the records and embeds what differs.
-
-    What is already embedded is never embedded again, so that an interrupted rebuild goes on where it was.
-    """
-
-    def __init__(self, store: Store, target: Target, reach: Reach, total: int | None = None) -> None:
-        self._store = store
-        self._reach = reach
-        self._comparison: Comparison | None = None
-        self._steps: AsyncGenerator[None, None] | None = None
-        self.target = target
-        self.embedded = 0
-        #: How many records are known to have their vectors, and how many there are, if that is known.
-        self.progress: tuple[int, int | None] = (0, total)
-
-    async def step(self) -> Outcome | None:
-        """Do a little of it; None when all is done. After an error it goes on where it was."""
-        if self._comparison is None:
-            self._comparison = Comparison(self._store, self.target, self._reach)
-            self._steps = self._comparison.steps()
-        if not self._comparison.done:
-            await self._compare(self._comparison)
-            return Outcome()
-        if rows := self._comparison.some():
-            outcome = await self._mend(self._comparison, rows)
-            self._comparison.settle(rows)
-            self.embedded += outcome.embedded
-            self._tell(self._comparison)
-            return outcome
-        await self.close()
-        return None
-
-    async def _compare(self, comparison: Comparison) -> None:
-        try:
-            if self._steps is not None:
-                await anext(self._steps)
-        except StopAsyncIteration:
-            if comparison.done:
-                self._tell(comparison)
-            else:  # its event loop has ended
-                await self.close()
-        except OctavoError:
-            await self.close()  # what was read is of an unknown moment by now
-            raise
-
-    async def _mend(self, comparison: Comparison, rows: list[Difference]) -> Outcome:
-        keys = [row.key for row in rows if row.key is not None]
-        outcome = await refresh(self._store, [self.target], keys)
-        strays = [row.entry for row in rows if row.key is None]
-        alive = {key.entry for key in await comparison.living(strays)}
-        if gone := [entry for entry in strays if entry not in alive]:
-            await self.target.index.drop(self.target.space, gone)
-            outcome.dropped += len(gone)
-            # A record added under such a key while we dropped it would be left without its vector.
-            await refresh(self._store, [self.target], await comparison.living(gone), outcome)
-        if outcome.failed:
-            # Left to those who take care of markers: a text the model refuses must not hold up all others.
-            await self._store.apply([Add(markers(outcome.failed))])
-        return outcome
-
-    def _tell(self, comparison: Comparison) -> None:
-        # Strays are differences too, but no records: with many of them there would be less than nothing done.
-        self.progress = (max(0, comparison.records - comparison.left), comparison.records)
-
-    async def close(self) -> None:
-        """Let go of the temporary file; another step would begin anew."""
-        if self._steps is not None:
-            await self._steps.aclose()
-            self._steps = None
-        if self._comparison is not None:
-            self._comparison.close()
-            self._comparison = None
+    def _some(self, past: EntryKey | None = None) -> list[Difference]:
+        """The first of the differences, or of those past this key."""
+        rows: Any = self._table.execute(
+            "SELECT collection, id, place, scope, want, have FROM keys "
+            "WHERE (collection, id, place) > (?, ?, ?) ORDER BY collection, id, place LIMIT ?",
+            (*_named(past or EntryKey("", "", "")), _BATCH),
+        )
+        found = []
+        for collection, id_, place, scope, want, have in rows:
+            key = Key(collection, id_, msgspec.json.decode(scope, type=Scope)) if scope else None
+            found.append(Difference(EntryKey(collection, id_, place), key, want, have))
+        return found
 
 
 def _named(entry: EntryKey) -> tuple[str, str, str]:

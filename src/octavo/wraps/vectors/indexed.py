@@ -10,10 +10,9 @@ from octavo.errors import ConfigError, InvalidQuery, StoreClosed, StoreError
 from octavo.kernel.model import Add, Op, Query, Record, Scope, Tally
 from octavo.kernel.ports import Embedder, Near, Store, VectorIndex
 from octavo.kernel.shapes import SHAPES
-from octavo.wraps.vectors.comparing import Comparison, Differences, Reach, Rebuild
-from octavo.wraps.vectors.embedding import MOST_CHARACTERS, Target
+from octavo.wraps.vectors.comparing import Comparison, Differences, Reach
 from octavo.wraps.vectors.upkeep import Upkeep
-from octavo.wraps.vectors.waiting import PENDING, markers, touched, waiting
+from octavo.wraps.vectors.waiting import MOST_CHARACTERS, PENDING, Outcome, Target, markers, touched, waiting
 from octavo.wraps.wrap import Wrap
 
 #: The collections whose records are found by meaning unless others are named.
@@ -158,8 +157,7 @@ class Indexed(Wrap):
         """How far the index is behind the store."""
         upkeep = self._upkeep
         behind = [(await self.inner.tally(waiting(tenant))).total for tenant in upkeep.busy_tenants]
-        building = upkeep.building
-        done, total = (None, None) if building is None else building.progress
+        done, total = upkeep.progress
         return Status(
             waiting=sum(behind),
             embedded=upkeep.embedded,
@@ -167,7 +165,7 @@ class Indexed(Wrap):
             failures=upkeep.failures,
             last_error=upkeep.last_error,
             serving=upkeep.serving.space,
-            building=None if building is None else building.target.space,
+            building=upkeep.building,
             done=done,
             total=total,
         )
@@ -183,10 +181,13 @@ class Indexed(Wrap):
         reach = self._reach(collections, tenant)
         total = await reach.total(self.inner) if progress else None
         comparison = Comparison(self.inner, Target(self._index, self._embedder), reach)
+
+        async def each(_: Outcome) -> None:
+            if progress is not None:
+                progress(comparison.records, total)
+
         try:
-            async for _ in comparison.steps():
-                if progress is not None:
-                    progress(comparison.records, total)
+            await comparison.compare(each)
             return await comparison.differences()
         finally:
             comparison.close()
@@ -201,18 +202,24 @@ class Indexed(Wrap):
         """Embed what waits, is missing or is of another text, and drop what is stray; answer how many were embedded."""
         reach = self._reach(collections, tenant)
         total = await reach.total(self.inner) if progress else None
-        drained = await self._upkeep.drain(await reach.tenants())
-        rebuild = Rebuild(self.inner, Target(self._index, self._embedder), reach, total)
+        embedded = await self._upkeep.drain(await reach.tenants())
+        comparison = Comparison(self.inner, Target(self._index, self._embedder), reach)
+
+        async def each(outcome: Outcome) -> None:
+            nonlocal embedded
+            embedded += outcome.embedded
+            self._upkeep.count(outcome)
+            if progress is not None:
+                done, compared = comparison.progress
+                progress(done, total if compared is None else compared)
+
         try:
-            while (outcome := await rebuild.step()) is not None:
-                self._upkeep.refused(outcome)
-                if progress is not None:
-                    progress(*rebuild.progress)
+            await comparison.rebuild(each)
         finally:
-            await rebuild.close()
+            comparison.close()
         if reach.every_tenant and set(reach.collections) >= set(self._collections):
             await self._upkeep.filled()
-        return drained + rebuild.embedded
+        return embedded
 
     def _reach(self, collections: Sequence[str] | None, tenant: str | None) -> Reach:
         if self._closed:

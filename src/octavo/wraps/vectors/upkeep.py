@@ -8,7 +8,7 @@ import os
 import random
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 import msgspec
 
@@ -16,9 +16,8 @@ from octavo.errors import OctavoError, StoreClosed
 from octavo.kernel.ids import now
 from octavo.kernel.model import START, Add, Op, Record
 from octavo.kernel.ports import Embedder, ListsTenants, Store, VectorIndex
-from octavo.wraps.vectors.comparing import Reach, Rebuild
-from octavo.wraps.vectors.embedding import Outcome, Target, refresh
-from octavo.wraps.vectors.waiting import Key, keys_in, markers, removal, waiting
+from octavo.wraps.vectors.comparing import Comparison, Reach
+from octavo.wraps.vectors.waiting import Key, Outcome, Target, keys_in, markers, refresh, removal, waiting
 
 _log = logging.getLogger(__name__)
 _BATCH = 128  # markers read at once, and records embedded between two removals of markers
@@ -27,25 +26,17 @@ _LOOK_SECONDS_EACH = 0.05  # so that looking through very many tenants takes a s
 _MOST_DELAY_SECONDS = 24 * 3600.0  # before a text that the model refused is tried again
 
 
-class _Job(enum.Enum):
-    """What there is to do besides the markers of a tenant."""
+class _Fill(enum.Enum):
+    """What there is to do besides the markers of a tenant: fill the new space, and then forget the old one."""
 
-    LOOK = enum.auto()  # for tenants whose markers nobody here knows of
-    FILL = enum.auto()  # the new space, and then forget the old one
-
-
-Job: TypeAlias = "str | _Job"  # a tenant, whose markers are to be worked off, or one of these
+    FILL = enum.auto()
 
 
-class _Turn(NamedTuple):
-    """When a job is to be done, and how often in a row it has failed."""
-
-    at: datetime
-    failures: int = 0
+Job: TypeAlias = "str | _Fill"  # a tenant, whose markers are to be worked off, or this
 
 
 class Upkeep:
-    """Does one job after the other, a batch at a time: the markers of each tenant, and the space of a new model."""
+    """Embeds what the markers of each tenant name, a batch at a time in turn, and fills the space of a new model in between."""
 
     def __init__(
         self,
@@ -66,12 +57,14 @@ class Upkeep:
         self._keep = keep
         self._retry_seconds = retry_seconds
         self._seen: dict[str, None] = {"": None}  # tenants, for a store that cannot list them
-        self._turns: dict[Job, _Turn] = {_Job.LOOK: _Turn(now())}
+        self._due: dict[Job, datetime] = {}  # what there is to do → when
+        self._failures: dict[Job, int] = {}  # how often in a row it has failed
+        self._look_at = now()  # when to look for tenants whose markers nobody here knows of
         self._at_work: Job | None = None
         self._learned = False
         self._noted = False  # whether the index knows that the new space is complete
         self._old_serves = False
-        self._rebuild: Rebuild | None = None
+        self._filling: Comparison | None = None  # while the new space lacks vectors
         self._stopping = False
         self._begin()
         self.embedded = self.dropped = self.failures = 0
@@ -99,13 +92,19 @@ class Upkeep:
         return self._old if self._old is not None and self._old_serves else self._new
 
     @property
-    def building(self) -> Rebuild | None:
-        return self._rebuild
+    def building(self) -> str | None:
+        """The space that is being filled."""
+        return None if self._filling is None else self._new.space
+
+    @property
+    def progress(self) -> tuple[int | None, int | None]:
+        """How many records have their vectors in it, and how many there are."""
+        return (None, None) if self._filling is None else self._filling.progress
 
     @property
     def busy_tenants(self) -> list[str]:
         """The tenants that may have something waiting."""
-        return [job for job in dict.fromkeys([self._at_work, *self._turns]) if isinstance(job, str)]
+        return [job for job in dict.fromkeys([self._at_work, *self._due]) if isinstance(job, str)]
 
     def start(self) -> asyncio.Task[None]:
         """Have the task run, on this event loop."""
@@ -123,14 +122,15 @@ class Upkeep:
         """Markers of these tenants have been written."""
         for tenant in tenants:
             self._seen[tenant] = None
-            turn = self._turns.get(tenant)
-            if turn is None or not turn.failures:  # one that fails is not hurried
-                self._turns[tenant] = _Turn(now())
+            if tenant not in self._failures:  # one that fails is not hurried
+                self._due[tenant] = now()
         self._quiet.clear()
         self._wake.set()
 
-    def refused(self, outcome: Outcome) -> None:
-        """Markers have been written for what the model refused."""
+    def count(self, outcome: Outcome) -> None:
+        """Add up what was done; markers have been written for what the model refused."""
+        self.embedded += outcome.embedded
+        self.dropped += outcome.dropped
         for error in outcome.failed.values():
             self._failed(error)
         if outcome.failed:
@@ -139,7 +139,7 @@ class Upkeep:
     async def settle(self) -> None:
         """Return when every tenant has been looked at, nothing waits and no space is being filled."""
         task = self.start()
-        self._turns[_Job.LOOK] = _Turn(now())
+        self._look_at = now()
         self._quiet.clear()
         self._wake.set()
         quiet = asyncio.ensure_future(self._quiet.wait())
@@ -161,8 +161,7 @@ class Upkeep:
         here = asyncio.get_running_loop()
         if self._task is not None and not self._task.done() and self._task.get_loop() is here:
             await asyncio.wait({self._task})  # cancelling the wait does not cancel the batch
-        if self._rebuild is not None:
-            await self._rebuild.close()
+        self._end_filling()
 
     def reach(self, collections: Sequence[str] | None = None, tenant: str | None = None) -> Reach:
         """The records to look after, or those of them that were asked for."""
@@ -192,61 +191,76 @@ class Upkeep:
             spaces = {space.name: space for space in await self._index.spaces()}
             new = spaces.get(self._new.space)
             complete = new is not None and new.complete
-            if self._old is not None and self._old.space == self._new.space:
-                self._old = None  # the same model twice is no change of model
             old = None if self._old is None else spaces.get(self._old.space)
-            if old is None:
-                self._old = None  # one that is not there is neither kept up to date nor forgotten
+            if self._old is not None and (old is None or self._old.space == self._new.space):
+                # One that is not there is neither kept up to date nor forgotten; the same model twice is no change of model.
+                self._old = old = None
             self._old_serves = old is not None and old.complete and not complete
             self._noted = complete
             if not complete:
-                self._rebuild = Rebuild(self._store, self._new, self.reach())
-            self._turns[_Job.FILL] = _Turn(now())
+                self._filling = Comparison(self._store, self._new, self.reach())
+            self._due[_Fill.FILL] = now()
             self._learned = True
 
     async def filled(self) -> None:
         """Somebody else has seen to it that every record has its vector in the new space."""
         await self._note()
         if self._task is None:  # one that runs is at it too, and soon finds nothing to do
-            self._rebuild, self._old_serves = None, False
+            self._end_filling()
 
     # The task.
 
     async def _run(self) -> None:
+        failures = 0
         while not self._stopping:
-            moment = now()
-            job = next((job for job, turn in self._turns.items() if turn.at <= moment), None)
-            if job is None:
-                await self._idle()
-                continue
-            turn = self._turns.pop(job)  # first, so that a write that arrives meanwhile puts it back
-            self._at_work = job
             try:
                 await self.learn()
-                again = await self._work(job)
-                if again is not None:
-                    self._turns.setdefault(job, _Turn(again))
+                await self._work()
+                failures = 0
+                await self._idle()
             except StoreClosed as error:
-                self._turns[job] = turn
-                self._failed(error)
+                if not self._stopping:
+                    self._failed(error)
                 return
+            except OctavoError as error:
+                self._failed(error)
+                failures += 1
+                await _within(self._delay(failures), self._stop)
+
+    async def _work(self) -> None:
+        """Look for tenants whose markers nobody here knows of, if it is time, and do a batch of every job that is due."""
+        if self._look_at <= now():
+            tenants = await self._tenants()
+            for tenant in tenants:
+                self._due.setdefault(tenant, now())
+            seconds = max(_LOOK_SECONDS, _LOOK_SECONDS_EACH * len(tenants))
+            self._look_at = now() + timedelta(seconds=seconds)
+        moment = now()
+        while (job := next((job for job, at in self._due.items() if at <= moment), None)) is not None:
+            if self._stopping:
+                raise StoreClosed("this Indexed store was closed; make another one")
+            self._at_work = job
+            again: datetime | None = self._due.pop(job)  # first: a write that arrives meanwhile puts it back
+            try:
+                again = await (self._take(job) if isinstance(job, str) else self._fill())
+                self._failures.pop(job, None)
+            except StoreClosed:
+                raise
             except OctavoError as error:  # of the model, the index or the store: no write may fail over it
                 self._failed(error)
-                failures = turn.failures + 1
-                self._turns[job] = _Turn(now() + timedelta(seconds=self._delay(failures)), failures)
-                await _within(
-                    self._retry_seconds[0], self._stop
-                )  # what fails one job will often fail the next
-            except BaseException:
-                self._turns[job] = turn
-                raise
+                self._failures[job] = self._failures.get(job, 0) + 1
+                again = self._due[job] = now() + timedelta(seconds=self._delay(self._failures[job]))
+                await _within(self._retry_seconds[0], self._stop)  # what fails one will often fail the next
             finally:
                 self._at_work = None
+                if again is not None:
+                    self._due.setdefault(job, again)
 
     async def _idle(self) -> None:
-        if self._turns.keys() <= {_Job.LOOK}:
+        """Sleep until something is due."""
+        soonest = min([self._look_at, *self._due.values()])
+        if not self._due and soonest > now():
             self._quiet.set()
-        soonest = min(turn.at for turn in self._turns.values())
         self._wake.clear()
         await _within((soonest - now()).total_seconds(), self._wake)
 
@@ -264,41 +278,34 @@ class Upkeep:
         first, most = self._retry_seconds
         return min(most, first * 2.0 ** min(failures - 1, 30)) * random.uniform(0.5, 1)  # noqa: S311
 
-    async def _work(self, job: Job) -> datetime | None:
-        """Do a batch of a job; answer when to come back to it, None when nothing is left to do."""
-        if job is _Job.LOOK:
-            return await self._look_around()
-        if job is _Job.FILL:
-            return await self._fill()
-        return await self._take(str(job))
-
-    async def _look_around(self) -> datetime:
-        tenants = await self._tenants()
-        for tenant in tenants:
-            self._turns.setdefault(tenant, _Turn(now()))
-        return now() + timedelta(seconds=max(_LOOK_SECONDS, _LOOK_SECONDS_EACH * len(tenants)))
-
     async def _tenants(self) -> list[str]:
         if isinstance(self._store, ListsTenants):
             return await self._store.tenants()
         return list(self._seen)
 
     async def _fill(self) -> datetime | None:
-        if self._rebuild is not None:
-            outcome = await self._rebuild.step()
-            if outcome is not None:
-                self._count(outcome)
-                self.refused(outcome)
-                return now()
+        """Embed every record that has no vector in the new space, with what was just written in between; forget the old one."""
+
+        async def meanwhile(outcome: Outcome) -> None:
+            self.count(outcome)
+            await self._work()
+
+        if self._filling is not None:
+            await self._filling.rebuild(meanwhile)
             await self._note()
-            self._rebuild, self._old_serves = None, False
+            self._end_filling()
         if self._old is not None and not self._keep:
             await self._index.forget(self._old.space)
             self._old = None
         return None
 
+    def _end_filling(self) -> None:
+        if self._filling is not None:
+            self._filling.close()
+        self._filling, self._old_serves = None, False
+
     async def _take(self, tenant: str) -> datetime | None:
-        """Embed what the oldest markers of a tenant name."""
+        """Embed what the oldest markers of a tenant name; answer when the next ones are due, None when there are none."""
         query = msgspec.structs.replace(waiting(tenant), after=START, limit=_BATCH)
         read = await self._store.find(query)
         moment = now()
@@ -316,21 +323,22 @@ class Upkeep:
         ops: list[Op] = [removal(batch)]
         for key, error in outcome.failed.items():
             self._failed(error)
-            ops.append(Add(markers([key], keys[key] + 1, self._due(keys[key]))))
+            ops.append(Add(markers([key], keys[key] + 1, self._retry_at(keys[key]))))
         await self._store.apply(ops)
-        self._count(outcome)
-        if outcome.embedded and not self._noted and self._rebuild is None:
+        self.embedded += outcome.embedded
+        self.dropped += outcome.dropped
+        if outcome.embedded and not self._noted and self._filling is None:
             await self._note()
         return now()
 
-    def _due(self, tries: int) -> datetime:
+    def _retry_at(self, tries: int) -> datetime:
         """When to try a refused text again: each time later, since it is probably the text."""
         seconds = min(self._retry_seconds[1] * 2 ** min(tries, 30), _MOST_DELAY_SECONDS)
         return now() + timedelta(seconds=seconds)
 
     def _targets(self) -> list[Target]:
         """Where vectors go: the new space, and the old one too for as long as it serves or is kept."""
-        if self._old is not None and (self._keep or self._rebuild is not None):
+        if self._old is not None and (self._keep or self._filling is not None):
             return [self._new, self._old]
         return [self._new]
 
@@ -339,10 +347,6 @@ class Upkeep:
         await self._index.complete(self._new.space)
         spaces = await self._index.spaces()
         self._noted = any(space.complete for space in spaces if space.name == self._new.space)
-
-    def _count(self, outcome: Outcome) -> None:
-        self.embedded += outcome.embedded
-        self.dropped += outcome.dropped
 
 
 async def _within(seconds: float, event: asyncio.Event) -> None:
