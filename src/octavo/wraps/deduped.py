@@ -20,8 +20,8 @@ class Deduped(Wrap):
     """Records stored by this process within the last `seconds` are not sent again; the store leaves the others alone.
 
     The window is only a shortcut: what it does not know, the store's idempotent `Add` decides. It keeps the newest `window`
-    ids. A removal by ids takes those out of it; any other removal, and a call that fails, empties it. A record that another
-    process removed in the meantime is not put back by adding it again within the window.
+    ids. A removal, and a call that fails, empties it. A record that another process removed in the meantime is not put back by
+    adding it again within the window.
     """
 
     def __init__(
@@ -43,20 +43,21 @@ class Deduped(Wrap):
         self._clock = clock
         self._stored_at: OrderedDict[_Key, float] = OrderedDict()
         self._removals = 0  # calls under way that remove something
-        self._era = 0  # counts every beginning of such a call, and every failure
+        self._emptied = 0  # how often the window was emptied
         self._not_before = 0.0  # nothing is remembered until then
         self.skipped = 0  # records that were not sent
 
     async def apply(self, ops: Sequence[Op]) -> list[int]:
         """Apply all of the ops in order, or none; answer how many records each one added, changed or removed."""
         ops = list(ops)
+        removing = any(map(_removes, ops))
+        if removing:
+            self._forget_all()
         sent = self._unknown(ops)
         if sent != ops and not any(not isinstance(op, Add) or op.records for op in sent):
             return [0] * len(ops)
-        removing = any(map(_removes, ops))
         self._removals += removing
-        self._era += removing
-        era = self._era
+        emptied = self._emptied
         try:
             counts = await self.inner.apply(sent)
         except (InvalidRecord, InvalidQuery):
@@ -69,10 +70,9 @@ class Deduped(Wrap):
             raise
         finally:
             self._removals -= removing
-        if removing or self._removals or era != self._era:
-            for op in ops:
-                self._forget(op)
-        elif self._window and self._clock() >= self._not_before:
+        if removing:
+            self._forget_all()
+        elif not self._removals and emptied == self._emptied and self._clock() >= self._not_before:
             self._remember(record for op in sent if isinstance(op, Add) for record in op.records)
         return counts
 
@@ -88,7 +88,6 @@ class Deduped(Wrap):
         known: list[Record] = []
         for op in ops:
             if not isinstance(op, Add):
-                self._forget(op)
                 sent.append(op)
                 continue
             found = [record for record in op.records if self._knows(record)]
@@ -117,19 +116,8 @@ class Deduped(Wrap):
         while len(self._stored_at) > self._window:
             self._stored_at.popitem(last=False)
 
-    def _forget(self, op: Op) -> None:
-        if isinstance(op, Add):
-            for record in op.records:
-                self._stored_at.pop(_key(record), None)
-        elif _removes(op):
-            if op.query.ids is not None and op.query.scope.exact:
-                for id_ in op.query.ids:
-                    self._stored_at.pop((op.query.collection, id_, op.query.scope.place), None)
-            else:
-                self._stored_at.clear()
-
     def _forget_all(self) -> None:
-        self._era += 1
+        self._emptied += 1
         self._stored_at.clear()
 
 
