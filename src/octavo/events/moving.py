@@ -82,6 +82,8 @@ class AdaptedStore(BaseStore):
             # So the Journal finds out whether a store works; here only a question can tell.
             await self._call(self.memory_store.retrieve(limit=1))
             return [1] * len(ops)
+        if any(op.expect is not None for op in ops):
+            raise StoreError(f"{self._name} has no transactions: it cannot do a write that expects something")
         if any(isinstance(op, Change) or (isinstance(op, Remove) and not _clearable(op.query)) for op in ops):
             raise StoreError(f"{self._name} can only store events and clear them by agent, session and time")
         counts = []

@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from msgspec import UNSET
 
-from octavo.errors import ConfigError, InvalidQuery, InvalidRecord
+from octavo.errors import ConfigError, Conflict, InvalidQuery, InvalidRecord
 from octavo.kernel.codec import prepare
 from octavo.kernel.model import Add, Change, Op, Record, Remove
 from octavo.kernel.ports import Store
@@ -53,14 +53,15 @@ class Deduped(Wrap):
         removing = any(map(_removes, ops))
         if removing:
             self._forget_all()
-        sent = self._unknown(ops)
+        # Who expects a number of new records has all of them counted by the store.
+        sent = ops if any(op.expect is not None for op in ops) else self._unknown(ops)
         if sent != ops and not any(not isinstance(op, Add) or op.records for op in sent):
             return [0] * len(ops)
         self._removals += removing
         emptied = self._emptied
         try:
             counts = await self.inner.apply(sent)
-        except (InvalidRecord, InvalidQuery):
+        except (Conflict, InvalidRecord, InvalidQuery):
             raise  # nothing has happened
         except BaseException:
             # It may yet be done, or the store may have lost what it had: only the store itself knows.

@@ -202,6 +202,9 @@ class Delivery:
         """Decide what becomes of a write that failed alone."""
         if (down := await self._down(entry, error)) is not None:
             return down
+        if isinstance(error, Conflict) and await self._was_done(entry.ops):
+            await self._done([entry])
+            return None
         if isinstance(error, StoreUnavailable | Conflict):  # it may go better another time
             entry = await self._queue.run(functools.partial(self._queue.spool.tried, entry.id, said(error)))
             if entry.attempts < self._max_retries:
@@ -210,6 +213,26 @@ class Delivery:
                 return None
         await self._bury([entry], said(error))
         return None
+
+    async def _was_done(self, ops: list[Op]) -> bool:
+        """Whether a batch that expects something was stored before, and only its answer was lost.
+
+        It was stored whole: then the records are there that it adds.
+        """
+        if all(op.expect is None for op in ops):
+            return False
+        for record in [record for op in ops if isinstance(op, Add) for record in op.records]:
+            scope = record.scope
+            exact = Scope(
+                tenant=scope.tenant,
+                user=scope.user or "",
+                agent=scope.agent or "",
+                session=scope.session or "",
+            )
+            query = Query(collection=record.collection, ids=(record.id,), scope=exact)
+            if await self._attempts.read(self._store.find(query), self._timeout):
+                return True
+        return False
 
     async def _down(self, entry: Waiting, error: BaseException) -> BaseException | None:
         """Whether the store is to blame for what became of a write, and not the write itself."""

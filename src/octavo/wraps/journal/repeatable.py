@@ -15,7 +15,8 @@ _MOST_SCOPES = 64  # a write that touches more is taken to touch the whole of it
 def checked(ops: Sequence[Op]) -> list[Op]:
     """The ops checked as every store checks them, and as they are stored: they share nothing with the caller's objects."""
     return [
-        Add([sealed.record for sealed in op.records]) if isinstance(op, Kept) else op for op in prepare(ops)
+        Add([sealed.record for sealed in op.records], op.expect) if isinstance(op, Kept) else op
+        for op in prepare(ops)
     ]
 
 
@@ -25,10 +26,19 @@ class Repeatable:
     def __init__(self) -> None:
         self._changes: list[Query] = []
         self._removals: list[Query] = []  # that look at what a change can alter
+        self._taken = False
+        self._alone = False  # no others may follow
 
-    def takes(self, ops: Iterable[Op]) -> bool:
+    def takes(self, ops: Sequence[Op]) -> bool:
         """Whether these may follow those that were taken; after a False there is no going on."""
-        return all(self._takes(op) for op in ops)
+        if self._alone:
+            return False
+        self._alone = any(op.expect is not None for op in ops)
+        if self._alone and (self._taken or not _adds(ops)):
+            return False
+        self._taken = True
+        # Done before, a batch that expects something is a Conflict, and known by what it adds.
+        return self._alone or all(self._takes(op) for op in ops)
 
     def _takes(self, op: Op) -> bool:
         if isinstance(op, Add):
@@ -50,6 +60,10 @@ class Repeatable:
         rivals = [other for other in self._changes if _conditional(query) or _conditional(other)]
         self._changes.append(query)
         return not any(_meet(query, other) for other in (*rivals, *self._removals))
+
+
+def _adds(ops: Sequence[Op]) -> bool:
+    return any(isinstance(op, Add) and op.records for op in ops)
 
 
 def _conditional(query: Query) -> bool:
