@@ -12,7 +12,6 @@ from octavo.errors import StoreError
 from octavo.kernel.model import NAMES_HELD, Head, NameCount, Query, Record, Scope, ScopePart, Tally
 from octavo.stores.sql.compile import (
     PARTS,
-    Nominated,
     Where,
     count,
     count_from,
@@ -45,17 +44,13 @@ _AXES = {
 }
 
 
-def find(
-    table: Table, query: Query, nominated: Nominated | None = None, *, as_text: bool = False
-) -> Script[list[Record]]:
-    """Answer the query as `Query.over` would, from all rows or from those that alone may match.
+def find(table: Table, query: Query, *, as_text: bool = False) -> Script[list[Record]]:
+    """Answer the query as `Query.over` would.
 
     `as_text` has the database spell the answer as one JSON text, which takes two thirds of the time for a few records.
     """
     read = _read_text if as_text else _read_rows
-    return (
-        yield from _in_order(table, query, lambda order, more: read(table, query, nominated, order, more))
-    )
+    return (yield from _in_order(table, query, lambda order, more: read(table, query, order, more)))
 
 
 def heads(table: Table, query: Query) -> Script[list[Head]]:
@@ -106,28 +101,24 @@ def _read_heads(table: Table, query: Query, order: int, more: int) -> Script[lis
     ]
 
 
-def _read_rows(
-    table: Table, query: Query, nominated: Nominated | None, order: int = 4, more: int = 0
-) -> Script[list[Record]]:
+def _read_rows(table: Table, query: Query, order: int, more: int) -> Script[list[Record]]:
     parts = open_parts(query.scope)
     picked = table.picked(read_with(parts))
-    rows = yield select(table, query, picked, order=order, more=more, nominated=nominated)
+    rows = yield select(table, query, picked, order=order, more=more)
     return (yield from records_of(table, rows, query.scope, parts))
 
 
-def _read_text(
-    table: Table, query: Query, nominated: Nominated | None, order: int = 4, more: int = 0
-) -> Script[list[Record]]:
+def _read_text(table: Table, query: Query, order: int, more: int) -> Script[list[Record]]:
     parts = open_parts(query.scope)
     values = [_rest_of_scope(query.scope, parts)]
-    one = select(table, query, table.spelled(parts), values, order=order, more=more, nominated=nominated)
+    one = select(table, query, table.spelled(parts), values, order=order, more=more)
     [[text]] = yield Ask(table.dialect.listed.format(one.sql), one.values)
     try:
         if text and len(text) > _MOST_AT_ONCE:
             return (yield from _one_by_one(text))
         return _listed(text) if text else []
     except msgspec.MsgspecError:  # somebody has changed a row; reading one by one finds out which
-        return (yield from _read_rows(table, query, nominated, order, more))
+        return (yield from _read_rows(table, query, order, more))
 
 
 def _one_by_one(text: str) -> Script[list[Record]]:
@@ -206,12 +197,12 @@ def is_few(query: Query) -> bool:
     return query.limit is not None and query.limit + query.offset <= _FEW
 
 
-def tally(tables: Tables, query: Query, nominated: Nominated | None = None) -> Script[Tally]:
+def tally(tables: Tables, query: Query) -> Script[Tally]:
     """Count as `Tally.of` would: from the counters where they serve, else by an index."""
     table = tables[query.collection]
     axis = _axis_asked(table, query.scope) if query.plain else None
     if axis is None or axis not in table.shape.counted:
-        rows = yield count(table, query, nominated)
+        rows = yield count(table, query)
     else:
         counter = counter_of(query.collection, axis, query.scope, query.scope.place)
         rows = yield count_from(tables.counts, counter, table, query)

@@ -11,7 +11,7 @@ from octavo.kernel.ports import Finding, Lexicon
 from octavo.kernel.shapes import SHAPES
 from octavo.kernel.terms.matches import Matches
 from octavo.stores.base import Progress, SearchingStore
-from octavo.stores.sql import reading, substrings, writing
+from octavo.stores.sql import reading, writing
 from octavo.stores.sql.counting import Tables
 from octavo.stores.sql.drivers.port import ApplyAll, Driver
 from octavo.stores.sql.indexing import Indexing
@@ -78,10 +78,6 @@ class SQLStore(SearchingStore):
             table = await self._table_to_read(query.collection)
         if table is None:
             return []
-        if query.text:
-            found, late = await self._driver.read(lambda: substrings.find(table, query))
-            self._fill(table, late)
-            return found
         if table.dialect.listed and reading.is_few(query):
             try:
                 return await self._driver.read(lambda: reading.find(table, query, as_text=True))
@@ -90,8 +86,6 @@ class SQLStore(SearchingStore):
         return await self._driver.read(lambda: reading.find(table, query))
 
     async def _heads(self, query: Query) -> list[Head]:
-        if query.text:  # found by an index of its own, together with the records
-            return await super()._heads(query)
         table = await self._table_to_read(query.collection)
         return [] if table is None else await self._driver.read(lambda: reading.heads(table, query))
 
@@ -99,20 +93,12 @@ class SQLStore(SearchingStore):
         table = await self._table_to_read(query.collection)
         if table is None:
             return Tally()
-        if not query.text:
-            return await self._driver.read(lambda: reading.tally(self._tables, query))
-        counted, late = await self._driver.read(lambda: substrings.tally(self._tables, query))
-        self._fill(table, late)
-        return counted
+        return await self._driver.read(lambda: reading.tally(self._tables, query))
 
     async def _names(self, query: Query, part: ScopePart, after: str) -> list[NameCount]:
         if await self._table_to_read(query.collection) is None:
             return []
         return await self._driver.read(lambda: reading.names(self._tables, query, part, after))
-
-    def _fill(self, table: Table, late: bool) -> None:
-        if late:
-            self._indexes().follow_texts(table)
 
     async def _search(self, query: Query, terms: tuple[str, ...]) -> Matches:
         table = await self._table_to_read(query.collection)

@@ -61,6 +61,10 @@ class Dialect:
         placeholders = ", ".join(self.placeholder(first + offset) for offset in range(len(values)))
         return f"{column} IN ({placeholders})", list(values)
 
+    def holding(self, text: str) -> tuple[str, str]:
+        """A test, as a format of a column and a placeholder, that the column holds this text; and what to bind."""
+        return self.contains, text
+
     def as_text(self, column: str) -> str:
         """A JSON column as the text that was stored."""
         return column

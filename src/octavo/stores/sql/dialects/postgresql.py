@@ -1,5 +1,6 @@
 """PostgreSQL, as far as it differs from the other databases."""
 
+import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -39,6 +40,10 @@ class PostgreSQL(Dialect):
     def one_of(self, column: str, values: Sequence[str], first: int) -> tuple[str, list[Any]]:
         # One array, because a statement takes 32,767 values at most.
         return f"{column} = ANY(${first}::text[])", [list(values)]
+
+    def holding(self, text: str) -> tuple[str, str]:
+        # The one test that an index of trigrams can answer.
+        return "{} LIKE {}", "%" + re.sub(r"([\\%_])", r"\\\1", text) + "%"
 
     def as_text(self, column: str) -> str:
         return f"{column}::text"

@@ -6,7 +6,7 @@ import itertools
 import math
 import random
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, TypeVar, cast
 
@@ -77,6 +77,7 @@ class Driver:
         """Forget what belonged to an event loop that has ended."""
         self._gathering = Gathering(self._commit_all, most=500, lanes=self._lanes, beside=_only_adds)
         self._pool: Any = None
+        self._running: set[asyncio.Future[Any]] = set()  # work that goes on if whoever asked for it gives up
 
     async def begin(self, connection: Any) -> None:
         """Begin a transaction."""
@@ -123,6 +124,22 @@ class Driver:
     async def settle(self) -> None:
         """Wait until no transaction is under way."""
         await self._gathering.settle()
+        while self._running:
+            await asyncio.wait(self._running)
+
+    async def to_its_end(self, work: Coroutine[Any, Any, T]) -> T:
+        """Do this to its end even if the caller is cancelled; only what joins a caller's transaction is its to give up."""
+        if self.joins:
+            return await work
+        task = asyncio.ensure_future(work)
+        self._running.add(task)
+        task.add_done_callback(self._over)
+        return await asyncio.shield(task)
+
+    def _over(self, task: "asyncio.Future[Any]") -> None:
+        self._running.discard(task)
+        if not task.cancelled():
+            task.exception()  # whoever still waits is told; if nobody does, it is no news
 
     async def _with_connection(self, work: Callable[[Any], Awaitable[T]]) -> T:
         try:

@@ -76,14 +76,8 @@ class SQLAlchemyDriver(Driver):
                 [told] = await self.send(connection, Ask("SELECT VERSION(), @@max_allowed_packet"))
             self.dialect = MySQL.of(*told)
 
-    def abandon(self) -> None:
-        super().abandon()
-        self._running: set[asyncio.Task[Any]] = set()
-
     async def close(self) -> None:
         await self.settle()
-        while self._running:
-            await asyncio.wait(self._running)
 
     @contextlib.asynccontextmanager
     async def connection(self) -> AsyncIterator[AsyncConnection]:
@@ -125,18 +119,8 @@ class SQLAlchemyDriver(Driver):
                     yield
 
     async def _with_connection(self, work: Callable[[Any], Awaitable[T]]) -> T:
-        if self._session is not None:
-            return await super()._with_connection(work)
         # Cancelled in the middle, a statement would leave its connection with a lock that nobody lets go.
-        task = asyncio.ensure_future(super()._with_connection(work))
-        self._running.add(task)
-        task.add_done_callback(self._over)
-        return await asyncio.shield(task)
-
-    def _over(self, task: "asyncio.Task[Any]") -> None:
-        self._running.discard(task)
-        if not task.cancelled():
-            task.exception()  # whoever still waits is told; if nobody does, it is no news
+        return await self.to_its_end(super()._with_connection(work))
 
     async def make(self, name: str, script: Callable[[], Script[bool]]) -> bool:
         bind = self._session.bind if self._session is not None else None
