@@ -6,16 +6,26 @@ import itertools
 import math
 import random
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Any, TypeVar, cast
+from typing import Any, ClassVar, TypeVar, cast
 
-from octavo.errors import StoreError, StoreUnavailable
+from octavo.errors import StoreClosed, StoreError, StoreUnavailable
 from octavo.kernel.codec import Kept, Prepared
 from octavo.kernel.ports import Finding
 from octavo.stores.gather import Gathering
 from octavo.stores.sql.dialects import Dialect
-from octavo.stores.sql.statements import Contended, Do, Pause, Script, Statement
+from octavo.stores.sql.statements import (
+    ConnectionLost,
+    Contended,
+    Do,
+    DoEach,
+    NoAnswer,
+    Pause,
+    Script,
+    Statement,
+)
+from octavo.stores.sql.urls import Address
 
 T = TypeVar("T")
 Batch = list[Prepared]
@@ -24,14 +34,6 @@ _LATELY_SECONDS = 0.1  # no server goes and comes back in less
 CONNECT_SECONDS = 10.0  # for a new connection, and to close all of them, unless `timeout` is less
 BUILD_SECONDS = 24 * 3600.0  # for an index of a large table
 PATIENCE_SECONDS = 30  # how long a whole transaction is tried when others hold its locks
-
-
-class ConnectionLost(StoreUnavailable):
-    """A pooled connection turned out to be dead; nothing of the script has been committed."""
-
-
-class NoAnswer(StoreUnavailable):
-    """A statement was not answered in time: its connection is of no more use, and takes no ROLLBACK either."""
 
 
 class Driver:
@@ -64,6 +66,11 @@ class Driver:
     async def send(self, connection: Any, statement: Statement) -> Any:
         """Run one statement; the driver's errors come out as Octavo's."""
         raise NotImplementedError
+
+    async def send_each(self, connection: Any, statement: DoEach) -> None:
+        """Send a statement once for each row, where the client library cannot do it quicker."""
+        for row in statement.rows:
+            await self.send(connection, Do(statement.sql, row))
 
     async def describe(self) -> list[Finding]:
         """What this database is, how durable it is and what is dangerous about it."""
@@ -184,6 +191,53 @@ class Driver:
             return await run(script, lambda one: self.send(connection, one), statement)
         except ConnectionLost as error:  # not to be tried again: it may have been kept
             raise StoreUnavailable(f"the connection was lost while committing: {error}") from error
+
+
+class PoolDriver(Driver):
+    """A driver of a server, with a pool of connections that `_connect` makes and `_disconnect` closes."""
+
+    server: ClassVar[str]  # its name, as errors tell it
+
+    def __init__(self, address: Address, dialect: Dialect) -> None:
+        self._pool_size = address.option("pool_size", 10, int)
+        super().__init__(lanes=min(2, self._pool_size))
+        self.dialect = dialect
+        self._timeout = address.option("timeout", 60.0, float)
+        self._connect_seconds = min(CONNECT_SECONDS, self._timeout)
+
+    async def close(self) -> None:
+        await self.settle()
+        pool, self._pool = self._pool, None
+        if pool is not None:
+            try:
+                await asyncio.wait_for(self._close_pool(pool), self._connect_seconds)
+            except TimeoutError:
+                pool.terminate()
+
+    async def _close_pool(self, pool: Any) -> None:
+        """Close the pool when all of its connections are back."""
+        raise NotImplementedError
+
+    def _open_pool(self) -> Any:
+        """The pool. Its connections go back to it also while the store is being closed."""
+        if self._pool is None:
+            raise StoreClosed(f"the {self.server} store was closed")
+        return self._pool
+
+    def _no_answer(self) -> NoAnswer:
+        return NoAnswer(f"{self.server} did not answer within {self._timeout:g} s")
+
+
+@contextlib.contextmanager
+def translated(error_of: Callable[[Exception], StoreError | None]) -> Iterator[None]:
+    """What a client library raises inside comes out as Octavo's errors, as far as it is known."""
+    try:
+        yield
+    except Exception as error:
+        known = error_of(error)
+        if known is None:
+            raise
+        raise known from error
 
 
 def _only_adds(work: tuple[Batch, ApplyAll]) -> bool:

@@ -40,7 +40,7 @@ class SQLiteDriver(Driver):
         self._writer: Worker | None = None
         self._readers: list[Worker] = []
         self._keeper: Worker | None = None  # writes the log back
-        self._keeping = False
+        self._keeping = False  # the keeper is at work, or its work is to be finished
         self._kept = threading.Event()  # set when the keeper has done its part
         self._turn = itertools.count()
 

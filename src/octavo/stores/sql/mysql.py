@@ -1,17 +1,23 @@
-"""MySQL and MariaDB, as far as they differ from the other databases."""
+"""MySQL and MariaDB, whichever client library is used: what must be asked differently, and what their errors mean."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from octavo.stores.sql.dialects.base import Dialect, Row, chunks
-from octavo.stores.sql.statements import Ask, Contended, Do, Duplicate, Script
+from octavo.errors import InvalidQuery, StoreError, StoreUnavailable
+from octavo.stores.sql.dialects import Dialect, Row, chunks
+from octavo.stores.sql.statements import Ask, ConnectionLost, Contended, Do, Duplicate, Script
 
 if TYPE_CHECKING:
     from octavo.stores.sql.schema import Table
 
+_TAKEN = {1062}  # a unique key
+_BUSY = {1205, 1213}  # lock wait time-out, deadlock
+_LOST = {1053, 1152, 1153, 1158, 1159, 1160, 1161, 1184, 2000, 2002, 2003, 2006, 2013, 2014, 2055, 4031}
+#: Disk or memory full, too many connections, read-only.
+_UNABLE = {1021, 1037, 1040, 1041, 1114, 1203, 1226, 1290, 1792, 1836, 3024}
 _encode = msgspec.json.Encoder().encode
 
 
@@ -22,6 +28,9 @@ class MySQL(Dialect):
     """
 
     name = "mysql"
+    lists_table = (
+        "SELECT 1 FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name = %s"
+    )
     # As bytes: UTF-8 holds a text where its bytes are, and comparing characters takes twice as long.
     contains = "LOCATE(CAST(CONVERT({1} USING utf8mb4) AS BINARY), CAST({0} AS BINARY)) > 0"
     no_limit = "18446744073709551615"
@@ -78,13 +87,6 @@ class MySQL(Dialect):
     def save(self) -> Script[None]:
         yield Do("COMMIT")
 
-    def exists(self, table: str) -> Script[bool]:
-        rows = yield Ask(
-            "SELECT 1 FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name = %s",
-            (table,),
-        )
-        return bool(rows)
-
     def insert(self, table: "Table", rows: list[Row]) -> Script[list[bool]]:
         went_in: list[bool] = []
         for chunk in chunks(rows, most_rows=500, most_characters=self.most_bytes // 8):
@@ -129,3 +131,59 @@ class MySQL(Dialect):
                 "ON DUPLICATE KEY UPDATE n = n + VALUES(n)",
                 [value for row in chunk for value in row],
             )
+
+
+def error_of(number: int, message: str) -> StoreError:
+    """The error that a number stands for."""
+    if number in _TAKEN:
+        return Duplicate(message)
+    if number in _BUSY:
+        return Contended(message)
+    if number in _LOST:
+        return ConnectionLost(message)
+    return StoreUnavailable(message) if number in _UNABLE else StoreError(message)
+
+
+def in_parts(statement: Ask, most: int) -> Script[Any]:
+    """Send the statement with its long values ahead of it, piece by piece, as variables of the session.
+
+    See docs/decisions/017-large-records.md.
+    """
+    # In characters: each is four bytes at most, or two when it is escaped, so that half of the packet stays free.
+    piece = most // 8
+    texts = statement.sql.split("%s")
+    sql, values, names = texts[0], [], []
+    for number, (value, text) in enumerate(zip(statement.values, texts[1:], strict=True)):
+        if not isinstance(value, str) or len(value) <= most // 256:
+            values.append(value)
+            sql += f"%s{text}"
+            continue
+        size = len(value.encode())
+        # CONCAT would come to NULL. Records have been looked at before, so this is a text to look for.
+        if size > most:
+            raise InvalidQuery(_too_long("a text", size, most))
+        name = f"@octavo_{number}"
+        names.append(name)
+        sql += name + text
+        yield Do(f"SET {name} = %s", (value[:piece],))
+        for start in range(piece, len(value), piece):
+            yield Do(f"SET {name} = CONCAT({name}, %s)", (value[start : start + piece],))
+    # Every byte may be escaped, and each value has quotes; a number or a NULL takes no more than that.
+    rest = len(sql.encode()) + sum([2 * len(str(value).encode()) + 3 for value in values])
+    if rest >= most:
+        raise InvalidQuery(_too_long("a query", rest, most) + ", or ask for fewer ids at once")
+    if not names:  # it was only thought to be too long
+        return (yield statement)
+    forget = Do(f"SET {', '.join([f'{name} = NULL' for name in names])}")
+    try:
+        answer = yield type(statement)(sql, values)
+    except StoreError:
+        yield forget
+        raise
+    # Not in `finally`: of a call that was cancelled nobody runs the rest; its connection goes, and they with it.
+    yield forget
+    return answer
+
+
+def _too_long(what: str, size: int, most: int) -> str:
+    return f"{what} of {size} bytes is more than this MySQL server takes; raise its max_allowed_packet of {most} bytes"
