@@ -2,33 +2,21 @@
 
 from collections.abc import Sequence
 from datetime import datetime
-from functools import lru_cache
 from typing import Any
 
 from octavo.kernel.codec import fact
-from octavo.kernel.model import Query, Scope
+from octavo.kernel.model import Query
 from octavo.kernel.text import fold, spellings
 from octavo.stores.sql.schema import Table, mark_line
 from octavo.stores.sql.statements import Ask
 
-#: The fields a record is read back from, in order; those of its scope that the query does not fix come after them.
+#: The fields a record is read back from, in order; those of its scope come last.
 READ = (
     ("id", "name"), ("kind", "name"), ("text", "text"), ("data", "json"), ("metadata", "json"), ("marks", "text"),
     ("created_at", "time"), ("updated_at", "time"), ("expires_at", "time"), ("seq", "int"),
+    ("tenant", "name"), ("user", "name"), ("agent", "name"), ("session", "name"),
 )  # fmt: skip
-PARTS = ("tenant", "user", "agent", "session")
 _FEW_MARKS = 8  # that are looked for in the text of a row
-
-
-def open_parts(scope: Scope) -> tuple[str, ...]:
-    """The parts of the scope that differ between the answers to one query."""
-    return tuple([part for part in PARTS[1:] if getattr(scope, part) is None])
-
-
-@lru_cache(maxsize=16)
-def read_with(parts: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
-    """READ and these parts of the scope."""
-    return (*READ, *((part, "name") for part in parts))
 
 
 class Where:
@@ -144,17 +132,13 @@ def select(
     table: Table,
     query: Query,
     picked: str,
-    values: list[Any] | None = None,
     *,
     order: int = 4,
     more: int = 0,
     lock: bool = False,
 ) -> Ask:
-    """The statement that answers the query; `order` is how many parts of the rank the database sorts by.
-
-    `values` are those that `picked` binds.
-    """
-    where = Where(table, query, values)
+    """The statement that answers the query; `order` is how many parts of the rank the database sorts by."""
+    where = Where(table, query)
     dialect = table.dialect
     way = "" if reads_forward(query) else " DESC"
     sql = f"SELECT {picked} FROM {table.name} WHERE {where.sql}"

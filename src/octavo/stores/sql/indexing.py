@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
 from octavo.errors import StoreError
@@ -10,13 +10,12 @@ from octavo.kernel.model import Query
 from octavo.kernel.ports import Lexicon
 from octavo.kernel.terms.matches import Matches
 from octavo.stores.base import Progress
-from octavo.stores.sql.dialects import Row
 from octavo.stores.sql.drivers.port import Driver
 from octavo.stores.sql.migrations import index_trigrams
 from octavo.stores.sql.schema import Table
 from octavo.stores.sql.searching import lag, search
-from octavo.stores.sql.statements import PAUSE_CHARACTERS, Ask, Pause, Script, listed
-from octavo.stores.sql.term_index import Entry, TermIndex, entry
+from octavo.stores.sql.statements import Ask, Script
+from octavo.stores.sql.term_index import TermIndex, entries_of
 
 T = TypeVar("T")
 _SPOT = 300  # records whose terms a search makes on the spot; when more wait, they are indexed first
@@ -110,13 +109,9 @@ class Indexing:
             index.mend
         )  # first: nothing can be taken out of an index that disagrees with its entries
         await self._write(lambda: _forget_strays(index))
-        after: int | None = 0
-        done = 0
-        while after is not None:
-            start = after
-            after, n = await self._write(lambda: _reindex_some(index, start, _BATCH))  # noqa: B023
-            done += n
-            progress(done, max(total, done) if after is not None else done)
+        done = await _page_by_page(
+            total, progress, lambda after: self._write(lambda: _reindex_some(index, after, _BATCH))
+        )
         await self._write(lambda: index_trigrams(table))
         await self._catch_up(index)
         return done
@@ -126,14 +121,11 @@ class Indexing:
         index = table.index
         total = await self._driver.read(lambda: _total(table))
         missing: set[str] = set()
-        after: int | None = 0
-        done = 0
-        while after is not None:
-            start = after
-            after, n, wrong = await self._driver.read(lambda: _compare_some(index, start, _BATCH))  # noqa: B023
-            missing.update(wrong)
-            done += n
-            progress(done, max(total, done) if after is not None else done)
+        done = await _page_by_page(
+            total,
+            progress,
+            lambda after: self._driver.read(lambda: _compare_some(index, after, _BATCH, missing)),
+        )
         stray = len(await self._driver.read(lambda: _strays(index)))
         waiting = await self._driver.read(lambda: lag(index, _ALL))
         found = tuple(sorted(missing))
@@ -141,26 +133,26 @@ class Indexing:
         return Lexicon(collection=collection, records=done, waiting=waiting, missing=found, stray=stray)
 
 
+async def _page_by_page(
+    total: int, progress: Progress, step: Callable[[int], Awaitable[tuple[int | None, int]]]
+) -> int:
+    """Take steps until there are no more rows; each is told after which row, and answers the next one and how many it saw."""
+    after: int | None = 0
+    done = 0
+    while after is not None:
+        after, n = await step(after)
+        done += n
+        progress(done, max(total, done) if after is not None else done)
+    return done
+
+
 def index_some(index: TermIndex, most: int) -> Script[int]:
     """Index some of what waits, in a transaction of its own; answer how many records that were."""
     numbers = yield from index.claim(most)
     if numbers:
-        sql = f"SELECT {index.content} FROM {index.table.name} WHERE rowno IN ({listed(numbers)})"
-        yield from index.put((yield from _entries_of((yield Ask(sql)))))
+        yield from index.index(numbers)
         yield from index.settle(numbers)
     return len(numbers)
-
-
-def _entries_of(rows: Sequence[Row]) -> Script[list[Entry]]:
-    """The entries of records, of which an index's `content` was read."""
-    made = []
-    work = 0
-    for number, tenant, user, agent, session, text, data in rows:
-        made.append(entry(number, (tenant, user, agent, session), text, data))
-        if (work := work + len(text) + len(data)) > PAUSE_CHARACTERS:
-            work = 0
-            yield Pause()
-    return made
 
 
 def _reindex_some(index: TermIndex, after: int, most: int) -> Script[tuple[int | None, int]]:
@@ -174,8 +166,10 @@ def _reindex_some(index: TermIndex, after: int, most: int) -> Script[tuple[int |
     return (rows[-1][0] if len(rows) == most else None), len(rows)
 
 
-def _compare_some(index: TermIndex, after: int, most: int) -> Script[tuple[int | None, int, list[str]]]:
-    """Compare some records with their entries; answer where to go on, how many they were, and the ids of the wrong ones."""
+def _compare_some(
+    index: TermIndex, after: int, most: int, missing: set[str]
+) -> Script[tuple[int | None, int]]:
+    """Compare some records with their entries, and note the ids of the wrong ones; answer as `_reindex_some` does."""
     table = index.table
     # In one statement, hence of one moment: a record waits or has its entry, whatever others index meanwhile.
     rows = yield Ask(
@@ -183,10 +177,10 @@ def _compare_some(index: TermIndex, after: int, most: int) -> Script[tuple[int |
         f"b.more, b.tags FROM (SELECT * FROM {table.name} WHERE rowno > {int(after)} ORDER BY rowno LIMIT {int(most)}) "
         f"AS page LEFT JOIN {index.entries} AS b ON b.number = rowno ORDER BY rowno"
     )
-    made = yield from _entries_of([row[:7] for row in rows])
-    compared = [(one, row) for one, row in zip(made, rows, strict=True) if not row[8]]
-    wrong = [row[7] for one, row in compared if one != (row[0], *row[9:])]
-    return (rows[-1][0] if len(rows) == most else None), len(rows), wrong
+    made = yield from entries_of([row[:7] for row in rows])
+    pairs = zip(made, rows, strict=True)
+    missing.update([row[7] for one, row in pairs if not row[8] and one != (row[0], *row[9:])])
+    return (rows[-1][0] if len(rows) == most else None), len(rows)
 
 
 def _strays(index: TermIndex) -> Script[list[int]]:

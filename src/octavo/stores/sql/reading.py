@@ -10,16 +10,7 @@ import msgspec
 
 from octavo.errors import StoreError
 from octavo.kernel.model import NAMES_HELD, Head, NameCount, Query, Record, Scope, ScopePart, Tally
-from octavo.stores.sql.compile import (
-    PARTS,
-    Where,
-    count,
-    count_from,
-    open_parts,
-    read_with,
-    reads_forward,
-    select,
-)
+from octavo.stores.sql.compile import READ, Where, count, count_from, reads_forward, select
 from octavo.stores.sql.counting import Tables, counter_of
 from octavo.stores.sql.schema import Table
 from octavo.stores.sql.statements import Ask, Pause, Script
@@ -31,7 +22,7 @@ _TURN_SECONDS = 0.005  # of making records, after which others go first
 
 #: By whether the user, the agent and the session are given.
 _AXES = {
-    given: ("place",) if all(given) else tuple(itertools.compress(PARTS[1:], given))
+    given: ("place",) if all(given) else tuple(itertools.compress(("user", "agent", "session"), given))
     for given in itertools.product((False, True), repeat=3)
 }
 
@@ -69,54 +60,44 @@ def _in_order(
 
 
 def _read_heads(table: Table, query: Query, order: int, more: int) -> Script[list[Head]]:
-    parts = open_parts(query.scope)
-    fields = [table.column(field) for field in ("id", "kind", "created_at", "updated_at", "seq", *parts)]
+    fields = ("id", "kind", "created_at", "updated_at", "seq", "tenant", "user", "agent", "session")
     bodies = [table.dialect.as_text(table.column(field)) for field in ("text", "data", "metadata")]
     size = " + ".join(table.dialect.octets.format(body) for body in bodies)
-    rows = yield select(table, query, ", ".join([size, *fields]), order=order, more=more)
+    rows = yield select(table, query, ", ".join([size, *map(table.column, fields)]), order=order, more=more)
     moment = table.dialect.moment
     return [
         Head(
             id=id_,
             kind=kind,
-            scope=scope_in(query.scope, parts, tuple(rest)),
+            scope=scope_of(*scope),
             created_at=moment(created),
             updated_at=moment(updated),
             seq=seq,
             size_bytes=int(taken),
         )
-        for taken, id_, kind, created, updated, seq, *rest in rows
+        for taken, id_, kind, created, updated, seq, *scope in rows
     ]
 
 
 def _read_rows(table: Table, query: Query, order: int, more: int) -> Script[list[Record]]:
-    parts = open_parts(query.scope)
-    picked = table.picked(read_with(parts))
-    rows = yield select(table, query, picked, order=order, more=more)
-    return (yield from records_of(table, rows, query.scope, parts))
+    rows = yield select(table, query, table.picked(READ), order=order, more=more)
+    return (yield from records_of(table, rows))
 
 
-def records_of(
-    table: Table, rows: Sequence[Sequence[Any]], asked: Scope, parts: tuple[str, ...]
-) -> Script[list[Record]]:
-    """The records of rows that have READ and the open parts of their scope."""
+def records_of(table: Table, rows: Sequence[Sequence[Any]]) -> Script[list[Record]]:
+    """The records of rows that begin with READ."""
     collection, moment = table.shape.collection, table.dialect.moment
-    scopes: dict[tuple[str, ...], Scope] = {}
     records: list[Record] = []
     until = time.perf_counter() + _TURN_SECONDS
-    # One loop without calls: this is where a read of many spends its time.
     for row in rows:
         id_, kind, text, data, metadata, marks, created, updated, expires, seq = row[:10]
-        scope = scopes.get(key := tuple(row[10:]))
-        if scope is None:
-            scope = scopes[key] = scope_in(asked, parts, key)
         try:
             created_at = moment(created)
             record = Record(
                 collection=collection,
                 id=id_,
                 kind=kind,
-                scope=scope,
+                scope=scope_of(*row[10:14]),
                 text=text,
                 data=_body(data),
                 metadata=_body(metadata) if metadata != "{}" else {},
@@ -136,12 +117,6 @@ def records_of(
             yield Pause()
             until = time.perf_counter() + _TURN_SECONDS
     return records
-
-
-def scope_in(asked: Scope, parts: tuple[str, ...], values: tuple[str, ...]) -> Scope:
-    """The scope of a row, of which the query left these parts open."""
-    fixed = {part: getattr(asked, part) or "" for part in PARTS}
-    return scope_of(**(fixed | dict(zip(parts, values, strict=True))))
 
 
 def tally(tables: Tables, query: Query) -> Script[Tally]:
@@ -213,4 +188,5 @@ def _axis_asked(table: Table, scope: Scope) -> tuple[str, ...] | None:
 
 @lru_cache(maxsize=NAMES_HELD)
 def scope_of(tenant: str, user: str, agent: str, session: str) -> Scope:
+    """The scope that a row's columns tell: what is not there is empty."""
     return Scope(tenant=tenant, user=user or None, agent=agent or None, session=session or None)

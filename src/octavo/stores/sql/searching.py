@@ -12,9 +12,9 @@ from typing import Any, TypeAlias
 
 from octavo.kernel.model import Query, Scope
 from octavo.kernel.terms.matches import MOST, Match, Matches, nominated
-from octavo.stores.sql.compile import Where, open_parts
+from octavo.stores.sql.compile import Where
 from octavo.stores.sql.dialects import Row
-from octavo.stores.sql.reading import scope_in
+from octavo.stores.sql.reading import scope_of
 from octavo.stores.sql.statements import PAUSE_CHARACTERS, Ask, Pause, Script, listed
 from octavo.stores.sql.term_index import TermIndex, entry, scope_tags, spelled
 
@@ -55,14 +55,13 @@ class _Search:
         self._terms = terms
         self._words = [spelled(term) for term in terms]
         self._asked = scope_tags(query.scope)
-        self._parts = open_parts(query.scope)
         self._found: list[_Found] = []
         self._held = [0] * len(terms)  # in how many of those each word stands
         self._late: list[int] = []  # the numbers of records whose terms were made on the spot
         column = index.table.column
         self._known = ", ".join([column(field) for field in ("created_at", "seq", "id", "rowno")])
-        self._scope_fields = "".join([f", {column(part)}" for part in self._parts])
-        self._fields = f"{self._known}, b.length, b.bag, b.more{self._scope_fields}"
+        self._scope = ", ".join([column(part) for part in ("tenant", "user", "agent", "session")])
+        self._fields = f"{self._known}, b.length, b.bag, b.more, {self._scope}"
 
     def run(self, *, any_late: bool) -> Script[Matches]:
         """Look at what waits, then at what the index finds."""
@@ -105,8 +104,7 @@ class _Search:
         padded = [(at, f" {word} ") for at, word in enumerate(self._words)]
         words, few = frozenset(places), len(places) <= _FEW
         found, held, moment = self._found, self._held, self._index.table.dialect.moment
-        scopes: dict[Sequence[Any], Scope] = {}
-        # One loop without calls of our own: this is where a search spends its time.
+        # One loop: this is where a search spends its time.
         for row in rows:
             bag = row[5]
             if few:
@@ -122,16 +120,13 @@ class _Search:
                     for word in more.split(" "):
                         if word in words:
                             counts[places[word]] += 1
-                scope = scopes.get(parts := tuple(row[7:]))
-                if scope is None:
-                    scope = scopes[parts] = scope_in(self._query.scope, self._parts, parts)
-                found.append((moment(row[0]), row[1], row[2], scope, row[4], tuple(counts)))
+                found.append((moment(row[0]), row[1], row[2], scope_of(*row[7:]), row[4], tuple(counts)))
 
     def _take_late(self) -> Script[None]:
         """Take the records that answer the query and are not indexed yet, or not as they are now."""
         values: list[Any] = []
         where = Where(self._index.table, self._query, values).sql
-        fields = f"{self._known}, 0, {self._index.said}{self._scope_fields}"
+        fields = f"{self._known}, 0, {self._index.said}, {self._scope}"
         rows = yield Ask(f"SELECT {fields} FROM {self._index.late} AND {where}", values)
         self._late = [row[3] for row in rows]
         late: list[Row] = []

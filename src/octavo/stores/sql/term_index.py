@@ -20,7 +20,7 @@ from octavo.kernel.model import NAMES_HELD, Scope
 from octavo.kernel.terms.matching import content
 from octavo.kernel.terms.terms import MOST_CHARACTERS, terms
 from octavo.stores.sql.dialects import Row, chunks
-from octavo.stores.sql.statements import Ask, Do, DoEach, Script, listed
+from octavo.stores.sql.statements import PAUSE_CHARACTERS, Ask, Do, DoEach, Pause, Script, listed
 
 if TYPE_CHECKING:
     from octavo.stores.sql.schema import Table
@@ -51,6 +51,18 @@ def entry(number: int, scope: tuple[str, str, str, str], text: str, data: str) -
         seen: set[str] = set()
         more = " ".join([word for word in words if word in seen or seen.add(word)])  # type: ignore[func-returns-value]
     return Entry(number, len(words), f" {' '.join(distinct)} ", more, " ".join(tags(*scope)))
+
+
+def entries_of(rows: Sequence[Row]) -> Script[list[Entry]]:
+    """The entries of records, of which an index's `content` was read."""
+    made = []
+    work = 0
+    for number, tenant, user, agent, session, text, data in rows:
+        made.append(entry(number, (tenant, user, agent, session), text, data))
+        if (work := work + len(text) + len(data)) > PAUSE_CHARACTERS:
+            work = 0
+            yield Pause()
+    return made
 
 
 def spelled(term: str) -> str:
@@ -85,24 +97,24 @@ class TermIndex:
     """What all three have in common. The scripts run inside the transaction of whoever calls them."""
 
     late: str  # what to select from to see every record that waits, up to its WHERE and a test
+    waiting = ""  # the table of numbers that wait, in PostgreSQL
     join: ClassVar[str] = "JOIN"  # joins two tables in this order
+    beside: ClassVar[tuple[str, ...]] = ()  # the ends of the names of its other tables
 
     def __init__(self, table: "Table") -> None:
         quote = table.dialect.quote
         self.table = table
         self.terms = quote(f"{table.plain_name}_terms")
         self.entries = self.terms  # what to select entries from
-        self.waiting = quote(f"{table.plain_name}_waiting")
         text, data = table.column("text"), table.dialect.as_text(table.column("data"))
         #: The text a record is found by, as far as terms are made of it, and its data when there is no text.
         self.said = f"SUBSTR({text}, 1, {MOST_CHARACTERS}), CASE WHEN {text} = '' THEN {data} ELSE '' END"
         parts = [table.column(part) for part in ("tenant", "user", "agent", "session")]
-        #: What an entry is made of.
-        self.content = ", ".join(["rowno", *parts, self.said])
+        self.content = ", ".join(["rowno", *parts, self.said])  # what an entry is made of
 
-    def names(self) -> tuple[str, ...]:
+    def names(self) -> list[str]:
         """The names of all its tables."""
-        return (f"{self.table.plain_name}_terms", f"{self.table.plain_name}_waiting")
+        return [f"{self.table.plain_name}_{name}" for name in ("terms", *self.beside)]
 
     def create(self) -> list[str]:
         """The statements that make its tables."""
@@ -141,6 +153,13 @@ class TermIndex:
         entries = f"({numbers}) AS m {self.join} {self.entries} AS b ON b.number = m.number"
         return f"{entries} {self.join} {self.table.name} ON rowno = b.number"
 
+    def index(self, numbers: Sequence[int]) -> Script[None]:
+        """Make the entries of these records as they are now."""
+        for start in range(0, len(numbers), _AT_ONCE):
+            some = listed(numbers[start : start + _AT_ONCE])
+            rows = yield Ask(f"SELECT {self.content} FROM {self.table.name} WHERE rowno IN ({some})")
+            yield from self.put((yield from entries_of(rows)))
+
     def mend(self) -> Script[None]:
         """Make the database's own index anew from the entries."""
         yield from ()
@@ -156,7 +175,10 @@ class TermIndex:
 
 
 class SQLiteTerms(TermIndex):
-    """An FTS5 table. Row numbers follow the order of commits, so all rows after the last entry wait."""
+    """An FTS5 table. Row numbers follow the order of commits, so all rows after the last entry wait.
+
+    What is changed before that row gets its new entry in the same transaction.
+    """
 
     join = "CROSS JOIN"
 
@@ -165,47 +187,33 @@ class SQLiteTerms(TermIndex):
         kept = table.dialect.quote(f"{table.plain_name}_terms_content")  # where FTS5 keeps what it was given
         self.entries = f"(SELECT id AS number, c0 AS length, c1 AS bag, c2 AS more, c3 AS tags FROM {kept})"
         self.upto = f"(SELECT COALESCE(MAX(id), 0) FROM {kept})"
-        new = f"SELECT rowno AS number FROM {table.name} NOT INDEXED WHERE rowno > {self.upto}"
-        both = f"SELECT number FROM {self.waiting} UNION ALL {new}"
-        self.late = f"({both}) AS w CROSS JOIN {table.name} ON rowno = w.number WHERE TRUE"
+        self.late = f"{table.name} NOT INDEXED WHERE rowno > {self.upto}"
 
     def create(self) -> list[str]:
-        return [
-            # Neither positions nor columns nor sizes are asked for: without them the index is a fifth of the size.
-            (
-                f"CREATE VIRTUAL TABLE {self.terms} USING fts5(length UNINDEXED, bag, more UNINDEXED, tags, "
-                "detail=none, columnsize=0, tokenize=\"ascii tokenchars '~'\")"
-            ),
-            f"CREATE TABLE {self.waiting} (number INTEGER PRIMARY KEY)",  # that were indexed, and changed since
-        ]
+        # Neither positions nor columns nor sizes are asked for: without them the index is a fifth of the size.
+        slim = "detail=none, columnsize=0, tokenize=\"ascii tokenchars '~'\""
+        fields = "length UNINDEXED, bag, more UNINDEXED, tags"
+        return [f"CREATE VIRTUAL TABLE {self.terms} USING fts5({fields}, {slim})"]
 
     def queue(self, numbers: Sequence[int]) -> Script[None]:
         # Only up to the last entry: an entry of a later row would make all between them look indexed.
         [[upto]] = yield Ask(f"SELECT {self.upto}")
-        yield DoEach(
-            f"INSERT OR IGNORE INTO {self.waiting} (number) VALUES (?)", [(n,) for n in numbers if n <= upto]
-        )
+        yield from self.index([number for number in numbers if number <= upto])
 
     def claim(self, most: int) -> Script[list[int]]:
-        changed = yield Ask(f"SELECT number FROM {self.waiting} LIMIT {int(most)}")
-        new = yield Ask(
-            f"SELECT rowno FROM {self.table.name} WHERE rowno > {self.upto} ORDER BY rowno LIMIT {most - len(changed)}"
-        )
-        return [row[0] for row in (*changed, *new)]
+        rows = yield Ask(f"SELECT rowno FROM {self.late} ORDER BY rowno LIMIT {int(most)}")
+        return [row[0] for row in rows]
 
     def settle(self, numbers: Sequence[int]) -> Script[None]:
-        yield DoEach(f"DELETE FROM {self.waiting} WHERE number = ?", [(number,) for number in numbers])
+        del numbers  # what has an entry does not wait
+        yield from ()
 
     def put(self, entries: list[Entry]) -> Script[None]:
-        yield from self._delete([one.number for one in entries])
+        yield from self.forget([one.number for one in entries])
         fields = "rowid, length, bag, more, tags"
         yield DoEach(f"INSERT INTO {self.terms} ({fields}) VALUES (?, ?, ?, ?, ?)", entries)
 
     def forget(self, numbers: Sequence[int]) -> Script[None]:
-        yield from self._delete(numbers)
-        yield from self.settle(numbers)
-
-    def _delete(self, numbers: Sequence[int]) -> Script[None]:
         yield DoEach(f"DELETE FROM {self.terms} WHERE rowid = ?", [(number,) for number in numbers])
 
     def mend(self) -> Script[None]:
@@ -225,8 +233,11 @@ class PostgreSQLTerms(TermIndex):
     A number in the queue is locked while it is indexed, or removed: who comes second sees what the first has done.
     """
 
+    beside = ("waiting",)
+
     def __init__(self, table: "Table") -> None:
         super().__init__(table)
+        self.waiting = table.dialect.quote(f"{table.plain_name}_waiting")
         # OFFSET 0 keeps the planner from reading the whole table to find a few numbers of it.
         self.late = (
             f"(SELECT number FROM {self.waiting} OFFSET 0) AS w, "
@@ -300,15 +311,13 @@ class MySQLTerms(TermIndex):
     """A table of postings. Each record says itself that it waits, so that an append takes no further statement."""
 
     join = "STRAIGHT_JOIN"
+    beside = ("postings",)
 
     def __init__(self, table: "Table") -> None:
         super().__init__(table)
         self.postings = table.dialect.quote(f"{table.plain_name}_postings")
         flagged = table.dialect.quote(f"{table.plain_name}_unindexed")
         self.late = f"{table.name} FORCE INDEX ({flagged}) WHERE unindexed = 1"
-
-    def names(self) -> tuple[str, ...]:
-        return (f"{self.table.plain_name}_terms", f"{self.table.plain_name}_postings")
 
     def create(self) -> list[str]:
         text = self.table.dialect.types["text"]

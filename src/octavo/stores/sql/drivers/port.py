@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import itertools
 import math
 import random
 import time
@@ -113,14 +112,15 @@ class Driver:
     async def write(self, script: Callable[[], Script[T]]) -> T:
         """Run a script in a transaction of its own, and again when the database gave way to another transaction."""
         until = time.monotonic() + PATIENCE_SECONDS
-        for attempt in itertools.count():
+        most_seconds = 0.01
+        while True:
             try:
                 return await self._with_connection(lambda connection: self._transact(connection, script))
             except Contended as error:
                 if time.monotonic() > until:
                     raise StoreUnavailable(f"the database stayed busy: {error}") from error
-                await asyncio.sleep(random.uniform(0, min(0.01 * 2**attempt, 0.5)))  # noqa: S311 - jitter, not a secret
-        raise AssertionError  # unreachable
+            await asyncio.sleep(random.uniform(0, most_seconds))  # noqa: S311 - jitter, not a secret
+            most_seconds = min(2 * most_seconds, 0.5)
 
     async def make(self, name: str, script: Callable[[], Script[bool]]) -> bool:
         """Bring the table of this name to its current version; answer whether a rollback could take that back."""
@@ -164,7 +164,8 @@ class Driver:
         except StopIteration as done:  # there was nothing to do
             return cast("T", done.value)
         if first.whole and self._autocommits_now():
-            return await self._autocommit(connection, running, first)
+            with _committing():
+                return await run(running, lambda statement: self.send(connection, statement), first)
         await self.begin(connection)
         try:
             result = await run(running, lambda statement: self.send(connection, statement), first)
@@ -174,10 +175,8 @@ class Driver:
             with contextlib.suppress(StoreError):
                 await self.end(connection, keep=False)
             raise
-        try:
+        with _committing():
             await self.end(connection, keep=True)
-        except ConnectionLost as error:  # not to be tried again: it may have been kept
-            raise StoreUnavailable(f"the connection was lost while committing: {error}") from error
         return result
 
     def _autocommits_now(self) -> bool:
@@ -185,12 +184,6 @@ class Driver:
         now = time.monotonic()
         lately, self._wrote_at = now - self._wrote_at < _LATELY_SECONDS, now
         return self.autocommits and lately
-
-    async def _autocommit(self, connection: Any, script: Script[T], statement: Statement) -> T:
-        try:
-            return await run(script, lambda one: self.send(connection, one), statement)
-        except ConnectionLost as error:  # not to be tried again: it may have been kept
-            raise StoreUnavailable(f"the connection was lost while committing: {error}") from error
 
 
 class PoolDriver(Driver):
@@ -226,6 +219,15 @@ class PoolDriver(Driver):
 
     def _no_answer(self) -> NoAnswer:
         return NoAnswer(f"{self.server} did not answer within {self._timeout:g} s")
+
+
+@contextlib.contextmanager
+def _committing() -> Iterator[None]:
+    """A connection that is lost here is no reason to try again: it may have been kept."""
+    try:
+        yield
+    except ConnectionLost as error:
+        raise StoreUnavailable(f"the connection was lost while committing: {error}") from error
 
 
 @contextlib.contextmanager
