@@ -1,14 +1,18 @@
-"""MySQL and MariaDB, whichever client library is used: what must be asked differently, and what their errors mean."""
+"""MySQL and MariaDB, whichever client library is used: dialect, index of terms, the meaning of errors, long statements."""
 
+import hashlib
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from octavo.errors import InvalidQuery, StoreError, StoreUnavailable
+from octavo.kernel.model import NAMES_HELD
 from octavo.stores.sql.dialects import Dialect, Row, chunks
-from octavo.stores.sql.statements import Ask, ConnectionLost, Contended, Do, Duplicate, Script
+from octavo.stores.sql.statements import Ask, ConnectionLost, Contended, Do, Duplicate, Script, listed
+from octavo.stores.sql.term_index import Entry, ScopeTags, TermIndex
 
 if TYPE_CHECKING:
     from octavo.stores.sql.schema import Table
@@ -18,6 +22,7 @@ _BUSY = {1205, 1213}  # lock wait time-out, deadlock
 _LOST = {1053, 1152, 1153, 1158, 1159, 1160, 1161, 1184, 2000, 2002, 2003, 2006, 2013, 2014, 2055, 4031}
 #: Disk or memory full, too many connections, read-only.
 _UNABLE = {1021, 1037, 1040, 1041, 1114, 1203, 1226, 1290, 1792, 1836, 3024}
+_AT_ONCE = 1000  # numbers in one statement
 _encode = msgspec.json.Encoder().encode
 
 
@@ -131,6 +136,105 @@ class MySQL(Dialect):
                 "ON DUPLICATE KEY UPDATE n = n + VALUES(n)",
                 [value for row in chunk for value in row],
             )
+
+
+class MySQLTerms(TermIndex):
+    """A table of postings. Each record says itself that it waits, so that an append takes no further statement."""
+
+    join = "STRAIGHT_JOIN"
+    beside = ("postings",)
+
+    def __init__(self, table: "Table") -> None:
+        super().__init__(table)
+        self.postings = table.dialect.quote(f"{table.plain_name}_postings")
+        flagged = table.dialect.quote(f"{table.plain_name}_unindexed")
+        self.late = f"{table.name} FORCE INDEX ({flagged}) WHERE unindexed = 1"
+
+    def create(self) -> list[str]:
+        text = self.table.dialect.types["text"]
+        return [
+            (
+                f"CREATE TABLE {self.terms} (number BIGINT PRIMARY KEY, length INTEGER NOT NULL, bag {text} NOT NULL, "
+                f"more {text} NOT NULL, tags VARCHAR(255) CHARACTER SET ascii COLLATE ascii_bin NOT NULL)"
+            ),
+            f"CREATE TABLE {self.postings} (token BIGINT NOT NULL, number BIGINT NOT NULL, PRIMARY KEY (token, number))",
+        ]
+
+    def queue(self, numbers: Sequence[int]) -> Script[None]:
+        yield from self._each(f"UPDATE {self.table.name} SET unindexed = 1 WHERE rowno IN", numbers)
+
+    def claim(self, most: int) -> Script[list[int]]:
+        # Rows that somebody is writing now are left for later: waiting for a caller's transaction could take for ever.
+        sql = f"SELECT rowno FROM {self.late} LIMIT {int(most)} FOR UPDATE SKIP LOCKED"
+        return [row[0] for row in (yield Ask(sql))]
+
+    def settle(self, numbers: Sequence[int]) -> Script[None]:
+        yield from self._each(f"UPDATE {self.table.name} SET unindexed = 0 WHERE rowno IN", numbers)
+
+    def put(self, entries: list[Entry]) -> Script[None]:
+        yield from self.forget([one.number for one in entries])
+        most = (self.table.dialect.most_bytes or 0) // 8
+        for chunk in chunks(list(entries), most_rows=500, most_characters=most):
+            yield Do(
+                f"INSERT INTO {self.terms} (number, length, bag, more, tags) VALUES "
+                f"{', '.join(['(%s, %s, %s, %s, %s)'] * len(chunk))}",
+                [value for row in chunk for value in row],
+            )
+        # In the order of the key: neighbours share a page.
+        postings = sorted([(found, one.number) for one in entries for found in _tokens(one)])
+        for start in range(0, len(postings), 5 * _AT_ONCE):
+            some = [f"({found}, {number})" for found, number in postings[start : start + 5 * _AT_ONCE]]
+            # One that should not be there is no reason to fail.
+            yield Do(
+                f"INSERT INTO {self.postings} (token, number) VALUES {', '.join(some)} "
+                "ON DUPLICATE KEY UPDATE token = token"
+            )
+
+    def forget(self, numbers: Sequence[int]) -> Script[None]:
+        old: list[Entry] = []
+        for start in range(0, len(numbers), _AT_ONCE):
+            some = listed(numbers[start : start + _AT_ONCE])
+            # Locked, hence as they are now, whatever the transaction saw before.
+            sql = f"SELECT number, length, bag, more, tags FROM {self.terms} WHERE number IN ({some}) FOR UPDATE"
+            old += [Entry(*row) for row in (yield Ask(sql))]
+        for one in old:
+            delete = f"DELETE FROM {self.postings} WHERE number = {int(one.number)} AND token IN"
+            yield from self._each(delete, sorted(_tokens(one)))
+        yield from self._each(f"DELETE FROM {self.terms} WHERE number IN", [one.number for one in old])
+
+    def _each(self, statement: str, numbers: Sequence[int]) -> Script[None]:
+        """Run a statement that ends with a list of numbers, for so many at once."""
+        for start in range(0, len(numbers), _AT_ONCE):
+            yield Do(f"{statement} ({listed(numbers[start : start + _AT_ONCE])})")
+
+    def numbers(self, values: list[Any], asked: ScopeTags, words: Sequence[str] | None) -> str:
+        del values  # numbers need no placeholder
+        tag = _token(asked.tags[0])
+        if words is None:
+            return f"SELECT number FROM {self.postings} WHERE token = {tag}"
+        held = listed(sorted(_token(asked.tenant, word) for word in words))
+        found = f"SELECT DISTINCT number FROM {self.postings} WHERE token IN ({held})"
+        if asked.tags[0] == asked.tenant:
+            return found
+        # Looked up before the records, which are wide.
+        tagged = f"STRAIGHT_JOIN {self.postings} AS g ON g.token = {tag} AND g.number = p.number"
+        return f"SELECT p.number FROM ({found}) AS p {tagged}"
+
+
+@lru_cache(maxsize=NAMES_HELD)
+def _token(tag: str, word: str = "") -> int:
+    """A tag, or a word of the tenant that has this tag, as a number of 64 bits."""
+    raw = hashlib.blake2b(f"{tag} {word}".encode(), digest_size=8).digest()
+    return int.from_bytes(raw, signed=True)
+
+
+def _tokens(entry: Entry) -> set[int]:
+    """Every number under which an entry is found."""
+    named = entry.tags.split(" ")
+    return {
+        *(_token(named[0], word) for word in entry.bag.strip(" ").split(" ")),
+        *(_token(tag) for tag in named),
+    }
 
 
 def error_of(number: int, message: str) -> StoreError:
