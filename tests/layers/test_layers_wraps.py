@@ -76,6 +76,21 @@ async def test_lost_after_the_commit(journaled, store):
     await agree(store, memory.tenant)
 
 
+async def test_removed_by_another_before_it_is_brought_again(journaled, store):
+    """The insert was stored and its answer lost; somebody removed the memory since: it does not come back."""
+    memory, faulty = journaled
+    faulty.mode = "late"
+    made = await memory.remember("a", **LIN, category="other")
+    assert made.status == "queued"
+    await LayeredMemory(store, tenant=memory.tenant).forget(made.id)
+    faulty.mode = "up"
+    await memory.store.replay_now()
+    assert memory.store.status().dead == 0
+    with pytest.raises(NotFound):
+        await memory.get(made.id)
+    assert await agree(store, memory.tenant) == {}
+
+
 async def test_assembled_while_down(tmp_path, monkeypatch):
     """As assembled from settings, on a database that is down from the start; another life finds what was queued."""
     stores = []

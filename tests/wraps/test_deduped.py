@@ -19,7 +19,7 @@ from octavo import (
     open_store,
 )
 from octavo.kernel.ids import new_id, now
-from octavo.testing.agreement import run_programs, same, spelling
+from octavo.testing.agreement import outcome, run_programs, same, spelling
 from octavo.testing.strategies import Write, programs
 from octavo.wraps import Deduped, Wrap
 
@@ -183,7 +183,7 @@ def test_it_answers_as_the_store_does():
             for step in program.under(new_id()):
                 if isinstance(step, Write):
                     for _ in range(2):
-                        assert await deduped.apply(step.ops) == await right.apply(step.ops)
+                        assert await outcome(deduped, step.ops) == await outcome(right, step.ops)
             for tenant in await right.tenants():
                 for collection in ("events", "messages"):
                     query = Query(collection=collection, scope=Scope(tenant=tenant))

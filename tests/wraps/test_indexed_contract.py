@@ -10,7 +10,7 @@ from wrapped import Wrapped
 from octavo import Indexed, open_store, open_vectors
 from octavo.kernel.ids import new_id
 from octavo.kernel.shapes import SHAPES
-from octavo.testing.agreement import run_programs
+from octavo.testing.agreement import outcome, run_programs
 from octavo.testing.embedding import HashEmbedder
 from octavo.testing.strategies import Write, programs
 
@@ -42,7 +42,7 @@ def test_vectors_follow_every_program():
         async with asyncio.timeout(SETTLED), around(open_store("memory://")) as indexed:
             for step in program.under(new_id()):
                 if isinstance(step, Write):
-                    await indexed.apply(step.ops)
+                    await outcome(indexed, step.ops)
                     await indexed.settle()
             found = await indexed.verify_vectors()
             assert not found, found

@@ -219,9 +219,8 @@ class Delivery:
 
         It was stored whole: then the records are there that it adds.
         """
-        if all(op.expect is None for op in ops):
-            return False
-        for record in [record for op in ops if isinstance(op, Add) for record in op.records]:
+        new = [record for op in ops if isinstance(op, Add) and op.expect for record in op.records]
+        for record in new:
             scope = record.scope
             exact = Scope(
                 tenant=scope.tenant,

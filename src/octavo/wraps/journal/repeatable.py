@@ -33,12 +33,12 @@ class Repeatable:
         """Whether these may follow those that were taken; after a False there is no going on."""
         if self._alone:
             return False
-        self._alone = any(op.expect is not None for op in ops)
-        if self._alone and (self._taken or not _adds(ops)):
-            return False
+        if any(op.expect is not None for op in ops):
+            # Done before, it expects new records that are no longer new: a Conflict, by which it is known if it is alone.
+            self._alone = not self._taken and any(isinstance(op, Add) and op.expect for op in ops)
+            return self._alone
         self._taken = True
-        # Done before, a batch that expects something is a Conflict, and known by what it adds.
-        return self._alone or all(self._takes(op) for op in ops)
+        return all(self._takes(op) for op in ops)
 
     def _takes(self, op: Op) -> bool:
         if isinstance(op, Add):
@@ -60,10 +60,6 @@ class Repeatable:
         rivals = [other for other in self._changes if _conditional(query) or _conditional(other)]
         self._changes.append(query)
         return not any(_meet(query, other) for other in (*rivals, *self._removals))
-
-
-def _adds(ops: Sequence[Op]) -> bool:
-    return any(isinstance(op, Add) and op.records for op in ops)
 
 
 def _conditional(query: Query) -> bool:
