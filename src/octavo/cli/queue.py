@@ -27,6 +27,7 @@ from octavo.cli.command import (
 )
 from octavo.errors import ConfigError, NotFound
 from octavo.kernel.model import Add, Op
+from octavo.transfer import Progress
 from octavo.wraps.journal import DeadLetter, Spool, Waiting, inspect, peek
 
 if TYPE_CHECKING:
@@ -153,7 +154,8 @@ def replay_command(call: Call, ids: tuple[str, ...], everything: bool) -> int:
         call.say(f"put {several(revived, 'dead letter')} back into the queue")
     stored, left, error = 0, 0, ""
     if delivers:
-        stored, left, error = asyncio.run(_deliver(call, folder))
+        with call.progress("stored", "write") as progress:
+            stored, left, error = asyncio.run(_deliver(call, folder, progress))
         call.say(f"stored {several(stored, 'write')}")
     _note_missing(call, missing)
     if left:
@@ -202,9 +204,10 @@ def _store_is_named(call: Call) -> bool:
     return bool(named_by) and not (call.by_file and named_by.startswith(str(call.config or CONFIG)))
 
 
-async def _deliver(call: Call, folder: Path) -> tuple[int, int, str]:
+async def _deliver(call: Call, folder: Path, progress: Progress) -> tuple[int, int, str]:
     """Bring what waits to the store; how many got there, how many did not, and why."""
     journal = _journal(call, folder)
+    watching = asyncio.create_task(_watch(journal, progress))
     try:
         stored = await journal.replay_now()
         # Each call is one attempt; as long as one gets somewhere, the next may get further.
@@ -213,7 +216,16 @@ async def _deliver(call: Call, folder: Path) -> tuple[int, int, str]:
         status = journal.status()
         return stored, status.waiting + status.buried, status.last_error or "given up; see octavo queue list"
     finally:
+        watching.cancel()
         await journal.close()
+
+
+async def _watch(journal: "Journal", progress: Progress) -> None:
+    """Tell how far it has come, now and then: an attempt brings thousands of writes before it returns."""
+    while True:
+        await asyncio.sleep(0.2)
+        status = journal.status()
+        progress(status.replayed, status.replayed + status.waiting)
 
 
 def _journal(call: Call, folder: Path) -> "Journal":
