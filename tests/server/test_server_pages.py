@@ -204,10 +204,14 @@ async def test_every_session_comes_once_however_long_the_story_is():
         listed, after = [], None
         while True:
             page, after = await sessions_page(store, "", 40, after)
-            listed += [one.session for one in page]
+            listed += page
             if after is None:
                 break
-        assert listed == [*dict.fromkeys(names[::-1]), "rare"]
+        assert [one.session for one in listed] == [*dict.fromkeys(names[::-1]), "rare"]
+        counted = {one.name: one for one in await store.names("observations", "session", limit=1000)}
+        assert {one.session: (one.events, one.first_at, one.last_at) for one in listed} == {
+            name: (one.total, one.first, one.last) for name, one in counted.items()
+        }
 
 
 @pytest.mark.parametrize("after", ["x", "e30", "", "A" * 5000])

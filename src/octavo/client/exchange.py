@@ -363,7 +363,7 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Session(msgspec.Struct, frozen=True, kw_only=True):
-    """A session, as far as the newest events tell."""
+    """A session: how many events it has, and when the first and the last one happened."""
 
     session: str
     events: int

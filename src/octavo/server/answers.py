@@ -65,7 +65,7 @@ class TurnList(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SessionList(msgspec.Struct, frozen=True, kw_only=True):
-    """The sessions of the newest 1,000 events, the latest first."""
+    """Sessions, the latest first."""
 
     count: int
     sessions: list[Session]

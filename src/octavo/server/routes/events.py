@@ -69,9 +69,12 @@ async def list_events(
     return await _events(request, session, limit, after)
 
 
-@router.answers("GET", "/sessions", "Sessions that something happened in lately", example(SessionList))
+@router.answers("GET", "/sessions", "The sessions, the latest first", example(SessionList))
 async def list_sessions(request: Request, limit: Limit = 100, after: After = None) -> Response:
-    """The sessions of the newest 1,000 events, the latest first, with how many of these events they have; `next` goes on."""
+    """The sessions, the latest first, each with its number of events and its first and last time; `next` goes on.
+
+    One answer looks through 1,000 events, so it may hold fewer sessions than asked for while there are more.
+    """
     store = memories_of(request).assembled.store
     tenant = caller_of(request.scope).tenant
     found, following = await sessions_page(store, tenant, limit, after)
@@ -131,20 +134,19 @@ async def sessions_page(
     query = Query(collection=EVENTS, scope=Scope(tenant=tenant), newest_first=True)
     newest = await heads(store, replace(query, limit=_NEWEST + 1, after=after)) if limit else []
     following = newest[_NEWEST - 1].cursor if len(newest) > _NEWEST else None
-    held: dict[str, list[Head]] = {}
+    latest: dict[str, Head] = {}
     for head in newest[:_NEWEST]:
-        held.setdefault(head.scope.session or "", []).append(head)
+        latest.setdefault(head.scope.session or "", head)
     found: list[Session] = []
-    for name, events in held.items():
-        if after is not None:
-            own = replace(query, scope=Scope(tenant=tenant, session=name), limit=1)
-            if await heads(store, own) != events[:1]:
-                continue
+    for name, head in latest.items():
+        own = replace(query, scope=Scope(tenant=tenant, session=name))
+        if after is not None and await heads(store, replace(own, limit=1)) != [head]:
+            continue
         if len(found) == limit:
-            return found, newest[newest.index(events[0]) - 1].cursor
-        found.append(
-            Session(
-                session=name, events=len(events), first_at=events[-1].created_at, last_at=events[0].created_at
+            return found, newest[newest.index(head) - 1].cursor
+        counted = await store.tally(own)
+        if counted.first and counted.last:  # else its events are gone since
+            found.append(
+                Session(session=name, events=counted.total, first_at=counted.first, last_at=counted.last)
             )
-        )
     return found, following
