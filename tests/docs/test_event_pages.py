@@ -10,7 +10,7 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
-from octavo.events import stores
+from octavo.events import store as stores
 from servers import Unavailable
 
 DOCS = Path(__file__).parents[2] / "docs"

@@ -10,7 +10,7 @@ import msgspec
 from octavo.errors import StoreError, StoreUnavailable
 from octavo.events.records import COLLECTION, VERBS, AgentEvent, BaseMemoryStore, to_event, to_record
 from octavo.events.store import EventStore
-from octavo.kernel.codec import Kept, Prepared
+from octavo.kernel.codec import CheckedAdd, Prepared
 from octavo.kernel.model import START, Add, Change, Cursor, Op, Query, Record, Remove, Scope, Tally
 from octavo.kernel.ports import Store
 from octavo.stores.base import BaseStore
@@ -88,7 +88,7 @@ class AdaptedStore(BaseStore):
             raise StoreError(f"{self._name} can only store events and clear them by agent, session and time")
         counts = []
         for op in ops:
-            if isinstance(op, Kept):
+            if isinstance(op, CheckedAdd):
                 counts.append(await self._store([sealed.record for sealed in op.records]))
             else:
                 query = op.query
@@ -175,7 +175,9 @@ def _simple(query: Query) -> bool:
 
 def _is_probe(op: Prepared) -> bool:
     """Whether it writes what only a Journal writes, in the tenant that is nobody's."""
-    scopes = [sealed.record.scope for sealed in op.records] if isinstance(op, Kept) else [op.query.scope]
+    scopes = (
+        [sealed.record.scope for sealed in op.records] if isinstance(op, CheckedAdd) else [op.query.scope]
+    )
     return any(scope.tenant == PROBES for scope in scopes)
 
 

@@ -29,7 +29,7 @@ _LISTS = (list, tuple, set, frozenset)  # what is written as a list
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
 
 
-class Sealed(msgspec.Struct, eq=False, gc=False):
+class StoredRecord(msgspec.Struct, eq=False, gc=False):
     """A checked record in the form stores keep: JSON bodies as text, times in UTC.
 
     It answers to the same names as Record (bodies are decoded afresh on each access, so nobody shares them). It can be part
@@ -121,14 +121,14 @@ class Sealed(msgspec.Struct, eq=False, gc=False):
         )  # fmt: skip
 
 
-class Kept(msgspec.Struct, frozen=True, gc=False):
+class CheckedAdd(msgspec.Struct, frozen=True, gc=False):
     """An Add whose records have passed the edge."""
 
-    records: list[Sealed]
+    records: list[StoredRecord]
     expect: int | None = None
 
 
-Prepared: TypeAlias = Kept | Change | Remove
+Prepared: TypeAlias = CheckedAdd | Change | Remove
 
 
 def prepare(ops: Iterable[Op]) -> list[Prepared]:
@@ -138,7 +138,7 @@ def prepare(ops: Iterable[Op]) -> list[Prepared]:
         if op.expect is not None and not (isinstance(op.expect, int) and op.expect >= 0):
             raise InvalidQuery(f"expect must be a number of records from 0 on, or None; got {op.expect!r}")
         if isinstance(op, Add):
-            prepared.append(Kept(list(map(seal, op.records)), op.expect))
+            prepared.append(CheckedAdd(list(map(seal, op.records)), op.expect))
         elif isinstance(op, Change):
             prepared.append(_checked_change(op))
         else:
@@ -152,7 +152,7 @@ def _chosen(query: Query) -> Query:
     return query if answerable(query) else Query(collection=query.collection, limit=0)
 
 
-def seal(record: Record) -> Sealed:
+def seal(record: Record) -> StoredRecord:
     """Check a record and bring it into stored form, or raise InvalidRecord saying what is wrong with which one."""
     try:
         if record.collection not in _collections:
@@ -191,7 +191,7 @@ def seal(record: Record) -> Sealed:
         raise InvalidRecord(f"record {_short(record.id)} of {record.collection!r}: {error}") from None
     except (TypeError, AttributeError) as error:
         raise InvalidRecord(f"record {_short(record.id)} of {record.collection!r}: {error}") from error
-    return Sealed(
+    return StoredRecord(
         record.collection, id_, kind, scope, place, text, data_json, metadata_json, marks,
         created_at, updated_at, expires_at, record.seq, (created_at, record.seq, id_, place),
         facts,

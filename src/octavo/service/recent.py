@@ -2,7 +2,7 @@
 
 from collections import OrderedDict
 
-from octavo.kernel.codec import Sealed, seal
+from octavo.kernel.codec import StoredRecord, seal
 from octavo.kernel.model import Change, Record
 from octavo.util.cache import Cache, size_of
 
@@ -13,10 +13,10 @@ class _Session:
     """The newest records of one session, the oldest first, and the bytes they take."""
 
     def __init__(self) -> None:
-        self.records: OrderedDict[str, Sealed] = OrderedDict()
+        self.records: OrderedDict[str, StoredRecord] = OrderedDict()
         self.size_bytes = 450  # the session itself, its names, and the dicts it is found by
 
-    def hold(self, sealed: Sealed) -> None:
+    def hold(self, sealed: StoredRecord) -> None:
         if (old := self.records.get(sealed.id)) is not None:
             self.size_bytes -= _size(old)
         self.records[sealed.id] = sealed
@@ -81,11 +81,11 @@ class Recent:
             self._session_of.pop((place[0], id_), None)
 
 
-def _size(held: Sealed) -> int:
+def _size(held: StoredRecord) -> int:
     return (
         size_of(held.data_json, held.metadata_json, held.text) + 1000
     )  # ids, times, and the dicts they are found by
 
 
-def _rank(held: Sealed) -> tuple[object, ...]:
+def _rank(held: StoredRecord) -> tuple[object, ...]:
     return held.rank

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from octavo.kernel.codec import Kept, Prepared, Sealed, seal
+from octavo.kernel.codec import CheckedAdd, Prepared, StoredRecord, seal
 from octavo.kernel.model import Change, Query, Record, Remove, check_expected
 
 Key: TypeAlias = tuple[str, str]
@@ -26,8 +26,8 @@ class Lookup(msgspec.Struct, frozen=True):
 class Effect(msgspec.Struct, frozen=True):
     """One record before and after; None stands for absent."""
 
-    before: Sealed | None
-    after: Sealed | None
+    before: StoredRecord | None
+    after: StoredRecord | None
 
 
 _Overlay: TypeAlias = dict[tuple[str, Key], Effect]  # by collection and key, what the batch has done so far
@@ -52,15 +52,15 @@ def draft(ops: list[Prepared]) -> Asking:
     """Yield questions about what is kept now; return the effects of the batch and the count of each op."""
     overlay: _Overlay = {}
     counts: list[int] = []
-    for adding, run in itertools.groupby(ops, lambda op: isinstance(op, Kept)):
+    for adding, run in itertools.groupby(ops, lambda op: isinstance(op, CheckedAdd)):
         if adding:  # asked about together: there may be many small ones
-            counts += yield from _add([op for op in run if isinstance(op, Kept)], overlay)
+            counts += yield from _add([op for op in run if isinstance(op, CheckedAdd)], overlay)
         else:
-            counts += yield from _alter([op for op in run if not isinstance(op, Kept)], overlay)
+            counts += yield from _alter([op for op in run if not isinstance(op, CheckedAdd)], overlay)
     return [effect for effect in overlay.values() if effect.before is not effect.after], counts
 
 
-def _add(ops: list[Kept], overlay: _Overlay) -> Generator[Lookup, Sequence[Key], list[int]]:
+def _add(ops: list[CheckedAdd], overlay: _Overlay) -> Generator[Lookup, Sequence[Key], list[int]]:
     """Add the records of each op, one after the other; answer how many of each are new."""
     unknown: dict[str, list[Key]] = {}
     for sealed in itertools.chain.from_iterable(op.records for op in ops):
@@ -84,7 +84,9 @@ def _add(ops: list[Kept], overlay: _Overlay) -> Generator[Lookup, Sequence[Key],
     return counts
 
 
-def _alter(ops: list[Change | Remove], overlay: _Overlay) -> Generator[Query, Sequence[Sealed], list[int]]:
+def _alter(
+    ops: list[Change | Remove], overlay: _Overlay
+) -> Generator[Query, Sequence[StoredRecord], list[int]]:
     """Change or remove what is found; answer how many records that are, for each operation."""
     counts = []
     for op in ops:
@@ -102,7 +104,7 @@ def _alter(ops: list[Change | Remove], overlay: _Overlay) -> Generator[Query, Se
     return counts
 
 
-def _found(query: Query, overlay: _Overlay) -> Generator[Query, Sequence[Sealed], list[Sealed]]:
+def _found(query: Query, overlay: _Overlay) -> Generator[Query, Sequence[StoredRecord], list[StoredRecord]]:
     """What the query finds once the effects so far are counted in."""
     drafted = {
         key: effect.after for (collection, key), effect in overlay.items() if collection == query.collection
@@ -110,14 +112,14 @@ def _found(query: Query, overlay: _Overlay) -> Generator[Query, Sequence[Sealed]
     if not drafted:
         return list((yield query))
     stored = yield query.unpaged
-    now: Iterable[Sealed] = [
+    now: Iterable[StoredRecord] = [
         *(sealed for sealed in stored if sealed.key not in drafted),
         *(sealed for sealed in drafted.values() if sealed is not None),
     ]
-    return query.over(now)  # type: ignore[arg-type, return-value] # Sealed answers to Record's names
+    return query.over(now)  # type: ignore[arg-type, return-value] # StoredRecord answers to Record's names
 
 
-def _changed(change: Change, sealed: Sealed) -> Sealed:
+def _changed(change: Change, sealed: StoredRecord) -> StoredRecord:
     record: Record = sealed.record
     after = change.applied_to(record)
     return sealed if after is record else seal(after)

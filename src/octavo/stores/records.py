@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import msgspec
 from sortedcontainers import SortedList, SortedSet
 
-from octavo.kernel.codec import Kept, Prepared, Sealed
+from octavo.kernel.codec import CheckedAdd, Prepared, StoredRecord
 from octavo.kernel.model import NameCount, Query, Rank, Scope, ScopePart, Tally
 from octavo.kernel.text import fold
 from octavo.stores.draft import Key, Lookup, drafted
@@ -50,7 +50,7 @@ class _Order:
     def __init__(self) -> None:
         self._ranks: SortedList[Rank] = SortedList()
         self._by_kind: Counter[str] = Counter()
-        self._recent: list[Sealed] = []
+        self._recent: list[StoredRecord] = []
 
     @property
     def ranks(self) -> "SortedList[Rank]":
@@ -62,12 +62,12 @@ class _Order:
         self._settle()
         return self._by_kind
 
-    def add(self, sealed: Sealed) -> None:
+    def add(self, sealed: StoredRecord) -> None:
         self._recent.append(sealed)
         if len(self._recent) >= _MOST_RECENT:
             self._settle()
 
-    def remove(self, sealed: Sealed) -> None:
+    def remove(self, sealed: StoredRecord) -> None:
         self.ranks.remove(sealed.rank)
         self._by_kind[sealed.kind] -= 1
         if not self._by_kind[sealed.kind]:
@@ -84,7 +84,7 @@ class CollectionIndex:
     """The records of one collection."""
 
     def __init__(self) -> None:
-        self._kept: dict[str, dict[str, Sealed]] = {}  # by id, then by place
+        self._kept: dict[str, dict[str, StoredRecord]] = {}  # by id, then by place
         self._orders: dict[Axis, _Order] = {}
         self._orders_of: dict[
             str, list[_Order]
@@ -95,10 +95,10 @@ class CollectionIndex:
 
     # --- what comes and goes
 
-    def get(self, key: Key) -> Sealed | None:
+    def get(self, key: Key) -> StoredRecord | None:
         return self._kept.get(key[0], {}).get(key[1])
 
-    def put(self, sealed: Sealed) -> bool:
+    def put(self, sealed: StoredRecord) -> bool:
         """Keep a record, unless one with its key is kept; answer whether it was new."""
         named = self._kept.setdefault(sealed.id, {})
         if sealed.place in named:
@@ -119,7 +119,7 @@ class CollectionIndex:
             self.terms.waiting[sealed.rank] = None
         return True
 
-    def drop(self, sealed: Sealed) -> None:
+    def drop(self, sealed: StoredRecord) -> None:
         """Forget a record that is kept, and all that was made of it."""
         named = self._kept[sealed.id]
         del named[sealed.place]
@@ -148,7 +148,7 @@ class CollectionIndex:
             if not self._kept:
                 self.terms = None
 
-    def swap(self, old: Sealed, new: Sealed) -> None:
+    def swap(self, old: StoredRecord, new: StoredRecord) -> None:
         """Put a changed record in the place of what it was; one that says the same as before stays indexed."""
         terms, self.terms = self.terms, None
         self.drop(old)
@@ -170,7 +170,7 @@ class CollectionIndex:
 
     # --- answers
 
-    def find(self, query: Query) -> list[Sealed]:
+    def find(self, query: Query) -> list[StoredRecord]:
         """Answer as `Query.over` would, reading no further than the page asked for."""
         if query.ids is not None:
             return query.over(self.find_named(query))  # type: ignore[arg-type, return-value]
@@ -217,7 +217,7 @@ class CollectionIndex:
             counted.append(NameCount(name=name, total=len(ranks), first=ranks[0][0], last=ranks[-1][0]))
         return counted
 
-    def row(self, rank: Rank) -> Sealed:
+    def row(self, rank: Rank) -> StoredRecord:
         """The record of this rank, which is kept."""
         return self._kept[rank[2]][rank[3]]
 
@@ -228,7 +228,7 @@ class CollectionIndex:
     def tenants(self) -> set[str]:
         return {axis[1] for axis in self._orders if axis[0] == "tenant"}
 
-    def find_named(self, query: Query) -> Iterator[Sealed]:
+    def find_named(self, query: Query) -> Iterator[StoredRecord]:
         """The records that have one of the ids asked for, inside the scope or not."""
         place = query.scope.place if query.scope.exact else None
         for name in dict.fromkeys(query.ids or ()):
@@ -270,7 +270,7 @@ class CollectionIndex:
             axes = [("mark", axes[0][1], mark) for mark in query.marks]
         return [order for axis in axes if (order := self._orders.get(axis)) is not None]
 
-    def _ended(self, query: Query, at: datetime) -> list[Sealed] | None:
+    def _ended(self, query: Query, at: datetime) -> list[StoredRecord] | None:
         """What has ended in the tenant by then; None when that is more than what the walk of the query looks at."""
         ends = itertools.takewhile(lambda end: end[0] <= at, self._ends.get(query.scope.tenant, ()))
         most = self.breadth(query)
@@ -294,13 +294,13 @@ class Records:
         """Every tenant that has a record, sorted."""
         return sorted(set().union(*(collection.tenants() for collection in self._collections.values())))
 
-    def find(self, query: Query) -> list[Sealed]:
+    def find(self, query: Query) -> list[StoredRecord]:
         return self.collection(query.collection).find(query)
 
     def apply(self, ops: list[Prepared]) -> list[int]:
         """Apply a batch, all of it or nothing."""
         # Nearly every batch: nothing in it can fail half-way.
-        if len(ops) == 1 and isinstance(ops[0], Kept) and ops[0].expect is None:
+        if len(ops) == 1 and isinstance(ops[0], CheckedAdd) and ops[0].expect is None:
             return [sum([self.collection(sealed.collection).put(sealed) for sealed in ops[0].records])]
         effects, counts = drafted(ops, self._answer)
         for before, after in ((effect.before, effect.after) for effect in effects):
@@ -312,7 +312,7 @@ class Records:
                 self.collection(before.collection).drop(before)
         return counts
 
-    def _answer(self, question: Lookup | Query) -> Sequence[Sealed | Key]:
+    def _answer(self, question: Lookup | Query) -> Sequence[StoredRecord | Key]:
         if isinstance(question, Query):
             return self.find(question)
         collection = self.collection(question.collection)

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from octavo.kernel.codec import Sealed
+from octavo.kernel.codec import StoredRecord
 from octavo.kernel.model import Query, Rank
 from octavo.kernel.ports import Lexicon
 from octavo.kernel.terms.matches import MOST, Match, Matches, nominated
@@ -175,5 +175,5 @@ class _Search:
         return verdict
 
 
-def _counted(sealed: Sealed) -> tuple[Counter[str], int]:
+def _counted(sealed: StoredRecord) -> tuple[Counter[str], int]:
     return count_terms(sealed.text or content("", sealed.data))

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import msgspec
 from msgspec import Raw
 
-from octavo.kernel.codec import Sealed, seal
+from octavo.kernel.codec import StoredRecord, seal
 from octavo.kernel.model import Record, Scope
 from octavo.kernel.shapes import NAMES, SHAPES
 from octavo.stores.draft import Key
@@ -57,7 +57,7 @@ class Spelling:
         self._gone = msgspec.defstruct("Gone", gone, rename=names, omit_defaults=True)
         self._read = msgspec.json.Decoder(msgspec.defstruct("Read", read, rename=names)).decode
 
-    def line(self, sealed: Sealed, *, removed: bool = False) -> bytes:
+    def line(self, sealed: StoredRecord, *, removed: bool = False) -> bytes:
         """The record as a line, newline included, or the line that says it is gone."""
         scope = sealed.scope
         if removed:
@@ -70,7 +70,7 @@ class Spelling:
             None if sealed.updated_at == sealed.created_at else sealed.updated_at, sealed.expires_at, sealed.seq,
         )) + b"\n"  # fmt: skip
 
-    def read(self, raw: bytes, position: int) -> tuple[Key, bytes, Sealed | None]:
+    def read(self, raw: bytes, position: int) -> tuple[Key, bytes, StoredRecord | None]:
         """Whose line it is, the line to keep, and the record it holds, None when it says that the record is gone.
 
         A record without a seq gets its position, which is then written down.
@@ -105,7 +105,7 @@ class FamilyLines:
     def __init__(self, collection: str) -> None:
         self._spelling = spelling(collection)
         self._last: dict[
-            Key, tuple[str, bytes, Sealed | None]
+            Key, tuple[str, bytes, StoredRecord | None]
         ] = {}  # the file, the line and the record it holds
         self.total = 0  # lines, dead ones included
         self.bad: list[bytes] = []
@@ -123,7 +123,7 @@ class FamilyLines:
             self._last[key] = (name, line, sealed)
 
     @property
-    def records(self) -> list[Sealed]:
+    def records(self) -> list[StoredRecord]:
         """The records that are not removed."""
         return [sealed for _, _, sealed in self._last.values() if sealed is not None]
 

@@ -38,7 +38,7 @@ import apsw
 import msgspec
 
 from octavo.errors import StoreError, StoreUnavailable
-from octavo.kernel.codec import Kept, Prepared, Sealed, seal
+from octavo.kernel.codec import CheckedAdd, Prepared, StoredRecord, seal
 from octavo.kernel.model import Query, Remove, Scope
 from octavo.kernel.shapes import SHAPES
 from octavo.stores.draft import Effect, Key, Lookup, drafted
@@ -153,7 +153,7 @@ class FileLog:
                 for (tenant,) in rows.fetchall():
                     self._enter([Remove(Query(collection=collection, scope=Scope(tenant=tenant)))])
 
-    def _enter_family(self, family: str, records: list[Sealed]) -> None:
+    def _enter_family(self, family: str, records: list[StoredRecord]) -> None:
         """Enter what a family holds; of two copies of a record the one changed last counts, and both files stay its homes."""
         keys = [sealed.key for sealed in records]
         copied = self._kept_keys(records[0].collection, keys) if records else set()
@@ -166,7 +166,7 @@ class FileLog:
                 self._enter([Remove(query)])
                 new.append(sealed)
         self._db.executemany("INSERT OR IGNORE INTO octavo_homes VALUES (?, ?, ?, ?)", homes)
-        self._enter([Kept(new)])
+        self._enter([CheckedAdd(new)])
 
     # --- writing
 
@@ -227,8 +227,8 @@ class FileLog:
 
     def _entered(self, ops: list[Prepared]) -> _Plan:
         """Enter operations into the index; answer what is left to do."""
-        adds = [sealed for op in ops if isinstance(op, Kept) for sealed in op.records]
-        if all(isinstance(op, Kept) for op in ops):  # nearly always, and nearly always all of it is new
+        adds = [sealed for op in ops if isinstance(op, CheckedAdd) for sealed in op.records]
+        if all(isinstance(op, CheckedAdd) for op in ops):  # nearly always, and nearly always all of it is new
             self._db.execute("SAVEPOINT adds")
             counts = self._enter(ops)
             if sum(counts) == len(adds):
@@ -240,7 +240,7 @@ class FileLog:
         for before in (effect.before for effect in effects if effect.before is not None):
             gone.setdefault((before.collection, before.scope), []).append(before.id)
         removals = [Remove(_naming(collection, scope, names)) for (collection, scope), names in gone.items()]
-        self._enter([*removals, Kept([effect.after for effect in effects if effect.after is not None])])
+        self._enter([*removals, CheckedAdd([effect.after for effect in effects if effect.after is not None])])
         return plan
 
     def _planned(self, effects: list[Effect], counts: list[int]) -> _Plan:
@@ -329,7 +329,9 @@ class FileLog:
 
     def _enter(self, ops: list[Prepared]) -> list[int]:
         """Apply operations to the index; answer the count of each."""
-        for collection in {sealed.collection for op in ops if isinstance(op, Kept) for sealed in op.records}:
+        for collection in {
+            sealed.collection for op in ops if isinstance(op, CheckedAdd) for sealed in op.records
+        }:
             self._table(collection)
         return run(self._db, writing.apply_all(self._tables, [ops]))[0]
 
@@ -339,7 +341,7 @@ class FileLog:
             return self._find(question)
         return list(self._kept_keys(question.collection, question.keys))
 
-    def _find(self, query: Query) -> list[Sealed]:
+    def _find(self, query: Query) -> list[StoredRecord]:
         return [seal(record) for record in run(self._db, reading.find(self._table(query.collection), query))]
 
     def _kept_keys(self, collection: str, keys: Iterable[Key]) -> set[Key]:
@@ -366,12 +368,12 @@ class FileLog:
 
     # --- which files hold a record: those that are noted, or else the one of the default layout
 
-    def _home(self, sealed: Sealed) -> str:
+    def _home(self, sealed: StoredRecord) -> str:
         """The family this layout gives a new record to."""
         session = sealed.scope.session if self._layout.per_session else None
         return family_of(sealed.collection, session, f".{self._layout.format}")
 
-    def _homes(self, sealed: Sealed) -> list[str]:
+    def _homes(self, sealed: StoredRecord) -> list[str]:
         sql = "SELECT path FROM octavo_homes WHERE collection = ? AND id = ? AND place = ?"
         rows: Any = self._db.execute(sql, (sealed.collection, *sealed.key))
         return [path for (path,) in rows] or [_default_home(sealed)]
@@ -394,9 +396,9 @@ def _naming(collection: str, scope: Scope, ids: Sequence[str]) -> Query:
     return Query(collection=collection, ids=tuple(ids), scope=exact)
 
 
-def _default_home(sealed: Sealed) -> str:
+def _default_home(sealed: StoredRecord) -> str:
     return family_of(sealed.collection, sealed.scope.session, ".jsonl")
 
 
-def _home_row(sealed: Sealed, family: str) -> tuple[str, ...]:
+def _home_row(sealed: StoredRecord, family: str) -> tuple[str, ...]:
     return (sealed.collection, *sealed.key, family)

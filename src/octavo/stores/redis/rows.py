@@ -6,7 +6,7 @@ from datetime import datetime
 import msgspec
 
 from octavo.errors import StoreError
-from octavo.kernel.codec import Sealed, decode_record
+from octavo.kernel.codec import StoredRecord, decode_record
 from octavo.kernel.model import Record, Scope
 
 
@@ -34,7 +34,7 @@ _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(_Row).decode
 
 
-def encode(sealed: Sealed) -> bytes:
+def encode(sealed: StoredRecord) -> bytes:
     """A record in stored form as the JSON Redis keeps."""
     return _encode(
         _Row(
@@ -45,7 +45,7 @@ def encode(sealed: Sealed) -> bytes:
     )  # fmt: skip
 
 
-def decode_sealed(body: bytes) -> Sealed:
+def decode_sealed(body: bytes) -> StoredRecord:
     """The record in stored form, or StoreError when somebody else's value stands there."""
     try:
         row = _decode(body)
@@ -53,7 +53,7 @@ def decode_sealed(body: bytes) -> Sealed:
     except msgspec.DecodeError as error:
         raise _foreign(body) from error
     place = row.scope.place
-    return Sealed(
+    return StoredRecord(
         collection=row.collection, id=row.id, kind=row.kind, scope=row.scope, place=place, text=row.text,
         data_json=data, metadata_json=metadata, marks=row.marks, created_at=row.created_at, updated_at=row.updated_at,
         expires_at=row.expires_at, seq=row.seq, rank=(row.created_at, row.seq, row.id, place),

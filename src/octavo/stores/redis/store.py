@@ -6,7 +6,7 @@ from typing import Any
 from redis.asyncio import ConnectionPool, Redis, RedisCluster
 
 from octavo.errors import ConfigError, StoreError
-from octavo.kernel.codec import Kept, Prepared
+from octavo.kernel.codec import CheckedAdd, Prepared
 from octavo.kernel.model import Head, NameCount, Query, Record, Scope, ScopePart, Tally
 from octavo.kernel.ports import Finding, Lexicon
 from octavo.kernel.shapes import SHAPES
@@ -55,7 +55,7 @@ class RedisStore(SearchingStore):
         self._searcher: Searcher
 
     async def _apply(self, ops: list[Prepared]) -> list[int]:
-        adds = [op.records for op in ops if isinstance(op, Kept) and op.expect is None]
+        adds = [op.records for op in ops if isinstance(op, CheckedAdd) and op.expect is None]
         if len(adds) < len(ops):
             return await self._writer.apply(ops)
         records = adds[0] if len(adds) == 1 else [sealed for batch in adds for sealed in batch]

@@ -8,7 +8,7 @@ from typing import TypeAlias
 from uuid import uuid4
 
 from octavo.errors import Conflict, StoreError
-from octavo.kernel.codec import Kept, Prepared, Sealed
+from octavo.kernel.codec import CheckedAdd, Prepared, StoredRecord
 from octavo.kernel.model import Query, Scope
 from octavo.stores.draft import Effect, Key, Lookup, draft
 from octavo.stores.gather import Gathering
@@ -28,7 +28,7 @@ _TENANTS_HELD = 65536
 _ATTEMPTS = 60  # at a record others keep changing
 _PAUSE_SECONDS = 0.002
 
-_Group: TypeAlias = Gathering[Sequence[Sealed], bytes]
+_Group: TypeAlias = Gathering[Sequence[StoredRecord], bytes]
 
 
 class Writer:
@@ -43,7 +43,7 @@ class Writer:
         self._enrolled: set[str] = set()
         self._retrying = asyncio.Lock()
 
-    async def add(self, records: Sequence[Sealed]) -> bytes:
+    async def add(self, records: Sequence[StoredRecord]) -> bytes:
         """Add what is not kept yet, together with whoever else adds now; answer b"1" or b"0" for each record."""
         # Only the same tenants share a call: in a cluster, those of different tenants may live on different nodes.
         tenants = frozenset([sealed.scope.tenant for sealed in records])
@@ -84,7 +84,7 @@ class Writer:
             call.place(collection, scope)
         await self._write(call, set())
 
-    async def _add_group(self, group: list[Sequence[Sealed]]) -> list[bytes]:
+    async def _add_group(self, group: list[Sequence[StoredRecord]]) -> list[bytes]:
         call, tenants = _Call(self._layout), set()
         for records in group:
             for sealed in records:
@@ -161,15 +161,15 @@ class _Call:
             number = self._places[keys] = b"%d" % len(self._rows)
         return number
 
-    def put(self, sealed: Sealed) -> None:
+    def put(self, sealed: StoredRecord) -> None:
         """Have this record kept."""
         self._new += self._record(sealed, rows.encode(sealed))
 
-    def take(self, sealed: Sealed, body: bytes) -> None:
+    def take(self, sealed: StoredRecord, body: bytes) -> None:
         """Have this record gone, of which Redis keeps this body."""
         self._old += self._record(sealed, body)
 
-    def rely_on(self, sealed: Sealed) -> None:
+    def rely_on(self, sealed: StoredRecord) -> None:
         """Do nothing unless there is a record of this id in its place."""
         self._taken += (self.place(sealed.collection, sealed.scope), sealed.id.encode())
 
@@ -185,7 +185,7 @@ class _Call:
             raise StoreError(f"{size} bytes are more than the {_MOST_BYTES} one Redis transaction can take")
         return (self._swap, ",".join(self._rows).encode(), *packed)
 
-    def _record(self, sealed: Sealed, body: bytes) -> tuple[bytes, ...]:
+    def _record(self, sealed: StoredRecord, body: bytes) -> tuple[bytes, ...]:
         place = self.place(sealed.collection, sealed.scope)
         about = f"{sealed.kind}\0{end(sealed.expires_at)}\0"
         if sealed.marks:
@@ -209,14 +209,16 @@ class _Seen:
 
     def __init__(self, reader: Reader, layout: Layout) -> None:
         self.bodies: dict[tuple[str, Key], bytes] = {}
-        self.taken: list[Sealed] = []  # adds that found their id taken rely on it
+        self.taken: list[StoredRecord] = []  # adds that found their id taken rely on it
         self.versions: dict[bytes, bytes] = {}  # by counter
         self._reader = reader
         self._layout = layout
 
     async def drafted(self, ops: list[Prepared]) -> tuple[list[Effect], list[int]]:
         """The effects of the ops, and how many records each one adds, changes or removes."""
-        scopes = {sealed.place: sealed.scope for op in ops if isinstance(op, Kept) for sealed in op.records}
+        scopes = {
+            sealed.place: sealed.scope for op in ops if isinstance(op, CheckedAdd) for sealed in op.records
+        }
         asking = draft(ops)
         try:
             question = next(asking)
@@ -229,7 +231,7 @@ class _Seen:
             drafted: tuple[list[Effect], list[int]] = done.value
             return drafted
 
-    async def _find_sealed(self, query: Query) -> list[Sealed]:
+    async def _find_sealed(self, query: Query) -> list[StoredRecord]:
         if query.limit == 0:
             return []
         look = await self._reader.find(query)
@@ -242,19 +244,19 @@ class _Seen:
         by_tenant: dict[str, list[bytes]] = {}
         for name, place in lookup.keys:
             by_tenant.setdefault(scopes[place].tenant, []).append(f"{name}\0{place}".encode())
-        kept: list[Sealed] = []
+        kept: list[StoredRecord] = []
         for tenant, names in by_tenant.items():
             base = self._layout.base(lookup.collection, tenant)
             kept += [self._see(body) for body in await self._reader.read_named(base, names)]
         self.taken += kept
         return [sealed.key for sealed in kept]
 
-    def _see(self, body: bytes) -> Sealed:
+    def _see(self, body: bytes) -> StoredRecord:
         sealed = rows.decode_sealed(body)
         if self.bodies.setdefault((sealed.collection, sealed.key), body) != body:
             raise _Moved
         return sealed
 
 
-def _weight(records: Sequence[Sealed]) -> int:
+def _weight(records: Sequence[StoredRecord]) -> int:
     return sum([_RECORD_BYTES + len(sealed.data_json) + len(sealed.text) for sealed in records])

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
-from octavo.kernel.codec import Sealed
+from octavo.kernel.codec import StoredRecord
 from octavo.kernel.model import NAMES_HELD, Scope
 from octavo.kernel.shapes import SHAPES
 from octavo.stores.sql.dialects import Counters, Dialect
@@ -24,7 +24,7 @@ class Tables:
     def __getitem__(self, collection: str) -> Table:
         return self.by_collection[collection]
 
-    def counters(self, table: Table, new: list[Sealed]) -> Counters:
+    def counters(self, table: Table, new: list[StoredRecord]) -> Counters:
         """The counters that new records move."""
         moved = [counters_of(table.shape.collection, sealed.scope, sealed.place) for sealed in new]
         return Counters(self.counts, self.slot, [list(axis) for axis in zip(*moved, strict=True)])
@@ -42,7 +42,7 @@ class Counting:
         for counter in counters_of(table.shape.collection, scope, place):
             moves[counter, kind] = moves.get((counter, kind), 0) + by
 
-    def add(self, table: Table, records: Sequence[Sealed]) -> None:
+    def add(self, table: Table, records: Sequence[StoredRecord]) -> None:
         """Count new records; of a batch, most are of few scopes and kinds."""
         scopes = {sealed.place: sealed.scope for sealed in records}
         for (place, kind), n in Counter([(sealed.place, sealed.kind) for sealed in records]).items():

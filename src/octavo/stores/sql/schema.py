@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from octavo.errors import InvalidRecord
-from octavo.kernel.codec import Sealed
+from octavo.kernel.codec import StoredRecord
 from octavo.kernel.shapes import Shape
 from octavo.kernel.text import spell
 from octavo.stores.sql.dialects import Dialect
@@ -68,7 +68,7 @@ class Table:
             ),
         )
 
-    def row(self, sealed: Sealed) -> tuple[Any, ...]:
+    def row(self, sealed: StoredRecord) -> tuple[Any, ...]:
         """The values of a record, in the order of `columns`."""
         scope, time = sealed.scope, self.dialect.time
         created = time(sealed.created_at)
@@ -95,7 +95,7 @@ class Table:
                     f"{most} bytes (SET GLOBAL max_allowed_packet = {64 << 20}, and in its configuration)"
                 )
 
-    def _extras(self, sealed: Sealed) -> list[Any]:
+    def _extras(self, sealed: StoredRecord) -> list[Any]:
         values = []
         for extra in self.shape.extras:
             value = extra.value(sealed)

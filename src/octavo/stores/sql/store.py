@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
-from octavo.kernel.codec import Kept, Prepared
+from octavo.kernel.codec import CheckedAdd, Prepared
 from octavo.kernel.model import Head, NameCount, Query, Record, ScopePart, Tally, check_expected
 from octavo.kernel.ports import Finding, Lexicon
 from octavo.kernel.shapes import SHAPES
@@ -69,7 +69,7 @@ class SQLStore(SearchingStore):
             for op in ops:
                 check_expected(op.expect, 0)
             return [0] * len(ops)
-        for sealed in (sealed for op in ops if isinstance(op, Kept) for sealed in op.records):
+        for sealed in (sealed for op in ops if isinstance(op, CheckedAdd) for sealed in op.records):
             if sealed.slow_to_fold:  # here, and not while a transaction keeps others from writing
                 await in_turns(sealed.folding())
         counts = await self._driver.commit(ops, self._apply_all)
@@ -167,7 +167,9 @@ def _touched(ops: list[Prepared]) -> set[str]:
     """The collections these ops touch."""
     touched: set[str] = set()
     for op in ops:
-        touched.update([s.collection for s in op.records] if isinstance(op, Kept) else [op.query.collection])
+        touched.update(
+            [s.collection for s in op.records] if isinstance(op, CheckedAdd) else [op.query.collection]
+        )
     return touched
 
 

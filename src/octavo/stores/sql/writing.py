@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
-from octavo.kernel.codec import Kept, Prepared, Sealed, seal
+from octavo.kernel.codec import CheckedAdd, Prepared, StoredRecord, seal
 from octavo.kernel.model import Change, Remove, check_expected
 from octavo.stores.sql.compile import READ, select
 from octavo.stores.sql.counting import Counting, Tables
@@ -20,7 +20,7 @@ _GONE = (("rowno", "int"), ("kind", "name"), ("place", "name"), *READ[-4:])
 
 
 #: Records that wait to be inserted together, by collection: each with the counts of its caller, and where to add it there.
-Waiting: TypeAlias = dict[str, list[tuple[Sealed, list[int], int]]]
+Waiting: TypeAlias = dict[str, list[tuple[StoredRecord, list[int], int]]]
 
 
 def apply_all(tables: Tables, batches: Sequence[list[Prepared]]) -> Script[list[list[int]]]:
@@ -31,7 +31,7 @@ def apply_all(tables: Tables, batches: Sequence[list[Prepared]]) -> Script[list[
     only_adds = True
     for batch, answer in zip(batches, counts, strict=True):
         for number, op in enumerate(batch):
-            if isinstance(op, Kept):  # adds wait for each other, to go in together
+            if isinstance(op, CheckedAdd):  # adds wait for each other, to go in together
                 for sealed in op.records:
                     waiting.setdefault(sealed.collection, []).append((sealed, answer, number))
                 if op.expect is not None:
@@ -56,7 +56,7 @@ def _add_all(tables: Tables, waiting: Waiting, counting: Counting, *, whole: boo
     """Insert what waits; `whole` says that there is nothing else to the transaction."""
     for collection, entries in waiting.items():
         table = tables[collection]
-        first: dict[tuple[str, str], tuple[Sealed, list[int], int]] = {}
+        first: dict[tuple[str, str], tuple[StoredRecord, list[int], int]] = {}
         for entry in entries:
             first.setdefault(entry[0].key, entry)
         new = list(first.values())
@@ -83,7 +83,7 @@ def _add_all(tables: Tables, waiting: Waiting, counting: Counting, *, whole: boo
     waiting.clear()
 
 
-def _mark_new(table: Table, marked: list[Sealed]) -> Script[None]:
+def _mark_new(table: Table, marked: list[StoredRecord]) -> Script[None]:
     """Enter the marks of records that were just added."""
     names = list(dict.fromkeys(sealed.id for sealed in marked))
     id_, place = table.column("id"), table.column("place")
@@ -94,7 +94,7 @@ def _mark_new(table: Table, marked: list[Sealed]) -> Script[None]:
     yield from _mark(table, [(sealed, numbers[sealed.key]) for sealed in marked])
 
 
-def _mark(table: Table, marked: list[tuple[Sealed, int]]) -> Script[None]:
+def _mark(table: Table, marked: list[tuple[StoredRecord, int]]) -> Script[None]:
     """Enter each mark of these records, which have these row numbers, into the table that finds records by mark."""
     placeholders = ", ".join(table.dialect.placeholder(number) for number in range(1, 5))
     rows = [(sealed.place, mark, number, sealed.id) for sealed, number in marked for mark in sealed.marks]
@@ -107,7 +107,7 @@ def _change(table: Table, change: Change, counting: Counting) -> Script[int]:
     check_expected(change.expect, len(rows))
     records = yield from records_of(table, rows)
     updates: list[Sequence[Any]] = []
-    remarked: list[tuple[Sealed, int]] = []
+    remarked: list[tuple[StoredRecord, int]] = []
     reworded: list[int] = []
     for row, record in zip(rows, records, strict=True):
         after = change.applied_to(record)

@@ -6,7 +6,7 @@ newest one" is another one the second time.
 
 from collections.abc import Iterable, Sequence
 
-from octavo.kernel.codec import Kept, prepare
+from octavo.kernel.codec import CheckedAdd, prepare
 from octavo.kernel.model import Add, Op, Query, Remove, Scope
 
 _MOST_SCOPES = 64  # a write that touches more is taken to touch the whole of its tenants
@@ -15,7 +15,7 @@ _MOST_SCOPES = 64  # a write that touches more is taken to touch the whole of it
 def checked(ops: Sequence[Op]) -> list[Op]:
     """The ops checked as every store checks them, and as they are stored: they share nothing with the caller's objects."""
     return [
-        Add([sealed.record for sealed in op.records], op.expect) if isinstance(op, Kept) else op
+        Add([sealed.record for sealed in op.records], op.expect) if isinstance(op, CheckedAdd) else op
         for op in prepare(ops)
     ]
 

@@ -10,7 +10,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any, ClassVar, TypeVar, cast
 
 from octavo.errors import StoreClosed, StoreError, StoreUnavailable
-from octavo.kernel.codec import Kept, Prepared
+from octavo.kernel.codec import CheckedAdd, Prepared
 from octavo.kernel.ports import Finding
 from octavo.stores.gather import Gathering
 from octavo.stores.sql.dialects import Dialect
@@ -244,7 +244,7 @@ def translated(error_of: Callable[[Exception], StoreError | None]) -> Iterator[N
 
 def _only_adds(work: tuple[Batch, ApplyAll]) -> bool:
     """Whether it does not matter in which order this and other such work is done."""
-    return all(isinstance(op, Kept) for op in work[0])
+    return all(isinstance(op, CheckedAdd) for op in work[0])
 
 
 async def run(
