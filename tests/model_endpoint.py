@@ -21,8 +21,11 @@ class ModelEndpoint:
         self.at_once = self.most_at_once = 0
         self.gate: asyncio.Event | None = None  # when set, answers wait for it
         self.url = ""
+        self._serving: set[asyncio.Task] = set()
 
     async def serve(self, reader, writer) -> None:
+        # Nothing else holds a task that waits for ever, and the collector would end it in another test.
+        self._serving.add(asyncio.current_task())
         try:
             while line := await reader.readline():
                 headers = {}

@@ -12,9 +12,9 @@ from octavo import open_store
 from octavo.errors import StoreUnavailable
 from octavo.layers import LayeredMemory
 from octavo.stores.file.store import FileStore
-from octavo.stores.sql.drivers.port import translated
 from octavo.stores.sql.drivers.sqlite_thread import error_of
 from octavo.stores.sql.store import SQLStore
+from octavo.util.user_code import translated
 from servers import fresh, running
 from servers.mysql import _execute as in_mysql
 from servers.postgres import _execute as in_postgres

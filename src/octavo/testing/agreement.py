@@ -17,6 +17,7 @@ from octavo.kernel.model import Head, NameCount, Op, Query, Record, Scope, Scope
 from octavo.kernel.ports import ListsHeads, ListsNames, Store
 from octavo.testing.strategies import Program, Write, programs, spelled
 from octavo.testing.subject import Subject
+from octavo.util.user_code import caught
 
 MOST_BESIDE_BYTES = 8192  # names, marks and times that a store may keep in one text with the bodies
 
@@ -107,11 +108,9 @@ def _programs_of(strategy: SearchStrategy[Program], most: int) -> list[Program]:
 
 
 def _error_of(compare: Callable[[Program], None], program: Program) -> Exception | None:
-    try:
+    with caught() as outcome:
         compare(program)
-    except Exception as error:  # noqa: BLE001 - whatever a store raises
-        return error
-    return None
+    return outcome.error
 
 
 def written(program: Program) -> list[Record]:

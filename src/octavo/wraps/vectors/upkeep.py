@@ -262,7 +262,8 @@ class Upkeep:
         if not self._due and soonest > now():
             self._quiet.set()
         self._wake.clear()
-        await _within((soonest - now()).total_seconds(), self._wake)
+        if not self._stopping:  # asked to while it was at work, it would sleep through that
+            await _within((soonest - now()).total_seconds(), self._wake)
 
     def _failed(self, error: BaseException) -> None:
         self.failures += 1

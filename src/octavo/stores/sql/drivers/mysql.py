@@ -12,10 +12,11 @@ from asyncmy import errors as mysql
 from octavo.errors import ConfigError, OctavoError, StoreError, StoreUnavailable
 from octavo.kernel.codec import MAX_RECORD_BYTES
 from octavo.kernel.ports import Finding
-from octavo.stores.sql.drivers.port import BUILD_SECONDS, PoolDriver, run, translated
+from octavo.stores.sql.drivers.port import BUILD_SECONDS, PoolDriver, run
 from octavo.stores.sql.mysql import MySQL, error_of, in_parts
 from octavo.stores.sql.statements import Ask, Build, ConnectionLost, Do, DoEach, Statement
 from octavo.stores.sql.urls import Address
+from octavo.util.user_code import translated
 
 _AMPLE_BYTES = 4 * MAX_RECORD_BYTES
 _LOCK_SECONDS = 50  # how long MySQL waits for a lock unless told otherwise

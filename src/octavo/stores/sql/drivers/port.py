@@ -230,18 +230,6 @@ def _committing() -> Iterator[None]:
         raise StoreUnavailable(f"the connection was lost while committing: {error}") from error
 
 
-@contextlib.contextmanager
-def translated(error_of: Callable[[Exception], StoreError | None]) -> Iterator[None]:
-    """What a client library raises inside comes out as Octavo's errors, as far as it is known."""
-    try:
-        yield
-    except Exception as error:
-        known = error_of(error)
-        if known is None:
-            raise
-        raise known from error
-
-
 def _only_adds(work: tuple[Batch, ApplyAll]) -> bool:
     """Whether it does not matter in which order this and other such work is done."""
     return all(isinstance(op, CheckedAdd) for op in work[0])

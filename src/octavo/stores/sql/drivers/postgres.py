@@ -10,7 +10,7 @@ import asyncpg
 from octavo.errors import StoreError, StoreUnavailable
 from octavo.kernel.ports import Finding
 from octavo.stores.sql.dialects import PostgreSQL
-from octavo.stores.sql.drivers.port import BUILD_SECONDS, PoolDriver, translated
+from octavo.stores.sql.drivers.port import BUILD_SECONDS, PoolDriver
 from octavo.stores.sql.statements import (
     Ask,
     Build,
@@ -23,6 +23,7 @@ from octavo.stores.sql.statements import (
     Statement,
 )
 from octavo.stores.sql.urls import Address
+from octavo.util.user_code import translated
 
 #: What asyncpg takes from a URL, and settings of a session that are often put there; others go in `options=-c name=value`.
 _PASSED_ON = (

@@ -14,7 +14,7 @@ from sqlalchemy.pool import AssertionPool, NullPool, Pool, QueuePool
 from octavo.errors import ConfigError, StoreError, StoreUnavailable
 from octavo.kernel.ports import Finding
 from octavo.stores.sql.dialects import Dialect, PostgreSQL, SQLite
-from octavo.stores.sql.drivers.port import PATIENCE_SECONDS, Driver, run, translated
+from octavo.stores.sql.drivers.port import PATIENCE_SECONDS, Driver, run
 from octavo.stores.sql.mysql import MySQL, error_of, in_parts
 from octavo.stores.sql.statements import (
     Ask,
@@ -26,6 +26,7 @@ from octavo.stores.sql.statements import (
     Script,
     Statement,
 )
+from octavo.util.user_code import translated
 
 T = TypeVar("T")
 _DRIVERS = {"aiosqlite", "asyncpg", "asyncmy", "aiomysql"}

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple, TypeVar
 import apsw
 
 from octavo.errors import StoreError, StoreUnavailable
-from octavo.stores.sql.drivers.port import translated
 from octavo.stores.sql.statements import Do, DoEach, Pause, Script
+from octavo.util.user_code import translated
 
 T = TypeVar("T")
 _UNABLE = (apsw.BusyError, apsw.LockedError, apsw.FullError, apsw.IOError, apsw.ReadOnlyError)
