@@ -7,7 +7,8 @@ import pytest
 
 from octavo import Add, Query, Record, Remove, Scope, StoreUnavailable, open_store
 from octavo.stores.sql.drivers import port
-from octavo.stores.sql.statements import Ask, ConnectionLost
+from octavo.stores.sql.drivers.port import ConnectionLost
+from octavo.stores.sql.statements import Ask
 
 ALL = Query(collection="events")
 

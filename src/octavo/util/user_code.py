@@ -98,15 +98,3 @@ def foreign(what: str, kind: type[OctavoError] = ModelError) -> Iterator[None]:
         raise
     except Exception as error:
         raise kind(f"{what}: {type(error).__name__}: {error}") from error
-
-
-@contextmanager
-def translated(error_of: Callable[[Exception], OctavoError | None]) -> Iterator[None]:
-    """What a client library raises inside comes out as Octavo's errors, as far as it is known."""
-    try:
-        yield
-    except Exception as error:
-        known = error_of(error)
-        if known is None:
-            raise
-        raise known from error

@@ -1,22 +1,37 @@
 """From a Query to SQL, clause for clause as `Query.matches` has them. Names come from Shape, values are always bound."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import Any
+from functools import lru_cache
+from typing import Any, TypeAlias
 
 from octavo.kernel.codec import fact
-from octavo.kernel.model import Query
+from octavo.kernel.model import Query, Scope
 from octavo.kernel.text import fold, spellings
 from octavo.stores.sql.schema import Table, mark_line
 from octavo.stores.sql.statements import Ask
 
-#: The fields a record is read back from, in order; those of its scope come last.
+#: The fields a record is read back from, in order; those of its scope that the query does not fix come after them.
 READ = (
     ("id", "name"), ("kind", "name"), ("text", "text"), ("data", "json"), ("metadata", "json"), ("marks", "text"),
     ("created_at", "time"), ("updated_at", "time"), ("expires_at", "time"), ("seq", "int"),
-    ("tenant", "name"), ("user", "name"), ("agent", "name"), ("session", "name"),
 )  # fmt: skip
+PARTS = ("tenant", "user", "agent", "session")
 _FEW_MARKS = 8  # that are looked for in the text of a row
+
+#: Adds the values it binds, and answers what to select from and a test: together they leave the rows that may match.
+Nominated: TypeAlias = Callable[[list[Any]], tuple[str, str]]
+
+
+def open_parts(scope: Scope) -> tuple[str, ...]:
+    """The parts of the scope that differ between the answers to one query."""
+    return tuple([part for part in PARTS[1:] if getattr(scope, part) is None])
+
+
+@lru_cache(maxsize=16)
+def read_with(parts: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
+    """READ and these parts of the scope."""
+    return (*READ, *((part, "name") for part in parts))
 
 
 class Where:
@@ -36,8 +51,7 @@ class Where:
             metadata = self.dialect.as_text(self.column("metadata"))
             self._any_in(metadata, [f"\n{fact(name, spelled)}\n" for spelled in spellings(value)])
         if query.text:
-            test, value = self.dialect.holding(fold(query.text))
-            self.tests.append(test.format(self.column("search"), self.bind(value)))
+            self._any_in(self.column("search"), [fold(query.text)])
         self._after(query)
 
     @property
@@ -50,6 +64,15 @@ class Where:
     def bind(self, value: Any) -> str:
         self.values.append(value)
         return self.dialect.placeholder(len(self.values))
+
+    def among(self, nominated: Nominated | None) -> str:
+        """Look at nominated rows only, if there are any; answer what to select from."""
+        if nominated is None:
+            return self.table.name
+        source, test = nominated(self.values)
+        if test:
+            self.tests.append(test)
+        return source
 
     def _scope(self, query: Query) -> None:
         scope = query.scope
@@ -132,16 +155,22 @@ def select(
     table: Table,
     query: Query,
     picked: str,
+    values: list[Any] | None = None,
     *,
     order: int = 4,
     more: int = 0,
     lock: bool = False,
+    nominated: Nominated | None = None,
 ) -> Ask:
-    """The statement that answers the query; `order` is how many parts of the rank the database sorts by."""
-    where = Where(table, query)
+    """The statement that answers the query; `order` is how many parts of the rank the database sorts by.
+
+    `values` are those that `picked` binds. With `nominated`, no other rows are looked at.
+    """
+    where = Where(table, query, values)
+    source = where.among(nominated)
     dialect = table.dialect
     way = "" if reads_forward(query) else " DESC"
-    sql = f"SELECT {picked} FROM {table.name} WHERE {where.sql}"
+    sql = f"SELECT {picked} FROM {source} WHERE {where.sql}"
     first, *rest = table.order[:order]
     if query.ids is not None or query.expired_at is not None:
         # Those few are sorted in no time; else a whole tenant is walked in order, to find them.
@@ -160,12 +189,13 @@ def reads_forward(query: Query) -> bool:
     return not query.newest_first and (query.after is not None or (query.limit is None and not query.offset))
 
 
-def count(table: Table, query: Query) -> Ask:
+def count(table: Table, query: Query, nominated: Nominated | None = None) -> Ask:
     """The statement that counts by kind what matches."""
     where = Where(table, query)
+    source = where.among(nominated)
     kind, created = table.column("kind"), table.column("created_at")
     return Ask(
-        f"SELECT {kind}, COUNT(*), MIN({created}), MAX({created}) FROM {table.name} WHERE {where.sql} GROUP BY {kind}",
+        f"SELECT {kind}, COUNT(*), MIN({created}), MAX({created}) FROM {source} WHERE {where.sql} GROUP BY {kind}",
         where.values,
     )
 

@@ -1,21 +1,23 @@
-"""Keeping the indexes of terms: in batches, in idle time and before a search answers, so that no search misses a record."""
+"""Keeping indexes: in batches, in idle time and before a search answers, so that no search misses what was acknowledged."""
 
 import asyncio
-import contextlib
-from collections.abc import Awaitable, Callable, Sequence
-from typing import TypeVar
+import functools
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, TypeVar
 
 from octavo.errors import StoreError
 from octavo.kernel.model import Query
 from octavo.kernel.ports import Lexicon
 from octavo.kernel.terms.matches import Matches
 from octavo.stores.base import Progress
+from octavo.stores.sql import searching, substrings
+from octavo.stores.sql.dialects import Row
 from octavo.stores.sql.drivers.port import Driver
-from octavo.stores.sql.migrations import index_trigrams
 from octavo.stores.sql.schema import Table
-from octavo.stores.sql.searching import lag, search
-from octavo.stores.sql.statements import Ask, Script
-from octavo.stores.sql.term_index import TermIndex, entries_of
+from octavo.stores.sql.statements import PAUSE_CHARACTERS, Ask, Pause, Script, listed
+from octavo.stores.sql.term_index import TermIndex
+from octavo.stores.sql.words import Entry, entry
+from octavo.util.cache import Cache
 
 T = TypeVar("T")
 _SPOT = 300  # records whose terms a search makes on the spot; when more wait, they are indexed first
@@ -24,7 +26,7 @@ _BATCH = 200  # records indexed in one transaction while others may want to writ
 _PRESSED = 500  # and while a search waits for it
 _MANY = 1000  # records; after indexing so many the planner should know about them
 _IDLE_SECONDS = 0.2  # after a write, before what it left is indexed
-_SHARE = 4  # times as long as it works, the indexing that nobody waits for leaves the database to others
+_BREATH_SECONDS = 0.01  # between two transactions that nobody waits for
 
 
 class Indexing:
@@ -32,72 +34,111 @@ class Indexing:
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
-        self._followed: dict[str, TermIndex] = {}  # by table: those kept up to date in idle time
+        self._sizes: dict[str, searching.Sizes] = {}
+        self._steps: dict[str, Callable[[], Script[int]]] = {}  # each indexes some of what waits
+        self._timer: asyncio.TimerHandle | None = None
         self._task: asyncio.Task[None] | None = None
-        self._again = False  # something was written since the task last began
-        self._closing = asyncio.Event()
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._wrote_at = 0.0
+        self._again = False  # something was asked for while the task was at work
+        self._closing = False
 
     async def search(self, table: Table, query: Query, terms: Sequence[str]) -> Matches:
         """Answer as `matching` would, after indexing what waits if that is much."""
-        index = table.index
+        index, sizes = table.index, self._sizes.setdefault(table.name, Cache())
         # Inside a caller's transaction nothing is indexed: its locks would keep others from doing so until it ends.
         most = _ALL if self._driver.joins else _SPOT
-        if table.name not in self._followed and not self._driver.joins:
-            self._followed[table.name] = index
-            self.wrote()
+        if f"{table.name} terms" not in self._steps:
+            self._follow(f"{table.name} terms", lambda: index_some(index, _BATCH))
         while True:
-            found = await self._driver.read(lambda: search(index, query, terms, most))  # noqa: B023
+            script = functools.partial(searching.search, index, sizes, query, terms, most)
+            found = await self._driver.read(script)
             if found is not None:
                 return found
-            if not await self._catch_up(index):
+            if not await self._to_its_end(self._catch_up(index)):
                 most = _ALL  # somebody else's transaction holds what waits, and may do so for long
 
     async def _catch_up(self, index: TermIndex) -> int:
         """Index as much as waits now, and answer how much that was; what comes meanwhile is the next one's."""
-        waiting = await self._driver.read(lambda: lag(index, _ALL))
+        waiting = await self._driver.read(lambda: searching.lag(index, _ALL))
         indexed, done = 0, 1
         while done and indexed < waiting:
-            done = await self._write(lambda: index_some(index, _PRESSED))
+            done = await self._driver.write(lambda: index_some(index, _PRESSED))
             indexed += done
         if indexed > _MANY:
-            await self._write(index.analyze)
+            await self._driver.write(index.analyze)
         return indexed
 
-    async def _write(self, script: Callable[[], Script[T]]) -> T:
-        """Run a transaction to its end even if whoever asked gives up: half of one would hold its locks."""
-        return await self._driver.to_its_end(self._driver.write(script))
+    async def _to_its_end(self, work: Coroutine[Any, Any, T]) -> T:
+        """Do this to its end even if whoever asked for it gives up: half a transaction would hold its locks."""
+        if self._driver.joins:  # the caller's session takes one at a time, and it is the caller's to give up
+            return await work
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._over)
+        return await asyncio.shield(task)
+
+    def _over(self, task: "asyncio.Task[Any]") -> None:
+        self._tasks.discard(task)
+        if not task.cancelled():
+            task.exception()  # whoever still waits is told; if nobody does, it is no news
 
     # --- in idle time
 
+    def follow_texts(self, table: Table) -> None:
+        """Have the index of substrings filled, and kept up to date; nobody waits for it."""
+        self._follow(f"{table.name} substrings", lambda: substrings.index_some(table, _BATCH))
+
+    def _follow(self, name: str, step: Callable[[], Script[int]]) -> None:
+        if not self._driver.joins:
+            self._steps.setdefault(name, step)
+            self._wake()
+
     def wrote(self) -> None:
         """Have what was written indexed when nothing else is to do."""
-        self._again = True
-        if self._followed and not self._closing.is_set() and (self._task is None or self._task.done()):
-            self._task = asyncio.get_running_loop().create_task(self._keep_up())
-            self._task.add_done_callback(_check)
+        if self._steps:
+            self._wrote_at = asyncio.get_running_loop().time()
+            self._wake()
 
-    async def _keep_up(self) -> None:
+    def _wake(self) -> None:
+        if self._task is not None and not self._task.done():
+            self._again = True  # it may be past the step that this is for
+        elif self._timer is None and not self._closing:
+            self._timer = asyncio.get_running_loop().call_later(_IDLE_SECONDS, self._begin)
+
+    def _begin(self) -> None:
+        self._timer = None
+        self._task = asyncio.get_running_loop().create_task(self._work())
+        self._task.add_done_callback(_check)
+
+    async def _work(self) -> None:
         """Index in small transactions until nothing waits."""
-        loop = asyncio.get_running_loop()
-        while self._again and not self._closing.is_set():
+        self._again = True
+        while self._again and not self._closing:
             self._again = False
-            await self._rest(_IDLE_SECONDS)
-            for index in list(self._followed.values()):
-                done = 1
-                while done and not self._closing.is_set():
-                    began_at = loop.time()
-                    done = await self._driver.write(lambda: index_some(index, _BATCH))  # noqa: B023
-                    await self._rest(_SHARE * (loop.time() - began_at) if done else 0)
+            for step in list(self._steps.values()):
+                await self._take_steps(step)
 
-    async def _rest(self, seconds: float) -> None:
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._closing.wait(), seconds)
+    async def _take_steps(self, step: Callable[[], Script[int]]) -> None:
+        loop = asyncio.get_running_loop()
+        done = 1
+        while done and not self._closing:
+            began_at, wrote_at = loop.time(), self._wrote_at
+            done = await self._driver.write(step)
+            # Others write now; where they do so all the time, four fifths of it are theirs.
+            busy = 4 * (loop.time() - began_at) if self._wrote_at != wrote_at else 0.0
+            if done:
+                await asyncio.sleep(max(busy, _BREATH_SECONDS))
 
     async def close(self) -> None:
         """Finish what was begun."""
-        self._closing.set()
+        self._closing = True
+        if self._timer is not None:
+            self._timer.cancel()
         if self._task is not None:
-            await asyncio.wait({self._task})
+            self._tasks.add(self._task)
+        if self._tasks:
+            await asyncio.wait(self._tasks)
 
     # --- made anew, and compared
 
@@ -105,54 +146,65 @@ class Indexing:
         """Make every entry anew, some at a time: a search in between finds the old or the new one, which are alike."""
         index = table.index
         total = await self._driver.read(lambda: _total(table))
-        await self._write(
-            index.mend
-        )  # first: nothing can be taken out of an index that disagrees with its entries
-        await self._write(lambda: _forget_strays(index))
-        done = await _page_by_page(
-            total, progress, lambda after: self._write(lambda: _reindex_some(index, after, _BATCH))
-        )
-        await self._write(lambda: index_trigrams(table))
-        await self._catch_up(index)
+        # First: nothing can be taken out of an index that disagrees with its entries.
+        await self._to_its_end(self._driver.write(index.mend))
+        await self._to_its_end(self._driver.write(lambda: _forget_strays(index)))
+        after: int | None = 0
+        done = 0
+        while after is not None:
+            start = after
+            step = self._driver.write(lambda: _reindex_some(index, start, _BATCH))  # noqa: B023
+            after, n = await self._to_its_end(step)
+            done += n
+            progress(done, max(total, done) if after is not None else done)
+        unfilled = await self._to_its_end(self._driver.write(lambda: substrings.make_anew(table)))
+        while unfilled:
+            filling = self._driver.write(lambda: substrings.index_some(table, _BATCH))
+            unfilled = bool(await self._to_its_end(filling))
+        await self._to_its_end(self._catch_up(index))
         return done
 
     async def verify(self, table: Table, progress: Progress) -> Lexicon:
-        """Compare every record that does not wait with its entry."""
+        """Compare every record that does not wait with its entries."""
         index = table.index
         total = await self._driver.read(lambda: _total(table))
         missing: set[str] = set()
-        done = await _page_by_page(
-            total,
-            progress,
-            lambda after: self._driver.read(lambda: _compare_some(index, after, _BATCH, missing)),
-        )
+        after: int | None = 0
+        done = 0
+        while after is not None:
+            start = after
+            after, n, wrong = await self._driver.read(lambda: _compare_some(index, start, _BATCH))  # noqa: B023
+            missing.update(wrong)
+            done += n
+            progress(done, max(total, done) if after is not None else done)
         stray = len(await self._driver.read(lambda: _strays(index)))
-        waiting = await self._driver.read(lambda: lag(index, _ALL))
-        found = tuple(sorted(missing))
+        waiting = await self._driver.read(lambda: searching.lag(index, _ALL))
         collection = table.shape.collection
-        return Lexicon(collection=collection, records=done, waiting=waiting, missing=found, stray=stray)
-
-
-async def _page_by_page(
-    total: int, progress: Progress, step: Callable[[int], Awaitable[tuple[int | None, int]]]
-) -> int:
-    """Take steps until there are no more rows; each is told after which row, and answers the next one and how many it saw."""
-    after: int | None = 0
-    done = 0
-    while after is not None:
-        after, n = await step(after)
-        done += n
-        progress(done, max(total, done) if after is not None else done)
-    return done
+        return Lexicon(
+            collection=collection, records=done, waiting=waiting, missing=tuple(sorted(missing)), stray=stray
+        )
 
 
 def index_some(index: TermIndex, most: int) -> Script[int]:
     """Index some of what waits, in a transaction of its own; answer how many records that were."""
     numbers = yield from index.claim(most)
     if numbers:
-        yield from index.index(numbers)
+        sql = f"SELECT {index.content} FROM {index.table.name} WHERE rowno IN ({listed(numbers)})"
+        yield from index.put((yield from _entries_of((yield Ask(sql)))))
         yield from index.settle(numbers)
     return len(numbers)
+
+
+def _entries_of(rows: Sequence[Row]) -> Script[list[Entry]]:
+    """The entries of records, of which an index's `content` was read."""
+    made = []
+    work = 0
+    for number, tenant, user, agent, session, text, data in rows:
+        made.append(entry(number, (tenant, user, agent, session), text, data))
+        if (work := work + len(text) + len(data)) > PAUSE_CHARACTERS:
+            work = 0
+            yield Pause()
+    return made
 
 
 def _reindex_some(index: TermIndex, after: int, most: int) -> Script[tuple[int | None, int]]:
@@ -166,26 +218,31 @@ def _reindex_some(index: TermIndex, after: int, most: int) -> Script[tuple[int |
     return (rows[-1][0] if len(rows) == most else None), len(rows)
 
 
-def _compare_some(
-    index: TermIndex, after: int, most: int, missing: set[str]
-) -> Script[tuple[int | None, int]]:
-    """Compare some records with their entries, and note the ids of the wrong ones; answer as `_reindex_some` does."""
+def _compare_some(index: TermIndex, after: int, most: int) -> Script[tuple[int | None, int, list[str]]]:
+    """Compare some records with their entries; answer where to go on, how many they were, and the ids of the wrong ones."""
     table = index.table
+    source, test = index.late
+    late = f"SELECT rowno FROM {source}{f' WHERE {test}' if test else ''}"
     # In one statement, hence of one moment: a record waits or has its entry, whatever others index meanwhile.
     rows = yield Ask(
-        f"SELECT {index.content}, {table.column('id')}, rowno IN (SELECT rowno FROM {index.late}), b.length, b.bag, "
-        f"b.more, b.tags FROM (SELECT * FROM {table.name} WHERE rowno > {int(after)} ORDER BY rowno LIMIT {int(most)}) "
-        f"AS page LEFT JOIN {index.entries} AS b ON b.number = rowno ORDER BY rowno"
+        f"SELECT {index.content}, {table.column('id')}, rowno IN ({late}), b.length, b.bag, b.more, b.tags FROM "
+        f"(SELECT * FROM {table.name} WHERE rowno > {int(after)} ORDER BY rowno LIMIT {int(most)}) AS page "
+        f"LEFT JOIN {index.terms} AS b ON b.number = rowno ORDER BY rowno"
     )
-    made = yield from entries_of([row[:7] for row in rows])
-    pairs = zip(made, rows, strict=True)
-    missing.update([row[7] for one, row in pairs if not row[8] and one != (row[0], *row[9:])])
-    return (rows[-1][0] if len(rows) == most else None), len(rows)
+    made = yield from _entries_of([row[:7] for row in rows])
+    settled = [(one, row) for one, row in zip(made, rows, strict=True) if not row[8]]
+    wrong = [row[7] for one, row in settled if one != (row[0], *row[9:])]
+    lost = {
+        *(yield from index.lost([one for one, _ in settled])),
+        *(yield from substrings.lost(table, after, most)),
+    }
+    wrong += [row[7] for row in rows if row[0] in lost]
+    return (rows[-1][0] if len(rows) == most else None), len(rows), wrong
 
 
 def _strays(index: TermIndex) -> Script[list[int]]:
     """The numbers of entries whose record is gone."""
-    joined = f"{index.entries} AS b LEFT JOIN {index.table.name} ON rowno = b.number"
+    joined = f"{index.terms} AS b LEFT JOIN {index.table.name} ON rowno = b.number"
     return [row[0] for row in (yield Ask(f"SELECT b.number FROM {joined} WHERE rowno IS NULL"))]
 
 

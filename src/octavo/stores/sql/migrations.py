@@ -6,9 +6,10 @@
 from collections.abc import Callable
 
 from octavo.errors import ConfigError, StoreError
+from octavo.stores.sql import substrings
 from octavo.stores.sql.dialects import Dialect
 from octavo.stores.sql.schema import FIELDS, Table
-from octavo.stores.sql.statements import Ask, Build, Do, Script
+from octavo.stores.sql.statements import Ask, Do, Script
 
 
 def ensure(table: Table) -> Script[bool]:
@@ -53,7 +54,8 @@ def counts_name(dialect: Dialect, prefix: str) -> str:
 def _names(table: Table) -> list[str]:
     """The tables that belong to this one, itself first."""
     marks = [table.prefix + table.shape.marks_table] if table.marks else []
-    return [table.plain_name, *marks, *table.index.names()]
+    trigrams = [substrings.Names(table).plain] if table.dialect.name == "sqlite" else []
+    return [table.plain_name, *marks, *table.index.names(), *trigrams]
 
 
 def _version(table: Table) -> Script[int | None]:
@@ -142,25 +144,7 @@ def _create(table: Table) -> Script[None]:
         yield Do(_index(table, by_row, table.marks, [quote("rowno")]))
     for sql in table.index.create():
         yield Do(sql)
-    yield from index_trigrams(table)
-
-
-def index_trigrams(table: Table) -> Script[None]:
-    """Let PostgreSQL find pieces of text by an index, where its extension pg_trgm is installed."""
-    if table.dialect.name != "postgresql":
-        return
-    schema = yield Ask(
-        "SELECT quote_ident(nspname) FROM pg_extension JOIN pg_namespace n ON n.oid = extnamespace "
-        "WHERE extname = 'pg_trgm'"
-    )
-    if schema:
-        name, operators = (
-            table.dialect.quote(f"{table.plain_name}_by_trigram"),
-            f"{schema[0][0]}.gin_trgm_ops",
-        )
-        yield Build(
-            f"CREATE INDEX IF NOT EXISTS {name} ON {table.name} USING GIN ({table.column('search')} {operators})"
-        )
+    yield from substrings.create(table)
 
 
 def _index(table: Table, name: str, of: str, fields: list[str]) -> str:

@@ -8,8 +8,7 @@ from octavo.kernel.codec import StoredRecord
 from octavo.kernel.shapes import Shape
 from octavo.kernel.text import spell
 from octavo.stores.sql.dialects import Dialect
-from octavo.stores.sql.mysql import MySQLTerms
-from octavo.stores.sql.term_index import PostgreSQLTerms, SQLiteTerms, TermIndex
+from octavo.stores.sql.term_index import INDEXES, TermIndex
 
 #: The fields of a row in the order they are written; (id, place) is the key and comes first.
 FIELDS = (
@@ -17,11 +16,6 @@ FIELDS = (
     ("kind", "name"), ("text", "text"), ("search", "text"), ("data", "json"), ("metadata", "json"), ("marks", "text"),
     ("created_at", "time"), ("updated_at", "time"), ("expires_at", "time"), ("seq", "int"),
 )  # fmt: skip
-_INDEXES: dict[str, type[TermIndex]] = {
-    "sqlite": SQLiteTerms,
-    "postgresql": PostgreSQLTerms,
-    "mysql": MySQLTerms,
-}
 
 
 class Table:
@@ -43,7 +37,7 @@ class Table:
         )
         self.types = (*(type_ for _, type_ in FIELDS), *(extra.type for extra in shape.extras))
         self.order = tuple(self.column(field) for field in ("created_at", "seq", "id", "place"))
-        self.index: TermIndex = _INDEXES[dialect.name](self)
+        self.index: TermIndex = INDEXES[dialect.name](self)
         self._statements: dict[Any, str] = {}
 
     def column(self, field: str) -> str:
@@ -66,6 +60,12 @@ class Table:
                 as_text(self.column(field)) if type_ == "json" else self.column(field)
                 for field, type_ in fields
             ),
+        )
+
+    def spelled(self, parts: tuple[str, ...]) -> str:
+        """What to select to read a record as JSON; it binds the rest of the scope, after these parts of it."""
+        return self.statement(
+            ("spelled", parts), lambda: self.dialect.spelled(self.shape.collection, self._columns, parts)
         )
 
     def row(self, sealed: StoredRecord) -> tuple[Any, ...]:

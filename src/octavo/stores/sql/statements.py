@@ -7,7 +7,7 @@ SQLAlchemy). So each piece of work is written once, though half of the drivers a
 from collections.abc import Generator, Sequence
 from typing import Any, TypeAlias, TypeVar
 
-from octavo.errors import StoreError, StoreUnavailable
+from octavo.errors import StoreError
 
 T = TypeVar("T")
 PAUSE_CHARACTERS = 20_000  # of text that a script works on before it lets others go
@@ -64,12 +64,8 @@ class Duplicate(StoreError):  # noqa: N818
     """A unique key is taken; thrown into the script, which decides what that means."""
 
 
-class ConnectionLost(StoreUnavailable):
-    """A pooled connection turned out to be dead; nothing of the script has been committed."""
-
-
-class NoAnswer(StoreUnavailable):
-    """A statement was not answered in time: its connection is of no more use, and takes no ROLLBACK either."""
+class TooLong(StoreError):  # noqa: N818
+    """The answer is longer than the connection may hold in one value; less of it may be asked for at once."""
 
 
 class Contended(StoreError):  # noqa: N818

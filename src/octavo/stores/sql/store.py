@@ -3,8 +3,7 @@
 import asyncio
 import functools
 import random
-from collections.abc import Callable, Iterable
-from typing import TypeVar
+from collections.abc import Iterable
 
 from octavo.kernel.codec import CheckedAdd, Prepared
 from octavo.kernel.model import Head, NameCount, Query, Record, ScopePart, Tally, check_expected
@@ -12,16 +11,14 @@ from octavo.kernel.ports import Finding, Lexicon
 from octavo.kernel.shapes import SHAPES
 from octavo.kernel.terms.matches import Matches
 from octavo.stores.base import Progress, SearchingStore
-from octavo.stores.sql import reading, writing
+from octavo.stores.sql import reading, substrings, writing
 from octavo.stores.sql.counting import Tables
 from octavo.stores.sql.drivers.port import ApplyAll, Driver
 from octavo.stores.sql.indexing import Indexing
 from octavo.stores.sql.migrations import counts_name, ensure, missing
 from octavo.stores.sql.schema import Table
-from octavo.stores.sql.statements import Ask, Script
+from octavo.stores.sql.statements import Ask, Script, TooLong
 from octavo.util.turns import in_turns
-
-T = TypeVar("T")
 
 
 class SQLStore(SearchingStore):
@@ -78,28 +75,54 @@ class SQLStore(SearchingStore):
         return counts
 
     async def _find(self, query: Query) -> list[Record]:
-        return await self._read(query.collection, lambda table: reading.find(table, query), [])
+        table = self._tables.by_collection.get(query.collection)
+        if table is None or self._unsure:
+            table = await self._table_to_read(query.collection)
+        if table is None:
+            return []
+        if query.text:
+            found, late = await self._driver.read(lambda: substrings.find(table, query))
+            self._fill(table, late)
+            return found
+        if table.dialect.listed and reading.is_few(query):
+            try:
+                return await self._driver.read(lambda: reading.find(table, query, as_text=True))
+            except TooLong:
+                pass
+        return await self._driver.read(lambda: reading.find(table, query))
 
     async def _heads(self, query: Query) -> list[Head]:
-        return await self._read(query.collection, lambda table: reading.heads(table, query), [])
+        if query.text:  # found by an index of its own, together with the records
+            return await super()._heads(query)
+        table = await self._table_to_read(query.collection)
+        return [] if table is None else await self._driver.read(lambda: reading.heads(table, query))
 
     async def _tally(self, query: Query) -> Tally:
-        return await self._read(query.collection, lambda _: reading.tally(self._tables, query), Tally())
+        table = await self._table_to_read(query.collection)
+        if table is None:
+            return Tally()
+        if not query.text:
+            return await self._driver.read(lambda: reading.tally(self._tables, query))
+        counted, late = await self._driver.read(lambda: substrings.tally(self._tables, query))
+        self._fill(table, late)
+        return counted
 
     async def _names(self, query: Query, part: ScopePart, after: str) -> list[NameCount]:
-        names = functools.partial(reading.names, self._tables, query, part, after)
-        return await self._read(query.collection, lambda _: names(), [])
+        if await self._table_to_read(query.collection) is None:
+            return []
+        return await self._driver.read(lambda: reading.names(self._tables, query, part, after))
 
-    async def _read(self, collection: str, script: Callable[[Table], Script[T]], nothing: T) -> T:
-        """What a script answers about a table; `nothing` where nothing was ever written."""
-        table = await self._table_to_read(collection)
-        return nothing if table is None else await self._driver.read(lambda: script(table))
+    def _fill(self, table: Table, late: bool) -> None:
+        if late:
+            self._indexes().follow_texts(table)
 
     async def _search(self, query: Query, terms: tuple[str, ...]) -> Matches:
         table = await self._table_to_read(query.collection)
-        if table is None:
-            return Matches(held=(0,) * len(terms))
-        return await self._indexes().search(table, query, terms)
+        return (
+            Matches(held=(0,) * len(terms))
+            if table is None
+            else await self._indexes().search(table, query, terms)
+        )
 
     async def _reindex(self, collection: str, progress: Progress) -> int:
         table = await self._table_to_read(collection)
@@ -116,6 +139,9 @@ class SQLStore(SearchingStore):
             self._indexing = Indexing(self._driver)
         return self._indexing
 
+    async def _table(self, collection: str) -> Table:
+        return (await self._having({collection}))[collection]
+
     async def _table_to_read(self, collection: str) -> Table | None:
         """The table, or None where nothing was ever written: looking makes nothing."""
         known = self._tables.by_collection.get(collection)
@@ -126,14 +152,17 @@ class SQLStore(SearchingStore):
             table = Table(SHAPES[collection], self._driver.dialect, self._prefix)
             if await self._driver.read(lambda: missing(table)):
                 return None
-        return (await self._having({collection}))[collection]
+        return await self._table(collection)
 
     async def tenants(self) -> list[str]:
         """Every tenant that has records here."""
         await self._ready()
-        nobody: list[str] = []
-        found = [await self._read(collection, _tenants, nobody) for collection in SHAPES]
-        return sorted({tenant for tenants in found for tenant in tenants})
+        found: set[str] = set()
+        for table in [await self._table_to_read(collection) for collection in SHAPES]:
+            if table is None:
+                continue
+            found.update(await self._driver.read(lambda table=table: _tenants(table)))  # type: ignore[misc]
+        return sorted(found)
 
     async def describe(self) -> list[Finding]:
         """What this database is, how durable it is and what is dangerous about it."""

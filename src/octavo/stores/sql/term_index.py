@@ -1,120 +1,46 @@
-"""The index of terms of one table: what it keeps of a record, what waits to be indexed, and how words are looked up.
+"""The index of terms of one table: its tables, what waits to be indexed, and how words are looked up.
 
-`<table>_terms` keeps one entry for each record. In SQLite it is an FTS5 table, in PostgreSQL it has a tsvector with a GIN
-index, and MySQL has a table of postings beside it. All of it is made together with the table. Whoever writes a record only
+`<table>_terms` keeps one entry for each record. Beside it SQLite has an FTS5 table over the entries, PostgreSQL a tsvector
+with a GIN index, and MySQL a table of postings. All of it is made together with the table. Whoever writes a record only
 notes that it waits; the entry is made later (docs/decisions/007-term-index.md).
-
-A word is a term as it stands, when that is letters and digits; anything else is a digest of it. A tag names one part of
-a scope together with its tenant: a record has four of them, a search asks for those of the parts it names.
 """
 
-import hashlib
-import re
 from collections.abc import Sequence
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-import msgspec
-
-from octavo.kernel.model import NAMES_HELD, Scope
-from octavo.kernel.terms.matching import content
-from octavo.kernel.terms.terms import MOST_CHARACTERS, terms
+from octavo.kernel.terms.terms import MOST_CHARACTERS
 from octavo.stores.sql.dialects import Row, chunks
-from octavo.stores.sql.statements import PAUSE_CHARACTERS, Ask, Do, DoEach, Pause, Script, listed
+from octavo.stores.sql.statements import Ask, Do, DoEach, Script, listed
+from octavo.stores.sql.words import Entry, ScopeTags, token, tokens
 
 if TYPE_CHECKING:
     from octavo.stores.sql.schema import Table
 
 _MOST_BYTES = 1_000_000  # of the words in one tsvector, which ends at 1 MiB
 _AT_ONCE = 1000  # numbers in one statement
-# Upper case is left out because SQLite's tokenizer would fold it; surrogates because no driver can send them.
-_PLAIN = re.compile(r"[a-z0-9\x80-\ud7ff\ue000-\U0010ffff]{1,64}").fullmatch
-_data = msgspec.json.Decoder().decode
-
-
-class Entry(NamedTuple):
-    """One record in the index; its words each once, between single spaces, and those that repeat once more."""
-
-    number: int
-    length: int
-    bag: str
-    more: str
-    tags: str
-
-
-def entry(number: int, scope: tuple[str, str, str, str], text: str, data: str) -> Entry:
-    """The entry of a record, from what its table keeps."""
-    words = [spelled(term) for term in terms(text or content("", _data(data)))]
-    distinct = dict.fromkeys(words)
-    more = ""
-    if len(distinct) < len(words):
-        seen: set[str] = set()
-        more = " ".join([word for word in words if word in seen or seen.add(word)])  # type: ignore[func-returns-value]
-    return Entry(number, len(words), f" {' '.join(distinct)} ", more, " ".join(tags(*scope)))
-
-
-def entries_of(rows: Sequence[Row]) -> Script[list[Entry]]:
-    """The entries of records, of which an index's `content` was read."""
-    made = []
-    work = 0
-    for number, tenant, user, agent, session, text, data in rows:
-        made.append(entry(number, (tenant, user, agent, session), text, data))
-        if (work := work + len(text) + len(data)) > PAUSE_CHARACTERS:
-            work = 0
-            yield Pause()
-    return made
-
-
-def spelled(term: str) -> str:
-    """The word that stands for a term."""
-    return term if _PLAIN(term) else f"~{_digest(term, 12)}"
-
-
-@lru_cache(maxsize=NAMES_HELD)
-def tags(tenant: str, user: str, agent: str, session: str) -> tuple[str, str, str, str]:
-    """The four tags of a record: of its tenant, user, agent and session; one it does not have is a tag as well."""
-    parts = (("u", user), ("a", agent), ("s", session))
-    user_, agent_, session_ = (f"~{letter}{_digest(tenant + chr(0) + part)}" for letter, part in parts)
-    return f"~t{_digest(tenant)}", user_, agent_, session_
-
-
-class ScopeTags(NamedTuple):
-    """What a search is about: the tag of its tenant, and the tags that all records inside its scope have."""
-
-    tenant: str
-    tags: tuple[str, ...]  # the narrowest first
-
-
-def scope_tags(scope: Scope) -> ScopeTags:
-    """The tags to look for; that of the tenant is in every other one, and stands alone only."""
-    of_tenant, *parts = tags(scope.tenant, scope.user or "", scope.agent or "", scope.session or "")
-    given = (scope.user, scope.agent, scope.session)
-    named = [tag for tag, part in zip(parts, given, strict=True) if part is not None]
-    return ScopeTags(of_tenant, tuple(named[::-1]) or (of_tenant,))
 
 
 class TermIndex:
     """What all three have in common. The scripts run inside the transaction of whoever calls them."""
 
-    late: str  # what to select from to see every record that waits, up to its WHERE and a test
-    waiting = ""  # the table of numbers that wait, in PostgreSQL
-    join: ClassVar[str] = "JOIN"  # joins two tables in this order
-    beside: ClassVar[tuple[str, ...]] = ()  # the ends of the names of its other tables
+    #: What to select from to see every record that waits, and a test of it, if it takes one.
+    late: tuple[str, str]
 
     def __init__(self, table: "Table") -> None:
         quote = table.dialect.quote
         self.table = table
         self.terms = quote(f"{table.plain_name}_terms")
-        self.entries = self.terms  # what to select entries from
+        self.waiting = quote(f"{table.plain_name}_waiting")
         text, data = table.column("text"), table.dialect.as_text(table.column("data"))
         #: The text a record is found by, as far as terms are made of it, and its data when there is no text.
         self.said = f"SUBSTR({text}, 1, {MOST_CHARACTERS}), CASE WHEN {text} = '' THEN {data} ELSE '' END"
         parts = [table.column(part) for part in ("tenant", "user", "agent", "session")]
-        self.content = ", ".join(["rowno", *parts, self.said])  # what an entry is made of
+        #: What an entry is made of.
+        self.content = ", ".join(["rowno", *parts, self.said])
 
-    def names(self) -> list[str]:
+    def names(self) -> tuple[str, ...]:
         """The names of all its tables."""
-        return [f"{self.table.plain_name}_{name}" for name in ("terms", *self.beside)]
+        return (f"{self.table.plain_name}_terms", f"{self.table.plain_name}_waiting")
 
     def create(self) -> list[str]:
         """The statements that make its tables."""
@@ -140,25 +66,22 @@ class TermIndex:
         """Remove the entries of records that were removed."""
         raise NotImplementedError
 
-    def numbers(self, values: list[Any], asked: ScopeTags, words: Sequence[str] | None) -> str:
-        """A select of the numbers of the indexed records in a scope that hold any of the words; without words, of all.
+    def candidates(self, values: list[Any], asked: ScopeTags, words: Sequence[str] | None) -> tuple[str, str]:
+        """What to select from to see the indexed records of a scope that hold any of the words, and a test of it.
 
-        Adds the values it binds.
+        Without words: all of them. The entry is `b` there, and the record's row beside it. Adds the values it binds.
         """
         raise NotImplementedError
 
-    def candidates(self, values: list[Any], asked: ScopeTags, words: Sequence[str] | None) -> str:
-        """What to select from to see those records: the entry is `b` there, and the record's row beside it."""
-        numbers = self.numbers(values, asked, words)
-        entries = f"({numbers}) AS m {self.join} {self.entries} AS b ON b.number = m.number"
-        return f"{entries} {self.join} {self.table.name} ON rowno = b.number"
+    def size(self, asked: ScopeTags, most: int) -> Ask:
+        """How many indexed records are in a scope, counted up to `most`."""
+        raise NotImplementedError
 
-    def index(self, numbers: Sequence[int]) -> Script[None]:
-        """Make the entries of these records as they are now."""
-        for start in range(0, len(numbers), _AT_ONCE):
-            some = listed(numbers[start : start + _AT_ONCE])
-            rows = yield Ask(f"SELECT {self.content} FROM {self.table.name} WHERE rowno IN ({some})")
-            yield from self.put((yield from entries_of(rows)))
+    def lost(self, entries: Sequence[Entry]) -> Script[list[int]]:
+        """The numbers of entries that the database's own index does not find by all of their words."""
+        del entries
+        yield from ()
+        return []
 
     def mend(self) -> Script[None]:
         """Make the database's own index anew from the entries."""
@@ -168,63 +91,116 @@ class TermIndex:
         """Let the planner look at tables that have grown by much: until it does so by itself, it guesses."""
         yield from ()
 
+    def entries(self, numbers: Sequence[int]) -> Script[list[Entry]]:
+        """What is kept under these numbers now, whatever the transaction saw before."""
+        found: list[Entry] = []
+        for start in range(0, len(numbers), _AT_ONCE):
+            some = listed(numbers[start : start + _AT_ONCE])
+            sql = f"SELECT number, length, bag, more, tags FROM {self.terms} WHERE number IN ({some})"
+            found += [Entry(*row) for row in (yield Ask(sql + self.table.dialect.lock_rows))]
+        return found
+
     def bind(self, values: list[Any], value: Any) -> str:
         """Bind one more value; answer its placeholder."""
         values.append(value)
         return self.table.dialect.placeholder(len(values))
 
+    def _delete(self, table: str, numbers: Sequence[int]) -> Script[None]:
+        for start in range(0, len(numbers), _AT_ONCE):
+            yield Do(f"DELETE FROM {table} WHERE number IN ({listed(numbers[start : start + _AT_ONCE])})")
+
 
 class SQLiteTerms(TermIndex):
-    """An FTS5 table. Row numbers follow the order of commits, so all rows after the last entry wait.
-
-    What is changed before that row gets its new entry in the same transaction.
-    """
-
-    join = "CROSS JOIN"
+    """An external-content FTS5 table. Row numbers follow the order of commits, so all rows after the last entry wait."""
 
     def __init__(self, table: "Table") -> None:
         super().__init__(table)
-        kept = table.dialect.quote(f"{table.plain_name}_terms_content")  # where FTS5 keeps what it was given
-        self.entries = f"(SELECT id AS number, c0 AS length, c1 AS bag, c2 AS more, c3 AS tags FROM {kept})"
-        self.upto = f"(SELECT COALESCE(MAX(id), 0) FROM {kept})"
-        self.late = f"{table.name} NOT INDEXED WHERE rowno > {self.upto}"
+        self.index = table.dialect.quote(f"{table.plain_name}_index")
+        self.upto = f"(SELECT COALESCE(MAX(number), 0) FROM {self.terms})"
+        new = f"SELECT rowno AS number FROM {table.name} NOT INDEXED WHERE rowno > {self.upto}"
+        both = f"SELECT number FROM {self.waiting} UNION ALL {new}"
+        self.late = (f"({both}) AS w CROSS JOIN {table.name} ON rowno = w.number", "")
+
+    def names(self) -> tuple[str, ...]:
+        return (*super().names(), f"{self.table.plain_name}_index")
 
     def create(self) -> list[str]:
-        # Neither positions nor columns nor sizes are asked for: without them the index is a fifth of the size.
-        slim = "detail=none, columnsize=0, tokenize=\"ascii tokenchars '~'\""
-        fields = "length UNINDEXED, bag, more UNINDEXED, tags"
-        return [f"CREATE VIRTUAL TABLE {self.terms} USING fts5({fields}, {slim})"]
+        return [
+            (
+                f"CREATE TABLE {self.terms} (number INTEGER PRIMARY KEY, length INTEGER NOT NULL, bag TEXT NOT NULL, "
+                "more TEXT NOT NULL, tags TEXT NOT NULL)"
+            ),
+            f"CREATE TABLE {self.waiting} (number INTEGER PRIMARY KEY)",  # that were indexed, and changed since
+            # Neither positions nor columns nor sizes are asked for: without them the index is a fifth of the size.
+            (
+                f"CREATE VIRTUAL TABLE {self.index} USING fts5(tags, bag, content={self.terms}, content_rowid='number', "
+                "detail=none, columnsize=0, tokenize=\"ascii tokenchars '~'\")"
+            ),
+        ]
 
     def queue(self, numbers: Sequence[int]) -> Script[None]:
         # Only up to the last entry: an entry of a later row would make all between them look indexed.
-        [[upto]] = yield Ask(f"SELECT {self.upto}")
-        yield from self.index([number for number in numbers if number <= upto])
+        for start in range(0, len(numbers), _AT_ONCE):
+            some = listed(numbers[start : start + _AT_ONCE])
+            yield Do(
+                f"INSERT OR IGNORE INTO {self.waiting} (number) "
+                f"SELECT rowno FROM {self.table.name} WHERE rowno IN ({some}) AND rowno <= {self.upto}"
+            )
 
     def claim(self, most: int) -> Script[list[int]]:
-        rows = yield Ask(f"SELECT rowno FROM {self.late} ORDER BY rowno LIMIT {int(most)}")
-        return [row[0] for row in rows]
+        changed = yield Ask(f"SELECT number FROM {self.waiting} LIMIT {int(most)}")
+        new = yield Ask(
+            f"SELECT rowno FROM {self.table.name} WHERE rowno > {self.upto} ORDER BY rowno LIMIT {most - len(changed)}"
+        )
+        return [row[0] for row in (*changed, *new)]
 
     def settle(self, numbers: Sequence[int]) -> Script[None]:
-        del numbers  # what has an entry does not wait
-        yield from ()
+        yield from self._delete(self.waiting, numbers)
 
     def put(self, entries: list[Entry]) -> Script[None]:
-        yield from self.forget([one.number for one in entries])
-        fields = "rowid, length, bag, more, tags"
-        yield DoEach(f"INSERT INTO {self.terms} ({fields}) VALUES (?, ?, ?, ?, ?)", entries)
+        yield from self._drop([one.number for one in entries])
+        yield DoEach(
+            f"INSERT INTO {self.terms} (number, length, bag, more, tags) VALUES (?, ?, ?, ?, ?)", entries
+        )
+        yield DoEach(
+            f"INSERT INTO {self.index} (rowid, tags, bag) VALUES (?, ?, ?)",
+            [(one.number, one.tags, one.bag) for one in entries],
+        )
 
     def forget(self, numbers: Sequence[int]) -> Script[None]:
-        yield DoEach(f"DELETE FROM {self.terms} WHERE rowid = ?", [(number,) for number in numbers])
+        yield from self._drop(numbers)
+        yield from self._delete(self.waiting, numbers)
+
+    def _drop(self, numbers: Sequence[int]) -> Script[None]:
+        if old := (yield from self.entries(numbers)):
+            yield DoEach(
+                f"INSERT INTO {self.index} ({self.index}, rowid, tags, bag) VALUES ('delete', ?, ?, ?)",
+                [(one.number, one.tags, one.bag) for one in old],
+            )
+            yield from self._delete(self.terms, [one.number for one in old])
+
+    def lost(self, entries: Sequence[Entry]) -> Script[list[int]]:
+        lost: list[int] = []
+        for one in entries:
+            match = '"' + '" AND "'.join(f"{one.tags} {one.bag}".split()) + '"'
+            sql = f"SELECT 1 FROM {self.index} WHERE {self.index} MATCH ? AND rowid = ?"
+            if not (yield Ask(sql, (match, one.number))):
+                lost.append(one.number)
+        return lost
 
     def mend(self) -> Script[None]:
-        yield Do(f"INSERT INTO {self.terms} ({self.terms}) VALUES ('rebuild')")
+        yield Do(f"INSERT INTO {self.index} ({self.index}) VALUES ('rebuild')")
 
-    def numbers(self, values: list[Any], asked: ScopeTags, words: Sequence[str] | None) -> str:
-        # No word or tag holds a quote.
-        match = " AND ".join([f'"{tag}"' for tag in asked.tags])
-        if words is not None:
-            match += ' AND ("' + '" OR "'.join(words) + '")'
-        return f"SELECT rowid AS number FROM {self.terms} WHERE {self.terms} MATCH {self.bind(values, match)}"
+    def candidates(self, values: list[Any], asked: ScopeTags, words: Sequence[str] | None) -> tuple[str, str]:
+        source = (
+            f"{self.index} CROSS JOIN {self.terms} AS b ON b.number = {self.index}.rowid "
+            f"CROSS JOIN {self.table.name} ON rowno = b.number"
+        )
+        return source, f"{self.index} MATCH {self.bind(values, _fts(asked, words))}"
+
+    def size(self, asked: ScopeTags, most: int) -> Ask:
+        some = f"SELECT 1 FROM {self.index} WHERE {self.index} MATCH ? LIMIT {int(most)}"
+        return Ask(f"SELECT COUNT(*) FROM ({some})", (_fts(asked, None),))
 
 
 class PostgreSQLTerms(TermIndex):
@@ -233,20 +209,20 @@ class PostgreSQLTerms(TermIndex):
     A number in the queue is locked while it is indexed, or removed: who comes second sees what the first has done.
     """
 
-    beside = ("waiting",)
-
     def __init__(self, table: "Table") -> None:
         super().__init__(table)
-        self.waiting = table.dialect.quote(f"{table.plain_name}_waiting")
         # OFFSET 0 keeps the planner from reading the whole table to find a few numbers of it.
-        self.late = (
+        source = (
             f"(SELECT number FROM {self.waiting} OFFSET 0) AS w, "
-            f"LATERAL (SELECT * FROM {table.name} WHERE rowno = w.number OFFSET 0) AS r WHERE TRUE"
+            f"LATERAL (SELECT * FROM {table.name} WHERE rowno = w.number OFFSET 0) AS r"
         )
+        self.late = (source, "")
 
     def create(self) -> list[str]:
-        text = self.table.dialect.types["text"]
-        by_lexeme = self.table.dialect.quote(f"{self.table.plain_name}_by_lexeme")
+        text, by_lexeme = (
+            self.table.dialect.types["text"],
+            self.table.dialect.quote(f"{self.table.plain_name}_by_lexeme"),
+        )
         return [
             (
                 f"CREATE TABLE {self.terms} (number BIGINT PRIMARY KEY, length INTEGER NOT NULL, bag {text} NOT NULL, "
@@ -291,20 +267,119 @@ class PostgreSQLTerms(TermIndex):
         for name in (self.terms, self.table.name):
             yield Do(f"ANALYZE {name}")
 
-    def numbers(self, values: list[Any], asked: ScopeTags, words: Sequence[str] | None) -> str:
-        return self._found("number", values, asked, words)
-
-    def candidates(self, values: list[Any], asked: ScopeTags, words: Sequence[str] | None) -> str:
+    def candidates(self, values: list[Any], asked: ScopeTags, words: Sequence[str] | None) -> tuple[str, str]:
+        match = self.bind(values, _tsquery(asked, words))
         # OFFSET 0 keeps the planner from reading one table or the other as a whole.
-        entries = self._found("number, length, bag, more", values, asked, words)
-        return f"({entries} OFFSET 0) AS b JOIN {self.table.name} ON rowno = b.number"
+        entries = f"SELECT number, length, bag, more FROM {self.terms} WHERE lexemes @@ {match}::text::tsquery OFFSET 0"
+        return f"({entries}) AS b JOIN {self.table.name} ON rowno = b.number", ""
 
-    def _found(self, fields: str, values: list[Any], asked: ScopeTags, words: Sequence[str] | None) -> str:
-        match = " & ".join([f"'{tag}'" for tag in asked.tags])
-        if words is not None:
-            match += " & ('" + "' | '".join(words) + "')"
-        test = f"lexemes @@ {self.bind(values, match)}::text::tsquery"
-        return f"SELECT {fields} FROM {self.terms} WHERE {test}"
+    def size(self, asked: ScopeTags, most: int) -> Ask:
+        some = f"SELECT 1 FROM {self.terms} WHERE lexemes @@ $1::text::tsquery LIMIT {int(most)}"
+        return Ask(f"SELECT COUNT(*) FROM ({some}) AS inside", (_tsquery(asked, None),))
+
+
+class MySQLTerms(TermIndex):
+    """A table of postings. Each record says itself that it waits, so that an append takes no further statement."""
+
+    def __init__(self, table: "Table") -> None:
+        super().__init__(table)
+        self.postings = table.dialect.quote(f"{table.plain_name}_postings")
+        self.flagged = table.dialect.quote(f"{table.plain_name}_unindexed")
+        self.late = (f"{table.name} FORCE INDEX ({self.flagged})", "unindexed = 1")
+
+    def names(self) -> tuple[str, ...]:
+        return (f"{self.table.plain_name}_terms", f"{self.table.plain_name}_postings")
+
+    def create(self) -> list[str]:
+        text = self.table.dialect.types["text"]
+        return [
+            (
+                f"CREATE TABLE {self.terms} (number BIGINT PRIMARY KEY, length INTEGER NOT NULL, bag {text} NOT NULL, "
+                f"more {text} NOT NULL, tags VARCHAR(255) CHARACTER SET ascii COLLATE ascii_bin NOT NULL)"
+            ),
+            f"CREATE TABLE {self.postings} (token BIGINT NOT NULL, number BIGINT NOT NULL, PRIMARY KEY (token, number))",
+        ]
+
+    def queue(self, numbers: Sequence[int]) -> Script[None]:
+        yield from self._flag(numbers, 1)
+
+    def claim(self, most: int) -> Script[list[int]]:
+        source, test = self.late
+        # Rows that somebody is writing now are left for later: waiting for a caller's transaction could take for ever.
+        sql = f"SELECT rowno FROM {source} WHERE {test} LIMIT {int(most)} FOR UPDATE SKIP LOCKED"
+        return [row[0] for row in (yield Ask(sql))]
+
+    def settle(self, numbers: Sequence[int]) -> Script[None]:
+        yield from self._flag(numbers, 0)
+
+    def _flag(self, numbers: Sequence[int], flag: int) -> Script[None]:
+        for start in range(0, len(numbers), _AT_ONCE):
+            some = listed(numbers[start : start + _AT_ONCE])
+            yield Do(f"UPDATE {self.table.name} SET unindexed = {flag} WHERE rowno IN ({some})")
+
+    def put(self, entries: list[Entry]) -> Script[None]:
+        yield from self.forget([one.number for one in entries])
+        most = (self.table.dialect.most_bytes or 0) // 8
+        for chunk in chunks(list(entries), most_rows=500, most_characters=most):
+            yield Do(
+                f"INSERT INTO {self.terms} (number, length, bag, more, tags) VALUES "
+                f"{', '.join(['(%s, %s, %s, %s, %s)'] * len(chunk))}",
+                [value for row in chunk for value in row],
+            )
+        # In the order of the key: neighbours share a page.
+        postings = sorted([(found, one.number) for one in entries for found in tokens(one)])
+        for start in range(0, len(postings), 5 * _AT_ONCE):
+            some = ", ".join(
+                [f"({found}, {number})" for found, number in postings[start : start + 5 * _AT_ONCE]]
+            )
+            # One that should not be there is no reason to fail.
+            yield Do(
+                f"INSERT INTO {self.postings} (token, number) VALUES {some} ON DUPLICATE KEY UPDATE token = token"
+            )
+
+    def forget(self, numbers: Sequence[int]) -> Script[None]:
+        old = yield from self.entries(numbers)
+        for one in old:
+            held = sorted(tokens(one))
+            for start in range(0, len(held), _AT_ONCE):
+                some = listed(held[start : start + _AT_ONCE])
+                yield Do(
+                    f"DELETE FROM {self.postings} WHERE number = {int(one.number)} AND token IN ({some})"
+                )
+        yield from self._delete(self.terms, [one.number for one in old])
+
+    def candidates(self, values: list[Any], asked: ScopeTags, words: Sequence[str] | None) -> tuple[str, str]:
+        del values  # numbers need no placeholder
+        if words is None:
+            found = f"SELECT number FROM {self.postings} WHERE token = {token(asked.tags[0])}"
+        else:
+            held = listed(sorted(token(asked.tenant, word) for word in words))
+            found = f"SELECT DISTINCT number FROM {self.postings} WHERE token IN ({held})"
+        source = f"({found}) AS p"
+        if (
+            words is not None and asked.tags[0] != asked.tenant
+        ):  # looked up before the records, which are wide
+            tag = token(asked.tags[0])
+            source += f" STRAIGHT_JOIN {self.postings} AS g ON g.token = {tag} AND g.number = p.number"
+        source += f" STRAIGHT_JOIN {self.terms} AS b ON b.number = p.number"
+        return f"{source} STRAIGHT_JOIN {self.table.name} ON rowno = p.number", ""
+
+    def size(self, asked: ScopeTags, most: int) -> Ask:
+        some = f"SELECT 1 FROM {self.postings} WHERE token = {token(asked.tags[0])} LIMIT {int(most)}"
+        return Ask(f"SELECT COUNT(*) FROM ({some}) AS inside")
+
+
+INDEXES: dict[str, type[TermIndex]] = {
+    "sqlite": SQLiteTerms,
+    "postgresql": PostgreSQLTerms,
+    "mysql": MySQLTerms,
+}
+
+
+def _fts(asked: ScopeTags, words: Sequence[str] | None) -> str:
+    """A match expression of words and tags, none of which holds a quote."""
+    tags = " AND ".join([f'"{tag}"' for tag in asked.tags])
+    return tags if words is None else tags + ' AND ("' + '" OR "'.join(words) + '")'
 
 
 def _lexemes(one: Entry) -> str:
@@ -315,5 +390,6 @@ def _lexemes(one: Entry) -> str:
     return "'" + f"{one.tags} {words}".rstrip(" ").replace(" ", "' '") + "'"
 
 
-def _digest(text: str, size: int = 8) -> str:
-    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=size).hexdigest()
+def _tsquery(asked: ScopeTags, words: Sequence[str] | None) -> str:
+    tags = " & ".join([f"'{tag}'" for tag in asked.tags])
+    return tags if words is None else f"{tags} & ('" + "' | '".join(words) + "')"

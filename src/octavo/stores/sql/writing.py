@@ -5,7 +5,7 @@ from typing import Any, TypeAlias
 
 from octavo.kernel.codec import CheckedAdd, Prepared, StoredRecord, seal
 from octavo.kernel.model import Change, Remove, check_expected
-from octavo.stores.sql.compile import READ, select
+from octavo.stores.sql.compile import PARTS, READ, select
 from octavo.stores.sql.counting import Counting, Tables
 from octavo.stores.sql.reading import records_of, scope_of
 from octavo.stores.sql.schema import FIELDS, Table
@@ -15,8 +15,9 @@ _MUTABLE = ("kind", "text", "search", "data", "metadata", "marks", "updated_at",
 _MUTABLE_AT = tuple(
     at for at, (field, _) in enumerate(FIELDS) if field in _MUTABLE
 )  # where they stand in a row
-_WHOLE = (*READ, ("rowno", "int"))
-_GONE = (("rowno", "int"), ("kind", "name"), ("place", "name"), *READ[-4:])
+_SCOPE = tuple((part, "name") for part in PARTS)
+_WHOLE = (*READ, *_SCOPE, ("rowno", "int"))
+_GONE = (("rowno", "int"), ("kind", "name"), ("place", "name"), *_SCOPE)
 
 
 #: Records that wait to be inserted together, by collection: each with the counts of its caller, and where to add it there.
@@ -88,7 +89,7 @@ def _mark_new(table: Table, marked: list[StoredRecord]) -> Script[None]:
     names = list(dict.fromkeys(sealed.id for sealed in marked))
     id_, place = table.column("id"), table.column("place")
     test, values = table.dialect.one_of(id_, names, 1)
-    # Asked for at once: one by one, a plan made while the table was empty would look through all of it for each.
+    # ScopeTags for at once: one by one, a plan made while the table was empty would look through all of it for each.
     rows = yield Ask(f"SELECT {id_}, {place}, rowno FROM {table.name} WHERE {test}", values)
     numbers = {(name, where): number for name, where, number in rows}
     yield from _mark(table, [(sealed, numbers[sealed.key]) for sealed in marked])
@@ -105,7 +106,7 @@ def _change(table: Table, change: Change, counting: Counting) -> Script[int]:
     """Read and lock what matches, change it in Python, write back what differs."""
     rows = yield select(table, change.query, table.picked(_WHOLE), lock=True)
     check_expected(change.expect, len(rows))
-    records = yield from records_of(table, rows)
+    records = yield from records_of(table, [row[:-1] for row in rows], change.query.scope, PARTS)
     updates: list[Sequence[Any]] = []
     remarked: list[tuple[StoredRecord, int]] = []
     reworded: list[int] = []
@@ -124,7 +125,7 @@ def _change(table: Table, change: Change, counting: Counting) -> Script[int]:
             counting.move(table, sealed.scope, sealed.place, sealed.kind, 1)
         if sealed.marks != record.marks:
             remarked.append((sealed, row[-1]))
-        if sealed.text != record.text or (not sealed.text and after.data is not record.data):
+        if sealed.text != record.text or after.data is not record.data:
             reworded.append(row[-1])
     if updates:
         yield DoEach(_update(table), updates)

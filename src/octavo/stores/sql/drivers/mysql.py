@@ -3,32 +3,40 @@
 import asyncio
 import contextlib
 import math
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Any
 
 import asyncmy
 from asyncmy import errors as mysql
 
-from octavo.errors import ConfigError, OctavoError, StoreError, StoreUnavailable
+from octavo.errors import ConfigError, OctavoError, StoreClosed, StoreUnavailable
 from octavo.kernel.codec import MAX_RECORD_BYTES
 from octavo.kernel.ports import Finding
-from octavo.stores.sql.drivers.port import BUILD_SECONDS, PoolDriver, run
-from octavo.stores.sql.mysql import MySQL, error_of, in_parts
-from octavo.stores.sql.statements import Ask, Build, ConnectionLost, Do, DoEach, Statement
+from octavo.stores.sql.dialects import Dialect, MySQL
+from octavo.stores.sql.drivers.mysql_shared import error_of, in_parts
+from octavo.stores.sql.drivers.port import (
+    BUILD_SECONDS,
+    CONNECT_SECONDS,
+    ConnectionLost,
+    Driver,
+    NoAnswer,
+    run,
+)
+from octavo.stores.sql.statements import Ask, Build, Do, DoEach, Statement
 from octavo.stores.sql.urls import Address
-from octavo.util.user_code import translated
 
 _AMPLE_BYTES = 4 * MAX_RECORD_BYTES
 _LOCK_SECONDS = 50  # how long MySQL waits for a lock unless told otherwise
 
 
-class MySQLDriver(PoolDriver):
+class MySQLDriver(Driver):
     """A pool of connections that compare byte for byte and keep microseconds."""
 
-    server = "MySQL"
-
     def __init__(self, address: Address) -> None:
-        super().__init__(address, MySQL())
+        self._pool_size = address.option("pool_size", 10, int)
+        super().__init__(lanes=min(2, self._pool_size))
+        self.dialect: Dialect = MySQL()
+        self._timeout = address.option("timeout", 60.0, float)
         address.options.pop("charset", None)  # SQLAlchemy URLs carry it; ours is always utf8mb4
         socket = address.option("unix_socket", None)
         address.done("pool_size, timeout, prefix, unix_socket")
@@ -43,8 +51,8 @@ class MySQLDriver(PoolDriver):
 
     async def open(self) -> None:
         # asyncmy's own limit ends when the port is open: a server that stands still would be waited for, for ever.
-        with translated(_error_of):
-            async with asyncio.timeout(self._connect_seconds):
+        with _translated():
+            async with asyncio.timeout(min(CONNECT_SECONDS, self._timeout)):
                 probe = await asyncmy.connect(**self._login)
                 try:
                     version = probe.get_server_info().lower()
@@ -69,14 +77,22 @@ class MySQLDriver(PoolDriver):
                     **self._login,
                 )
 
-    async def _close_pool(self, pool: Any) -> None:
-        pool.close()
-        await pool.wait_closed()
+    async def close(self) -> None:
+        await self.settle()
+        pool, self._pool = self._pool, None
+        if pool is not None:
+            pool.close()
+            try:
+                await asyncio.wait_for(pool.wait_closed(), min(CONNECT_SECONDS, self._timeout))
+            except TimeoutError:
+                pool.terminate()
 
     @contextlib.asynccontextmanager
     async def connection(self) -> AsyncIterator[Any]:
-        pool = self._open_pool()
-        with translated(_error_of):
+        if self._pool is None:
+            raise StoreClosed("the MySQL store was closed")
+        pool = self._pool  # its connections go back to it also while the store is being closed
+        with _translated():
             async with asyncio.timeout(self._timeout):
                 connection = await pool.acquire()
         try:
@@ -92,7 +108,9 @@ class MySQLDriver(PoolDriver):
 
     async def send(self, connection: Any, statement: Statement) -> Any:
         if isinstance(statement, DoEach):
-            return await self.send_each(connection, statement)
+            for row in statement.rows:
+                await self.send(connection, Do(statement.sql, row))
+            return None
         seconds = BUILD_SECONDS if isinstance(statement, Build) else self._timeout
         most = self.dialect.most_bytes or 0
         # A value of this length is not spelled for nothing: two of them, with all quotes doubled, may be too long together.
@@ -100,13 +118,13 @@ class MySQLDriver(PoolDriver):
         sql = "" if long else _filled(connection, statement.sql, statement.values)
         if long or (len(sql) * 4 >= most and len(sql.encode()) >= most):  # with the byte that says what it is
             return await run(in_parts(statement, most), lambda part: self.send(connection, part))
-        with translated(_error_of):
+        with _translated():
             try:
                 async with asyncio.timeout(seconds), connection.cursor() as cursor:
                     await cursor.execute(sql)
                     return cursor.rowcount if isinstance(statement, Do) else await cursor.fetchall()
             except TimeoutError as error:
-                raise self._no_answer() from error
+                raise NoAnswer(f"MySQL did not answer within {seconds:g} s") from error
 
     async def describe(self) -> list[Finding]:
         names = ("version", "innodb_flush_log_at_trx_commit", "max_allowed_packet", "collation_database")
@@ -165,12 +183,16 @@ def _filled(connection: Any, sql: str, values: Sequence[Any]) -> str:
     )
 
 
-def _error_of(error: Exception) -> StoreError | None:
-    """What asyncmy's errors mean."""
-    if isinstance(error, mysql.MySQLError):
+@contextlib.contextmanager
+def _translated() -> Iterator[None]:
+    try:
+        yield
+    except mysql.MySQLError as error:
         number = error.args[0] if error.args and isinstance(error.args[0], int) else 0
-        return error_of(number, f"MySQL: {error}")
-    # A RuntimeError is how asyncmy says that the pool or the connection is closed.
-    if isinstance(error, ConnectionError | asyncio.IncompleteReadError | RuntimeError):
-        return ConnectionLost(f"MySQL cannot be reached: {error}")
-    return StoreUnavailable(f"MySQL: {error or 'timed out'}") if isinstance(error, OSError) else None
+        raise error_of(number, f"MySQL: {error}") from error
+    except (ConnectionError, asyncio.IncompleteReadError) as error:
+        raise ConnectionLost(f"MySQL cannot be reached: {error}") from error
+    except (TimeoutError, OSError) as error:
+        raise StoreUnavailable(f"MySQL: {error or 'timed out'}") from error
+    except RuntimeError as error:  # asyncmy says so when the pool or the connection is closed
+        raise ConnectionLost(f"MySQL: {error}") from error

@@ -2,29 +2,20 @@
 
 import asyncio
 import contextlib
+import itertools
 import math
 import random
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Any, ClassVar, TypeVar, cast
+from typing import Any, TypeVar, cast
 
-from octavo.errors import StoreClosed, StoreError, StoreUnavailable
+from octavo.errors import StoreError, StoreUnavailable
 from octavo.kernel.codec import CheckedAdd, Prepared
 from octavo.kernel.ports import Finding
 from octavo.stores.gather import Gathering
 from octavo.stores.sql.dialects import Dialect
-from octavo.stores.sql.statements import (
-    ConnectionLost,
-    Contended,
-    Do,
-    DoEach,
-    NoAnswer,
-    Pause,
-    Script,
-    Statement,
-)
-from octavo.stores.sql.urls import Address
+from octavo.stores.sql.statements import Contended, Do, Pause, Script, Statement
 
 T = TypeVar("T")
 Batch = list[Prepared]
@@ -33,6 +24,14 @@ _LATELY_SECONDS = 0.1  # no server goes and comes back in less
 CONNECT_SECONDS = 10.0  # for a new connection, and to close all of them, unless `timeout` is less
 BUILD_SECONDS = 24 * 3600.0  # for an index of a large table
 PATIENCE_SECONDS = 30  # how long a whole transaction is tried when others hold its locks
+
+
+class ConnectionLost(StoreUnavailable):
+    """A pooled connection turned out to be dead; nothing of the script has been committed."""
+
+
+class NoAnswer(StoreUnavailable):
+    """A statement was not answered in time: its connection is of no more use, and takes no ROLLBACK either."""
 
 
 class Driver:
@@ -66,11 +65,6 @@ class Driver:
         """Run one statement; the driver's errors come out as Octavo's."""
         raise NotImplementedError
 
-    async def send_each(self, connection: Any, statement: DoEach) -> None:
-        """Send a statement once for each row, where the client library cannot do it quicker."""
-        for row in statement.rows:
-            await self.send(connection, Do(statement.sql, row))
-
     async def describe(self) -> list[Finding]:
         """What this database is, how durable it is and what is dangerous about it."""
         raise NotImplementedError
@@ -83,7 +77,6 @@ class Driver:
         """Forget what belonged to an event loop that has ended."""
         self._gathering = Gathering(self._commit_all, most=500, lanes=self._lanes, beside=_only_adds)
         self._pool: Any = None
-        self._running: set[asyncio.Future[Any]] = set()  # work that goes on if whoever asked for it gives up
 
     async def begin(self, connection: Any) -> None:
         """Begin a transaction."""
@@ -112,15 +105,14 @@ class Driver:
     async def write(self, script: Callable[[], Script[T]]) -> T:
         """Run a script in a transaction of its own, and again when the database gave way to another transaction."""
         until = time.monotonic() + PATIENCE_SECONDS
-        most_seconds = 0.01
-        while True:
+        for attempt in itertools.count():
             try:
                 return await self._with_connection(lambda connection: self._transact(connection, script))
             except Contended as error:
                 if time.monotonic() > until:
                     raise StoreUnavailable(f"the database stayed busy: {error}") from error
-            await asyncio.sleep(random.uniform(0, most_seconds))  # noqa: S311 - jitter, not a secret
-            most_seconds = min(2 * most_seconds, 0.5)
+                await asyncio.sleep(random.uniform(0, min(0.01 * 2**attempt, 0.5)))  # noqa: S311 - jitter, not a secret
+        raise AssertionError  # unreachable
 
     async def make(self, name: str, script: Callable[[], Script[bool]]) -> bool:
         """Bring the table of this name to its current version; answer whether a rollback could take that back."""
@@ -131,22 +123,6 @@ class Driver:
     async def settle(self) -> None:
         """Wait until no transaction is under way."""
         await self._gathering.settle()
-        while self._running:
-            await asyncio.wait(self._running)
-
-    async def to_its_end(self, work: Coroutine[Any, Any, T]) -> T:
-        """Do this to its end even if the caller is cancelled; only what joins a caller's transaction is its to give up."""
-        if self.joins:
-            return await work
-        task = asyncio.ensure_future(work)
-        self._running.add(task)
-        task.add_done_callback(self._over)
-        return await asyncio.shield(task)
-
-    def _over(self, task: "asyncio.Future[Any]") -> None:
-        self._running.discard(task)
-        if not task.cancelled():
-            task.exception()  # whoever still waits is told; if nobody does, it is no news
 
     async def _with_connection(self, work: Callable[[Any], Awaitable[T]]) -> T:
         try:
@@ -164,8 +140,7 @@ class Driver:
         except StopIteration as done:  # there was nothing to do
             return cast("T", done.value)
         if first.whole and self._autocommits_now():
-            with _committing():
-                return await run(running, lambda statement: self.send(connection, statement), first)
+            return await self._autocommit(connection, running, first)
         await self.begin(connection)
         try:
             result = await run(running, lambda statement: self.send(connection, statement), first)
@@ -175,8 +150,10 @@ class Driver:
             with contextlib.suppress(StoreError):
                 await self.end(connection, keep=False)
             raise
-        with _committing():
+        try:
             await self.end(connection, keep=True)
+        except ConnectionLost as error:  # not to be tried again: it may have been kept
+            raise StoreUnavailable(f"the connection was lost while committing: {error}") from error
         return result
 
     def _autocommits_now(self) -> bool:
@@ -185,49 +162,11 @@ class Driver:
         lately, self._wrote_at = now - self._wrote_at < _LATELY_SECONDS, now
         return self.autocommits and lately
 
-
-class PoolDriver(Driver):
-    """A driver of a server, with a pool of connections that `_connect` makes and `_disconnect` closes."""
-
-    server: ClassVar[str]  # its name, as errors tell it
-
-    def __init__(self, address: Address, dialect: Dialect) -> None:
-        self._pool_size = address.option("pool_size", 10, int)
-        super().__init__(lanes=min(2, self._pool_size))
-        self.dialect = dialect
-        self._timeout = address.option("timeout", 60.0, float)
-        self._connect_seconds = min(CONNECT_SECONDS, self._timeout)
-
-    async def close(self) -> None:
-        await self.settle()
-        pool, self._pool = self._pool, None
-        if pool is not None:
-            try:
-                await asyncio.wait_for(self._close_pool(pool), self._connect_seconds)
-            except TimeoutError:
-                pool.terminate()
-
-    async def _close_pool(self, pool: Any) -> None:
-        """Close the pool when all of its connections are back."""
-        raise NotImplementedError
-
-    def _open_pool(self) -> Any:
-        """The pool. Its connections go back to it also while the store is being closed."""
-        if self._pool is None:
-            raise StoreClosed(f"the {self.server} store was closed")
-        return self._pool
-
-    def _no_answer(self) -> NoAnswer:
-        return NoAnswer(f"{self.server} did not answer within {self._timeout:g} s")
-
-
-@contextlib.contextmanager
-def _committing() -> Iterator[None]:
-    """A connection that is lost here is no reason to try again: it may have been kept."""
-    try:
-        yield
-    except ConnectionLost as error:
-        raise StoreUnavailable(f"the connection was lost while committing: {error}") from error
+    async def _autocommit(self, connection: Any, script: Script[T], statement: Statement) -> T:
+        try:
+            return await run(script, lambda one: self.send(connection, one), statement)
+        except ConnectionLost as error:  # not to be tried again: it may have been kept
+            raise StoreUnavailable(f"the connection was lost while committing: {error}") from error
 
 
 def _only_adds(work: tuple[Batch, ApplyAll]) -> bool:

@@ -1,29 +1,19 @@
 """PostgreSQL through asyncpg."""
 
+import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 from urllib.parse import quote, urlencode
 
 import asyncpg
 
-from octavo.errors import StoreError, StoreUnavailable
+from octavo.errors import StoreClosed, StoreError, StoreUnavailable
 from octavo.kernel.ports import Finding
-from octavo.stores.sql.dialects import PostgreSQL
-from octavo.stores.sql.drivers.port import BUILD_SECONDS, PoolDriver
-from octavo.stores.sql.statements import (
-    Ask,
-    Build,
-    ConnectionLost,
-    Contended,
-    Do,
-    DoEach,
-    Duplicate,
-    NoAnswer,
-    Statement,
-)
+from octavo.stores.sql.dialects import Dialect, PostgreSQL
+from octavo.stores.sql.drivers.port import BUILD_SECONDS, CONNECT_SECONDS, ConnectionLost, Driver, NoAnswer
+from octavo.stores.sql.statements import Ask, Build, Contended, Do, DoEach, Duplicate, Statement
 from octavo.stores.sql.urls import Address
-from octavo.util.user_code import translated
 
 #: What asyncpg takes from a URL, and settings of a session that are often put there; others go in `options=-c name=value`.
 _PASSED_ON = (
@@ -39,54 +29,54 @@ _WARNINGS = {
     "full_page_writes": "pages may be torn when the machine fails; set it to on",
 }
 _CANCEL_SECONDS = 1.0  # for the server to break off what was not answered in time
-_BUSY = (asyncpg.DeadlockDetectedError, asyncpg.SerializationError, asyncpg.LockNotAvailableError)
-_LOST = (
-    asyncpg.PostgresConnectionError,  # 08…
-    asyncpg.AdminShutdownError, asyncpg.CrashShutdownError, asyncpg.CannotConnectNowError,  # 57P01 to 57P03
-    ConnectionError,
-    asyncpg.InternalClientError,  # how asyncpg answers whoever speaks on a connection that has died
-)  # fmt: skip
-_UNABLE = (
-    asyncpg.InsufficientResourcesError, asyncpg.QueryCanceledError, TimeoutError, OSError,
-    asyncpg.ReadOnlySQLTransactionError,  # a standby, or a primary that has become one
-)  # fmt: skip
-_BROKEN = (asyncpg.PostgresError, asyncpg.InterfaceError, OSError)  # TimeoutError is one
 
 
-class PostgresDriver(PoolDriver):
+class PostgresDriver(Driver):
     """A pool of connections; options of the URL that are asyncpg's or the server's go there as they are."""
 
-    server = "PostgreSQL"
     autocommits = True
 
     def __init__(self, address: Address) -> None:
-        super().__init__(address, PostgreSQL())
+        self._pool_size = address.option("pool_size", 10, int)
+        super().__init__(lanes=min(2, self._pool_size))
+        self.dialect: Dialect = PostgreSQL()
+        self._timeout = address.option("timeout", 60.0, float)
         address.done(f"pool_size, timeout, prefix, {', '.join(_PASSED_ON)}", _PASSED_ON)
-        password = f":{quote(address.password, safe='')}" if address.password else ""
-        login = quote(address.user, safe="") + password
-        host = f"[{address.host}]" if ":" in address.host else address.host
-        port = f":{address.port}" if address.port else ""
-        self._dsn = f"postgresql://{login}{'@' if login else ''}{host}{port}{quote(address.path)}"
+        login = quote(address.user, safe="") + (
+            f":{quote(address.password, safe='')}" if address.password else ""
+        )
+        place = (f"[{address.host}]" if ":" in address.host else address.host) + (
+            f":{address.port}" if address.port else ""
+        )
+        self._dsn = f"postgresql://{login}{'@' if login else ''}{place}{quote(address.path)}"
         self._dsn += f"?{urlencode(address.options)}" if address.options else ""
 
     async def open(self) -> None:
-        with translated(_error_of):
+        with _translated():
             self._pool = await asyncpg.create_pool(
                 self._dsn,
                 min_size=1,
                 max_size=self._pool_size,
-                timeout=self._connect_seconds,
+                timeout=min(CONNECT_SECONDS, self._timeout),
                 command_timeout=self._timeout,
                 reset=_as_it_is,
             )
 
-    async def _close_pool(self, pool: Any) -> None:
-        await pool.close()
+    async def close(self) -> None:
+        await self.settle()
+        pool, self._pool = self._pool, None
+        if pool is not None:
+            try:
+                await asyncio.wait_for(pool.close(), min(CONNECT_SECONDS, self._timeout))
+            except TimeoutError:
+                pool.terminate()
 
     @contextlib.asynccontextmanager
     async def connection(self) -> AsyncIterator[Any]:
-        pool = self._open_pool()
-        with translated(_error_of):
+        if self._pool is None:
+            raise StoreClosed("the PostgreSQL store was closed")
+        pool = self._pool  # its connections go back to it also while the store is being closed
+        with _translated():
             connection = await pool.acquire(timeout=self._timeout)
         try:
             yield connection
@@ -98,11 +88,11 @@ class PostgresDriver(PoolDriver):
             # as long again.
             try:
                 await connection.reset(timeout=_CANCEL_SECONDS)
-            except _BROKEN:
+            except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError):  # TimeoutError is one
                 connection.terminate()
             raise
         finally:
-            with contextlib.suppress(*_BROKEN):
+            with contextlib.suppress(asyncpg.PostgresError, asyncpg.InterfaceError, OSError):
                 await pool.release(connection)
 
     async def begin(self, connection: Any) -> None:
@@ -110,18 +100,25 @@ class PostgresDriver(PoolDriver):
         await self.send(connection, Do("BEGIN ISOLATION LEVEL READ COMMITTED"))
 
     async def send(self, connection: Any, statement: Statement) -> Any:
-        with translated(_error_of):
-            try:
-                if isinstance(statement, DoEach):
-                    return await connection.executemany(statement.sql, statement.rows)
-                if not isinstance(statement, Do):
-                    return await connection.fetch(statement.sql, *statement.values)
-                seconds = BUILD_SECONDS if isinstance(statement, Build) else None
-                status: str = await connection.execute(statement.sql, *statement.values, timeout=seconds)
-            except TimeoutError as error:
-                raise self._no_answer() from error
-            word = status.rpartition(" ")[2]
-            return int(word) if word.isdigit() else 0
+        try:
+            return await self._send(connection, statement)
+        except StoreUnavailable as error:
+            if isinstance(error.__cause__, TimeoutError):
+                raise NoAnswer(f"PostgreSQL did not answer within {self._timeout:g} s") from error.__cause__
+            raise
+
+    async def _send(self, connection: Any, statement: Statement) -> Any:
+        with _translated():
+            if isinstance(statement, Build):
+                return await connection.execute(statement.sql, timeout=BUILD_SECONDS)
+            if isinstance(statement, Do):
+                status: str = await connection.execute(statement.sql, *statement.values)
+                word = status.rpartition(" ")[2]
+                return int(word) if word.isdigit() else 0
+            if isinstance(statement, DoEach):
+                return await connection.executemany(statement.sql, statement.rows)
+            assert isinstance(statement, Ask)  # noqa: S101
+            return await connection.fetch(statement.sql, *statement.values)
 
     async def describe(self) -> list[Finding]:
         sql = "SELECT name, setting FROM pg_settings WHERE name = ANY($1::text[])"
@@ -146,16 +143,36 @@ async def _as_it_is(connection: Any) -> None:
     """Nothing: no statement outlasts its transaction, and undoing nothing would be one more round trip for each call."""
 
 
-def _error_of(error: Exception) -> StoreError | None:
-    """What asyncpg's errors mean."""
-    if isinstance(error, asyncpg.UniqueViolationError):
-        return Duplicate(f"PostgreSQL: {error}")
-    if isinstance(error, _BUSY):
-        return Contended(f"PostgreSQL: {error}")
-    if isinstance(error, _LOST) or (isinstance(error, asyncpg.InterfaceError) and "closed" in str(error)):
-        return ConnectionLost(f"PostgreSQL cannot be reached: {error}")
-    if isinstance(error, _UNABLE):
-        return StoreUnavailable(f"PostgreSQL: {error or 'timed out'}")
-    if isinstance(error, asyncpg.PostgresError | asyncpg.InterfaceError):
-        return StoreError(f"PostgreSQL: {error}")
-    return None
+@contextlib.contextmanager
+def _translated() -> Iterator[None]:
+    try:
+        yield
+    except asyncpg.UniqueViolationError as error:
+        raise Duplicate(f"PostgreSQL: {error}") from error
+    except (
+        asyncpg.DeadlockDetectedError,
+        asyncpg.SerializationError,
+        asyncpg.LockNotAvailableError,
+    ) as error:
+        raise Contended(f"PostgreSQL: {error}") from error
+    except (
+        asyncpg.PostgresConnectionError,  # 08…
+        asyncpg.AdminShutdownError, asyncpg.CrashShutdownError, asyncpg.CannotConnectNowError,  # 57P01 to 57P03
+        ConnectionError,
+    ) as error:  # fmt: skip
+        raise ConnectionLost(f"PostgreSQL cannot be reached: {error}") from error
+    except (
+        asyncpg.InsufficientResourcesError, asyncpg.QueryCanceledError, TimeoutError, OSError,
+        asyncpg.ReadOnlySQLTransactionError,  # a standby, or a primary that has become one
+    ) as error:  # fmt: skip
+        raise StoreUnavailable(f"PostgreSQL: {error or 'timed out'}") from error
+    except (
+        asyncpg.InternalClientError
+    ) as error:  # how asyncpg answers whoever speaks on a connection that has died
+        raise ConnectionLost(f"PostgreSQL: {error}") from error
+    except asyncpg.InterfaceError as error:
+        if "closed" in str(error):
+            raise ConnectionLost(f"PostgreSQL: {error}") from error
+        raise StoreError(f"PostgreSQL: {error}") from error
+    except asyncpg.PostgresError as error:
+        raise StoreError(f"PostgreSQL: {error}") from error

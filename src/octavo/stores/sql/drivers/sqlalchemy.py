@@ -4,141 +4,57 @@ import asyncio
 import contextlib
 import sqlite3
 import weakref
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any, TypeVar, cast
 
-from sqlalchemy import Connection, Engine, event, exc
+from sqlalchemy import Engine, exc
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, AsyncSession
-from sqlalchemy.pool import AssertionPool, NullPool, Pool, QueuePool
+from sqlalchemy.pool import Pool
 
 from octavo.errors import ConfigError, StoreError, StoreUnavailable
 from octavo.kernel.ports import Finding
-from octavo.stores.sql.dialects import Dialect, PostgreSQL, SQLite
-from octavo.stores.sql.drivers.port import PATIENCE_SECONDS, Driver, run
-from octavo.stores.sql.mysql import MySQL, error_of, in_parts
-from octavo.stores.sql.statements import (
-    Ask,
-    ConnectionLost,
-    Contended,
-    Do,
-    DoEach,
-    Duplicate,
-    Script,
-    Statement,
-)
-from octavo.util.user_code import translated
+from octavo.stores.sql.dialects import Dialect, MySQL, PostgreSQL, SQLite
+from octavo.stores.sql.drivers.mysql_shared import error_of, in_parts
+from octavo.stores.sql.drivers.port import ConnectionLost, Driver, run
+from octavo.stores.sql.drivers.sqlalchemy_turns import shared_by, turns_of
+from octavo.stores.sql.statements import Ask, Contended, Do, DoEach, Duplicate, Script, Statement, TooLong
 
 T = TypeVar("T")
 _DRIVERS = {"aiosqlite", "asyncpg", "asyncmy", "aiomysql"}
 _BUSY = {"40001", "40P01", "55P03"}
 
 
-class _Turns:
-    """Whose turn it is, for all who share an engine, a pool, a connection or a session in one event loop.
-
-    SQLAlchemy gives one connection to several at once, and a rollback of one would end the other's transaction. A session
-    that leaves its transaction open keeps its turn until that has ended.
-    """
+class _Made:
+    """The tables known to be in the database of an engine, so that not every request looks again."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
-        self.made: set[str] = set()  # tables known to be there, so that not every request looks again
-        self._lock = asyncio.Lock()
-        self._holder: weakref.ref[Any] | None = None  # a session whose transaction is open
-        self._listened: weakref.WeakSet[Any] = weakref.WeakSet()
-
-    @contextlib.asynccontextmanager
-    async def take(self) -> AsyncIterator[None]:
-        """Wait for the turn, and have it for as long as the block lasts."""
-        await self._acquire()
-        try:
-            yield
-        finally:
-            self._lock.release()
-
-    @contextlib.asynccontextmanager
-    async def take_for(self, session: AsyncSession, pool: Pool) -> AsyncIterator[None]:
-        """The same for a session, and for as long as it leaves the pool's connection in the middle of a transaction."""
-        owner = session.sync_session
-        if self._holder is None or self._holder() is not owner:
-            await self._acquire()
-            self._holder = weakref.ref(owner, lambda _: self._let_go(None))
-            if owner not in self._listened:
-                self._listened.add(owner)
-                event.listen(owner, "after_transaction_end", self._ended)
-        try:
-            yield
-        finally:
-            if not await _is_open(session, pool):
-                self._let_go(owner)
-
-    async def _acquire(self) -> None:
-        while True:
-            try:
-                await asyncio.wait_for(self._lock.acquire(), PATIENCE_SECONDS)
-            except TimeoutError:
-                if self._holder is not None:
-                    raise StoreUnavailable(
-                        "this engine has one connection for all, and a session has left its transaction open on it for "
-                        f"{PATIENCE_SECONDS} s: commit or close that session, or give the engine a pool of several connections"
-                    ) from None
-            else:
-                return
-
-    def _ended(self, owner: Any, transaction: Any) -> None:
-        if transaction.parent is None and not self.loop.is_closed():
-            self._let_go(owner)
-
-    def _let_go(self, owner: Any) -> None:
-        if self._holder is not None and self._holder() is owner:
-            self._holder = None
-            self._lock.release()
+        self.turn = asyncio.Lock()
+        self.names: set[str] = set()
 
 
-_turns: weakref.WeakKeyDictionary[Any, _Turns] = weakref.WeakKeyDictionary()
+_made: weakref.WeakKeyDictionary[Engine, _Made] = weakref.WeakKeyDictionary()
 
 
-def _turns_of(shared: Any) -> _Turns:
-    """The turns of all who share this, in the running event loop."""
+def _made_in(engine: AsyncEngine) -> _Made:
     loop = asyncio.get_running_loop()
-    known = _turns.get(shared)
+    known = _made.get(engine.sync_engine)
     if known is None or known.loop is not loop:
-        known = _turns[shared] = _Turns(loop)
+        known = _made[engine.sync_engine] = _Made(loop)
     return known
-
-
-def _shared_by(bind: Engine | Connection) -> Pool | Connection | None:
-    """What can give several callers one connection: a connection, or a pool of one; None when each has one of its own."""
-    if isinstance(bind, Connection):
-        return bind
-    pool = bind.pool
-    if isinstance(pool, QueuePool):
-        return pool if pool.size() == 1 and pool._max_overflow == 0 else None  # noqa: SLF001 - nothing else tells
-    return None if isinstance(pool, NullPool) else pool
-
-
-async def _is_open(session: AsyncSession, pool: Pool) -> bool:
-    """Whether others would end what the session has begun, or could not get its connection."""
-    if not session.in_transaction():
-        return False
-    if isinstance(pool, QueuePool | AssertionPool):
-        return True
-    try:
-        raw: Any = (await (await session.connection()).get_raw_connection()).driver_connection
-    except exc.SQLAlchemyError:  # it is broken, and its caller's to roll back
-        return True
-    return bool(getattr(raw, "in_transaction", True))  # sqlite3 knows whether anything was written
 
 
 class SQLAlchemyDriver(Driver):
     """With an engine, transactions of its own; with a session, savepoints inside the caller's transaction."""
 
-    def __init__(self, given: AsyncEngine | AsyncSession) -> None:
+    def __init__(self, engine_or_session: AsyncEngine | AsyncSession) -> None:
         super().__init__()
-        self._session = given if isinstance(given, AsyncSession) else None
-        self._engine = given if isinstance(given, AsyncEngine) else None
+        self._session = engine_or_session if isinstance(engine_or_session, AsyncSession) else None
+        self._engine = engine_or_session if isinstance(engine_or_session, AsyncEngine) else None
         self.joins = self._session is not None
-        bind = given.get_bind() if isinstance(given, AsyncSession) else given
+        bind = (
+            engine_or_session.get_bind() if isinstance(engine_or_session, AsyncSession) else engine_or_session
+        )
         if not hasattr(bind, "dialect"):
             raise ConfigError(f"an AsyncEngine or AsyncSession is needed; got {type(bind).__name__}")
         if bind.dialect.driver not in _DRIVERS:
@@ -147,8 +63,10 @@ class SQLAlchemyDriver(Driver):
             )
         self._bind = bind.sync_engine if isinstance(bind, AsyncEngine) else bind
         self.dialect: Dialect = {"sqlite": SQLite, "postgresql": PostgreSQL}.get(bind.dialect.name, MySQL)()
-        old = sqlite3.sqlite_version_info < (3, 43)  # the system's may be
-        if old and isinstance(self.dialect, SQLite):
+        if isinstance(self.dialect, SQLite) and sqlite3.sqlite_version_info < (
+            3,
+            43,
+        ):  # the system's may be old
             self.dialect.octets = "LENGTH(CAST({} AS BLOB))"
         self._number = 0
 
@@ -158,19 +76,25 @@ class SQLAlchemyDriver(Driver):
                 [told] = await self.send(connection, Ask("SELECT VERSION(), @@max_allowed_packet"))
             self.dialect = MySQL.of(*told)
 
+    def abandon(self) -> None:
+        super().abandon()
+        self._running: set[asyncio.Task[Any]] = set()
+
     async def close(self) -> None:
         await self.settle()
+        while self._running:
+            await asyncio.wait(self._running)
 
     @contextlib.asynccontextmanager
     async def connection(self) -> AsyncIterator[AsyncConnection]:
         async with self._turn():
             if self._session is not None:
-                with translated(_error_of):
+                with _translated():
                     connection = await self._session.connection()
                 yield connection
                 return
             assert self._engine is not None  # noqa: S101
-            with translated(_error_of):
+            with _translated():
                 connection = await self._engine.connect()
                 if isinstance(self.dialect, PostgreSQL):
                     # Whatever the engine's own level: others would not see what was made while they waited for its lock, and
@@ -184,20 +108,35 @@ class SQLAlchemyDriver(Driver):
 
     @contextlib.asynccontextmanager
     async def _turn(self) -> AsyncIterator[None]:
-        shared = _shared_by(self._bind)
-        async with contextlib.AsyncExitStack() as stack:
-            if self._session is not None:
-                # A session serves one at a time, and goes wrong rather than wait; others may have a store over it too.
-                await stack.enter_async_context(_turns_of(self._session.sync_session).take())
-            if self._session is not None and isinstance(shared, Pool):
-                await stack.enter_async_context(_turns_of(shared).take_for(self._session, shared))
-            elif shared is not None:
-                await stack.enter_async_context(_turns_of(shared).take())
-            yield
+        shared = shared_by(self._bind)
+        if self._session is None:
+            async with turns_of(shared).take() if shared is not None else contextlib.nullcontext():
+                yield
+            return
+        # A session serves one at a time, and goes wrong rather than wait; others may have a store over it too.
+        async with turns_of(self._session.sync_session).take():
+            if shared is None:
+                yield
+            elif isinstance(shared, Pool):
+                async with turns_of(shared).take_for(self._session, shared):
+                    yield
+            else:
+                async with turns_of(shared).take():
+                    yield
 
     async def _with_connection(self, work: Callable[[Any], Awaitable[T]]) -> T:
+        if self._session is not None:
+            return await super()._with_connection(work)
         # Cancelled in the middle, a statement would leave its connection with a lock that nobody lets go.
-        return await self.to_its_end(super()._with_connection(work))
+        task = asyncio.ensure_future(super()._with_connection(work))
+        self._running.add(task)
+        task.add_done_callback(self._over)
+        return await asyncio.shield(task)
+
+    def _over(self, task: "asyncio.Task[Any]") -> None:
+        self._running.discard(task)
+        if not task.cancelled():
+            task.exception()  # whoever still waits is told; if nobody does, it is no news
 
     async def make(self, name: str, script: Callable[[], Script[bool]]) -> bool:
         bind = self._session.bind if self._session is not None else None
@@ -205,15 +144,15 @@ class SQLAlchemyDriver(Driver):
             return await super().make(name, script)
         # Any CREATE commits the transaction around it in MySQL, and that one is the caller's. So another connection, which
         # is not of the pool: sessions that hold all of it would wait for each other, each for one connection more.
-        turns = _turns_of(bind.sync_engine)
-        async with turns.take():
-            if name not in turns.made:
+        made = _made_in(bind)
+        async with made.turn:
+            if name not in made.names:
                 spare = AsyncEngine(Engine(bind.sync_engine.pool.recreate(), bind.dialect, bind.url))
                 try:
                     await SQLAlchemyDriver(spare).write(script)
                 finally:
                     await spare.dispose()
-                turns.made.add(name)
+                made.names.add(name)
         return False
 
     async def begin(self, connection: AsyncConnection) -> None:
@@ -236,12 +175,14 @@ class SQLAlchemyDriver(Driver):
             word = "RELEASE SAVEPOINT" if keep else "ROLLBACK TO SAVEPOINT"
             await self.send(connection, Do(f"{word} octavo_{self._number}"))
             return
-        with translated(_error_of):
+        with _translated():
             await (connection.commit() if keep else connection.rollback())
 
     async def send(self, connection: AsyncConnection, statement: Statement) -> Any:
         if isinstance(statement, DoEach):
-            return await self.send_each(connection, statement)
+            for row in statement.rows:
+                await self.send(connection, Do(statement.sql, row))
+            return None
         most = self.dialect.most_bytes
         # Each character may take four bytes, or two and a backslash.
         if most is not None and sum([len(v) for v in statement.values if isinstance(v, str)]) * 4 >= most:
@@ -251,7 +192,7 @@ class SQLAlchemyDriver(Driver):
         return await self._send(connection, statement)
 
     async def _send(self, connection: AsyncConnection, statement: Ask) -> Any:
-        with translated(_error_of):
+        with _translated():
             result = await connection.exec_driver_sql(statement.sql, tuple(statement.values) or None)
             return result.rowcount if isinstance(statement, Do) else result.fetchall()
 
@@ -260,12 +201,20 @@ class SQLAlchemyDriver(Driver):
         return [Finding("store", f"{self.dialect.name} through the caller's SQLAlchemy {owner}")]
 
 
-def _error_of(error: Exception) -> StoreError | None:
-    """What SQLAlchemy's errors mean; those of a driver by PostgreSQL's states, MySQL's numbers or SQLite's words."""
-    if isinstance(error, exc.TimeoutError | OSError):
-        return StoreUnavailable(f"the database cannot be reached: {error}")
-    if not isinstance(error, exc.DBAPIError):
-        return StoreError(f"SQLAlchemy: {error}") if isinstance(error, exc.SQLAlchemyError) else None
+@contextlib.contextmanager
+def _translated() -> Iterator[None]:
+    try:
+        yield
+    except exc.DBAPIError as error:
+        raise _error_of(error) from error
+    except (exc.TimeoutError, OSError) as error:
+        raise StoreUnavailable(f"the database cannot be reached: {error}") from error
+    except exc.SQLAlchemyError as error:
+        raise StoreError(f"SQLAlchemy: {error}") from error
+
+
+def _error_of(error: exc.DBAPIError) -> StoreError:
+    """What the driver below SQLAlchemy meant, by PostgreSQL's states, MySQL's numbers or SQLite's words."""
     message = f"database: {error.orig}"
     args = getattr(error.orig, "args", ())
     if args and isinstance(args[0], int):
@@ -273,11 +222,14 @@ def _error_of(error: Exception) -> StoreError | None:
     state = getattr(error.orig, "sqlstate", None) or ""
     if state == "23505" or "UNIQUE constraint failed" in message:
         return Duplicate(message)
+    if "string or blob too big" in message:
+        return TooLong(message)
     if state in _BUSY or "is locked" in message:
         return Contended(message)
     if error.connection_invalidated or state.startswith(("08", "57P")):
         return ConnectionLost(message)
-    unable = (
-        state.startswith(("53", "25006")) or "unable to open" in message or "readonly database" in message
+    return (
+        StoreUnavailable(message)
+        if state.startswith(("53", "25006")) or "unable to open" in message or "readonly database" in message
+        else StoreError(message)
     )
-    return StoreUnavailable(message) if unable else StoreError(message)

@@ -1,6 +1,5 @@
 """SQLite through apsw: one thread writes, a few read, and one writes the log back; none of it is done on an event loop."""
 
-import contextlib
 import itertools
 import os
 import threading
@@ -41,7 +40,7 @@ class SQLiteDriver(Driver):
         self._writer: Worker | None = None
         self._readers: list[Worker] = []
         self._keeper: Worker | None = None  # writes the log back
-        self._keeping = False  # since the log was to be written back, until it was
+        self._keeping = False
         self._kept = threading.Event()  # set when the keeper has done its part
         self._turn = itertools.count()
 
@@ -142,33 +141,36 @@ class SQLiteDriver(Driver):
         return connection
 
     def _log_grew(self, connection: apsw.Connection, name: str, pages: int) -> int:
-        """In the writer's thread, after each commit: have the log written back when there is much of it.
-
-        The keeper does nearly all of it while writes go on. The rest is done here, between two writes: a log begins anew
-        once nothing of it is left.
-        """
-        del name
-        if self._keeping and (self._kept.is_set() or pages >= _MOST_PAGES * _PAGES):
-            self._kept.wait()
-            write_back(connection)
-            self._keeping = False
-        elif not self._keeping and pages >= _PAGES and self._keeper is not None:
+        """In the writer's thread, after each commit: have the log written back when there is much of it."""
+        del connection, name
+        keeper = self._keeper
+        if pages >= _PAGES and keeper is not None and not self._keeping:
             self._keeping = True
             self._kept.clear()
-            self._keeper.take(self._write_back)
+            keeper.take(self._write_back)
+        elif pages >= _MOST_PAGES * _PAGES and self._keeping:
+            self._kept.wait()
         return apsw.SQLITE_OK
 
     def _write_back(self, connection: apsw.Connection) -> None:
+        """Nearly all of it while writes go on, and the rest between two of them: a log begins anew once nothing is left."""
         try:
             write_back(connection)
         finally:
+            if (writer := self._writer) is not None:
+                writer.take(self._write_back_rest)
             self._kept.set()
+
+    def _write_back_rest(self, connection: apsw.Connection) -> None:
+        try:
+            write_back(connection)
+        finally:
+            self._keeping = False
 
 
 def write_back(connection: apsw.Connection) -> None:
-    """Bring what is in the write-ahead log into the database file, as far as others allow."""
-    with contextlib.suppress(apsw.Error):  # what cannot be done now is done another time: the commit stands
-        connection.wal_checkpoint()
+    """Bring what is in the write-ahead log into the database file, as far as readers allow."""
+    connection.wal_checkpoint()
 
 
 def connect(path: str, durability: str, timeout: float) -> apsw.Connection:

@@ -5,17 +5,15 @@ import contextlib
 import os
 import queue
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, TypeVar
 
 import apsw
 
 from octavo.errors import StoreError, StoreUnavailable
-from octavo.stores.sql.statements import Do, DoEach, Pause, Script
-from octavo.util.user_code import translated
+from octavo.stores.sql.statements import Do, DoEach, Pause, Script, TooLong
 
 T = TypeVar("T")
-_UNABLE = (apsw.BusyError, apsw.LockedError, apsw.FullError, apsw.IOError, apsw.ReadOnlyError)
 
 
 class Call(NamedTuple):
@@ -57,7 +55,7 @@ class Worker:
             result: Any = None
             failure: BaseException | None = None
             try:
-                with translated(error_of):
+                with translated():
                     connection = connection or self._connect()
                     result = call.work(connection)
             except BaseException as error:  # noqa: BLE001 - whoever waits for this is told, and the thread lives on
@@ -127,12 +125,18 @@ def run(connection: apsw.Connection, script: Script[T]) -> T:
         return result
 
 
-def error_of(error: Exception) -> StoreError | None:
-    """What apsw's errors mean, and those of the system."""
-    if isinstance(error, _UNABLE):
-        return StoreUnavailable(f"SQLite: {error}")
-    if isinstance(error, apsw.CantOpenError):
-        return StoreUnavailable(f"SQLite cannot open the database file: {error}")
-    if isinstance(error, OSError):
-        return StoreUnavailable(f"SQLite: {os.strerror(error.errno or 0)}: {error.filename}")
-    return StoreError(f"SQLite: {error}") if isinstance(error, apsw.Error) else None
+@contextlib.contextmanager
+def translated() -> Iterator[None]:
+    """What apsw raises inside comes out as Octavo's errors."""
+    try:
+        yield
+    except (apsw.BusyError, apsw.LockedError, apsw.FullError, apsw.IOError, apsw.ReadOnlyError) as error:
+        raise StoreUnavailable(f"SQLite: {error}") from error
+    except apsw.TooBigError as error:
+        raise TooLong(f"SQLite: {error}") from error
+    except apsw.CantOpenError as error:
+        raise StoreUnavailable(f"SQLite cannot open the database file: {error}") from error
+    except apsw.Error as error:
+        raise StoreError(f"SQLite: {error}") from error
+    except OSError as error:
+        raise StoreUnavailable(f"SQLite: {os.strerror(error.errno or 0)}: {error.filename}") from error
