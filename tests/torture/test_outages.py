@@ -50,6 +50,7 @@ async def test_an_outage_loses_nothing(kind, tmp_path, size):
     with running(kind, durable=True) as server, fresh(kind, server.url) as url:
         async with MemoryService.from_config(configured(tmp_path, url, TIMEOUT)) as service:
             async with streaming(service) as stream:
+                await until(lambda: _answered(stream))
                 await asyncio.sleep(1)
                 assert {*stream.statuses} == {"stored"}
                 await asyncio.to_thread(server.stop)
@@ -60,6 +61,10 @@ async def test_an_outage_loses_nothing(kind, tmp_path, size):
                 await until(lambda: _stores_again(stream))
             await recovered(service)
             assert_all_there(stream, await kept(url))
+
+
+async def _answered(stream: Stream) -> bool:
+    return bool(stream.statuses)
 
 
 async def _stores_again(stream: Stream) -> bool:
