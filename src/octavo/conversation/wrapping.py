@@ -84,7 +84,7 @@ class CombinedMemory(BaseMemory):
     async def aload_memory_variables(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """What each member holds that is worth telling with these inputs."""
         data: dict[str, Any] = {}
-        asked = self._asked(inputs)
+        asked = self._pick_inputs(inputs)
         with self._timed(self._load_times):
             for memory in self.memories:
                 with self._surviving(memory, "load"):
@@ -93,7 +93,7 @@ class CombinedMemory(BaseMemory):
 
     async def asave_context(self, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> None:
         """Let each member remember the turn."""
-        asked = self._asked(inputs)
+        asked = self._pick_inputs(inputs)
         with self._timed(self._save_times):
             for memory in self.memories:
                 with self._surviving(memory, "save"):
@@ -124,7 +124,7 @@ class CombinedMemory(BaseMemory):
             "failures": [str(failure) for failure in self.failures],
         }
 
-    def _asked(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    def _pick_inputs(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """The inputs without what the members gave: to each, the variables of the others would look like input."""
         given = set(self.memory_variables)
         return {key: value for key, value in inputs.items() if key not in given}

@@ -62,6 +62,13 @@ def _place(scope: Scope) -> str:
     return base64.urlsafe_b64encode(digest).decode()
 
 
+def exact_scope(scope: Scope) -> Scope:
+    """The scope of a record as a query that finds what is in the very same scope."""
+    return Scope(
+        tenant=scope.tenant, user=scope.user or "", agent=scope.agent or "", session=scope.session or ""
+    )
+
+
 class Cursor(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A position between records; `Cursor()` stands before the first one read, in either direction."""
 

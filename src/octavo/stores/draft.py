@@ -90,7 +90,7 @@ def _alter(
     """Change or remove what is found; answer how many records that are, for each operation."""
     counts = []
     for op in ops:
-        found = yield from _found(op.query, overlay)
+        found = yield from _find_drafted(op.query, overlay)
         check_expected(op.expect, len(found))
         changed = 0
         for sealed in found:
@@ -104,7 +104,9 @@ def _alter(
     return counts
 
 
-def _found(query: Query, overlay: _Overlay) -> Generator[Query, Sequence[StoredRecord], list[StoredRecord]]:
+def _find_drafted(
+    query: Query, overlay: _Overlay
+) -> Generator[Query, Sequence[StoredRecord], list[StoredRecord]]:
     """What the query finds once the effects so far are counted in."""
     drafted = {
         key: effect.after for (collection, key), effect in overlay.items() if collection == query.collection

@@ -37,7 +37,7 @@ class FileLock:
             self.close()
 
     @contextmanager
-    def held(self, seconds: float) -> Iterator[None]:
+    def hold(self, seconds: float) -> Iterator[None]:
         """Hold the lock, after waiting for it so long at most; StoreUnavailable when that is not enough."""
         until, pause = time.monotonic() + seconds, 0.0002
         while not self.take():

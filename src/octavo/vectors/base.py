@@ -167,13 +167,6 @@ def short_name(*parts: str) -> str:
     return base64.urlsafe_b64encode(digest).decode()
 
 
-def exact_scope(scope: Scope) -> Scope:
-    """The scope of a record as a query that finds what is in the very same place."""
-    return Scope(
-        tenant=scope.tenant, user=scope.user or "", agent=scope.agent or "", session=scope.session or ""
-    )
-
-
 def mismatch(space: str, kept: int, got: int) -> InvalidRecord:
     """The refusal of a vector that cannot be compared with those of the space."""
     return InvalidRecord(f"space {space!r} holds vectors of {kept} dimensions; got one of {got}")

@@ -14,10 +14,10 @@ import numpy as np
 
 from octavo.errors import ConfigError
 from octavo.kernel.ids import new_id
-from octavo.kernel.model import Add, Change, Op, Query, Record, Remove, Scope
+from octavo.kernel.model import Add, Change, Op, Query, Record, Remove, Scope, exact_scope
 from octavo.kernel.ports import Entry, EntryKey, Near, Space, Store, Vector, walk
 from octavo.stores import open_store
-from octavo.vectors.base import BaseIndex, best, cosine, exact_scope, mismatch, short_name
+from octavo.vectors.base import BaseIndex, best, cosine, mismatch, short_name
 
 CACHE_BYTES = 256 * 1024 * 1024
 COLLECTION = "vectors"

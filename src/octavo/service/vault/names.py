@@ -57,7 +57,7 @@ def address_of(key: str) -> Address:
         raise InvalidRecord(f"the key {key[:80]!r} would leave the vault; use names between single slashes")
     kind = key if key in ("system", "world") else "config"
     top, collection, kind = _FOLDERS.get(folders[0] if folders else "", ("md", "configs", kind))
-    names = [_spelled(part, folder=True) for part in folders] + [_spelled(last, folder=False)]
+    names = [_spell_name(part, folder=True) for part in folders] + [_spell_name(last, folder=False)]
     if max(len(name.encode()) for name in names) > _MOST_NAME_BYTES:
         raise InvalidRecord(f"the key {key[:40]!r}… is too long for a file name")
     return Address(key, collection, kind, "/".join((top, *names)) + SUFFIX)
@@ -82,7 +82,7 @@ def summed(name: str) -> str:
     return f"{stem}~{_sum(stem)}{name[len(stem) :]}"
 
 
-def _spelled(name: str, *, folder: bool) -> str:
+def _spell_name(name: str, *, folder: bool) -> str:
     """The name without what would hide it, end it or make it another thing on some system."""
     name = _UNSAFE.sub(lambda found: _escaped(found[0]), name)
     if name[0] in ".~ " or _RESERVED.fullmatch(name):

@@ -143,7 +143,7 @@ class Settler:
             if blindly:
                 held = None if found.content is None else self._as_noted(found)
             else:
-                held = (await self._in_time(self._held([found.address]))).get(found.key)
+                held = (await self._in_time(self._find_held([found.address]))).get(found.key)
             plan = self._plan(found, held, _wanted(found, held, after), after)
             answer = Written("stored", [])
             if plan.ops:
@@ -178,7 +178,7 @@ class Settler:
         `paths` are files that are known to be theirs.
         """
         found = await asyncio.to_thread(self._look, keys, paths, report)
-        held = await self._held([each.address for each in found])
+        held = await self._find_held([each.address for each in found])
         buried = await self._buried(found, held)
         plans = []
         for each in found:
@@ -206,7 +206,7 @@ class Settler:
                 report.problems.append(Problem(path or address.path, str(error)))
         return found
 
-    async def _held(self, addresses: Sequence[Address]) -> dict[str, Held]:
+    async def _find_held(self, addresses: Sequence[Address]) -> dict[str, Held]:
         """What the store has of these documents, by key."""
         held: dict[str, Held] = {}
         for collection in COLLECTIONS:

@@ -107,7 +107,7 @@ class FileLog:
             if not on_disk:
                 transact(db, lambda _: self._build(mend=False))
             elif not self._knows_files():
-                with self._lock.held(LOCK_SECONDS):
+                with self._lock.hold(LOCK_SECONDS):
                     self._recover()
                     if not self._knows_files():
                         transact(db, lambda _: self._build())
@@ -176,7 +176,7 @@ class FileLog:
         Under the lock `check` fails if the index is not the folder's any more.
         """
         parts: list[Part] = []
-        with self._failing(), self._lock.held(LOCK_SECONDS):
+        with self._failing(), self._lock.hold(LOCK_SECONDS):
             try:
                 check()
                 self._recover()
@@ -194,12 +194,12 @@ class FileLog:
         ops = [op for batch in batches for op in batch]
         self._db.execute("SAVEPOINT files")
         plan = self._entered(ops)
-        noted = self._noted(plan.lines)
+        noted = self._read_notes(plan.lines)
         if any(self._files.state(family) != known[:2] for family, known in noted.items()):
             self._db.execute("ROLLBACK TO files")
             self._build()  # somebody else has changed a file
             plan = self._entered(ops)
-            noted = self._noted(plan.lines)
+            noted = self._read_notes(plan.lines)
         if not plan.lines:
             return [], plan.counts
         moved_out = "DELETE FROM octavo_homes WHERE collection = ? AND id = ? AND place = ?"
@@ -352,7 +352,7 @@ class FileLog:
         rows: Any = self._db.execute(sql, (msgspec.json.encode([key[0] for key in asked]).decode(),))
         return asked.intersection(rows)
 
-    def _noted(self, families: Iterable[str]) -> dict[str, tuple[int, int, int, int]]:
+    def _read_notes(self, families: Iterable[str]) -> dict[str, tuple[int, int, int, int]]:
         """What is noted of each family: size and time of the file that is written to, lines, and how many records live."""
         sql = "SELECT * FROM octavo_files WHERE path IN (SELECT value FROM json_each(?))"
         rows: Any = self._db.execute(sql, (msgspec.json.encode(list(families)).decode(),))

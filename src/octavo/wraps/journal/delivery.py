@@ -12,7 +12,7 @@ import msgspec
 
 from octavo.errors import Conflict, InvalidQuery, InvalidRecord, OctavoError, StoreClosed, StoreUnavailable
 from octavo.kernel.codec import encode_ops
-from octavo.kernel.model import Add, Op, Query, Record, Remove, Scope
+from octavo.kernel.model import Add, Op, Query, Record, Remove, Scope, exact_scope
 from octavo.kernel.ports import Store
 from octavo.wraps.attempts import Attempts, late, verdict
 from octavo.wraps.journal.lines import Waiting
@@ -221,14 +221,7 @@ class Delivery:
         """
         new = [record for op in ops if isinstance(op, Add) and op.expect for record in op.records]
         for record in new:
-            scope = record.scope
-            exact = Scope(
-                tenant=scope.tenant,
-                user=scope.user or "",
-                agent=scope.agent or "",
-                session=scope.session or "",
-            )
-            query = Query(collection=record.collection, ids=(record.id,), scope=exact)
+            query = Query(collection=record.collection, ids=(record.id,), scope=exact_scope(record.scope))
             if await self._attempts.read(self._store.find(query), self._timeout):
                 return True
         return False

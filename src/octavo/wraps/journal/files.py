@@ -125,7 +125,7 @@ class SharedFile:
     def append(self, lines: Sequence[bytes]) -> None:
         """Add lines, all or none."""
         data = b"".join(line if line.endswith(b"\n") else line + b"\n" for line in lines)
-        with FileLock(self._lock).held(_LOCK_SECONDS):
+        with FileLock(self._lock).hold(_LOCK_SECONDS):
             fd = open_file(self.path, os.O_RDWR | os.O_APPEND)
             try:
                 size = os.fstat(fd).st_size
@@ -194,7 +194,7 @@ class DeadLetters(SharedFile):
         meant = None if ids is None else frozenset(ids)
         if meant == frozenset() or not self.path.exists():
             return 0
-        with translated_errors(self.path.parent), FileLock(self._lock).held(_LOCK_SECONDS):
+        with translated_errors(self.path.parent), FileLock(self._lock).hold(_LOCK_SECONDS):
             damaged = [line for line in self._lines() if line.strip() and read_letter(line) is None]
             if damaged:
                 self._quarantine.append(damaged)

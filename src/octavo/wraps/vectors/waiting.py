@@ -12,10 +12,9 @@ from msgspec import UNSET
 from octavo.errors import ModelError
 from octavo.kernel.codec import answerable, asked
 from octavo.kernel.ids import now
-from octavo.kernel.model import START, Add, Change, Head, Op, Query, Record, Remove, Scope
+from octavo.kernel.model import START, Add, Change, Head, Op, Query, Record, Remove, Scope, exact_scope
 from octavo.kernel.ports import Embedder, Entry, EntryKey, Store, Vector, VectorIndex, heads
 from octavo.kernel.terms.matching import content, digest
-from octavo.vectors.base import exact_scope
 
 PENDING = "pending"
 KIND = "vector"
