@@ -14,7 +14,7 @@ import pytest
 from octavo.client import AsyncClient, Client
 from octavo.client import exchange as answers
 from octavo.errors import AccessDenied, Conflict, InvalidQuery, InvalidRecord, NotFound, StoreUnavailable
-from octavo.layers.values import Extracted, Found, LogEntry, Memory
+from octavo.layers.values import Extracted, Fact, Found, LogEntry
 from octavo.service.records import EventRecord, TurnRecord
 from running_server import octavo_serves
 
@@ -69,7 +69,7 @@ def test_a_memory_from_its_making_to_its_end(client, user):
     )
     assert (made.status, made.layer, made.category) == ("success", "profile", "career")
     (memory,) = client.profile(user_id=user)
-    assert type(memory) is Memory
+    assert type(memory) is Fact
     assert (memory.id, memory.content, memory.metadata) == (made.id, "用户是一名软件工程师", {"a": 1})
     assert memory.created_at == made.created_at
     assert memory.created_at.tzinfo is not None
@@ -81,7 +81,7 @@ def test_a_memory_from_its_making_to_its_end(client, user):
     assert (revised.version, revised.content, revised.metadata) == (2, "用户是一名高级软件工程师", {"a": 1})
     assert client.profile(user_id=user, as_of=before) == [memory]
     got = client.get(made.id)
-    assert msgspec.convert(got, Memory, from_attributes=True) == revised
+    assert msgspec.convert(got, Fact, from_attributes=True) == revised
     assert [row.action for row in got.history] == ["insert", "update"]
     assert client.history(made.id) == got.history
     assert client.logs(made.id) == got.history[::-1]
@@ -127,7 +127,7 @@ def test_extraction_and_questions(client, user):
     found = client.query("北京大学", user_id=user, layer="profile", top_k=1)
     assert [type(each) for each in found] == [Found]
     assert "北京大学" in found[0].memory.content
-    assert type(found[0].memory) is Memory
+    assert type(found[0].memory) is Fact
     assert found[0].memory in client.profile(user_id=user)
 
 

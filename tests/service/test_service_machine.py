@@ -18,7 +18,7 @@ from octavo import Query, Recall, StoreUnavailable, open_store
 from octavo.assemble import Assembled
 from octavo.config import Service, Settings, Vault
 from octavo.kernel.model import Add
-from octavo.service import Memory
+from octavo.service import AsyncMemoryService
 from octavo.wraps.deduped import Deduped
 from octavo.wraps.journal import Journal, Spool, peek
 from serving import Faulty, said
@@ -99,7 +99,7 @@ class Lives(RuleBasedStateMachine):
         assembled = Assembled(
             settings=settings, store=journal, journal=journal, indexed=None, recall=Recall(journal)
         )
-        self.memory = Memory(assembled, clock=self.loop.now)
+        self.memory = AsyncMemoryService(assembled, clock=self.loop.now)
         self.own = []  # events of this life
         self.again = set()  # of them, those of an earlier one: until the store is asked they look new
         self.run(self.memory.start())

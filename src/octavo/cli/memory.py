@@ -26,7 +26,7 @@ from octavo.errors import ConfigError, InvalidQuery, InvalidRecord, NotFound
 from octavo.events.retention import age
 from octavo.kernel.ids import now
 from octavo.kernel.text import printable
-from octavo.layers import CATEGORIES, Layer, LayeredMemory, Memory
+from octavo.layers import CATEGORIES, Fact, Layer, LayeredMemory
 from octavo.layers.values import ACTIONS, LAYERS
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -326,7 +326,7 @@ def _layer_of(layer: Layer | None, category: str | None) -> Layer:
     return layer or of or "event"
 
 
-def _say_memories(call: Call, memories: Sequence[Memory]) -> None:
+def _say_memories(call: Call, memories: Sequence[Fact]) -> None:
     for each in memories:
         end = f"  (until {each.expiry_date:%Y-%m-%d %H:%M} UTC)" if each.expiry_date else ""
         call.say(f"{time_text(each.updated_at)}  {_which(each)}  {_plain(each.content)}{end}")

@@ -28,7 +28,7 @@ from octavo.client.exchange import (
     path_name,
 )
 from octavo.errors import InvalidQuery, StoreClosed
-from octavo.layers.values import Action, Extracted, Found, Layer, LogEntry, Memory
+from octavo.layers.values import Action, Extracted, Fact, Found, Layer, LogEntry
 from octavo.util.attributes import Fixed
 from octavo.util.secrets import shown
 from octavo.util.sync import Portal, blocking
@@ -91,12 +91,10 @@ class AsyncClient(Exchange):
         category: str | None = None,
         limit: int | None = None,
         as_of: datetime | None = None,
-    ) -> list[Memory]:
+    ) -> list[Fact]:
         """Who somebody is, what changed last first; `as_of` is how it was then."""
         params = given_params(category=category, limit=limit, as_of=as_of)
-        return await self._list(
-            f"{owner_path(user_id, agent_id)}/profile", "memories", Memory, params, 10_000
-        )
+        return await self._list(f"{owner_path(user_id, agent_id)}/profile", "memories", Fact, params, 10_000)
 
     async def events(
         self,
@@ -108,10 +106,10 @@ class AsyncClient(Exchange):
         since: datetime | None = None,
         until: datetime | None = None,
         as_of: datetime | None = None,
-    ) -> list[Memory]:
+    ) -> list[Fact]:
         """What happened to somebody, newest first; 50 unless told otherwise."""
         params = given_params(category=category, limit=limit, since=since, until=until, as_of=as_of)
-        return await self._list(f"{owner_path(user_id, agent_id)}/events", "memories", Memory, params, 50)
+        return await self._list(f"{owner_path(user_id, agent_id)}/events", "memories", Fact, params, 50)
 
     async def get(self, memory_id: str) -> MemoryWithHistory:
         """One memory, with every change of it."""
@@ -156,7 +154,7 @@ class AsyncClient(Exchange):
         is_permanent: bool | UnsetType = UNSET,
         expiry_date: datetime | UnsetType | None = UNSET,
         reason: str | None = None,
-    ) -> Memory:
+    ) -> Fact:
         """Change a memory; what is left out stays, and an expiry_date of None takes the date away."""
         body = given(
             content=content,
@@ -169,7 +167,7 @@ class AsyncClient(Exchange):
         if expiry_date is None:
             body["expiry_date"] = None
         path = f"{owner_path(user_id, agent_id)}/{layer}/{path_name(memory_id)}"
-        return await self._ask(Request("PUT", path, body=body), Memory)
+        return await self._ask(Request("PUT", path, body=body), Fact)
 
     async def forget(
         self,
@@ -179,10 +177,10 @@ class AsyncClient(Exchange):
         agent_id: str | None = None,
         layer: Layer,
         reason: str | None = None,
-    ) -> Memory:
+    ) -> Fact:
         """Remove a memory, and answer what it was; its log stays."""
         path = f"{owner_path(user_id, agent_id)}/{layer}/{path_name(memory_id)}"
-        return await self._ask(Request("DELETE", path, given_params(reason=reason)), Memory)
+        return await self._ask(Request("DELETE", path, given_params(reason=reason)), Fact)
 
     async def undo(self, log_id: str, *, reason: str | None = None) -> LogEntry:
         """Take back the newest change of a memory; the log says so."""
@@ -205,7 +203,7 @@ class AsyncClient(Exchange):
             body["everyone"] = True
         found = await self._ask(Request("POST", "/memory/query", body=body, reads=True), Answers)
         return [
-            Found(memory=msgspec.convert(each, Memory, from_attributes=True), score=each.score)
+            Found(memory=msgspec.convert(each, Fact, from_attributes=True), score=each.score)
             for each in found.memories
         ]
 

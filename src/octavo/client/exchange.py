@@ -28,7 +28,7 @@ from octavo.errors import (
     StoreUnavailable,
 )
 from octavo.kernel.model import utc
-from octavo.layers.values import Layer, LogEntry, Memory, Status
+from octavo.layers.values import Fact, Layer, LogEntry, Status
 from octavo.util.attributes import Fixed
 from octavo.util.secrets import shown
 
@@ -306,14 +306,14 @@ class Remembered(msgspec.Struct, frozen=True, kw_only=True):
     category: str
 
 
-class MemoryWithHistory(Memory, frozen=True, kw_only=True):
+class MemoryWithHistory(Fact, frozen=True, kw_only=True):
     """A memory with its changes, oldest first: all of them, or the newest that fit."""
 
     history: list[LogEntry]
     next: str | UnsetType = UNSET  # older changes did not fit: what `after` is given for them
 
 
-class FoundMemory(Memory, frozen=True, kw_only=True):
+class FoundMemory(Fact, frozen=True, kw_only=True):
     """A memory that answers a question; the higher the score, the better."""
 
     score: float

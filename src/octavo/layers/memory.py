@@ -19,7 +19,7 @@ from octavo.layers.extracting import Extraction
 from octavo.layers.reading import Reading
 from octavo.layers.records import LOG, entry_of, log_id, memory_of, new_memory, source_record, version_of
 from octavo.layers.shared import Shared
-from octavo.layers.values import DEFAULTS, Extracted, Extractor, Layer, LogEntry, Memory
+from octavo.layers.values import DEFAULTS, Extracted, Extractor, Fact, Layer, LogEntry
 from octavo.stores import open_store
 from octavo.util.attributes import Fixed
 
@@ -120,7 +120,7 @@ class LayeredMemory(Reading):
         ttl_seconds: float | None = None,
         reason: str | None = None,
         sources: Sequence[str] = (),
-    ) -> Memory:
+    ) -> Fact:
         """Keep one memory as it is said; its status is "queued" when the store is down and a Journal stands in for it."""
         shared = self._begin()
         at = shared.clock()
@@ -192,7 +192,7 @@ class LayeredMemory(Reading):
         is_permanent: bool | UnsetType = UNSET,
         expiry_date: datetime | UnsetType | None = UNSET,
         reason: str | None = None,
-    ) -> Memory:
+    ) -> Fact:
         """Change what is given and leave the rest; a change to what is there already is logged as ignored."""
         shared = self._begin()
         given = {
@@ -227,7 +227,7 @@ class LayeredMemory(Reading):
         agent_id: str | None = None,
         layer: Layer | None = None,
         reason: str | None = None,
-    ) -> Memory:
+    ) -> Fact:
         """Remove a memory, and answer what it was; its log stays."""
         shared = self._begin()
         why = checking.reason(reason)

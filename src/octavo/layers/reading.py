@@ -14,7 +14,7 @@ from octavo.kernel.ports import Store, fitting, heads, read_page
 from octavo.layers import checking
 from octavo.layers.records import COLLECTIONS, LOG, entry_of, memory_of, owner_of, record_of
 from octavo.layers.shared import CHANGES, Shared
-from octavo.layers.values import Action, Found, Layer, LogEntry, Memory, Page, State
+from octavo.layers.values import Action, Fact, Found, Layer, LogEntry, Page, State
 
 _TICK = timedelta(microseconds=1)
 _LATEST = datetime.max.replace(tzinfo=UTC) - _TICK  # there is always a moment after it
@@ -32,7 +32,7 @@ class Reading:
     tenant: str
     _shared: Shared
 
-    async def get(self, memory_id: str) -> Memory:
+    async def get(self, memory_id: str) -> Fact:
         """One memory, or NotFound."""
         self._begin()
         return memory_of(await self._found(memory_id, None, None, None))
@@ -47,7 +47,7 @@ class Reading:
         as_of: datetime | None = None,
         after: Cursor | None = None,
         max_bytes: int | None = None,
-    ) -> Page[Memory]:
+    ) -> Page[Fact]:
         """Who somebody is, what changed last first; or was, at that time."""
         query = self._layer_query("profile", user_id, agent_id, category)
         at, store, most = checking.moment("as_of", as_of), self._shared.store, checking.limit(limit)
@@ -69,7 +69,7 @@ class Reading:
         as_of: datetime | None = None,
         after: Cursor | None = None,
         max_bytes: int | None = None,
-    ) -> Page[Memory]:
+    ) -> Page[Fact]:
         """What happened, newest first: what was remembered from `since` on and before `until`, as it is, or was at a time."""
         query = replace(
             self._layer_query("event", user_id, agent_id, category),
@@ -238,7 +238,7 @@ async def _latest_first(
     limit: int | None,
     max_bytes: int | None,
     after: Cursor | None,
-) -> Page[Memory]:
+) -> Page[Fact]:
     """The memories of a layer that can be seen, or could be at that time, the latest first.
 
     A profile stands by its last change, events by when they were remembered. All of the layer is looked through, but only
@@ -286,11 +286,11 @@ async def _first_changes(store: Store, query: Query, layer: Layer, at: datetime)
     return first
 
 
-async def _read_seen(store: Store, query: Query, layer: Layer, page: list[_Seen]) -> list[Memory]:
+async def _read_seen(store: Store, query: Query, layer: Layer, page: list[_Seen]) -> list[Fact]:
     """What these memories are or were, in their order, without those that have changed meanwhile."""
     same = {one.id: one.updated_at for one in page if not one.row}
     rows = tuple(one.row for one in page if one.row)
-    read: dict[str, Memory] = {}
+    read: dict[str, Fact] = {}
     if same:
         for record in await store.find(
             Query(collection=query.collection, scope=query.scope, ids=tuple(same))

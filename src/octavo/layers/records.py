@@ -11,7 +11,7 @@ from octavo.errors import InvalidRecord, StoreError
 from octavo.kernel.codec import seal
 from octavo.kernel.ids import new_id, next_seq
 from octavo.kernel.model import Record, Scope
-from octavo.layers.values import Action, Layer, LogEntry, Memory, OwnerType, State, Status
+from octavo.layers.values import Action, Fact, Layer, LogEntry, OwnerType, State, Status
 
 COLLECTIONS: dict[Layer, str] = {"profile": "profile", "event": "episodes"}
 LAYER_OF: dict[str, Layer] = {collection: layer for layer, collection in COLLECTIONS.items()}
@@ -100,11 +100,11 @@ def happened_at_of(record: Record) -> datetime | None:
     return None if happened is None else datetime.fromisoformat(happened)
 
 
-def memory_of(record: Record, status: Status = "success") -> Memory:
+def memory_of(record: Record, status: Status = "success") -> Fact:
     """The memory that is kept in this record."""
     # Without a State in between: a profile of a hundred memories is read often.
     owner, data = owner_of(record.scope), record.data
-    return Memory(
+    return Fact(
         id=record.id,
         memory_type=owner.type,
         entity_id=owner.id,

@@ -30,7 +30,7 @@ CATEGORIES: dict[Layer, tuple[str, ...]] = {
 DEFAULTS: dict[Layer, str] = {"profile": "preference", "event": "other"}
 
 
-class Memory(msgspec.Struct, frozen=True, kw_only=True):
+class Fact(msgspec.Struct, frozen=True, kw_only=True):
     """One thing remembered about a user or an agent, as it is at this version."""
 
     id: str
@@ -131,7 +131,7 @@ class Extracted(msgspec.Struct, frozen=True, kw_only=True):
 class Found(msgspec.Struct, frozen=True, kw_only=True):
     """A memory found again; the score, from 0 to 1, is how likely it is to answer."""
 
-    memory: Memory
+    memory: Fact
     score: float
 
 

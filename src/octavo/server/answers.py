@@ -12,7 +12,7 @@ from msgspec.structs import fields
 from starlette.responses import Response
 
 from octavo.client.exchange import Session
-from octavo.layers.values import Layer, LogEntry, Memory, Outcome, Status
+from octavo.layers.values import Fact, Layer, LogEntry, Outcome, Status
 from octavo.service.records import EventRecord, TurnRecord
 
 S = TypeVar("S", bound=msgspec.Struct)
@@ -31,7 +31,7 @@ class MemoryList(msgspec.Struct, frozen=True, kw_only=True):
     agent_id: str | UnsetType = UNSET
     layer: Layer
     count: int
-    memories: list[Memory]
+    memories: list[Fact]
     next: str | UnsetType = UNSET  # what `after` is given for more
 
 

@@ -27,7 +27,7 @@ from octavo.server.logs import Secrets
 from octavo.server.openapi import docs_page, document
 from octavo.server.problems import problem, refusal, sentence
 from octavo.server.routes import events, memories, upkeep
-from octavo.service.memory import Memory
+from octavo.service.memory import AsyncMemoryService
 from octavo.service.records import Health
 
 _ABOUT = """Memory for AI agents: who somebody is (the profile layer) and what happened (the event layer), with a log of every change.
@@ -165,10 +165,10 @@ class Memories:
         """The profile and event memories of a tenant."""
         return self._layers.of(tenant)
 
-    def _new_service(self, tenant: str) -> Memory:
+    def _new_service(self, tenant: str) -> AsyncMemoryService:
         service = msgspec.structs.replace(self._plain.service, tenant=tenant)
         settings = msgspec.structs.replace(self._plain, service=service)
-        return Memory(dataclasses.replace(self.assembled, settings=settings))
+        return AsyncMemoryService(dataclasses.replace(self.assembled, settings=settings))
 
     def down(self) -> bool:
         """Whether the store is known to be away, so that asking it would only cost time."""

@@ -38,7 +38,7 @@ from octavo.kernel.model import Cursor
 from octavo.layers import LayeredMemory
 from octavo.layers.values import Layer
 from octavo.server.gate import SLASH, caller_of
-from octavo.service.memory import Memory
+from octavo.service.memory import AsyncMemoryService
 from octavo.util.turns import let_others
 
 if TYPE_CHECKING:
@@ -396,6 +396,6 @@ def layers_of(request: Request) -> LayeredMemory:
     return memories_of(request).layers(caller_of(request.scope).tenant)
 
 
-def service_of(request: Request) -> Memory:
+def service_of(request: Request) -> AsyncMemoryService:
     """The events that the caller may see."""
     return memories_of(request).service(caller_of(request.scope).tenant)

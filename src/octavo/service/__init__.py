@@ -1,7 +1,7 @@
-"""Memory as a service: events, turns and documents, kept through outages; and the loop that wires an agent to it."""
+"""AsyncMemoryService as a service: events, turns and documents, kept through outages; and the loop that wires an agent to it."""
 
 from octavo.service.core import AgentResult, Core, Handled, deliver_all
-from octavo.service.memory import Memory
+from octavo.service.memory import AsyncMemoryService
 from octavo.service.records import (
     AlertPayload,
     ControlPayload,
@@ -22,6 +22,7 @@ from octavo.service.service import MemoryService
 __all__ = [
     "AgentResult",
     "AlertPayload",
+    "AsyncMemoryService",
     "ControlPayload",
     "Core",
     "EventRecord",
@@ -29,7 +30,6 @@ __all__ = [
     "GateResult",
     "Handled",
     "Health",
-    "Memory",
     "MemoryService",
     "MessagePayload",
     "Observation",

@@ -44,7 +44,7 @@ _PROBES = "octavo-health"  # the tenant of what is written to see whether anythi
 DOCUMENTS = ("configs", "knowledge", "versions")
 
 
-class Memory:
+class AsyncMemoryService:
     """Everything MemoryService can do, for callers on one event loop."""
 
     def __init__(self, assembled: Assembled, *, clock: Callable[[], datetime] = now) -> None:

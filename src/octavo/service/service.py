@@ -1,4 +1,4 @@
-"""MemoryService: the coroutines of `Memory` for callers who block, and for callers on any event loop."""
+"""MemoryService: the coroutines of `AsyncMemoryService` for callers who block, and for callers on any event loop."""
 
 import asyncio
 import os
@@ -11,7 +11,7 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 from octavo.assemble import assemble
 from octavo.config import Database, FailureQueue, Service, Settings, Vault, load_settings
 from octavo.errors import StoreClosed
-from octavo.service.memory import Memory
+from octavo.service.memory import AsyncMemoryService
 from octavo.service.records import Health
 from octavo.util.secrets import shown
 from octavo.util.sync import Closing, Faced, Portal, awaiting, blocking
@@ -21,10 +21,10 @@ P = ParamSpec("P")
 
 
 def _both(
-    method: Callable[Concatenate[Memory, P], Coroutine[Any, Any, T]],
+    method: Callable[Concatenate[AsyncMemoryService, P], Coroutine[Any, Any, T]],
 ) -> tuple[
-    Callable[Concatenate[Faced[Memory], P], T],
-    Callable[Concatenate[Faced[Memory], P], Coroutine[Any, Any, T]],
+    Callable[Concatenate[Faced[AsyncMemoryService], P], T],
+    Callable[Concatenate[Faced[AsyncMemoryService], P], Coroutine[Any, Any, T]],
 ]:
     """The method that blocks until this one is done, and the one that is awaited."""
     return blocking(method), awaiting(method)
@@ -79,7 +79,7 @@ class MemoryService(Closing):
         _services.add(self)
 
     def _start(self) -> None:
-        self._memory = Memory(assemble(self.settings))
+        self._memory = AsyncMemoryService(assemble(self.settings))
         self._portal = Portal("octavo-service")
         self._forked = False
         self._portal.call(self._memory.start())
@@ -104,39 +104,39 @@ class MemoryService(Closing):
         return self._portal
 
     @property
-    def behind(self) -> Memory:
+    def behind(self) -> AsyncMemoryService:
         """The coroutines."""
         self._settle()
         return self._memory
 
-    append_event, aappend_event = _both(Memory.append_event)
-    get_event, aget_event = _both(Memory.get_event)
-    get_recent_events, aget_recent_events = _both(Memory.get_recent_events)
-    append_turn, aappend_turn = _both(Memory.append_turn)
-    finish_turn, afinish_turn = _both(Memory.finish_turn)
-    get_turn, aget_turn = _both(Memory.get_turn)
-    get_recent_turns, aget_recent_turns = _both(Memory.get_recent_turns)
+    append_event, aappend_event = _both(AsyncMemoryService.append_event)
+    get_event, aget_event = _both(AsyncMemoryService.get_event)
+    get_recent_events, aget_recent_events = _both(AsyncMemoryService.get_recent_events)
+    append_turn, aappend_turn = _both(AsyncMemoryService.append_turn)
+    finish_turn, afinish_turn = _both(AsyncMemoryService.finish_turn)
+    get_turn, aget_turn = _both(AsyncMemoryService.get_turn)
+    get_recent_turns, aget_recent_turns = _both(AsyncMemoryService.get_recent_turns)
 
-    get_system_prompt, aget_system_prompt = _both(Memory.get_system_prompt)
-    upsert_system_prompt, aupsert_system_prompt = _both(Memory.upsert_system_prompt)
-    get_user_profile, aget_user_profile = _both(Memory.get_user_profile)
-    upsert_user_profile, aupsert_user_profile = _both(Memory.upsert_user_profile)
-    get_config, aget_config = _both(Memory.get_config)
-    upsert_config, aupsert_config = _both(Memory.upsert_config)
+    get_system_prompt, aget_system_prompt = _both(AsyncMemoryService.get_system_prompt)
+    upsert_system_prompt, aupsert_system_prompt = _both(AsyncMemoryService.upsert_system_prompt)
+    get_user_profile, aget_user_profile = _both(AsyncMemoryService.get_user_profile)
+    upsert_user_profile, aupsert_user_profile = _both(AsyncMemoryService.upsert_user_profile)
+    get_config, aget_config = _both(AsyncMemoryService.get_config)
+    upsert_config, aupsert_config = _both(AsyncMemoryService.upsert_config)
 
-    recall, arecall = _both(Memory.recall)
-    context, acontext = _both(Memory.context)
+    recall, arecall = _both(AsyncMemoryService.recall)
+    context, acontext = _both(AsyncMemoryService.context)
 
-    queue_status, aqueue_status = _both(Memory.queue_status)
-    replay_queue, areplay_queue = _both(Memory.replay_queue)
-    dead_letters, adead_letters = _both(Memory.dead_letters)
-    dead_letter, adead_letter = _both(Memory.dead_letter)
-    replay_dead_letters, areplay_dead_letters = _both(Memory.replay_dead_letters)
-    discard_dead_letters, adiscard_dead_letters = _both(Memory.discard_dead_letters)
+    queue_status, aqueue_status = _both(AsyncMemoryService.queue_status)
+    replay_queue, areplay_queue = _both(AsyncMemoryService.replay_queue)
+    dead_letters, adead_letters = _both(AsyncMemoryService.dead_letters)
+    dead_letter, adead_letter = _both(AsyncMemoryService.dead_letter)
+    replay_dead_letters, areplay_dead_letters = _both(AsyncMemoryService.replay_dead_letters)
+    discard_dead_letters, adiscard_dead_letters = _both(AsyncMemoryService.discard_dead_letters)
 
-    initialize, ainitialize = _both(Memory.initialize)
+    initialize, ainitialize = _both(AsyncMemoryService.initialize)
 
-    _health, _ahealth = _both(Memory.health)
+    _health, _ahealth = _both(AsyncMemoryService.health)
 
     def health(self) -> Health:
         """How the memory is; it never raises, and takes no longer than the time-out."""
@@ -175,7 +175,7 @@ class MemoryService(Closing):
 
 
 _services: "weakref.WeakSet[MemoryService]" = weakref.WeakSet()
-_parents: list[tuple[Portal, Memory]] = []
+_parents: list[tuple[Portal, AsyncMemoryService]] = []
 
 
 def _after_fork() -> None:

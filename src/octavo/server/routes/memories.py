@@ -9,7 +9,7 @@ from msgspec import UNSET
 from starlette.exceptions import HTTPException
 
 from octavo.client.exchange import Answers, FoundMemory, MemoryWithHistory, Remembered
-from octavo.layers.values import Action, Layer, LogEntry, Memory, OwnerType, State
+from octavo.layers.values import Action, Fact, Layer, LogEntry, OwnerType, State
 from octavo.server.answers import AutoExtracted, LogList, MemoryList, answer, example
 from octavo.server.gate import caller_of
 from octavo.server.openapi import Routes
@@ -37,7 +37,7 @@ log_router = Routes("log")
 _OWNER = "/memory/{memory_type:owner}/{entity_id:name}"
 _MEMORY = f"{_OWNER}/{{layer}}/{{memory_id:name}}"
 _EPISODE = example(
-    Memory,
+    Fact,
     layer="event",
     category="meeting",
     content="Joined the product review in the afternoon",
@@ -174,7 +174,7 @@ async def get_event_memories(
     return answer(listed)
 
 
-@router.answers("PUT", _MEMORY, "Change a memory", example(Memory, version=2), 404, 409)
+@router.answers("PUT", _MEMORY, "Change a memory", example(Fact, version=2), 404, 409)
 async def revise_memory(
     memory_type: OwnerType,
     entity_id: PathName,
@@ -267,7 +267,7 @@ async def undo_change(log_id: PathName, request: Request, body: Undoing | None =
     return answer(await layers_of(request).undo(log_id, reason=None if body is None else body.reason))
 
 
-def _fields(memory: Memory) -> dict[str, Any]:
+def _fields(memory: Fact) -> dict[str, Any]:
     return msgspec.structs.asdict(memory)
 
 
