@@ -52,6 +52,7 @@ if TYPE_CHECKING:
         migrate as migrate,
     )
     from octavo.layers.memory import LayeredMemory as LayeredMemory
+    from octavo.memory import AsyncMemory as AsyncMemory, Memory as Memory
     from octavo.models import open_embedder as open_embedder
     from octavo.search.hits import Hit as Hit
     from octavo.search.recall import Recall as Recall
@@ -79,6 +80,7 @@ _LAZY = {
     "Agent": "octavo.agent",
     "AgentContext": "octavo.agent",
     "AgentEvent": "octavo.events",
+    "AsyncMemory": "octavo.memory",
     "AsyncSQLAlchemyMemory": "octavo.chat",
     "BaseMemoryStore": "octavo.events",
     "ChatMemory": "octavo.chat",
@@ -96,6 +98,7 @@ _LAZY = {
     "Indexed": "octavo.wraps.vectors",
     "Journal": "octavo.wraps.journal",
     "LayeredMemory": "octavo.layers.memory",
+    "Memory": "octavo.memory",
     "MemoryService": "octavo.service",
     "MessagePayload": "octavo.service",
     "Migrated": "octavo.events",
@@ -130,12 +133,14 @@ def __getattr__(name: str) -> Any:
 __all__ = [
     "START",
     "Add",
+    "AsyncMemory",
     "Change",
     "ConfigError",
     "Conflict",
     "Cursor",
     "InvalidQuery",
     "InvalidRecord",
+    "Memory",
     "ModelError",
     "NotFound",
     "OctavoError",

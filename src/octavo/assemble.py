@@ -46,10 +46,11 @@ class Assembled:
         await self.close()
 
 
-def assemble(settings: Settings) -> Assembled:
+def assemble(settings: Settings, embedder: Embedder | None = None) -> Assembled:
     """Put a memory together, without touching disk or network: everything opens on first use.
 
-    So it works when the database is down. A setting that can never work is a ConfigError at once.
+    So it works when the database is down. A setting that can never work is a ConfigError at once. An embedder that is
+    handed in is used in place of the one that the settings name.
     """
     if settings.files.group_access:
         share_with_group()
@@ -58,7 +59,7 @@ def assemble(settings: Settings) -> Assembled:
     secrets = (database.dsn, settings.vector.url)
     dsn = pooled(database.dsn, database.pool_size + database.max_overflow)
     store = _from("database.dsn", secrets, lambda: open_store(dsn))
-    indexed = _indexed(settings, store) if settings.vector.enabled else None
+    indexed = _indexed(settings, store, embedder) if settings.vector.enabled else None
     store = indexed or store
     if service.dedup_window:
         from octavo.wraps.deduped import Deduped
@@ -100,7 +101,7 @@ def pooled(dsn: str, connections: int) -> str:
     return f"{dsn}{'&' if query else '' if dsn.endswith('?') else '?'}pool_size={connections}"
 
 
-def _indexed(settings: Settings, store: Store) -> "Indexed":
+def _indexed(settings: Settings, store: Store, given: Embedder | None) -> "Indexed":
     from octavo.models import Cached
     from octavo.wraps.vectors import Indexed
 
@@ -115,7 +116,7 @@ def _indexed(settings: Settings, store: Store) -> "Indexed":
     return Indexed(
         store,
         _index(settings, store),
-        embedder("vector.embedder", vector.embedder),
+        given or embedder("vector.embedder", vector.embedder),
         previous=embedder("vector.previous_embedder", previous) if previous else None,
         collections=vector.collections,
         keep=vector.keep_previous,

@@ -64,8 +64,8 @@ def naming(store, *named: Near) -> list[str]:
 class Recall(octavo.Recall):
     """Recall over all that a test keeps: each test has a tenant of its own, in which everyone is meant."""
 
-    async def _rank(self, text, scope, limit, filters):
-        return await super()._rank(text, scope, limit, {"everyone": True, **filters})
+    def _queries(self, scope, filters):
+        return super()._queries(scope, {"everyone": True, **filters})
 
 
 class Clock:

@@ -27,7 +27,7 @@ succeed succeed|outing outing|news news|early earli|gently gentl|dying die|singl
 FAMILIES = """
 paint paints painted painting|go goes going went gone|buy buys bought buying|child child's children
 see saw seen seeing sees|run ran running runs|write wrote written writing|take took taken taking|know knew known
-person people persons|man men|woman women|mouse mice|tooth teeth|life lives|good better best|bad worse worst
+person people persons|man men|woman women|mouse mice|tooth teeth|live lives lived living|good better best|bad worse worst
 think thought thinking|teach taught teaches|fly flew flown flying|swim swam swum swimming|begin began begun
 """
 

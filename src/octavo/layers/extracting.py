@@ -1,13 +1,14 @@
 """From a text to memories: what is known is read, every fact is decided, and all of it is written in one go."""
 
 import asyncio
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
 import msgspec
 
 from octavo.errors import Conflict, ModelError
-from octavo.kernel.model import Query, Record
+from octavo.kernel.model import Op, Query, Record
 from octavo.kernel.ports import heads
 from octavo.layers import checking, reasons
 from octavo.layers.changes import Step, alteration, insertion, next_version, remark
@@ -39,19 +40,23 @@ class Extraction:
     """One text of one owner on its way into memory."""
 
     def __init__(
-        self, shared: Shared, owner: Owner, tenant: str, source: str, metadata: dict[str, Any]
+        self, shared: Shared, owner: Owner, source: Record, metadata: dict[str, Any], done: Sequence[Op] = ()
     ) -> None:
         self._shared = shared
         self._extractor = shared.extractor()
         self._owner = owner
-        self._tenant = tenant
-        self._scope = owner.scope(tenant)
-        self._source = source
+        self._tenant = source.scope.tenant
+        self._scope = owner.scope(self._tenant)
+        self._text = source.text
+        self._said_at = source.created_at
+        self._source = source.id
         self._metadata = metadata
+        self._done = [Step(list(done), source, source, certain=True)] if done else []
         self._status: Status = "success"
 
-    async def run(self, text: str) -> Extracted:
+    async def run(self) -> Extracted:
         """Decide about every fact of the text, and write what was decided."""
+        text = self._text
         memories = await self._outcomes(text, ROUNDS)
         most: int | None = getattr(self._extractor, "most_characters", None)
         note = ""
@@ -73,15 +78,16 @@ class Extraction:
         decisions = await self._decided(text, known)
         if not decisions and again is not None:
             decisions = [_made_good(again, known)]
-        if not decisions:
-            return []
         steps = [self._step(decision, known) for decision in decisions]
-        status, won = await self._shared.take([step for step, _ in steps])
+        done, self._done = self._done, []
+        if not steps and not done:
+            return []
+        status, won = await self._shared.take([*(step for step, _ in steps), *done])
         if status == "queued":
             self._status = "queued"
         found: list[Outcome] = []
-        for decision, (_, outcome), done in zip(decisions, steps, won, strict=True):
-            found += [outcome] if done else await self._outcomes(decision.content, rounds - 1, decision)
+        for decision, (_, outcome), written in zip(decisions, steps, won, strict=False):
+            found += [outcome] if written else await self._outcomes(decision.content, rounds - 1, decision)
         return found
 
     async def _known(self, text: str) -> dict[str, Record]:
@@ -115,7 +121,7 @@ class Extraction:
             text,
             [_known(record) for record in known.values()],
             owner_type=self._owner.type,
-            at=self._shared.clock(),
+            at=self._said_at,
         )
         return [_made_good(decision, known) for decision in decisions if decision.content.strip()]
 

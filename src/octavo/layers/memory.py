@@ -11,8 +11,8 @@ from octavo.assemble import Assembled, assemble
 from octavo.config import Settings
 from octavo.errors import ConfigError, Conflict, InvalidRecord, NotFound, StoreUnavailable
 from octavo.kernel.ids import new_id, now
-from octavo.kernel.model import Add, Query, Record, Scope
-from octavo.kernel.ports import Store
+from octavo.kernel.model import Add, Op, Query, Record, Scope
+from octavo.kernel.ports import Embedder, Store
 from octavo.layers import checking, reasons
 from octavo.layers.changes import Step, insertion, removal, revision, undoing
 from octavo.layers.extracting import Extraction
@@ -67,26 +67,32 @@ class LayeredMemory(Reading):
         self._first = True
 
     @classmethod
-    def from_settings(cls, settings: Settings) -> Self:
-        """A memory as the settings say, with all its parts, which it closes with itself."""
-        assembled = assemble(settings)
-        memory = cls.from_assembled(assembled)
+    def from_settings(
+        cls, settings: Settings, *, extractor: Extractor | None = None, embedder: Embedder | None = None
+    ) -> Self:
+        """A memory as the settings say, with all its parts, which it closes with itself.
+
+        An extractor or embedder that is handed in is used in place of the one that the settings name.
+        """
+        assembled = assemble(settings, embedder)
+        memory = cls.from_assembled(assembled, extractor)
         memory._shared.closing.append(assembled)  # noqa: SLF001 - its own
         return memory
 
     @classmethod
-    def from_assembled(cls, assembled: Assembled) -> Self:
+    def from_assembled(cls, assembled: Assembled, extractor: Extractor | None = None) -> Self:
         """A memory over what was put together already, and stays open for others."""
         settings = assembled.settings
         days = settings.layers.event_ttl_days
         memory = cls(
             assembled.store,
             tenant=settings.service.tenant,
+            extractor=extractor,
             event_ttl=None if days is None else timedelta(days=days),
             sweep_seconds=settings.layers.sweep_seconds or None,
             known_memories=settings.extraction.known_memories,
         )
-        if settings.extraction.model:
+        if settings.extraction.model and extractor is None:
             memory._shared.use_model(settings)
         return memory
 
@@ -169,11 +175,25 @@ class LayeredMemory(Reading):
         content, facts = checking.content(text), checking.metadata(metadata)
         source = source_record(owner, self.tenant, content, facts, shared.clock(), new_id())
         await shared.write([Add([source])])
-        extraction = Extraction(shared, owner, self.tenant, source.id, facts)
+        return await self.extract_from(source, user_id=user_id, agent_id=agent_id, metadata=metadata)
+
+    async def extract_from(
+        self,
+        source: Record,
+        *,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+        metadata: dict[str, Any] | None = None,
+        done: Sequence[Op] = (),
+    ) -> Extracted:
+        """The same for a text that a record keeps already, such as a message; `done` is written together with the facts."""
+        shared = self._begin()
+        owner = checking.owner(user_id, agent_id, InvalidRecord)
+        extraction = Extraction(shared, owner, source, checking.metadata(metadata), done)
         # One after the other: of two equal texts at once, the second must find what the first has made.
         async with shared.lock(self.tenant, owner):
             try:
-                return await extraction.run(content)
+                return await extraction.run()
             except StoreUnavailable as error:
                 raise StoreUnavailable(
                     f"the text is kept as {source.id!r}, but its facts could not be written: {error}"

@@ -9,7 +9,7 @@ from typing import TypeAlias
 import msgspec
 
 from octavo.errors import ModelError, StoreError
-from octavo.kernel.model import Query, Record
+from octavo.kernel.model import Query, Record, Scope
 from octavo.kernel.ports import Near, Resembles, Searches, Store, walk
 from octavo.kernel.terms.matches import MOST, Match, Matches
 from octavo.kernel.terms.matching import content, digest, matching
@@ -27,7 +27,7 @@ Key: TypeAlias = tuple[str, str, str]  # the collection, the id and the scope of
 class Candidates(msgspec.Struct):
     """All candidates of a question, oldest first, of all collections together."""
 
-    queries: Sequence[Query]  # what was asked of the store, one for each collection
+    queries: Sequence[Query]  # what was asked of the store
     found: list[Match]
     collections: list[str]
     held: tuple[int, ...]  # for each term, how many records hold it
@@ -46,7 +46,7 @@ class Candidates(msgspec.Struct):
 
 
 async def gather(store: Store, question: Question, queries: Sequence[Query]) -> Candidates:
-    """Ask the store's terms and its vectors at the same time; the queries are one per collection, all of one scope."""
+    """Ask the store's terms and its vectors at the same time."""
     stages: dict[str, float] = {}
     notes: list[str] = []
     vectors = asyncio.create_task(_by_vectors(store, question, queries, stages, notes))
@@ -97,9 +97,15 @@ async def _by_vectors(
     if not isinstance(store, Resembles) or not question.text.strip():
         return []
     started = time.perf_counter()
-    collections = [query.collection for query in queries]
+    collections: dict[Scope, list[str]] = {}
+    for query in queries:
+        collections.setdefault(query.scope, []).append(query.collection)
     try:
-        near = await store.resembling(question.text, queries[0].scope, collections, NEAREST)
+        near = [
+            one
+            for scope, names in collections.items()
+            for one in await store.resembling(question.text, scope, names, NEAREST)
+        ]
     except (ModelError, StoreError) as error:  # words alone still find most of it
         _log.warning("recall goes on without vectors: %s", error)
         notes.append(f"without vectors: {error}")

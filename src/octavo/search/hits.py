@@ -111,6 +111,8 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     tokens: int = 0
     sources: tuple[Source, ...] = ()
     left_out: int = 0  # hits for which there was no room
+    parts: dict[str, int] = {}  # tokens of each part, where there are several
+    probably_absent: bool = False  # memory holds no answer, as far as can be told
 
     def __str__(self) -> str:
         return self.text
@@ -120,9 +122,7 @@ def fenced(hits: Sequence[Hit], max_tokens: int, count: Callable[[str], int]) ->
     """The best hits that fit, best first; a text that does not fit whole is cut, and says so with an ellipsis."""
     if not isinstance(max_tokens, int) or max_tokens < 0:
         raise InvalidQuery(f"max_tokens must be a number, 0 or more; got {max_tokens!r}")
-    fence = "`" * (
-        1 + max((len(run) for hit in hits for run in _TICKS.findall(_head(hit) + _body(hit))), default=2)
-    )
+    fence = fence_for(_head(hit) + _body(hit) for hit in hits)
     entries: list[str] = []
     sources: list[Source] = []
 
@@ -131,7 +131,7 @@ def fenced(hits: Sequence[Hit], max_tokens: int, count: Callable[[str], int]) ->
 
     for hit in hits:
         number = len(sources) + 1
-        entry = _fitting(
+        entry = fit_line(
             f"[{number}] {_head(hit)} ", _body(hit), lambda e: count(block(e)) <= max_tokens, count
         )
         if entry is None:
@@ -145,7 +145,13 @@ def fenced(hits: Sequence[Hit], max_tokens: int, count: Callable[[str], int]) ->
     return Context(text=text, tokens=count(text), sources=tuple(sources), left_out=len(hits) - len(sources))
 
 
-def _fitting(head: str, body: str, fits: Callable[[str], bool], count: Callable[[str], int]) -> str | None:
+def fence_for(texts: Iterable[str]) -> str:
+    """A fence that none of the texts can close."""
+    return "`" * (1 + max((len(run) for text in texts for run in _TICKS.findall(text)), default=2))
+
+
+def fit_line(head: str, body: str, fits: Callable[[str], bool], count: Callable[[str], int]) -> str | None:
+    """The line, cut to what fits and with an ellipsis then; None when too little of it does to be worth showing."""
     low, high = 0, _FIRST_TRY
     while high < len(body) and fits(f"{head}{body[:high]}…"):
         low, high = high, high * 2
@@ -167,14 +173,15 @@ def _fitting(head: str, body: str, fits: Callable[[str], bool], count: Callable[
 
 def _head(hit: Hit) -> str:
     record = hit.record
-    parts = (record.created_at.strftime("%Y-%m-%d"), hit.collection, _one_line(record.kind))
+    parts = (record.created_at.strftime("%Y-%m-%d"), hit.collection, one_line(record.kind))
     return " · ".join(part for part in parts if part) + ":"
 
 
 def _body(hit: Hit) -> str:
-    return _one_line(content(hit.record.text, hit.record.data))
+    return one_line(content(hit.record.text, hit.record.data))
 
 
-def _one_line(text: str) -> str:
+def one_line(text: str) -> str:
+    """The text on one line, without long runs of backticks."""
     # A text that could start a line of its own could pose as another entry, or end the fence.
     return _TICKS.sub(lambda run: run[0][:_MOST_TICKS], " ".join(text.split()))

@@ -52,8 +52,22 @@ class Recall:
         the time went. With `max_bytes` the hits end where their texts and bodies would take more, after the first at the
         earliest, no more than twice as much is in memory at a time, and `left_out` counts those that did not fit.
         """
+        return await self.answer(
+            text, self._queries(scope, filters), limit, explain=explain, max_bytes=max_bytes
+        )
+
+    async def answer(
+        self,
+        text: str,
+        asked: Sequence[Query],
+        limit: int = 10,
+        *,
+        explain: bool = False,
+        max_bytes: int | None = None,
+    ) -> Recalled:
+        """The same of the records that any of these queries names: each says where to look, and for whom."""
         started = time.perf_counter()
-        ranked = await self._rank(text, scope, _checked(limit), filters)
+        ranked = await self._rank(text, asked, _checked(limit))
         loading = time.perf_counter()
         chosen, left_out = await self._best(ranked, limit, max_bytes)
         ranks = ranked.ranks() if explain else {}
@@ -76,7 +90,7 @@ class Recall:
         self, text: str, scope: Scope = _NO_SCOPE, limit: int = 10, **filters: Unpack[Filters]
     ) -> list[SessionHit]:
         """The sessions that speak about a question, best first, each with its three best records."""
-        ranked = await self._rank(text, scope, _checked(limit), filters)
+        ranked = await self._rank(text, self._queries(scope, filters), _checked(limit))
         scores = ranked.by_session()
         best = sorted(scores, key=lambda place: -scores[place])[:limit]
         picked = {
@@ -116,7 +130,7 @@ class Recall:
         **filters: Unpack[Filters],
     ) -> WhyNot:
         """Why the record of this id is not among the hits of a question, or where it is."""
-        ranked = await self._rank(text, scope, max(_checked(limit), 1), filters)
+        ranked = await self._rank(text, self._queries(scope, filters), max(_checked(limit), 1))
         record, query = await self._record_anywhere(id, ranked.candidates.queries)
         if clauses := _failing_clauses(query, record):
             return WhyNot(reason=f"it is filtered out: {'; '.join(clauses)}")
@@ -148,14 +162,15 @@ class Recall:
             lacking=lacking,
         )
 
-    async def _rank(self, text: str, scope: Scope, limit: int, filters: Filters) -> Ranking:
+    def _queries(self, scope: Scope, filters: Filters) -> list[Query]:
+        return queries(scope, self._clock(), filters)
+
+    async def _rank(self, text: str, asked: Sequence[Query], limit: int) -> Ranking:
         """Question, candidates, ranking: all but reading the hits."""
         started = time.perf_counter()
-        at = self._clock()
-        asked = queries(scope, at, filters)
         if not isinstance(text, str):
             raise InvalidQuery(f"the question must be a string; got {text!r}")
-        question = Question.of(text, at)
+        question = Question.of(text, self._clock())
         if limit == 0:
             candidates = Candidates(asked, [], [], (0,) * len(question.terms), {}, {}, ())
         else:

@@ -28,8 +28,8 @@ _FAMILIES = (
     "sit sat|fight fought|seek sought|show shown|shake shook shaken|hide hid hidden|bite bit bitten|"
     "wake woke woken|steal stole stolen|freeze froze frozen|rise rose risen|deal dealt|mean meant|shoot shot|"
     "stick stuck|strike struck|hang hung|dig dug|light lit|lend lent|bend bent|slide slid|feed fed|breed bred|"
-    "child children|person people|man men|woman women|mouse mice|foot feet|tooth teeth|life lives|wife wives|"
-    "knife knives|leaf leaves|half halves|good better best|bad worse worst"
+    "child children|person people|man men|woman women|mouse mice|foot feet|tooth teeth|wife wives|"
+    "knife knives|half halves|good better best|bad worse worst"
 )
 _IRREGULAR = {form: family.split()[0] for family in _FAMILIES.split("|") for form in family.split()[1:]}
 

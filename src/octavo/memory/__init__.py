@@ -1,0 +1,7 @@
+"""The front door: remember what was said, find it again, and put it into a prompt; over the layers, the chat and recall."""
+
+from octavo.memory.memory import AsyncMemory, Memory
+from octavo.memory.searching import SOURCES
+from octavo.memory.values import DEFAULT_USER, Added, Hits, MemoryHit
+
+__all__ = ["DEFAULT_USER", "SOURCES", "Added", "AsyncMemory", "Hits", "Memory", "MemoryHit"]

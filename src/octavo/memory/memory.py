@@ -1,0 +1,371 @@
+"""Memory in two verbs, `add` and `search`, and a third that makes a prompt of it: to be awaited, and for callers who block."""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Self
+
+import msgspec
+
+from octavo.chat.messages import Role
+from octavo.chat.records import MESSAGES, SUMMARIES, to_record
+from octavo.config import Settings, resolve_settings
+from octavo.errors import ConfigError, InvalidQuery, InvalidRecord, OctavoError, StoreClosed
+from octavo.kernel.ids import now
+from octavo.kernel.model import Add, Cursor, Query, Record, Scope
+from octavo.kernel.ports import Embedder, Store, read_page, written
+from octavo.kernel.terms.tokens import estimate_tokens
+from octavo.layers.memory import LayeredMemory
+from octavo.layers.records import COLLECTIONS, memory_of
+from octavo.layers.values import Extractor, Fact, LogEntry, Outcome, Page
+from octavo.memory import context as contexts
+from octavo.memory.messages import Said, read_messages
+from octavo.memory.pending import PendingFacts, note_for
+from octavo.memory.searching import SOURCE_OF, SOURCES, Whose, distinct, search
+from octavo.memory.values import DEFAULT_SESSION, Added, Hits, WriteStatus
+from octavo.search.hits import Context
+from octavo.search.recall import Recall
+from octavo.util.sync import Portal, blocking
+
+#: The settings of this folder, which the commands read too.
+CONFIG = Path("config/memory.yaml")
+_RECENT, _PROFILE, _FOUND = 30, 200, 30  # records of each part of a context that are looked at
+_PART_BYTES = 2**18  # of each of them
+
+
+class AsyncMemory:
+    """Remembers what was said, finds it again, and makes a block for a prompt of it.
+
+    `store` is a URL or a store, which then stays open; without one, the settings of this folder and the environment
+    decide, and else it is `sqlite:///octavo.db`. `model` names a model that finds facts (by the rules without one), or is an
+    extractor; `embedder` names one that finds by meaning. A user that is not named is `"default_user"`.
+    """
+
+    def __init__(
+        self,
+        store: Store | str | None = None,
+        *,
+        model: str | Extractor | None = None,
+        embedder: str | Embedder | None = None,
+        tenant: str | None = None,
+    ) -> None:
+        extractor = None if model is None or isinstance(model, str) else model
+        if store is None or isinstance(store, str):
+            named = {
+                "database.dsn": store,
+                "extraction.model": model if isinstance(model, str) else None,
+                "vector.enabled": True if embedder else None,
+                "vector.embedder": embedder if isinstance(embedder, str | None) else embedder.name,
+                "service.tenant": tenant,
+            }
+            given = {key: ("AsyncMemory", value) for key, value in named.items() if value is not None}
+            settings = resolve_settings(CONFIG if CONFIG.exists() else None, given).settings
+            own = None if isinstance(embedder, str) else embedder
+            layers = LayeredMemory.from_settings(settings, extractor=extractor, embedder=own)
+        else:
+            if embedder is not None or isinstance(model, str):
+                raise ConfigError(
+                    "a store that is handed in is used as it is; give its URL with model and embedder"
+                )
+            layers = LayeredMemory(store, tenant=tenant or "", extractor=extractor)
+        self._begin(layers, owned=True)
+
+    @classmethod
+    def from_layers(cls, layers: LayeredMemory) -> Self:
+        """The front door of a layered memory, which stays open."""
+        memory = cls.__new__(cls)
+        memory._begin(layers, owned=False)  # noqa: SLF001 - its own class
+        return memory
+
+    @classmethod
+    def from_settings(cls, settings: Settings) -> Self:
+        """A memory as the settings say."""
+        memory = cls.__new__(cls)
+        memory._begin(LayeredMemory.from_settings(settings), owned=True)  # noqa: SLF001 - its own class
+        return memory
+
+    def _begin(self, layers: LayeredMemory, *, owned: bool) -> None:
+        self.layers = layers
+        self._owned = owned
+        self._recall = Recall(layers.store)
+        self._pending = PendingFacts(layers)
+
+    @property
+    def store(self) -> Store:
+        """Where everything is kept."""
+        return self.layers.store
+
+    # --- remembering
+
+    async def add(
+        self,
+        messages: Said,
+        *,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+        session_id: str | None = None,
+        metadata: dict[str, Any] | None = None,
+        infer: bool = True,
+    ) -> Added:
+        """Keep what was said, then find the facts in what the user said of it; with `infer=False`, keep each text as it is.
+
+        A text, a message as OpenAI and Anthropic spell it, a `Msg`, or a list of these. With an agent and no user, it is
+        the agent's own memory, and the facts are those in what the agent said.
+        """
+        whose = self._whose(user_id, agent_id, session_id)
+        speaker: Role = "assistant" if "agent_id" in whose.owner else "user"
+        said = read_messages(messages, speaker=speaker, metadata=metadata)
+        learnt = {**(metadata or {}), **whose.place}
+        if not infer:
+            return await self._keep([text for m in said if (text := m.get_text_content())], whose, learnt)
+        records = [to_record(message, (), self._message_scope(whose)) for message in said]
+        notes = {
+            record.id: note_for(record, whose.owner, learnt)
+            for record in records
+            if record.kind == speaker and record.text.strip()
+        }
+        done = await written(self.store, [Add(records), Add(list(notes.values()))])
+        names = [message.id for message in said]
+        if not done.stored:
+            self._pending.later(list(notes.values()))
+            note = "the store is down: this is on disk, and its facts are found when the store is back"
+            return Added(messages=names, status="queued", note=note)
+        self._pending.look()
+        return await self._find_facts(names, [(notes[r.id], r) for r in records if r.id in notes])
+
+    async def _find_facts(self, names: list[str], noted: list[tuple[Record, Record]]) -> Added:
+        found: list[Outcome] = []
+        status: WriteStatus = "stored"
+        remarks: list[str] = []
+        for note, message in noted:
+            try:
+                extracted = await self._pending.find(note, message)
+            except (StoreClosed, InvalidRecord):
+                raise
+            except OctavoError as error:  # what was said is kept, and that is what was promised
+                self._pending.later([note])
+                remarks.append(f"the facts of {message.id!r} are looked for again later: {error}")
+                continue
+            found += extracted.memories
+            status = "queued" if extracted.status == "queued" else status
+            remarks += [extracted.note] if extracted.note else []
+        return Added(messages=names, memories=found, status=status, note="; ".join(remarks))
+
+    async def _keep(self, texts: list[str], whose: Whose, metadata: dict[str, Any]) -> Added:
+        found: list[Outcome] = []
+        status: WriteStatus = "stored"
+        for text in texts:
+            kept = await self.layers.remember(text, metadata=metadata, **whose.owner)
+            status = "queued" if kept.status == "queued" else status
+            found.append(
+                Outcome(
+                    id=kept.id,
+                    action="insert",
+                    layer=kept.layer,
+                    category=kept.category,
+                    content=kept.content,
+                    reason="kept as it was said",
+                )
+            )
+        return Added(memories=found, status=status)
+
+    async def update(self, memory_id: str, text: str, *, reason: str | None = None) -> Fact:
+        """Let a memory say this instead; its log says what it said before, and why it changed."""
+        return await self.layers.revise(memory_id, content=text, reason=reason)
+
+    async def delete(self, memory_id: str, *, reason: str | None = None) -> Fact:
+        """Remove a memory, and answer what it was; its log stays, and `undo` brings it back."""
+        return await self.layers.forget(memory_id, reason=reason)
+
+    async def undo(self, change: str | LogEntry, *, reason: str | None = None) -> LogEntry:
+        """Take back the last change of a memory: a row of its history, or the row's id."""
+        return await self.layers.undo(change.id if isinstance(change, LogEntry) else change, reason)
+
+    # --- finding
+
+    async def search(
+        self,
+        query: str,
+        *,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+        session_id: str | None = None,
+        sources: Sequence[str] | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        limit: int = 10,
+        everyone: bool = False,
+        max_bytes: int | None = None,
+    ) -> Hits:
+        """What answers a question best, of everything that is kept for somebody: facts, messages, events, documents.
+
+        `sources` names some of these. With a session, only what was said, learnt or done in it is searched.
+        """
+        whose = self._whose(user_id, agent_id, session_id, everyone=everyone)
+        asked = whose.queries(now(), sources, since, until, metadata)
+        return await search(self._recall, query, asked, limit, max_bytes)
+
+    async def context(
+        self,
+        query: str,
+        *,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+        session_id: str | None = None,
+        max_tokens: int = 1000,
+        count: Callable[[str], int] = estimate_tokens,
+    ) -> Context:
+        """One fenced block for a prompt, within a budget: who the user is, this session so far, and what else was found.
+
+        Each line has its date; `parts` says how many tokens each part took. What it holds is data: it cannot close the fence.
+        """
+        whose = self._whose(user_id, agent_id, None)
+        talk = self._message_scope(self._whose(user_id, agent_id, session_id))
+        owner = Scope(tenant=self.layers.tenant, **{key[:-3]: name for key, name in whose.owner.items()})
+        found, profile, summary, recent = await asyncio.gather(
+            self._recall.answer(query, whose.queries(now()), _FOUND, max_bytes=_PART_BYTES),
+            self._newest("profile", owner, _PROFILE),
+            self._newest(SUMMARIES, talk, 1),
+            self._newest(MESSAGES, talk, _RECENT),
+        )
+        profile.sort(key=lambda fact: (fact.data.get("is_permanent", False), fact.updated_at), reverse=True)
+        language = contexts.language_of([query, *(message.text for message in recent)])
+        parts: dict[contexts.Part, Sequence[Record]] = {
+            "profile": profile,
+            "summary": summary,
+            "recent": recent,
+            "found": [hit.record for hit in distinct(found)],
+        }
+        block = contexts.build(parts, language, max_tokens, count)
+        return msgspec.structs.replace(block, probably_absent=found.probably_absent)
+
+    async def _newest(self, collection: str, scope: Scope, limit: int) -> list[Record]:
+        query = Query(collection=collection, scope=scope, alive_at=now(), newest_first=True, limit=limit)
+        return (await read_page(self.store, query, _PART_BYTES))[0]
+
+    # --- looking
+
+    async def get(self, memory_id: str) -> Fact:
+        """One memory, or NotFound."""
+        return await self.layers.get(memory_id)
+
+    async def get_all(
+        self,
+        *,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+        session_id: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        limit: int = 100,
+        after: Cursor | None = None,
+    ) -> Page[Fact]:
+        """What is remembered about somebody, newest first; the next page is `after` the cursor `following` of this one."""
+        if not isinstance(limit, int) or limit < 0:
+            raise InvalidQuery(f"limit must be a number, 0 or more; got {limit!r}")
+        whose = self._whose(user_id, agent_id, session_id)
+        asked = [
+            msgspec.structs.replace(query, newest_first=True, limit=limit + 1, after=after)
+            for query in whose.queries(now(), ["facts"], metadata=metadata)
+            if query.collection in COLLECTIONS.values()
+        ]
+        pages = await asyncio.gather(*map(self.store.find, asked))
+        found = sorted((record for page in pages for record in page), key=lambda r: r.rank, reverse=True)
+        more = len(found) > limit > 0
+        return Page(map(memory_of, found[:limit]), found[limit - 1].cursor if more else None)
+
+    async def history(self, memory_id: str) -> list[LogEntry]:
+        """All that happened to a memory and why, oldest first, also when it is gone."""
+        return await self.layers.history(memory_id)
+
+    async def stats(self, *, user_id: str | None = None, agent_id: str | None = None) -> dict[str, Any]:
+        """How many records of each source there are, of somebody or of all; and what waits on disk for the store."""
+        whose = self._whose(user_id, agent_id, None, everyone=user_id is None and agent_id is None)
+        asked = whose.queries(now())
+        tallies = await asyncio.gather(*map(self.store.tally, asked))
+        counts = dict.fromkeys(SOURCES, 0)
+        for query, tally in zip(asked, tallies, strict=True):
+            counts[SOURCE_OF[query.collection]] += tally.total
+        lasts = [tally.last for tally in tallies if tally.last is not None]
+        told = {**counts, "last": max(lasts, default=None)}
+        if (status := getattr(self.store, "status", None)) is not None:  # of a Journal
+            now_queued = status()
+            told |= {"queued": now_queued.waiting, "dead_letters": now_queued.dead}
+        return told
+
+    # --- opening and closing
+
+    async def close(self) -> None:
+        """Deliver what waits or leave it on disk, and close what this opened; a second call does nothing."""
+        await self._pending.close()
+        if self._owned:
+            await self.layers.close()
+
+    async def __aenter__(self) -> Self:
+        await self.store.__aenter__()
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.close()
+
+    def _whose(
+        self, user_id: str | None, agent_id: str | None, session_id: str | None, *, everyone: bool = False
+    ) -> Whose:
+        return Whose(
+            tenant=self.layers.tenant,
+            user_id=user_id,
+            agent_id=agent_id,
+            session_id=session_id,
+            everyone=everyone,
+        )
+
+    def _message_scope(self, whose: Whose) -> Scope:
+        """Where the messages of a session are: with no agent named, where the chat face keeps them."""
+        return Scope(
+            tenant=whose.tenant,
+            user=whose.owner.get("user_id", ""),
+            agent=whose.agent_id or "",
+            session=whose.session_id or DEFAULT_SESSION,
+        )
+
+
+class Memory:
+    """The same for callers who block: `with Memory() as memory: …`, or `close()` at the end."""
+
+    def __init__(
+        self,
+        store: Store | str | None = None,
+        *,
+        model: str | Extractor | None = None,
+        embedder: str | Embedder | None = None,
+        tenant: str | None = None,
+    ) -> None:
+        self.behind = AsyncMemory(store, model=model, embedder=embedder, tenant=tenant)
+        self.portal = Portal("octavo-memory")
+
+    add = blocking(AsyncMemory.add)
+    search = blocking(AsyncMemory.search)
+    context = blocking(AsyncMemory.context)
+    get = blocking(AsyncMemory.get)
+    get_all = blocking(AsyncMemory.get_all)
+    update = blocking(AsyncMemory.update)
+    delete = blocking(AsyncMemory.delete)
+    history = blocking(AsyncMemory.history)
+    undo = blocking(AsyncMemory.undo)
+    stats = blocking(AsyncMemory.stats)
+    _close = blocking(AsyncMemory.close)
+
+    def close(self) -> None:
+        """Deliver what waits or leave it on disk, and close what this opened; a second call does nothing."""
+        try:
+            self._close()
+        except StoreClosed:
+            return
+        self.portal.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()

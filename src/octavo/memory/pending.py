@@ -1,0 +1,115 @@
+"""Texts whose facts are still to be found: noted together with the message, and struck out together with the facts.
+
+So a text that was queued while the store was down, or whose process was killed in between, has its facts found later.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import timedelta
+from typing import Any
+
+from octavo.chat.records import MESSAGES
+from octavo.errors import OctavoError, StoreClosed, StoreUnavailable
+from octavo.kernel.ids import now
+from octavo.kernel.model import Query, Record, Remove, Scope, exact_scope
+from octavo.kernel.ports import Store
+from octavo.layers import Extracted, LayeredMemory
+
+PENDING, FACTS = "pending", "facts"
+_GRACE = timedelta(seconds=30)  # a younger note is in the hands of whoever wrote it
+_PAGE = 50
+_FIRST_SECONDS, _LONGEST_SECONDS = 0.2, 10.0  # between two looks at a store that is down
+_log = logging.getLogger("octavo.memory")
+
+
+def note_for(message: Record, owner: dict[str, str], metadata: dict[str, Any]) -> Record:
+    """The record that says that the facts of a message are still to be found, and whose they are."""
+    return Record(
+        collection=PENDING,
+        id=f"{FACTS}:{message.id}",
+        kind=FACTS,
+        scope=message.scope,
+        data={"message": message.id, "owner": owner, "metadata": metadata},
+    )
+
+
+def strike(note: Record) -> Remove:
+    """What takes a note away."""
+    return Remove(Query(collection=PENDING, ids=(note.id,), scope=exact_scope(note.scope)))
+
+
+class PendingFacts:
+    """Finds the facts of messages, now or when the store is back."""
+
+    def __init__(self, layers: LayeredMemory) -> None:
+        self._layers = layers
+        self._task: asyncio.Task[None] | None = None
+        self._waiting: dict[str, Record] = {}  # notes of this process whose messages are queued
+        self._looked = False
+
+    async def find(self, note: Record, message: Record) -> Extracted:
+        """Find the facts of a message, and strike out its note."""
+        data = note.data
+        return await self._layers.extract_from(
+            message, metadata=data["metadata"], done=[strike(note)], **data["owner"]
+        )
+
+    def later(self, notes: Sequence[Record]) -> None:
+        """Find the facts of these when the store is back."""
+        self._waiting.update((note.id, note) for note in notes)
+        self._begin(self._catch_up)
+
+    def look(self) -> None:
+        """Once: find, beside everything else, what earlier processes have left."""
+        if not self._looked:
+            self._looked = True
+            self._begin(self._catch_up)
+
+    async def close(self) -> None:
+        """Stop; what is left is found by the next process."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+
+    def _begin(self, work: Callable[[], Awaitable[None]]) -> None:
+        if self._task is None or self._task.done():
+            self._task = asyncio.ensure_future(work())
+
+    async def _catch_up(self) -> None:
+        pause = _FIRST_SECONDS
+        while True:
+            try:
+                await self._look_once()
+                if not self._waiting:
+                    return
+            except StoreClosed:
+                return
+            except OctavoError as error:
+                _log.debug("facts that wait are looked for again later: %s", error)
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, _LONGEST_SECONDS)
+
+    async def _look_once(self) -> None:
+        store = self._layers.store
+        scope = Scope(tenant=self._layers.tenant)
+        left = Query(collection=PENDING, kinds=(FACTS,), scope=scope, until=now() - _GRACE, limit=_PAGE)
+        notes = {note.id: note for note in await store.find(left)} | self._waiting
+        for note in notes.values():
+            message = await _message(store, note)
+            if message is None and note.id not in self._waiting:
+                await store.apply([strike(note)])  # the message was removed before anybody read it
+            if message is None:
+                continue
+            try:
+                await self.find(note, message)
+            except StoreUnavailable:
+                raise
+            except OctavoError as error:  # a text that cannot be read must not hold up the others
+                _log.warning("the facts of message %s could not be found: %s", message.id, error)
+            self._waiting.pop(note.id, None)
+
+
+async def _message(store: Store, note: Record) -> Record | None:
+    query = Query(collection=MESSAGES, ids=(note.data["message"],), scope=exact_scope(note.scope), limit=1)
+    return next(iter(await store.find(query)), None)

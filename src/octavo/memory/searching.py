@@ -1,0 +1,194 @@
+"""One search over everything of somebody: facts, messages, observations, agent events and documents."""
+
+import math
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from types import MappingProxyType
+from typing import Any
+
+import msgspec
+
+from octavo.errors import InvalidQuery
+from octavo.kernel.model import Query, Record, Scope
+from octavo.kernel.terms.matching import content
+from octavo.memory.values import DEFAULT_USER, Hits, MemoryHit
+from octavo.search.hits import Hit, Recalled
+from octavo.search.question import Filters, queries
+from octavo.search.recall import MOST_HITS, Recall
+
+#: What can be searched, and the collections it is kept in.
+SOURCES = MappingProxyType({
+    "facts": ("profile", "episodes", "entities"),
+    "messages": ("messages", "exchanges"),
+    "observations": ("observations",),
+    "events": ("events",),
+    "documents": ("configs", "knowledge"),
+})  # fmt: skip
+SOURCE_OF = {collection: source for source, collections in SOURCES.items() for collection in collections}
+_SPARE = 10  # hits asked for beyond twice the limit: a fact and its sentence are one
+_SHOWN_TERMS = 5
+
+
+class Whose(msgspec.Struct, frozen=True, kw_only=True):
+    """Whose memory is meant. Without a user it is the agent's own; without either, the default user's.
+
+    What was kept in a session for no user at all is part of that session for whoever names no user.
+    """
+
+    tenant: str = ""
+    user_id: str | None = None
+    agent_id: str | None = None
+    session_id: str | None = None
+    everyone: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("user_id", "agent_id", "session_id"):
+            value = getattr(self, name)
+            if value is not None and (not isinstance(value, str) or not value):
+                raise InvalidQuery(f"{name} must be a name; got {value!r}"[:200])
+        if self.everyone and (self.user_id or self.agent_id or self.session_id):
+            raise InvalidQuery("give user_id, agent_id or session_id, or everyone=True, not both")
+
+    @property
+    def owner(self) -> dict[str, Any]:
+        """The one owner of facts, as the layers are told it."""
+        if self.user_id is None and self.agent_id is not None:
+            return {"agent_id": self.agent_id}
+        return {"user_id": self.user_id or DEFAULT_USER}
+
+    @property
+    def place(self) -> dict[str, str]:
+        """What a fact's metadata says of where it was learnt, beside its owner."""
+        named = {"agent_id": self.agent_id, "session_id": self.session_id}
+        return {name: value for name, value in named.items() if value and name not in self.owner}
+
+    def scopes(self) -> list[Scope]:
+        """Where to look: one scope, or two for a session that is nobody's and the default user's alike."""
+        if self.everyone:
+            return [Scope(tenant=self.tenant)]
+        users = [self.user_id or ("" if self.agent_id else DEFAULT_USER)]
+        if self.user_id is None and self.agent_id is None and self.session_id is not None:
+            users.append("")
+        return [
+            Scope(tenant=self.tenant, user=user, agent=self.agent_id, session=self.session_id)
+            for user in users
+        ]
+
+    def queries(
+        self,
+        at: datetime,
+        sources: Sequence[str] | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> list[Query]:
+        """One query for each collection of the sources, in each scope."""
+        asked: list[Query] = []
+        wide: Filters = {"since": since, "until": until, "everyone": self.everyone}
+        for source in _checked(sources):
+            for scope in self.scopes():
+                where = dict(metadata or {})
+                if (
+                    source == "facts"
+                ):  # they belong to their owner; where they were learnt is in their metadata
+                    where |= self.place
+                    agent = scope.agent if "agent_id" in self.owner else None
+                    scope = msgspec.structs.replace(scope, session=None, agent=agent)  # noqa: PLW2901
+                filters: Filters = {**wide, "collections": SOURCES[source], "where": where}
+                asked += queries(scope, at, filters)
+        return asked
+
+
+def _checked(sources: Sequence[str] | None) -> tuple[str, ...]:
+    if sources is None:
+        return tuple(SOURCES)
+    named = (sources,) if isinstance(sources, str) else tuple(sources)
+    for name in named:
+        if name not in SOURCES:
+            raise InvalidQuery(f"unknown source {name!r}; known: {', '.join(SOURCES)}")
+    if not named:
+        raise InvalidQuery(f"sources names nothing to search; known: {', '.join(SOURCES)}")
+    return tuple(dict.fromkeys(named))
+
+
+async def search(
+    recall: Recall, question: str, asked: Sequence[Query], limit: int, max_bytes: int | None = None
+) -> Hits:
+    """The hits of a question, best first; of a fact and the sentence it was made from, the better one."""
+    wanted = min(limit * 2 + _SPARE, MOST_HITS) if limit else 0
+    found = await recall.answer(question, asked, wanted, explain=True, max_bytes=max_bytes)
+    best = max((hit.score for hit in found), default=0.0)
+    shown = [_told(hit, found.presence * math.exp(hit.score - best), found) for hit in distinct(found)]
+    return Hits(
+        shown[:limit],
+        probably_absent=found.probably_absent,
+        notes=found.notes,
+        left_out=found.left_out,
+    )
+
+
+def distinct(found: Sequence[Hit]) -> list[Hit]:
+    """The hits without those that say again what a better one says: of a fact and its newest sentence there is one.
+
+    A fact stands before the sentences that it has overtaken.
+    """
+    overtaking = {source: hit for hit in reversed(found) for source in sources_of(hit.record)[:-1]}
+    ordered = [each for hit in found for each in (overtaking.get(hit.record.id), hit) if each is not None]
+    seen = Seen()
+    return [hit for hit in ordered if seen.adds(hit.record)]
+
+
+class Seen:
+    """What was shown already, so that nothing is said twice: not a text, and not a fact beside its sentence."""
+
+    def __init__(self) -> None:
+        self._ids: set[str] = set()
+        self._texts: set[str] = set()
+        self._sentences: set[str] = set()  # those whose facts were shown
+
+    def adds(self, record: Record) -> bool:
+        """Whether the record says something new; then it is shown."""
+        text = " ".join(content(record.text, record.data).casefold().split())
+        newest = sources_of(record)[-1:]
+        if record.id in self._ids or text in self._texts or record.id in self._sentences:
+            return False
+        if self._ids.intersection(newest):
+            return False
+        self._ids.add(record.id)
+        self._texts.add(text)
+        self._sentences.update(newest)
+        return True
+
+
+def sources_of(record: Record) -> tuple[str, ...]:
+    """The ids of what a fact was made from, the newest last; nothing for whatever is no fact."""
+    return tuple(record.data.get("sources") or ()) if record.collection in SOURCES["facts"] else ()
+
+
+def _told(hit: Hit, score: float, found: Recalled) -> MemoryHit:
+    record, scope = hit.record, hit.record.scope
+    return MemoryHit(
+        id=record.id,
+        text=content(record.text, record.data),
+        score=round(score, 4),
+        why=_reason(hit, found),
+        when=record.updated_at or record.created_at,
+        source=SOURCE_OF[hit.collection],
+        kind=record.kind,
+        user_id=scope.user or None,
+        agent_id=scope.agent or None,
+        session_id=scope.session or None,
+        metadata=record.metadata,
+        sources=sources_of(record),
+    )
+
+
+def _reason(hit: Hit, found: Recalled) -> str:
+    """Why it is a hit, in a few words."""
+    reasons = [f"says {', '.join(hit.terms[:_SHOWN_TERMS])}"] if hit.terms else []
+    for signal in hit.signals:
+        if signal.name == "vector" and signal.rank and found.trust:
+            reasons.append(f"number {signal.rank} by meaning")
+        elif signal.name == "time" and signal.score > 0.5:
+            reasons.append("from the time asked for")
+    return "; ".join(reasons) or "said next to what was found"
