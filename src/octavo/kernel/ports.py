@@ -129,10 +129,14 @@ class Renews(Protocol):
     async def renew(self, collections: Sequence[str], scope: Scope) -> None: ...
 
 
+#: Where a write is when its call returns: in the store, or on disk behind it.
+WriteStatus: TypeAlias = Literal["stored", "queued"]
+
+
 class Written(msgspec.Struct, frozen=True):
     """What became of a write. Nobody knows yet what a queued one will change: its counts are 0."""
 
-    status: Literal["stored", "queued"]
+    status: WriteStatus
     counts: list[int]
 
     @property

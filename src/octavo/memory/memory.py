@@ -14,7 +14,7 @@ from octavo.config import Settings, resolve_settings
 from octavo.errors import ConfigError, InvalidQuery, InvalidRecord, OctavoError, StoreClosed
 from octavo.kernel.ids import now
 from octavo.kernel.model import Add, Cursor, Query, Record, Scope
-from octavo.kernel.ports import Embedder, Store, read_page, written
+from octavo.kernel.ports import Embedder, Store, WriteStatus, read_page, written
 from octavo.kernel.terms.tokens import estimate_tokens
 from octavo.layers.memory import LayeredMemory
 from octavo.layers.records import COLLECTIONS, memory_of
@@ -23,7 +23,7 @@ from octavo.memory import context as contexts
 from octavo.memory.messages import Said, read_messages
 from octavo.memory.pending import PendingFacts, note_for
 from octavo.memory.searching import SOURCE_OF, SOURCES, Whose, distinct, search
-from octavo.memory.values import DEFAULT_SESSION, Added, Hits, WriteStatus
+from octavo.memory.values import DEFAULT_SESSION, Added, Hits
 from octavo.search.hits import Context
 from octavo.search.recall import Recall
 from octavo.util.sync import Portal, blocking
@@ -50,7 +50,7 @@ class AsyncMemory:
         embedder: str | Embedder | None = None,
         tenant: str | None = None,
     ) -> None:
-        extractor = None if model is None or isinstance(model, str) else model
+        extractor = None if isinstance(model, str) else model
         if store is None or isinstance(store, str):
             named = {
                 "database.dsn": store,
@@ -59,33 +59,30 @@ class AsyncMemory:
                 "vector.embedder": embedder if isinstance(embedder, str | None) else embedder.name,
                 "service.tenant": tenant,
             }
-            given = {key: ("AsyncMemory", value) for key, value in named.items() if value is not None}
+            given = {key: (key, value) for key, value in named.items() if value is not None}
             settings = resolve_settings(CONFIG if CONFIG.exists() else None, given).settings
             own = None if isinstance(embedder, str) else embedder
-            layers = LayeredMemory.from_settings(settings, extractor=extractor, embedder=own)
+            self._begin(LayeredMemory.from_settings(settings, extractor=extractor, embedder=own))
+        elif embedder is not None or isinstance(model, str):
+            raise ConfigError(
+                "a store that is handed in is used as it is; give its URL with model and embedder"
+            )
         else:
-            if embedder is not None or isinstance(model, str):
-                raise ConfigError(
-                    "a store that is handed in is used as it is; give its URL with model and embedder"
-                )
-            layers = LayeredMemory(store, tenant=tenant or "", extractor=extractor)
-        self._begin(layers, owned=True)
-
-    @classmethod
-    def from_layers(cls, layers: LayeredMemory) -> Self:
-        """The front door of a layered memory, which stays open."""
-        memory = cls.__new__(cls)
-        memory._begin(layers, owned=False)  # noqa: SLF001 - its own class
-        return memory
+            self._begin(LayeredMemory(store, tenant=tenant or "", extractor=extractor))
 
     @classmethod
     def from_settings(cls, settings: Settings) -> Self:
         """A memory as the settings say."""
+        return cls.from_layers(LayeredMemory.from_settings(settings), owned=True)
+
+    @classmethod
+    def from_layers(cls, layers: LayeredMemory, *, owned: bool = False) -> Self:
+        """The front door of a layered memory, which stays open unless it is owned."""
         memory = cls.__new__(cls)
-        memory._begin(LayeredMemory.from_settings(settings), owned=True)  # noqa: SLF001 - its own class
+        memory._begin(layers, owned=owned)  # noqa: SLF001 - its own class
         return memory
 
-    def _begin(self, layers: LayeredMemory, *, owned: bool) -> None:
+    def _begin(self, layers: LayeredMemory, *, owned: bool = True) -> None:
         self.layers = layers
         self._owned = owned
         self._recall = Recall(layers.store)
@@ -113,13 +110,13 @@ class AsyncMemory:
         A text, a message as OpenAI and Anthropic spell it, a `Msg`, or a list of these. With an agent and no user, it is
         the agent's own memory, and the facts are those in what the agent said.
         """
-        whose = self._whose(user_id, agent_id, session_id)
+        whose = Whose(self.layers.tenant, user_id, agent_id, session_id)
         speaker: Role = "assistant" if "agent_id" in whose.owner else "user"
         said = read_messages(messages, speaker=speaker, metadata=metadata)
         learnt = {**(metadata or {}), **whose.place}
         if not infer:
             return await self._keep([text for m in said if (text := m.get_text_content())], whose, learnt)
-        records = [to_record(message, (), self._message_scope(whose)) for message in said]
+        records = [to_record(message, (), _talk(whose)) for message in said]
         notes = {
             record.id: note_for(record, whose.owner, learnt)
             for record in records
@@ -158,16 +155,8 @@ class AsyncMemory:
         for text in texts:
             kept = await self.layers.remember(text, metadata=metadata, **whose.owner)
             status = "queued" if kept.status == "queued" else status
-            found.append(
-                Outcome(
-                    id=kept.id,
-                    action="insert",
-                    layer=kept.layer,
-                    category=kept.category,
-                    content=kept.content,
-                    reason="kept as it was said",
-                )
-            )
+            told = {name: getattr(kept, name) for name in ("id", "layer", "category", "content")}
+            found.append(Outcome(action="insert", reason="kept as it was said", **told))
         return Added(memories=found, status=status)
 
     async def update(self, memory_id: str, text: str, *, reason: str | None = None) -> Fact:
@@ -197,13 +186,13 @@ class AsyncMemory:
         metadata: Mapping[str, Any] | None = None,
         limit: int = 10,
         everyone: bool = False,
-        max_bytes: int | None = None,
+        max_bytes: int = 2**22,
     ) -> Hits:
         """What answers a question best, of everything that is kept for somebody: facts, messages, events, documents.
 
         `sources` names some of these. With a session, only what was said, learnt or done in it is searched.
         """
-        whose = self._whose(user_id, agent_id, session_id, everyone=everyone)
+        whose = Whose(self.layers.tenant, user_id, agent_id, session_id, everyone)
         asked = whose.queries(now(), sources, since, until, metadata)
         return await search(self._recall, query, asked, limit, max_bytes)
 
@@ -221,8 +210,8 @@ class AsyncMemory:
 
         Each line has its date; `parts` says how many tokens each part took. What it holds is data: it cannot close the fence.
         """
-        whose = self._whose(user_id, agent_id, None)
-        talk = self._message_scope(self._whose(user_id, agent_id, session_id))
+        whose = Whose(self.layers.tenant, user_id, agent_id)
+        talk = _talk(Whose(self.layers.tenant, user_id, agent_id, session_id))
         owner = Scope(tenant=self.layers.tenant, **{key[:-3]: name for key, name in whose.owner.items()})
         found, profile, summary, recent = await asyncio.gather(
             self._recall.answer(query, whose.queries(now()), _FOUND, max_bytes=_PART_BYTES),
@@ -264,7 +253,7 @@ class AsyncMemory:
         """What is remembered about somebody, newest first; the next page is `after` the cursor `following` of this one."""
         if not isinstance(limit, int) or limit < 0:
             raise InvalidQuery(f"limit must be a number, 0 or more; got {limit!r}")
-        whose = self._whose(user_id, agent_id, session_id)
+        whose = Whose(self.layers.tenant, user_id, agent_id, session_id)
         asked = [
             msgspec.structs.replace(query, newest_first=True, limit=limit + 1, after=after)
             for query in whose.queries(now(), ["facts"], metadata=metadata)
@@ -281,7 +270,7 @@ class AsyncMemory:
 
     async def stats(self, *, user_id: str | None = None, agent_id: str | None = None) -> dict[str, Any]:
         """How many records of each source there are, of somebody or of all; and what waits on disk for the store."""
-        whose = self._whose(user_id, agent_id, None, everyone=user_id is None and agent_id is None)
+        whose = Whose(self.layers.tenant, user_id, agent_id, everyone=user_id is None and agent_id is None)
         asked = whose.queries(now())
         tallies = await asyncio.gather(*map(self.store.tally, asked))
         counts = dict.fromkeys(SOURCES, 0)
@@ -309,25 +298,11 @@ class AsyncMemory:
     async def __aexit__(self, *exc: object) -> None:
         await self.close()
 
-    def _whose(
-        self, user_id: str | None, agent_id: str | None, session_id: str | None, *, everyone: bool = False
-    ) -> Whose:
-        return Whose(
-            tenant=self.layers.tenant,
-            user_id=user_id,
-            agent_id=agent_id,
-            session_id=session_id,
-            everyone=everyone,
-        )
 
-    def _message_scope(self, whose: Whose) -> Scope:
-        """Where the messages of a session are: with no agent named, where the chat face keeps them."""
-        return Scope(
-            tenant=whose.tenant,
-            user=whose.owner.get("user_id", ""),
-            agent=whose.agent_id or "",
-            session=whose.session_id or DEFAULT_SESSION,
-        )
+def _talk(whose: Whose) -> Scope:
+    """Where the messages of a session are: with no agent named, where the chat face keeps them."""
+    user, session = whose.owner.get("user_id", ""), whose.session_id or DEFAULT_SESSION
+    return Scope(tenant=whose.tenant, user=user, agent=whose.agent_id or "", session=session)
 
 
 class Memory:

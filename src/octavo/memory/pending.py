@@ -5,7 +5,7 @@ So a text that was queued while the store was down, or whose process was killed 
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -13,13 +13,12 @@ from octavo.chat.records import MESSAGES
 from octavo.errors import OctavoError, StoreClosed, StoreUnavailable
 from octavo.kernel.ids import now
 from octavo.kernel.model import Query, Record, Remove, Scope, exact_scope
-from octavo.kernel.ports import Store
 from octavo.layers import Extracted, LayeredMemory
 
 PENDING, FACTS = "pending", "facts"
 _GRACE = timedelta(seconds=30)  # a younger note is in the hands of whoever wrote it
 _PAGE = 50
-_FIRST_SECONDS, _LONGEST_SECONDS = 0.2, 10.0  # between two looks at a store that is down
+_FIRST_SECONDS, _LONGEST_SECONDS = 0.2, 300.0  # between two looks while the store is down or the model fails
 _log = logging.getLogger("octavo.memory")
 
 
@@ -45,7 +44,7 @@ class PendingFacts:
     def __init__(self, layers: LayeredMemory) -> None:
         self._layers = layers
         self._task: asyncio.Task[None] | None = None
-        self._waiting: dict[str, Record] = {}  # notes of this process whose messages are queued
+        self._waiting: dict[str, Record] = {}  # notes of this process, to be tried again
         self._looked = False
 
     async def find(self, note: Record, message: Record) -> Extracted:
@@ -58,13 +57,14 @@ class PendingFacts:
     def later(self, notes: Sequence[Record]) -> None:
         """Find the facts of these when the store is back."""
         self._waiting.update((note.id, note) for note in notes)
-        self._begin(self._catch_up)
+        self._looked = False
+        self.look()
 
     def look(self) -> None:
-        """Once: find, beside everything else, what earlier processes have left."""
-        if not self._looked:
-            self._looked = True
-            self._begin(self._catch_up)
+        """Begin, once, to find what waits and what earlier processes have left; nobody waits for it."""
+        if not self._looked and (self._task is None or self._task.done()):
+            self._task = asyncio.ensure_future(self._catch_up())
+        self._looked = True
 
     async def close(self) -> None:
         """Stop; what is left is found by the next process."""
@@ -72,44 +72,34 @@ class PendingFacts:
             self._task.cancel()
             await asyncio.wait([self._task])
 
-    def _begin(self, work: Callable[[], Awaitable[None]]) -> None:
-        if self._task is None or self._task.done():
-            self._task = asyncio.ensure_future(work())
-
     async def _catch_up(self) -> None:
         pause = _FIRST_SECONDS
         while True:
             try:
                 await self._look_once()
-                if not self._waiting:
-                    return
             except StoreClosed:
                 return
             except OctavoError as error:
-                _log.debug("facts that wait are looked for again later: %s", error)
+                _log.debug("facts that wait are looked for again in %s s: %s", pause, error)
+            if not self._waiting:
+                return
             await asyncio.sleep(pause)
             pause = min(pause * 2, _LONGEST_SECONDS)
 
     async def _look_once(self) -> None:
-        store = self._layers.store
-        scope = Scope(tenant=self._layers.tenant)
+        store, scope = self._layers.store, Scope(tenant=self._layers.tenant)
         left = Query(collection=PENDING, kinds=(FACTS,), scope=scope, until=now() - _GRACE, limit=_PAGE)
-        notes = {note.id: note for note in await store.find(left)} | self._waiting
-        for note in notes.values():
-            message = await _message(store, note)
-            if message is None and note.id not in self._waiting:
-                await store.apply([strike(note)])  # the message was removed before anybody read it
-            if message is None:
-                continue
+        for note in [*await store.find(left), *self._waiting.values()]:
+            said = Query(collection=MESSAGES, ids=(note.data["message"],), scope=exact_scope(note.scope))
+            found = await store.find(said)
             try:
-                await self.find(note, message)
+                if found:
+                    await self.find(note, found[0])
+                elif note.id not in self._waiting:  # removed before anybody read it
+                    await store.apply([strike(note)])
+                if found:
+                    self._waiting.pop(note.id, None)
             except StoreUnavailable:
                 raise
             except OctavoError as error:  # a text that cannot be read must not hold up the others
-                _log.warning("the facts of message %s could not be found: %s", message.id, error)
-            self._waiting.pop(note.id, None)
-
-
-async def _message(store: Store, note: Record) -> Record | None:
-    query = Query(collection=MESSAGES, ids=(note.data["message"],), scope=exact_scope(note.scope), limit=1)
-    return next(iter(await store.find(query)), None)
+                _log.warning("the facts of message %s could not be found: %s", note.data["message"], error)

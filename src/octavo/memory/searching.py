@@ -29,7 +29,7 @@ _SPARE = 10  # hits asked for beyond twice the limit: a fact and its sentence ar
 _SHOWN_TERMS = 5
 
 
-class Whose(msgspec.Struct, frozen=True, kw_only=True):
+class Whose(msgspec.Struct, frozen=True):
     """Whose memory is meant. Without a user it is the agent's own; without either, the default user's.
 
     What was kept in a session for no user at all is part of that session for whoever names no user.

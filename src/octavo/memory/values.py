@@ -2,19 +2,17 @@
 
 from collections.abc import Iterable
 from datetime import datetime
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 import msgspec
 
+from octavo.kernel.ports import WriteStatus
 from octavo.layers.values import Outcome
 
 #: Whose a memory is when nobody is named, in Python and on the command line.
 DEFAULT_USER = "default_user"
 #: Where messages are kept when no session is named.
 DEFAULT_SESSION = "default_session"
-
-#: Where a write is when its call returns: in the store, or on disk behind it.
-WriteStatus: TypeAlias = Literal["stored", "queued"]
 
 
 class Added(msgspec.Struct, frozen=True, kw_only=True):

@@ -14,7 +14,7 @@ from octavo.errors import ConfigError, InvalidQuery, InvalidRecord, NotFound, Oc
 from octavo.kernel.codec import answerable, asked
 from octavo.kernel.ids import now
 from octavo.kernel.model import Add, Cursor, Head, Op, Query, Record, Remove, Scope
-from octavo.kernel.ports import fitting, read_page, written
+from octavo.kernel.ports import WriteStatus, fitting, read_page, written
 from octavo.search.hits import Context, Recalled
 from octavo.search.question import Filters
 from octavo.service.recent import Recent
@@ -24,7 +24,6 @@ from octavo.service.records import (
     EventRecord,
     Health,
     TurnRecord,
-    WriteStatus,
     event_of,
     event_to_record,
     turn_end,

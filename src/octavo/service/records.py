@@ -13,13 +13,11 @@ from msgspec import field
 from octavo.errors import InvalidRecord
 from octavo.kernel.ids import new_id, now
 from octavo.kernel.model import Change, Query, Record, Scope, utc
+from octavo.kernel.ports import WriteStatus
 from octavo.kernel.text import leaves
 
 EVENTS = "observations"
 TURNS = "turns"
-
-#: Where a write is when its call returns: in the store, or on disk behind it.
-WriteStatus: TypeAlias = Literal["stored", "queued"]
 
 
 class _Word(StrEnum):
