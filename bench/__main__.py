@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from time import perf_counter
 
-from bench import agent, journal, measures, recall, recall_report, serving
+from bench import agent, door, journal, measures, recall, recall_report, serving
 from bench.peers.environment import PEERS
 from bench.places import DOES, SETTINGS, Places
 from bench.recall import STORES, VECTORS
@@ -49,6 +49,9 @@ def main() -> int:
     parser.add_argument(
         "--server", action="store_true", help="measure the REST server beside a bare FastAPI endpoint"
     )
+    parser.add_argument(
+        "--door", action="store_true", help="measure add, search and context of the front door beside mem0's"
+    )
     parser.add_argument("--markdown", action="store_true", help="print the table as Markdown")
     parser.add_argument(
         "--results", type=Path, default=RESULTS, metavar="DIR", help="where the JSON file and scratch data go"
@@ -56,6 +59,8 @@ def main() -> int:
     given = parser.parse_args()
     if given.agent or given.journal:
         return asyncio.run((_agent if given.agent else _journal)(given))
+    if given.door:
+        return asyncio.run(_door(given))
     if given.server:
         return asyncio.run(_server(given))
     known = [*STORES, VECTORS] if given.recall else list(SETTINGS)
@@ -76,6 +81,14 @@ async def _agent(given: argparse.Namespace) -> int:
     with Places(given.results) as places:
         lines = await agent.measured(places, agent.QUICK if given.quick else agent.FULL)
     print(agent.table(lines, markdown=given.markdown))
+    return 0
+
+
+async def _door(given: argparse.Namespace) -> int:
+    given.results.mkdir(parents=True, exist_ok=True)
+    with Places(given.results) as places:
+        size = door.QUICK if given.quick else door.FULL
+        print(await door.measured(places, size, peers=not given.no_peers))
     return 0
 
 

@@ -4,6 +4,7 @@ Each part has a share of the budget, and what one part leaves is given to the ot
 last turns, then to the profile. No line is said twice, nor a fact beside the sentence it was made from.
 """
 
+import functools
 import re
 from collections.abc import Callable, Sequence
 from typing import Literal, TypeAlias
@@ -24,6 +25,7 @@ SHARES: dict[Part, float] = {"profile": 0.25, "summary": 0.15, "recent": 0.25, "
 #: Who chooses first. The talk itself comes first, so that a fact is left out whose sentence is in it.
 _FIRST: tuple[Part, ...] = ("recent", "summary", "profile", "found")
 _SECOND: tuple[Part, ...] = ("found", "recent", "profile", "summary")
+_SHORTEST = 8  # tokens of a line that are worth showing
 _HAN = re.compile("[\u3400-\u4dbf\u4e00-\u9fff]")
 _WORD = re.compile("[A-Za-z]+")
 _WORDS: dict[Language, dict[str, str]] = {
@@ -70,7 +72,9 @@ def build(
     """The block. The records of each part stand in the order in which they matter; `recent` is shown oldest first."""
     if not isinstance(max_tokens, int) or isinstance(max_tokens, bool) or max_tokens < 0:
         raise InvalidQuery(f"max_tokens must be a number, 0 or more; got {max_tokens!r}")
-    fence = fence_for(_head(record) + _body(record) for records in parts.values() for record in records)
+    fence = fence_for(
+        _head(record) + _body(record, max_tokens) for records in parts.values() for record in records
+    )
     words = _WORDS[language]
     frame = count(f"{fence}memory\n{words['head']}\n{fence}\n")
     chosen: dict[Part, list[Line]] = {part: [] for part in SHARES}
@@ -78,20 +82,27 @@ def build(
     seen = Seen()
     waiting = {part: list(enumerate(records)) for part, records in parts.items()}
 
+    @functools.cache
+    def cost(line: str) -> int:
+        return count(line + "\n")
+
     def fill(part: Part, most: int) -> None:
-        """Take lines of a part until no more fit into so many tokens in all."""
+        """Take lines of a part until no more fit into so many tokens in all; if not even one does, it is cut."""
         left: list[tuple[int, Record]] = []
-        title = 0 if chosen[part] else count(words[part] + "\n")
         for rank, record in waiting[part]:
+            title = 0 if chosen[part] else cost(words[part])
             room = min(most - used[part], max_tokens - frame - sum(used.values())) - title
-            # A line of its own for each, whatever else is in the block, so that counting stays cheap.
-            text = fit_line(_head(record), _body(record), lambda line: count(line + "\n") <= room, count)  # noqa: B023
-            if text is None or (text.endswith("…") and chosen[part]):
-                left.append((rank, record))  # whole, or cut if it is the first
+            head, body = _head(record), _body(record, max_tokens)
+            line: str | None = head + body
+            if room < _SHORTEST or (cost(head + body) > room and chosen[part]):
+                line = None
+            elif cost(head + body) > room:
+                line = fit_line(head, body, lambda cut: cost(cut) <= room, count)  # noqa: B023
+            if line is None:
+                left.append((rank, record))
             elif seen.adds(record):
-                chosen[part].append(Line(text, rank, record))
-                used[part] += title + count(text + "\n")
-                title = 0
+                chosen[part].append(Line(line, rank, record))
+                used[part] += title + cost(line)
         waiting[part] = left
 
     for part in _FIRST:
@@ -143,5 +154,8 @@ def _head(record: Record) -> str:
     return f"- {day} {one_line(who)}: " if who else f"- {day} "
 
 
-def _body(record: Record) -> str:
-    return one_line(content(record.text, record.data))
+def _body(record: Record, max_tokens: int) -> str:
+    """What it says on one line; of a book, as much as could ever fit."""
+    body = one_line(content(record.text, record.data))
+    most = max_tokens * 8  # characters: no tokenizer makes longer tokens of what people say
+    return body if len(body) <= most else f"{body[:most]}…"
