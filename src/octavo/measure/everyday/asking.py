@@ -30,6 +30,7 @@ PATHS: tuple[Path, ...] = ("facts", "messages", "front", "bm25")
 
 _FIRST = 3  # hits that are looked at
 _SESSION = "everyday"
+_KEPT_WORDS = (MESSAGES, "observations")  # where what a person typed is kept as it was typed
 _PATIENCE_SECONDS = 120.0  # for the vectors of one person's statements
 
 
@@ -235,8 +236,10 @@ async def _front(make: Callable[[Store], Any], person: Person, store: Store) -> 
     for statement in person.statements:
         await memory.add(statement.text, user_id=person.name, session_id=_SESSION)
     texts = {statement.text: statement.id for statement in person.statements}
-    kept = await store.find(Query(collection=MESSAGES, scope=Scope(user=person.name)))
-    said = {record.id: texts[record.text] for record in kept if record.text in texts}
+    said: dict[str, str] = {}
+    for collection in _KEPT_WORDS:
+        kept = await store.find(Query(collection=collection, scope=Scope(user=person.name)))
+        said |= {record.id: texts[record.text] for record in kept if record.text in texts}
 
     async def ask(question: str) -> _Found:
         found = await memory.search(question, user_id=person.name, limit=_FIRST)
