@@ -184,4 +184,53 @@ def test_the_page(tmp_path):
             assert done.stderr == ""
             assert steady(done.stdout) == steady(expected), line
             ran += 1
-    assert ran == 5
+    assert ran == 6
+
+
+# --- everyday questions
+
+
+def test_everyday_figures_for_people(octavo):
+    """Per language and path, with plain BM25 beside them, and what cannot be measured is said."""
+    told = octavo("bench", "recall", "--everyday", "--lang", "en", "--path", "messages")
+    assert told.exit_code == 0, told.stderr
+    people, _, head, messages, plain = told.stdout.splitlines()
+    assert people.startswith("English, dev: 8 people, ")
+    assert head.split()[:2] == ["hit@1", "hit@3"]
+    assert messages.split()[:2] == ["English", "messages"]
+    assert plain.split()[:2] == ["English", "bm25"]
+    assert plain.split()[-2:] == ["–", "–"]
+
+
+def test_everyday_figures_for_programs(octavo):
+    told = document(octavo("bench", "recall", "--everyday", "--path", "bm25", "--misses", "--json"))
+    assert told["part"] == "dev"
+    assert told["people"] == {"en": 8, "zh": 8}
+    assert [(each["language"], each["path"]) for each in told["figures"]] == [("en", "bm25"), ("zh", "bm25")]
+    assert len(told["misses"]) == sum(sum(each["misses"].values()) for each in told["figures"])
+
+
+def test_misses_of_the_held_out_half_are_only_counted(octavo):
+    asked = ("bench", "recall", "--everyday", "--part", "held", "--lang", "zh", "--path", "bm25", "--misses")
+    told = octavo(*asked)
+    assert told.stdout.splitlines()[-1].startswith("Chinese bm25 misses: ")
+    assert document(octavo(*asked, "--json"))["misses"] is None
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ((), "Give --data FILE, or --everyday"),
+        (("--everyday", "--limit", "3"), "and no data or store"),
+        (("--everyday", "--store", "sqlite:///a.db"), "and no data or store"),
+    ],
+)
+def test_what_does_not_go_with_everyday_questions_is_refused(octavo, given, said):
+    told = octavo("bench", "recall", *given)
+    assert told.exit_code != 0
+    assert said in told.stderr
+
+
+def test_everyday_options_need_everyday(octavo, talks):
+    told = octavo("bench", "recall", "--data", talks, "--lang", "en")
+    assert "belong to --everyday" in told.stderr

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from octavo.cli.command import Call, number, runs, several, table, text
+from octavo.cli.command import Call, flag, number, runs, several, table, text
 from octavo.errors import ConfigError, OctavoError
 from octavo.kernel.ports import Embedder, Store
 from octavo.stores import open_store
@@ -39,7 +39,6 @@ def bench() -> None:
     "--data path",
     "FILE",
     "Conversations with questions and the turns that answer them.",
-    required=True,
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
 )
 @click.option(
@@ -73,10 +72,28 @@ def bench() -> None:
     "Write every question with what was found to FILE, one JSON object a line.",
     type=click.Path(dir_okay=False, writable=True, path_type=Path),
 )
+@flag("--everyday", "Ask the everyday questions that come with Octavo, instead of those of FILE.")
+@click.option(
+    "--lang", type=click.Choice(["en", "zh"]), help="Of the everyday ones: one language. [default: both]"
+)
+@click.option(
+    "--part",
+    type=click.Choice(["dev", "held"]),
+    default="dev",
+    help="Of the everyday ones: which half; nobody tunes on held.",
+    show_default=True,
+)
+@click.option(
+    "--path",
+    "way",
+    type=click.Choice(["facts", "messages", "front", "bm25"]),
+    help="Of the everyday ones: one way to remember. [default: all]",
+)
+@flag("--misses", "List every everyday question that was missed; of held only how many.")
 @runs
 async def recall_command(
     call: Call,
-    path: Path,
+    path: Path | None,
     out: Path | None,
     *,
     urls: tuple[str, ...],
@@ -85,15 +102,34 @@ async def recall_command(
     vectors: str | None,
     limit: int | None,
     seed: int,
+    everyday: bool,
+    lang: Any,
+    part: Any,
+    way: Any,
+    misses: bool,
 ) -> int:
     """Ask questions with known answers, and score what recall finds.
 
     FILE is in the format of LoCoMo or MemDaily. Its conversations are written to the store under a tenant of their
-    own, which is emptied at the end.
+    own, which is emptied at the end. With --everyday, invented people's questions are asked of a memory in this process.
 
     \b
     Example: octavo bench recall --data locomo.json --store sqlite:///octavo.db --out answers.jsonl
     """
+    if everyday:
+        if path or out or vectors or limit or urls != ("memory://",):
+            raise ConfigError(
+                "--everyday takes --lang, --part, --path, --embedder and --misses, and no data or store"
+            )
+        from octavo.cli.bench_everyday import measure_everyday
+
+        return await measure_everyday(call, lang=lang, part=part, path=way, spec=embedder, misses=misses)
+    if path is None:
+        raise ConfigError(
+            "what is asked? Give --data FILE, or --everyday for the questions that come with Octavo"
+        )
+    if lang or way or misses:
+        raise ConfigError("--lang, --path and --misses belong to --everyday")
     # Loaded here, so that the other commands need not wait for what only this one uses.
     from octavo.measure import Trial, load, new_tenant, summary
 

@@ -1,0 +1,178 @@
+"""Everyday questions: the data are as they say, plain BM25 is what it says, and what is found is judged rightly."""
+
+from itertools import product
+
+import pytest
+
+from octavo.errors import ConfigError
+from octavo.measure.bm25 import BM25, K1, B, stem, terms
+from octavo.measure.everyday import (
+    LANGUAGES,
+    PARTS,
+    Pair,
+    Person,
+    Statement,
+    ask_people,
+    figures_of,
+    load_people,
+)
+from octavo.measure.everyday.data import shares_word
+from octavo.testing.embedding import HashEmbedder
+
+FILES = list(product(PARTS, LANGUAGES))
+
+
+# --- the data
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_there_are_enough_people_and_pairs_of_every_kind(language):
+    """At least 160 pairs of at least 16 people; a third of the answerable share no word, about 15 % have no answer."""
+    people = [person for part in PARTS for person in load_people(language, part)]
+    pairs = [pair for person in people for pair in person.pairs]
+    assert len(people) >= 16
+    assert len(pairs) >= 160
+    assert len({pair.question for pair in pairs}) > 0.9 * len(pairs)
+    answerable = [pair for pair in pairs if pair.answers]
+    assert 1 / 3 <= sum(not pair.shares for pair in answerable) / len(answerable) <= 0.5
+    assert 0.12 <= 1 - len(answerable) / len(pairs) <= 0.18
+    kinds = [pair.kind for pair in pairs]
+    for kind in ("first", "third", "smalltalk", "two_facts", "overview", "no_answer", "update"):
+        assert kinds.count(kind) >= 10, kind
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_no_person_is_in_both_halves(language):
+    dev, held = ({person.name for person in load_people(language, part)} for part in PARTS)
+    assert len(dev) == len(held) == 8
+    assert dev.isdisjoint(held)
+
+
+@pytest.mark.parametrize(("part", "language"), FILES)
+def test_every_pair_is_answered_as_it_says(part, language):
+    """The statements exist and hold the answer, other statements stand beside them, and `shares` follows its rule."""
+    for person in load_people(language, part):
+        texts = {statement.id: statement.text for statement in person.statements}
+        assert len(texts) == len(person.statements) >= 15
+        assert len(set(texts.values())) == len(texts), "a hit is recognised by its text"
+        answering = {id_ for pair in person.pairs for id_ in pair.answers}
+        assert len(texts.keys() - answering) >= 4, f"{person.name} says too little that answers nothing"
+        for pair in person.pairs:
+            assert bool(pair.answers) is (pair.kind != "no_answer"), pair
+            said = [texts[id_] for id_ in pair.answers]
+            for phrase in pair.answer:
+                assert any(phrase.casefold() in text.casefold() for text in said), pair
+            assert bool(pair.answer) is (pair.kind not in {"no_answer", "overview"}), pair
+            assert pair.shares is shares_word(pair.question, said), pair
+            assert (pair.person, pair.language) == (person.name, language)
+
+
+# --- plain BM25
+
+
+def test_bm25_by_hand():
+    """Two texts of two terms and one of four: the scores are those of the formula."""
+    index = BM25(["red apple", "green apple", "a red house beside the blue lake"])
+    assert index.rank("which apple is red?") == [0, 1, 2]
+    mean_length = (2 + 2 + 5) / 3
+    idf = 0.470003629  # ln(1 + (3 - 2 + 0.5) / (2 + 0.5))
+    weight = (K1 + 1) / (1 + K1 * (1 - B + B * 2 / mean_length))
+    assert index._score(0, {"red", "appl"}) == pytest.approx(2 * idf * weight)
+    assert index.rank("what is it?") == []
+
+
+def test_terms_are_stems_characters_and_pairs():
+    assert terms("Where do I live?") == terms("She lives") == ["liv"]
+    assert [stem(word) for word in ("studies", "study", "stopped", "falling", "sing", "bus")] == [
+        "studi", "studi", "stop", "fall", "sing", "bus",
+    ]  # fmt: skip
+    assert terms("我养猫，Switch 15") == ["养", "猫", "我养", "养猫", "switch", "15"]
+
+
+# --- asking and judging
+
+
+def person(*pairs):
+    said = ("I keep bees behind the barn.", "The train was late again.", "My bees sting only in June.")
+    statements = tuple(Statement("ada", f"s{at}", text) for at, text in enumerate(said, 1))
+    return Person("ada", "en", statements, tuple(pairs))
+
+
+def asked(question, answers=(), answer=(), *, shares=True, kind="first"):
+    return Pair("ada", question, kind, answers, answer, shares, "en")
+
+
+async def test_messages_and_bm25_find_the_statement():
+    one = person(
+        asked("Where are the bees I keep behind something?", ("s1",), ("barn",)),
+        asked("How do I travel?", ("s2",), ("train",), shares=False, kind="third"),
+        asked("Which zodiac sign?", kind="no_answer"),
+    )
+    for path in ("messages", "bm25"):
+        answered = await ask_people([one], path)
+        assert [each.place for each in answered] == [1, None, None]
+        figures = figures_of(answered)
+        assert (figures.answerable, figures.unanswerable) == (2, 1)
+        assert (figures.hit_1, figures.shared_hit_3, figures.unshared_hit_3) == (0.5, 1, 0)
+        assert figures.misses == {"third": 1}
+        assert (figures.right_absence is None) is (path == "bm25")
+
+
+async def test_a_fact_counts_only_when_it_holds_the_answer():
+    """A fact of the right statement that lost the answer is a miss."""
+    statements = (Statement("ada", "s1", "I live in Porto."), Statement("ada", "s2", "I like chess."))
+    pairs = (asked("What do I like?", ("s2",), ("Chess",)), asked("What do I like?", ("s2",), ("draughts",)))
+    answered = await ask_people([Person("ada", "en", statements, pairs)], "facts")
+    assert "chess" in answered[0].found[0]
+    assert [each.place for each in answered] == [1, None]
+    assert all(each.absent is not None for each in answered)
+
+
+async def test_vectors_are_there_before_the_first_question():
+    one = person(asked("bees behind the barn", ("s1",), ("barn",)))
+    [answered] = await ask_people([one], "messages", HashEmbedder())
+    assert answered.place == 1
+
+
+class Door:
+    """As the front door answers: hits with their text, id and sources."""
+
+    def __init__(self, store):
+        self.store = store
+
+    async def add(self, text, *, user_id, session_id):
+        from octavo import Add, Record, Scope
+
+        scope = Scope(user=user_id, session=session_id)
+        await self.store.apply([Add([Record(collection="messages", scope=scope, text=text)])])
+
+    async def search(self, question, *, user_id, limit):
+        from octavo import Query, Scope
+
+        records = await self.store.find(Query(collection="messages", scope=Scope(user=user_id)))
+        texts = {record.text: record.id for record in records}
+        fact = Said("The user keeps bees.", "f1", (texts["I keep bees behind the barn."],))
+        message = Said("My bees sting only in June.", texts["My bees sting only in June."], ())
+        return Hits([fact, message][:limit])
+
+
+class Said:
+    def __init__(self, text, id_, sources):
+        self.text, self.id, self.sources = text, id_, sources
+
+
+class Hits(list):
+    probably_absent = False
+
+
+async def test_the_front_door_is_judged_by_facts_and_messages():
+    """A fact is right when it holds the answer, a message because it is the statement."""
+    one = person(
+        asked("What do I keep?", ("s1",), ("bees",)),
+        asked("Where?", ("s1",), ("barn",)),
+        asked("When do they sting?", ("s3",), ("June",)),
+    )
+    answered = await ask_people([one], "front", front=Door)
+    assert [each.place for each in answered] == [1, None, 2]
+    with pytest.raises(ConfigError, match="the path front cannot be asked here"):
+        await ask_people([one], "front")
