@@ -83,6 +83,9 @@ def test_list_is_narrowed_and_ordered(octavo, told):
     assert contents("--session", "monday", "-n", "1") == ["fact 1", "event 1"]
     assert contents("--session", "monday", "--layer", "profile", "--as-of", "2999-01-01") == ["fact 1"]
     assert contents("-n", "0") == []
+    assert (told("list", "-n", "2")["more"], told("list", "-n", "3")["more"]) == (True, False)
+    assert octavo("list", "-n", "1").stderr == "octavo: there are more; --limit shows them\n"
+    assert octavo("list", "-n", "3").stderr == ""
     mixed = octavo("list", "--layer", "event", "--category", "value")
     assert (mixed.exit_code, "belongs to the profile layer" in mixed.stderr) == (2, True)
 
@@ -132,7 +135,9 @@ def test_history(octavo, told, nurse):
     told("add", "x", "--agent", "bot", "--no-infer", "--category", "other")
     assert told("history", "--everyone")["count"] == 2
     assert told("history", "--agent", "bot", "--layer", "profile")["count"] == 0
-    assert told("history", "--everyone", "--limit", "1")["count"] == 1
+    few = told("history", "--everyone", "--limit", "1")
+    assert (few["count"], few["more"], told("history", "--everyone")["more"]) == (1, True, False)
+    assert octavo("history", nurse["id"], "-n", "0").stderr == "octavo: there are more; --limit shows them\n"
     [entry] = told("history", nurse["id"])["logs"]
     assert (entry["action"], entry["memory_layer"], entry["version"], entry["before"]) == (
         "insert", "profile", 1, None,

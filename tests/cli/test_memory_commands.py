@@ -73,6 +73,13 @@ def test_add_inserts_updates_and_ignores(octavo, told):
     assert [hit["text"] for hit in told("search", "hello", "--user", "lin")["hits"]] == ["hello there"]
 
 
+def test_what_was_not_read_is_said(octavo):
+    done = octavo("add", "I like tea. " * 40_000)
+    assert done.exit_code == 0
+    assert done.stderr.startswith("octavo: only the first ")
+    assert done.stderr.endswith("the text is kept whole\n")
+
+
 async def test_add_with_a_model(octavo):
     """The settings name a model; when it fails, the rules decide and its key is not told."""
     Path("memory.yaml").write_text(

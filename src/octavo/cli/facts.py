@@ -57,22 +57,37 @@ async def list_command(
     layers = LAYERS if layer is None and category is None else (layer_of(layer, category),)
     filtered = bool(as_of or layer or category or given["session"])
     found: list[Fact] = []
+    more = False
     kept: dict[str, Any] = {}
     async with open_memory(call) as memory:
         whose = Whose(**{f"{name}_id": value for name, value in given.items()})
         # Where a fact was learnt is in its metadata, which only a look at each of them tells.
-        asked = {"category": category, "as_of": at, "limit": None if whose.place else limit, **whose.owner}
+        asked = {
+            "category": category,
+            "as_of": at,
+            "limit": None if whose.place else limit + 1,
+            **whose.owner,
+        }
         for each in layers:
             page = await (memory.layers.profile if each == "profile" else memory.layers.events)(**asked)
-            found += [fact for fact in page if _was_learnt(fact, whose.place)][:limit]
+            there = [fact for fact in page if _was_learnt(fact, whose.place)]
+            found, more = found + there[:limit], more or len(there) > limit
         if not found and not filtered:
             kept = await memory.stats(**whose.owner)
     _say_facts(call, found)
-    if not found:
+    _note_more(call, more)
+    if not (found or more):
         name = next(iter(whose.owner.values()))
         hint = "; octavo search looks through what else is kept" if _has_others(kept) else ""
         call.say(f"no {'such ' if filtered else ''}memory of {quoted(name)}{hint}")
-    return call.document(**whose.owner, as_of=at, count=len(found), memories=msgspec.to_builtins(found))
+    return call.document(
+        **whose.owner, as_of=at, count=len(found), more=more, memories=msgspec.to_builtins(found)
+    )
+
+
+def _note_more(call: Call, more: bool) -> None:
+    if more:
+        call.note("there are more; --limit shows them")
 
 
 def _was_learnt(fact: Fact, place: dict[str, str]) -> bool:
@@ -248,15 +263,17 @@ async def history_command(
     if id_ is None and not named and not everyone:
         named = {"user_id": DEFAULT_USER}
     async with open_memory(call) as memory:
-        asked: dict[str, Any] = {**named, "memory_layer": layer, "action": action, "limit": limit}
-        entries = await memory.layers.logs(id_, **asked)
-    if id_ is not None and not entries and layer is None and action is None and limit:
+        asked: dict[str, Any] = {**named, "memory_layer": layer, "action": action, "limit": limit + 1}
+        found = await memory.layers.logs(id_, **asked)
+    if id_ is not None and not found and layer is None and action is None:
         of = "".join(f" of {name}" for name in named.values())
         raise NotFound(f"there is no memory {id_!r}{of}, and there was none")
+    entries, more = found[:limit], len(found) > limit
     _say_history(call, entries)
-    if not entries:
+    _note_more(call, more)
+    if not found:
         call.say("nothing was changed")
-    return call.document(count=len(entries), logs=msgspec.to_builtins(entries))
+    return call.document(count=len(entries), more=more, logs=msgspec.to_builtins(entries))
 
 
 def _say_history(call: Call, entries: Sequence[LogEntry]) -> None:
