@@ -67,7 +67,10 @@ def category_option(help_: str) -> Callable[[F], F]:
 @owner_options
 @text("--session", "NAME", "The conversation it was said in.")
 @text("--metadata", "JSON", 'An object of your own, such as {"from": "mail"}.')
-@flag("--no-infer", "Keep TEXT as one memory, as it is; the options below are for that.")
+@flag(
+    "--no-infer",
+    "Keep TEXT as one memory, as it is; needed by --layer, --category, --permanent, --ttl, --expires and --reason.",
+)
 @layer_option("Where it belongs. [default: that of the category, or event]")
 @category_option(f"What it is about: {', '.join(_CATEGORY_NAMES)}. [default: by the rules]")
 @flag("--permanent", "Keep it for ever; in the profile that is so anyway.")
