@@ -1,6 +1,7 @@
 """A folder, a state and an environment of each test's own, and a way to call the command in it."""
 
 import asyncio
+import json
 
 import pytest
 from click.testing import CliRunner
@@ -46,3 +47,23 @@ def url():
 
     asyncio.run(fill())
     return "sqlite:///octavo.db"
+
+
+@pytest.fixture
+def told(octavo):
+    """Call a command for programs: the document it prints, of a call that went well."""
+
+    def call(*words, **more):
+        done = octavo(*words, "--json", **more)
+        assert done.exit_code == 0, done.output
+        document = json.loads(done.stdout)
+        assert (document["ok"], document["command"]) == (True, words[0])
+        return document
+
+    return call
+
+
+@pytest.fixture
+def nurse(told):
+    """A memory of Lin's."""
+    return told("add", "Lin is a nurse", "--user", "lin", "--no-infer", "--category", "career")["memory"]

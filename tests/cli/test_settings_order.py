@@ -29,13 +29,15 @@ READING = {
     ("events", "search"): ("hello", "--agent", "a", "--store", "{}"),
     ("events", "stats"): ("--store", "{}"),
     ("events", "prune"): ("--older-than", "1d", "--store", "{}"),
-    ("memory", "add"): ("tea", "--user", "u", "--store", "{}"),
-    ("memory", "list"): ("--user", "u", "--store", "{}"),
-    ("memory", "search"): ("tea", "--user", "u", "--store", "{}"),
-    ("memory", "log"): ("--store", "{}"),
-    ("memory", "forget"): ("m1", "--user", "u", "--yes", "--store", "{}"),
-    ("memory", "undo"): ("l1", "--store", "{}"),
-    ("memory", "sweep"): ("--store", "{}"),
+    ("add",): ("tea", "--store", "{}"),
+    ("search",): ("tea", "--store", "{}"),
+    ("context",): ("tea", "--store", "{}"),
+    ("list",): ("--store", "{}"),
+    ("show",): ("m1", "--store", "{}"),
+    ("history",): ("--store", "{}"),
+    ("undo",): ("l1", "--store", "{}"),
+    ("delete",): ("m1", "--yes", "--store", "{}"),
+    ("prune",): ("--store", "{}"),
     ("keys", "create"): ("name", "--store", "{}"),
     ("keys", "list"): ("--store", "{}"),
     ("keys", "revoke"): ("k1", "--store", "{}"),
@@ -190,7 +192,7 @@ def test_so_do_folders(octavo, monkeypatch, setting):
 def test_verbose_tells_no_password(octavo, monkeypatch):
     monkeypatch.setenv("OCTAVO_URL", "postgresql://me:hunter2@127.0.0.1:1/none")
     monkeypatch.setenv("OCTAVO__EXTRACTION__API_KEY", "sk-hunter2")
-    told = octavo("memory", "list", "--user", "u", "--verbose")
+    told = octavo("list", "--user", "u", "--verbose")
     assert "octavo: database.dsn is postgresql://me:…@127.0.0.1:1/none (OCTAVO_URL)" in told.stderr
     assert "octavo: extraction.api_key is … (OCTAVO__EXTRACTION__API_KEY)" in told.stderr
     assert "hunter2" not in told.output
@@ -199,3 +201,10 @@ def test_verbose_tells_no_password(octavo, monkeypatch):
 def test_a_clone_carries_no_active_settings():
     """Or whoever works in it would have a file that decides without having written one."""
     assert not (Path(__file__).parents[2] / "config" / "memory.yaml").exists()
+
+
+@storing
+def test_the_help_says_the_default(octavo, path):
+    """Of every command that has one: `octavo queue replay` brings nothing to a store that nobody named."""
+    told = " ".join(octavo(*path, "--help").stdout.split())
+    assert ("settings, or sqlite:///octavo.db" in told) is (path != ("queue", "replay"))

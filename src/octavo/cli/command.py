@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 CONFIG = Path("config/memory.yaml")
-STORE_DEFAULT = "[default: OCTAVO_URL, or database.dsn of the settings]"
+STORE_DEFAULT = "[default: OCTAVO_URL, or database.dsn of the settings, or sqlite:///octavo.db]"
 LINE_SECONDS = 5.0  # between two lines of progress where there is no terminal
 REDRAW_SECONDS = 0.1  # between two states of the line on a terminal
 _ERASE = "\r\x1b[K"  # to the beginning of the line, and what was in it goes

@@ -14,7 +14,15 @@ from octavo import __version__
 from octavo.cli.bench import bench
 from octavo.cli.command import Call, configured, flag, runs, several, store_argument
 from octavo.cli.events import events
-from octavo.cli.memory import memory
+from octavo.cli.facts import (
+    delete_command,
+    history_command,
+    list_command,
+    prune_command,
+    show_command,
+    undo_command,
+)
+from octavo.cli.memory import add_command, context_command, search_command
 from octavo.cli.queue import queue
 from octavo.cli.reindex import reindex_command
 from octavo.cli.serve import keys, serve_command
@@ -39,16 +47,36 @@ _STORES = {
 _SHELLS: dict[str, type[ShellComplete]] = {"bash": BashComplete, "zsh": ZshComplete, "fish": FishComplete}
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+class _InOrder(click.Group):
+    """Lists its commands in the order in which they were added: first those that everybody needs."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        del ctx
+        return list(self.commands)
+
+
+@click.group(cls=_InOrder, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, prog_name="octavo", message="%(prog)s %(version)s")
 def octavo() -> None:
-    """Move, save and examine an agent's memory.
+    """Remember, find again, and look after an agent's memory.
 
-    A store is named by its URL: sqlite:///octavo.db, file:///folder, postgresql://user:password@host/database,
-    mysql://…, redis://… `octavo stores` lists them.
+    The store is sqlite:///octavo.db in this folder, unless OCTAVO_URL or the settings name another:
+    file:///folder, postgresql://user:password@host/database, mysql://…, redis://… `octavo stores` lists them.
+
+    \b
+    Example: octavo add "I live in Berlin and I am allergic to peanuts."
 
     Exit status: 0 is well, 1 is failed or found wrong, 2 is a mistake in what was asked, 130 is interrupted.
     """
+
+
+for _command in (
+    *(add_command, search_command, context_command),
+    *(list_command, show_command, history_command, undo_command, delete_command, prune_command),
+    *(serve_command, keys, events, vault, queue),
+    *(copy_command, export_command, import_command, reindex_command, bench),
+):
+    octavo.add_command(_command)
 
 
 @octavo.command("doctor")
@@ -61,7 +89,7 @@ async def doctor_command(call: Call, probe: bool, strict: bool) -> int:
     """Say what a store is and what is dangerous about it.
 
     It only looks, and makes no table, file or key. The probe works under a tenant of its own and leaves no record behind.
-    URL may be left out when OCTAVO_URL or the settings name a store.
+    URL left out is the store of OCTAVO_URL or the settings, or sqlite:///octavo.db.
 
     \b
     Example: octavo doctor redis://localhost/0
@@ -120,12 +148,6 @@ def completion_command(call: Call, shell: str) -> int:
     script = _SHELLS[shell](octavo, {}, "octavo", "_OCTAVO_COMPLETE").source()
     call.say_lines(script)
     return call.document(shell=shell, script=script)
-
-
-for _command in (copy_command, export_command, import_command, reindex_command, serve_command):
-    octavo.add_command(_command)
-for _group in (bench, queue, vault, events, memory, keys):
-    octavo.add_command(_group)
 
 
 def _folder_findings(settings: Settings) -> Iterator[Finding]:

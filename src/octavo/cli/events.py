@@ -67,12 +67,13 @@ _when = options(
 def events() -> None:
     """Look at the events of agents, search, count, prune and move them.
 
-    Where they are is named by --store, or else by OCTAVO_URL or the settings: the URL of any store, or module:name for a
-    memory store of your own, which is a subclass of BaseMemoryStore or a function without arguments that makes one. Every
-    command takes --json, --quiet and --debug.
+    Where they are is named by --store, or else by OCTAVO_URL or the settings; without any of them it is octavo.db here, as
+    for every command. It is the URL of any store, such as sqlite:///agent_memory.db, which SQLiteMemoryStore() makes, or
+    module:name for a memory store of your own, which is a subclass of BaseMemoryStore or a function without arguments that
+    makes one. Every command takes --json, --quiet and --debug.
 
     \b
-    Example: octavo events tail -f --store sqlite:///agent_memory.db
+    Example: octavo events tail -f --agent assistant
     """
 
 
@@ -85,7 +86,7 @@ async def list_command(call: Call, limit: int, **asked: Any) -> int:
     """Show the newest events, the newest last. With --json, one line of JSON for each.
 
     \b
-    Example: octavo events list --store sqlite:///agent_memory.db --type tool_call_error --since 24h
+    Example: octavo events list --type tool_call_error --since 24h
     """
     kind = None if asked["event_type"] is None else EventType(asked["event_type"])
     since, until = _times(asked)
@@ -106,7 +107,7 @@ async def tail_command(call: Call, limit: int, follow: bool, every: str, **asked
     """Show the last events, and with -f those that come. With --json, one line of JSON for each.
 
     \b
-    Example: octavo events tail -f --store sqlite:///agent_memory.db
+    Example: octavo events tail -f --agent assistant
     """
     pause = age(every).total_seconds()
     async with _open_named(call.existing_store()) as store:
@@ -152,7 +153,7 @@ async def search_command(
     Case and width of letters do not matter; % and _ are characters like others. Exit status 1 says that nothing was found.
 
     \b
-    Example: octavo events search 计算器 --agent assistant --store sqlite:///agent_memory.db
+    Example: octavo events search 计算器 --agent assistant
     """
     named = _owner(asked)
     async with _open_named(call.existing_store()) as store:
@@ -179,7 +180,7 @@ async def stats_command(call: Call, **asked: Any) -> int:
     """Count events, in all and by type, and say when the first and the last were.
 
     \b
-    Example: octavo events stats --store sqlite:///agent_memory.db --agent assistant
+    Example: octavo events stats --agent assistant
     """
     url = call.existing_store()
     async with _open_named(url) as store:
@@ -202,7 +203,7 @@ async def prune_command(call: Call, older_than: str, dry_run: bool, **asked: Any
     """Remove events that are older than an age.
 
     \b
-    Example: octavo events prune --older-than 7d --store sqlite:///agent_memory.db
+    Example: octavo events prune --older-than 7d
     """
     url = call.existing_store()
     cutoff = before(age(older_than), now())
@@ -233,7 +234,7 @@ async def migrate_command(
     the same command is run again.
 
     \b
-    Example: octavo events migrate file://./agent_memory sqlite:///agent_memory.db
+    Example: octavo events migrate file://./agent_memory sqlite:///octavo.db
     """
     check_exists(source)
     resume = call.state_file(state, restart, "migration", shown(source), shown(target))

@@ -11,7 +11,6 @@ import msgspec
 
 from octavo.cli.command import (
     CONFIG,
-    STORE_DEFAULT,
     Call,
     check_exists,
     configured,
@@ -124,7 +123,7 @@ def list_command(call: Call, id_: str | None, waiting: bool, limit: int) -> int:
 @text(
     "--store url",
     "URL",
-    f"The store to bring everything to that waits. {STORE_DEFAULT}",
+    "The store to bring everything to that waits. [default: OCTAVO_URL, or database.dsn of the settings]",
     **override("database.dsn"),
 )
 @_folder_option

@@ -43,8 +43,8 @@ async def reindex_command(
 
     The index of terms is built from the records, while searches go on. With --vectors and --embedder, every record that
     has no vector, or one of another text, is embedded, and vectors without a record are dropped; what is already right is
-    left alone, so that an interrupted run goes on where it stopped. URL may be left out when OCTAVO_URL or the settings name
-    a store.
+    left alone, so that an interrupted run goes on where it stopped. URL left out is the store of OCTAVO_URL or the
+    settings, or sqlite:///octavo.db.
 
     \b
     Example: octavo reindex sqlite:///octavo.db --verify

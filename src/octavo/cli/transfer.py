@@ -85,7 +85,7 @@ async def export_command(call: Call, url: str | None, file: str | None, **given:
     """Write every record of a store to a file of JSON lines.
 
     Without FILE, or with -, the lines go to stdout. A FILE ending in .gz is compressed. FILE appears only when it is
-    whole. URL may be left out when OCTAVO_URL or the settings name a store.
+    whole. URL left out is the store of OCTAVO_URL or the settings, or sqlite:///octavo.db.
 
     \b
     Example: octavo export sqlite:///octavo.db memory.jsonl.gz
@@ -128,7 +128,8 @@ async def import_command(call: Call, file: str, on_error: str, set_aside: str | 
     """Add every record of an exported file to a store.
 
     With - for FILE the lines come from stdin. A FILE ending in .gz is uncompressed. What the store already keeps is
-    left as it is, so that importing twice adds nothing. URL may be left out when OCTAVO_URL or the settings name a store.
+    left as it is, so that importing twice adds nothing. URL left out is the store of OCTAVO_URL or the settings,
+    or sqlite:///octavo.db.
 
     \b
     Example: octavo import memory.jsonl.gz sqlite:///octavo.db

@@ -1,4 +1,4 @@
-"""Everything docs/memory-command.md shows is run, and what it prints is compared."""
+"""Everything docs/commands.md shows is run, and what it prints is compared."""
 
 import os
 import re
@@ -6,12 +6,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-from octavo.cli.memory import memory
+from octavo.cli.commands import octavo as root
 
-PAGE = Path(__file__).parents[2] / "docs" / "memory-command.md"
+PAGE = Path(__file__).parents[2] / "docs" / "commands.md"
 TEXT = PAGE.read_text(encoding="utf-8")
-ID = re.compile(r"(?:user|agent)_\w+?_\d+\.\d+")
-TIME = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d(?::\d\d)? UTC")
+ID = re.compile(r"(?:user|agent)_\w+?_\d+\.\d+|\b[0-9a-f]{32}\b")
+TIME = re.compile(r"\d{4}-\d\d-\d\d(?: \d\d:\d\d(?::\d\d)?(?: UTC)?)?")
 
 
 def _with(own: dict[str, str], text: str) -> str:
@@ -23,24 +23,21 @@ def test_the_page():
     env = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
     own: dict[str, str] = {}  # the reader's id for each of the page's
     ran = 0
-    for kind, text in re.findall(r"^```(\w+)\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL):
+    for _, kind, text in re.findall(r"^(`{3,})(\w+)\n(.*?)^\1$", TEXT, re.MULTILINE | re.DOTALL):
         assert kind == "console", f"a {kind} block that nothing runs: {text}"
         for command, shown in re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", text, re.MULTILINE):
             ran += 1
-            if exported := re.fullmatch(r"export (\w+)=(\S+)", command):
-                env[exported[1]] = exported[2]
-                continue
             typed = _with(own, command)
             done = subprocess.run(typed, shell=True, env=env, capture_output=True, text=True, timeout=120, check=False)  # fmt: skip
             assert (done.returncode, done.stderr) == (0, ""), command
             own.update(zip(ID.findall(shown), ID.findall(done.stdout), strict=True))
             assert TIME.sub("TIME", done.stdout) == TIME.sub("TIME", _with(own, shown)), command
-    assert ran == TEXT.count("\n$ ") == 12
+    assert ran == TEXT.count("\n$ ") == 16
 
 
 def test_every_command_and_option():
-    """The table has every command with every option that is not everybody's."""
-    shared = {
+    """The table has the commands of a memory, which come first of all, with every option that is not everybody's."""
+    everybody = {
         "--user",
         "--agent",
         "--tenant",
@@ -52,11 +49,11 @@ def test_every_command_and_option():
         "--debug",
     }
     rows = dict(re.findall(r"^\| `(\w+)[^|]*\|[^|]*\|([^|]*)\|$", TEXT, re.MULTILINE))
-    assert set(rows) == set(memory.commands)
-    for name, command in memory.commands.items():
-        options = {part.opts[0] for part in command.params if part.opts[0].startswith("--")}
-        assert set(re.findall(r"`(--[\w-]+)`", rows[name])) == options - shared, name
-    assert all(f"`{option}`" in TEXT for option in shared)
+    assert list(rows) == list(root.commands)[: len(rows)]
+    for name, told in rows.items():
+        options = {part.opts[0] for part in root.commands[name].params if part.opts[0].startswith("--")}
+        assert set(re.findall(r"`(--[\w-]+)`", told)) == options - everybody, name
+    assert all(f"`{option}`" in TEXT for option in everybody)
 
 
 def test_every_link():

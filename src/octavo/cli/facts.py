@@ -1,0 +1,362 @@
+"""`octavo list`, `show`, `history`, `undo`, `delete` and `prune`: look after what is remembered, one memory at a time."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import click
+import msgspec
+
+from octavo.cli.command import Call, flag, limit, options, parse_time, runs, text, time_text
+from octavo.cli.memory import (
+    category_option,
+    layer_of,
+    layer_option,
+    open_memory,
+    owner_options,
+    reason_option,
+    session_option,
+    where_options,
+)
+from octavo.cli.tables import TEXT, WHEN, owner_text, plain, quoted, say_table, when
+from octavo.errors import ConfigError, NotFound
+from octavo.kernel.ids import now
+from octavo.kernel.model import Query, Record, Scope
+from octavo.kernel.terms.matching import content
+from octavo.kernel.text import spell
+from octavo.layers import Fact, Layer, LogEntry
+from octavo.layers.values import ACTIONS, LAYERS
+from octavo.memory import DEFAULT_USER, SOURCES, AsyncMemory
+from octavo.memory.searching import SOURCE_OF, Whose
+
+_memory_argument = click.argument("id_", metavar="ID")
+_if_owned = options(
+    text("--user", "NAME", "Only if it is this user's."),
+    text("--agent", "NAME", "Only if it is this agent's own."),
+)
+
+
+@click.command("list")
+@owner_options
+@session_option
+@layer_option("Only this layer. [default: both, the profile first]")
+@category_option("Only this category.")
+@limit(50, "No more than these of each layer.")
+@text("--as-of", "WHEN", "What was known then: 2026-03-01T12:00, or 2h for two hours ago.")
+@where_options
+@runs
+async def list_command(
+    call: Call, layer: Layer | None, category: str | None, limit: int, as_of: str | None, **given: Any
+) -> int:
+    """List the facts known about somebody, the newest first.
+
+    \b
+    Example: octavo list --user lin --layer profile --as-of 7d
+    """
+    at = parse_time("--as-of", as_of, ages="ago")
+    layers = LAYERS if layer is None and category is None else (layer_of(layer, category),)
+    filtered = bool(as_of or layer or category or given["session"])
+    found: list[Fact] = []
+    more = False
+    kept: dict[str, Any] = {}
+    async with open_memory(call) as memory:
+        whose = Whose(**{f"{name}_id": value for name, value in given.items()})
+        # Where a fact was learnt is in its metadata, which only a look at each of them tells.
+        asked = {
+            "category": category,
+            "as_of": at,
+            "limit": None if whose.place else limit + 1,
+            **whose.owner,
+        }
+        for each in layers:
+            page = await (memory.layers.profile if each == "profile" else memory.layers.events)(**asked)
+            there = [fact for fact in page if _was_learnt(fact, whose.place)]
+            found, more = found + there[:limit], more or len(there) > limit
+        if not found and not filtered:
+            kept = await memory.stats(**whose.owner)
+    _say_facts(call, found)
+    _note_more(call, more)
+    if not (found or more):
+        name = next(iter(whose.owner.values()))
+        hint = "; octavo search looks through what else is kept" if _has_others(kept) else ""
+        call.say(f"no {'such ' if filtered else ''}memory of {quoted(name)}{hint}")
+    return call.document(
+        **whose.owner, as_of=at, count=len(found), more=more, memories=msgspec.to_builtins(found)
+    )
+
+
+def _note_more(call: Call, more: bool) -> None:
+    if more:
+        call.note("there are more; --limit shows them")
+
+
+def _was_learnt(fact: Fact, place: dict[str, str]) -> bool:
+    return all(fact.metadata.get(name) == value for name, value in place.items())
+
+
+def _say_facts(call: Call, facts: Sequence[Fact]) -> None:
+    header = [TEXT, "LAYER", "CATEGORY", WHEN, "UNTIL (UTC)", "OWNER", "ID"]
+    rows = [
+        [
+            *(fact.content, fact.layer, fact.category, when(fact.updated_at)),
+            "" if fact.expiry_date is None else when(fact.expiry_date),
+            *(_owner(fact), fact.id),
+        ]
+        for fact in facts
+    ]
+    if not any(fact.expiry_date for fact in facts):
+        for row in (header, *rows):
+            del row[4]
+    say_table(call, header, rows)
+
+
+def _has_others(kept: dict[str, Any]) -> bool:
+    """Whether somebody without facts has something else that can be found."""
+    return any(kept.get(source) for source in SOURCES if source != "facts")
+
+
+@click.command("show")
+@_memory_argument
+@where_options
+@runs
+async def show_command(call: Call, id_: str) -> int:
+    """Show one memory, its history and its sources.
+
+    ID may also be that of a message, an event or a document that `octavo search` has found.
+
+    \b
+    Example: octavo show user_lin_1790000000.123456804310226914
+    """
+    async with open_memory(call) as memory:
+        try:
+            fact = await memory.get(id_)
+        except NotFound:
+            return _show_records(call, await _read(memory, [id_]) or await _gone(memory, id_))
+        history = await memory.history(id_)
+        sources = await _read(memory, fact.sources)
+    _say_text(call, fact.content)
+    end = "" if fact.expiry_date is None else time_text(fact.expiry_date)
+    _say_fields(
+        call,
+        owner=_owner(fact),
+        layer=fact.layer,
+        category=fact.category,
+        created=time_text(fact.created_at),
+        updated=time_text(fact.updated_at),
+        happened="" if fact.happened_at is None else time_text(fact.happened_at),
+        until="for ever" if fact.is_permanent else end,
+        metadata=spell(fact.metadata) if fact.metadata else "",
+        id=fact.id,
+    )
+    call.say("")
+    _say_history(call, history[::-1])
+    if sources:
+        call.say("")
+        rows = [(_text(record), record.kind or "-", *_which(record)) for record in sources]
+        say_table(call, (TEXT, "KIND", "SOURCE", WHEN, "OWNER", "ID"), rows)
+    return call.document(
+        memory=msgspec.to_builtins(fact),
+        history=msgspec.to_builtins(history),
+        sources=[_document(record) for record in sources],
+    )
+
+
+async def _gone(memory: AsyncMemory, id_: str) -> list[Record]:
+    await memory.history(id_)  # NotFound when there never was one
+    raise NotFound(f"the memory {id_!r} is gone; `octavo history {id_}` says what happened to it")
+
+
+def _show_records(call: Call, records: Sequence[Record]) -> int:
+    for record in records:
+        _say_text(call, _text(record))
+        source, _, owner, name = _which(record)
+        _say_fields(
+            call,
+            owner=owner,
+            source=source,
+            kind=record.kind,
+            session=record.scope.session or "",
+            created=time_text(record.created_at),
+            metadata=spell(record.metadata) if record.metadata else "",
+            id=name,
+        )
+    return call.document(records=[_document(record) for record in records])
+
+
+async def _read(memory: AsyncMemory, ids: Sequence[str]) -> list[Record]:
+    """What the ids name, in their order, whatever it is: messages, observations, events or documents."""
+    if not ids:
+        return []
+    scope = Scope(tenant=memory.layers.tenant)
+    asked = [Query(collection=each, ids=tuple(ids), scope=scope, alive_at=now()) for each in SOURCE_OF]
+    found = [record for page in await asyncio.gather(*map(memory.store.find, asked)) for record in page]
+    return sorted(found, key=lambda record: ids.index(record.id))
+
+
+def _text(record: Record) -> str:
+    return content(record.text, record.data)
+
+
+def _which(record: Record) -> tuple[str, str, str, str]:
+    scope = record.scope
+    owner = owner_text(scope.user, scope.agent, scope.session)
+    return SOURCE_OF[record.collection], when(record.updated_at or record.created_at), owner, record.id
+
+
+def _document(record: Record) -> dict[str, Any]:
+    scope = record.scope
+    return {
+        "id": record.id,
+        "text": _text(record),
+        "when": record.updated_at or record.created_at,
+        "source": SOURCE_OF[record.collection],
+        "kind": record.kind,
+        "user_id": scope.user or None,
+        "agent_id": scope.agent or None,
+        "session_id": scope.session or None,
+        "metadata": record.metadata,
+    }
+
+
+def _say_text(call: Call, text: str) -> None:
+    """A text as it is. It is indented, so that no line of it can pose as one of the fields."""
+    for line in text.splitlines():
+        call.say(f"    {line}")
+    call.say("")
+
+
+def _say_fields(call: Call, **fields: str) -> None:
+    for name, value in fields.items():
+        if value:
+            call.say(f"{name:10}{plain(value)}")
+
+
+@click.command("history")
+@click.argument("id_", metavar="[ID]", required=False)
+@owner_options
+@layer_option("Only changes in this layer.")
+@click.option("--action", type=click.Choice(ACTIONS), help="Only this sort of change.")
+@limit(100)
+@flag("--everyone", "Of everyone, in place of --user or --agent.")
+@where_options
+@runs
+async def history_command(
+    call: Call,
+    id_: str | None,
+    layer: Layer | None,
+    action: Any,
+    limit: int,
+    everyone: bool,
+    **owner: str | None,
+) -> int:
+    """Show what was changed, when and why, the newest first.
+
+    With ID that is the history of one memory, which stays when the memory is deleted; without, of all memories of
+    somebody. The last column is what `octavo undo` takes.
+
+    \b
+    Example: octavo history --user lin --action update
+    """
+    named = {f"{kind}_id": name for kind, name in owner.items() if name is not None}
+    if len(named) + everyone > 1:
+        raise ConfigError("give one of --user, --agent and --everyone: a memory has one owner")
+    if id_ is None and not named and not everyone:
+        named = {"user_id": DEFAULT_USER}
+    async with open_memory(call) as memory:
+        asked: dict[str, Any] = {**named, "memory_layer": layer, "action": action, "limit": limit + 1}
+        found = await memory.layers.logs(id_, **asked)
+    if id_ is not None and not found and layer is None and action is None:
+        of = "".join(f" of {name}" for name in named.values())
+        raise NotFound(f"there is no memory {id_!r}{of}, and there was none")
+    entries, more = found[:limit], len(found) > limit
+    _say_history(call, entries)
+    _note_more(call, more)
+    if not found:
+        call.say("nothing was changed")
+    return call.document(count=len(entries), more=more, logs=msgspec.to_builtins(entries))
+
+
+def _say_history(call: Call, entries: Sequence[LogEntry]) -> None:
+    rows = []
+    for each in entries:
+        state = each.after or each.before
+        said = "" if state is None else state.content
+        rows.append((when(each.created_at), each.action, said, each.reason, each.id or "-"))
+    say_table(call, (WHEN, "CHANGE", TEXT, "REASON", "LOG ID"), rows)
+
+
+@click.command("undo")
+@click.argument("log_id", metavar="LOG_ID")
+@reason_option
+@where_options
+@runs
+async def undo_command(call: Call, log_id: str, reason: str | None) -> int:
+    """Take back the last change of a memory.
+
+    `octavo history` shows the LOG_ID of each change. Taking back is a change too, and can be taken back.
+
+    \b
+    Example: octavo undo log_user_lin_1790000000.123456804310226914_2
+    """
+    async with open_memory(call) as memory:
+        entry = await memory.undo(log_id, reason=reason)
+    name = plain(entry.memory_id)
+    call.say(f"{name} is {quoted(entry.after.content)} again" if entry.after else f"removed {name} again")
+    return call.document(log=msgspec.to_builtins(entry))
+
+
+@click.command("delete")
+@_memory_argument
+@_if_owned
+@reason_option
+@flag("--yes -y", "Do not ask.")
+@where_options
+@runs
+async def delete_command(call: Call, id_: str, reason: str | None, yes: bool, **owner: Any) -> int:
+    """Remove a memory; that can be undone.
+
+    What it was stays in its history, and `octavo undo` brings it back.
+
+    \b
+    Example: octavo delete user_lin_1790000000.123456804310226914 --reason "they asked for it"
+    """
+    named = {f"{kind}_id": name for kind, name in owner.items()}
+    if None not in named.values():
+        raise ConfigError("give --user or --agent, not both: a memory has one owner")
+    if not yes:
+        call.check_can_ask()
+    async with open_memory(call) as memory:
+        if not yes:
+            there = await memory.get(id_)
+            for kind, name in owner.items():
+                if name is not None and (kind, name) != (there.memory_type, there.entity_id):
+                    raise NotFound(f"the {kind} {name} has no memory {id_!r}")
+            whose = quoted(_owner(there))
+            click.confirm(f"Delete {quoted(there.content)} of {whose}?", abort=True, err=True)
+        gone = await memory.layers.forget(id_, **named, reason=reason)
+        last = (await memory.layers.logs(id_, action="delete", limit=1))[0]
+    call.say(f"deleted {quoted(gone.content)}; octavo undo {plain(last.id)} brings it back")
+    return call.document(memory=msgspec.to_builtins(gone), log=msgspec.to_builtins(last))
+
+
+@click.command("prune")
+@where_options
+@runs
+async def prune_command(call: Call) -> int:
+    """Remove memories that have expired.
+
+    Nobody sees them any more, of whatever tenant they are. Each removal is in the history. A running server prunes by
+    itself. Events of agents have an age in place of an end: see `octavo events prune`.
+
+    \b
+    Example: octavo prune --store sqlite:///octavo.db
+    """
+    async with open_memory(call) as memory:
+        removed = await memory.layers.sweep()
+    call.say(f"removed {removed:,} expired {'memory' if removed == 1 else 'memories'}")
+    return call.document(removed=removed)
+
+
+def _owner(fact: Fact) -> str:
+    of = {kind: fact.entity_id if fact.memory_type == kind else None for kind in ("user", "agent")}
+    return owner_text(of["user"], of["agent"])

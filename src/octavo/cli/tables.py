@@ -1,0 +1,98 @@
+"""Tables for people: a header, columns that are straight also where a character is two wide, texts cut to the terminal."""
+
+import shutil
+import sys
+import unicodedata
+from collections.abc import Sequence
+from datetime import datetime
+
+from octavo.cli.command import Call
+from octavo.kernel.text import printable
+
+#: The column whose cells are cut first; ids, in the last one, never are.
+TEXT = "TEXT"
+WHEN = "WHEN (UTC)"
+_LEAST_TEXT = 32  # columns of a text, however narrow the terminal is: the row then takes a second line
+_MOST_OTHER = 40  # columns of any other cell on a terminal
+_WIDEST = 80  # columns up to which cells are padded: one long text does not move the ids of all rows
+_MOST_QUOTED = 60  # characters of a text inside of a sentence
+
+
+def say_table(call: Call, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print rows under their header, or nothing when there are none; whole where nobody looks at a terminal."""
+    columns = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    for line in table_lines(header, rows, columns) if rows else ():
+        call.say(line)
+
+
+def table_lines(header: Sequence[str], rows: Sequence[Sequence[str]], columns: int | None) -> list[str]:
+    """The lines of a table; with `columns`, the texts are cut so that a row fits into so many."""
+    cells = [list(header), *([plain(cell) for cell in row] for row in rows)]
+    last = len(header) - 1
+    if columns is not None:
+        text = header.index(TEXT)
+        cells = [
+            [cell if at in (text, last) else cut(cell, _MOST_OTHER) for at, cell in enumerate(row)]
+            for row in cells
+        ]
+        others = sum(each for at, each in enumerate(_widths(cells)) if at != text) + 2 * last
+        room = max(_LEAST_TEXT, columns - others)
+        cells = [[cut(cell, room) if at == text else cell for at, cell in enumerate(row)] for row in cells]
+    widths = [min(each, _WIDEST) for each in _widths(cells)]
+    widths[last] = 0  # nothing stands behind it
+    return [
+        "  ".join(cell + " " * (most - width(cell)) for cell, most in zip(row, widths, strict=True)).rstrip()
+        for row in cells
+    ]
+
+
+def _widths(rows: Sequence[Sequence[str]]) -> list[int]:
+    return [max(map(width, column)) for column in zip(*rows, strict=True)]
+
+
+def width(text: str) -> int:
+    """How many columns of a terminal a text takes."""
+    return len(text) if text.isascii() else sum(map(_columns, text))
+
+
+def cut(text: str, columns: int) -> str:
+    """As much of a text as fits, with an ellipsis where something is left out."""
+    if width(text) <= columns:
+        return text
+    taken = 0
+    for at, character in enumerate(text):
+        taken += _columns(character)
+        if taken >= columns:  # the ellipsis takes one
+            return f"{text[:at]}…"
+    return text
+
+
+def _columns(character: str) -> int:
+    if unicodedata.category(character) in ("Mn", "Me", "Cf"):  # marks on, and joints between others
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
+
+
+def plain(text: str) -> str:
+    """A stored text on one line: runs of spaces and line ends are one space."""
+    return printable(" ".join(text.split()))
+
+
+def quoted(text: str) -> str:
+    """A stored text inside of a sentence."""
+    text = plain(text)
+    return f"“{text if len(text) <= _MOST_QUOTED else text[: _MOST_QUOTED - 1] + '…'}”"
+
+
+def when(at: datetime) -> str:
+    """A time in a column whose header says that it is UTC."""
+    return f"{at:%Y-%m-%d %H:%M}"
+
+
+def owner_text(user_id: str | None, agent_id: str | None, session_id: str | None = None) -> str:
+    """Whose something is: a user's, else an agent's, else it belongs to a session."""
+    if user_id:
+        return user_id
+    if agent_id:
+        return f"{agent_id} (agent)"
+    return f"{session_id} (session)" if session_id else "-"
