@@ -16,6 +16,7 @@ from octavo.keys import Keys
 from octavo.server import create_app
 from octavo.server.access import Caller, Door, needed_access
 from octavo.server.app import Memories
+from octavo.server.problems import CODES
 from octavo.wraps import Wrap
 
 CALLERS = ("no key", "wrong key", "other tenant's key", "reader", "writer", "admin")
@@ -93,7 +94,9 @@ def test_the_matrix(keyed, caller):
             got[method, path] = answered.status_code
             if answered.status_code == 401:
                 assert answered.headers["www-authenticate"].startswith("Bearer")
-                assert list(answered.json()) == ["detail"]
+            if answered.status_code >= 400:
+                assert list(answered.json()) == ["detail", "code"]
+                assert answered.json()["code"] == CODES[answered.status_code]
             if answered.status_code >= 400 and method != "GET":  # refused is untouched
                 assert admin.get(f"/memory/{made}").json()["version"] == 1
     column = CALLERS.index(caller)

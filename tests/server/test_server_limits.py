@@ -3,6 +3,7 @@
 import asyncio
 import http.client
 import itertools
+import json
 import socket
 import threading
 from urllib.parse import urlsplit
@@ -103,7 +104,7 @@ def test_a_refusal_reaches_a_caller_who_is_still_sending(sqlite_server, headers,
         connection.request("POST", USER, body=body, headers={**headers, **more}, encode_chunked=chunked)
         answered = connection.getresponse()
         assert answered.status == status
-        assert b"detail" in answered.read()
+        assert set(json.loads(answered.read())) == {"detail", "code"}
     finally:
         connection.close()
 

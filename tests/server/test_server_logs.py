@@ -139,7 +139,8 @@ def test_a_failure_of_the_server_tells_the_caller_nothing(lines, settings_of, se
         failed = client.get("/health", headers={"X-Request-ID": "r-9"})
     assert failed.status_code == 500
     assert failed.headers["x-request-id"] == "r-9"
-    assert failed.json() == {"detail": "the server failed; its log says why at request_id r-9"}
+    told = "the server failed; its log says why at request_id r-9"
+    assert failed.json() == {"detail": told, "code": "failed"}
     while len(lines()) < 2:  # uvicorn logs it after the answer
         time.sleep(0.01)
     request, trouble = lines()

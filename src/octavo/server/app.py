@@ -33,7 +33,7 @@ from octavo.service.records import Health
 _ABOUT = """Memory for AI agents: who somebody is (the profile layer) and what happened (the event layer), with a log of every change.
 
 用户画像与事件记忆，每一次修改都有日志。Times are ISO 8601 in UTC. An id in a path may be any text; a slash in it is written `%2F`.
-Errors are `{"detail": "…"}`, one sentence that names what is wrong.
+Errors are `{"detail": "…", "code": "…"}`: one sentence that names what is wrong, and one word for programs.
 """
 _TAGS = [
     {"name": "memories", "description": "Profile and event memories of users and agents. 画像与事件记忆"},

@@ -321,8 +321,10 @@ async def _read_body(request: Request, kind: TypeAdapter[Any], *, needed: bool) 
     try:
         value = json.loads(raw) if raw and request.headers.get("content-type") else raw or None
     except json.JSONDecodeError as error:
-        wrong = {"type": "json_invalid", "loc": ("body", error.pos), "msg": "JSON decode error"}
-        raise RequestValidationError([wrong]) from None
+        wrong = error.msg.rstrip(": ").removesuffix(" at")
+        raise HTTPException(
+            400, f"the body cannot be read as JSON: {wrong} at character {error.pos}"
+        ) from None
     except (ValueError, RecursionError):  # no UTF-8, a number of thousands of digits, thousands of brackets
         raise HTTPException(400, "the body cannot be read as JSON") from None
     checked = _checked("body", kind.validate_python, value)
