@@ -65,6 +65,7 @@ class Door:
         self.needs_key = settings.server.needs_key
         self._memories = memories
         self._tenant = settings.service.tenant
+        self._sites = frozenset(settings.server.cors_origins)
         self._rate = RateLimit(settings.server.requests_per_minute)
         self._good: FreshValues[KeyInfo] = FreshValues(_STALE_SECONDS, _MOST_KEYS, timer)
 
@@ -83,8 +84,8 @@ class Door:
                 421, "this request came through a proxy, but the server asks for no keys; set server.auth: on"
             )
         origin = headers.get(b"origin", b"").decode("latin-1")
-        if origin and not _this_machine(origin.partition("://")[2]):
-            return problem(403, "a page of another site may not call this server")
+        if origin and origin not in self._sites and not _this_machine(origin.partition("://")[2]):
+            return problem(403, "a page of another site may not call this server (server.cors_origins)")
         return None
 
     async def caller(

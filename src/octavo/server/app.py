@@ -22,6 +22,7 @@ from octavo.errors import OctavoError
 from octavo.keys import Keys
 from octavo.layers import LayeredMemory
 from octavo.server.access import Door
+from octavo.server.cors import Cors
 from octavo.server.gate import CALLER, REQUEST_ID, Gate
 from octavo.server.logs import Secrets
 from octavo.server.openapi import docs_page, document
@@ -91,6 +92,10 @@ def create(settings: Settings, *, assembled: Assembled | None = None, sample: bo
     app.state.memories = held
     _answer_errors(app, secrets)
     app.add_middleware(Gate, settings=settings, door=Door(settings, held), secrets=secrets)
+    if sites := settings.server.cors_origins:
+        # Around all of it: what is added as a middleware is not asked about the answer to a failure of the server.
+        inside = app.build_middleware_stack
+        app.build_middleware_stack = lambda: Cors(inside(), sites)  # type: ignore[method-assign]
 
     def openapi() -> dict[str, Any]:
         if app.openapi_schema is None:
