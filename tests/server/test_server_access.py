@@ -35,6 +35,7 @@ MATRIX = {
     ("GET", "/stats"): READ,
     ("GET", "/events"): READ,
     ("POST", "/events"): WRITE,
+    ("GET", "/users"): READ,
     ("GET", "/sessions"): READ,
     ("GET", "/sessions/{session}/events"): READ,
     ("GET", "/sessions/{session}/turns"): READ,
@@ -122,6 +123,7 @@ def test_a_tenant_sees_nothing_of_another(keyed):
         assert theirs.post("/memory/query", json=asked).json()["count"] == 0
         assert theirs.get("/events").json()["count"] == 0
         assert theirs.get("/sessions").json()["count"] == 0
+        assert theirs.get("/users").json() == {"count": 0, "users": []}
         assert theirs.get("/sessions/s/events").json()["count"] == 0
         assert theirs.get("/events?session=s").json()["count"] == 0
         assert theirs.get("/stats").json()["logs"]["total"] == 0

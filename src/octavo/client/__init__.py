@@ -11,6 +11,7 @@ from octavo.client.exchange import (
     Session,
     Stats,
     Turn,
+    User,
 )
 
 __all__ = [
@@ -25,4 +26,5 @@ __all__ = [
     "Session",
     "Stats",
     "Turn",
+    "User",
 ]

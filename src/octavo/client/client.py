@@ -22,6 +22,7 @@ from octavo.client.exchange import (
     Session,
     Stats,
     Turn,
+    User,
     given,
     given_params,
     owner_path,
@@ -94,7 +95,8 @@ class AsyncClient(Exchange):
     ) -> list[Fact]:
         """Who somebody is, what changed last first; `as_of` is how it was then."""
         params = given_params(category=category, limit=limit, as_of=as_of)
-        return await self._list(f"{owner_path(user_id, agent_id)}/profile", "memories", Fact, params, 10_000)
+        path = f"{owner_path(user_id, agent_id)}/profile"
+        return await self._list(path, "memories", Fact, params, 10_000, page=10_000)
 
     async def events(
         self,
@@ -250,6 +252,10 @@ class AsyncClient(Exchange):
         """The sessions of the newest events, the latest first."""
         return await self._list("/sessions", "sessions", Session, given_params(limit=limit), 100)
 
+    async def users(self, *, limit: int | None = None) -> list[User]:
+        """Who has memories, by name; 100 unless told otherwise."""
+        return await self._list("/users", "users", User, given_params(limit=limit), 100)
+
     async def stats(self) -> Stats:
         """How much is remembered."""
         return await self._read("/stats", Stats)
@@ -329,6 +335,7 @@ class Client:
     recent_events = blocking(AsyncClient.recent_events)
     turns = blocking(AsyncClient.turns)
     sessions = blocking(AsyncClient.sessions)
+    users = blocking(AsyncClient.users)
     stats = blocking(AsyncClient.stats)
     queue = blocking(AsyncClient.queue)
     replay = blocking(AsyncClient.replay)

@@ -8,7 +8,7 @@ import base64
 import json
 from collections.abc import Callable, Coroutine, Mapping
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, TypeVar
 
 import msgspec
 from fastapi import Path, Query, Request, Response
@@ -44,12 +44,13 @@ from octavo.util.turns import let_others
 if TYPE_CHECKING:
     from octavo.server.app import Memories
 
+T = TypeVar("T")
 MAX_QUESTION_BYTES = 64 * 1024
 MAX_LIMIT = 1000
 MAX_PROFILE = 10_000
 _CENTURY_SECONDS = 100 * 365 * 86_400
 _MOST_UNKNOWN = 20  # fields or parameters that are refused one by one
-_MOST_TOKEN = 2000  # characters; the names in a cursor are short
+_MOST_TOKEN = 4000  # characters; the names in a cursor are short
 #: Values in a body: each is made, checked and written several times, while everybody else waits.
 _MOST_VALUES = 20_000
 
@@ -93,17 +94,32 @@ def _moment(given: object) -> object:
     return at
 
 
-def _cursor(given: object) -> Cursor:
-    """The cursor that an answer gave as `next`."""
-    try:
-        if not isinstance(given, str) or len(given) > _MOST_TOKEN:
-            raise ValueError
-        cursor = msgspec.json.decode(base64.b64decode(given, b"-_", validate=True), type=Cursor)
-        if cursor.at is None or cursor.at.tzinfo is None:
-            raise ValueError
-    except (ValueError, msgspec.DecodeError):
-        raise ValueError("must be the `next` of an answer of this listing") from None
-    return cursor
+class SessionCursor(msgspec.Struct, frozen=True):
+    """Where a listing of sessions goes on, and before which moment it began: newer events move no session in it."""
+
+    after: Cursor
+    began: datetime
+
+
+def _token_of(kind: type[T], usable: Callable[[T], bool]) -> BeforeValidator:
+    """The check of a cursor that an answer gave as `next`."""
+
+    def read(given: object) -> T:
+        try:
+            if not isinstance(given, str) or len(given) > _MOST_TOKEN:
+                raise ValueError
+            cursor = msgspec.json.decode(base64.b64decode(given, b"-_", validate=True), type=kind)
+            if not usable(cursor):
+                raise ValueError
+        except (ValueError, msgspec.DecodeError):
+            raise ValueError("must be the `next` of an answer of this listing") from None
+        return cursor
+
+    return BeforeValidator(read)
+
+
+def _dated(cursor: Cursor) -> bool:
+    return cursor.at is not None and cursor.at.tzinfo is not None
 
 
 Name = Annotated[
@@ -121,12 +137,20 @@ When = Annotated[
 Metadata = dict[str, Any]
 PathName = Annotated[Name, Path()]
 Limit = Annotated[int, Query(ge=0, le=MAX_LIMIT)]
+_goes_on = Query(description="Go on from here: the `next` of the page before.")
+_opaque = WithJsonSchema({"type": "string", "maxLength": _MOST_TOKEN})
 #: Where to go on: the `next` of the answer before.
-After = Annotated[
+After = Annotated[Any, _goes_on, _token_of(Cursor, _dated), _opaque]
+#: The same in a listing of sessions.
+AfterSession = Annotated[
     Any,
-    Query(description="Go on from here: the `next` of the page before."),
-    BeforeValidator(_cursor),
-    WithJsonSchema({"type": "string", "maxLength": _MOST_TOKEN}),
+    _goes_on,
+    _token_of(SessionCursor, lambda cursor: _dated(cursor.after) and cursor.began.tzinfo is not None),
+    _opaque,
+]
+#: The same in a listing by name: the name is the cursor's id.
+AfterName = Annotated[
+    Any, _goes_on, _token_of(Cursor, lambda cursor: cursor.at is None and cursor.id != ""), _opaque
 ]
 
 
@@ -377,7 +401,7 @@ register_url_convertor("name", NameConvertor())
 register_url_convertor("owner", OwnerConvertor())
 
 
-def token(cursor: Cursor | None) -> str | UnsetType:
+def token(cursor: Cursor | SessionCursor | None) -> str | UnsetType:
     """A cursor as callers give it back; nothing where there is no more."""
     return UNSET if cursor is None else base64.urlsafe_b64encode(msgspec.json.encode(cursor)).decode()
 
