@@ -2,6 +2,7 @@
 
 from octavo.client.client import AsyncClient, Client
 from octavo.client.exchange import (
+    BatchAnswer,
     Counted,
     Event,
     Health,
@@ -16,6 +17,7 @@ from octavo.client.exchange import (
 
 __all__ = [
     "AsyncClient",
+    "BatchAnswer",
     "Client",
     "Counted",
     "Event",

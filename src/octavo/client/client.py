@@ -1,6 +1,6 @@
 """Every call of the server, what each sends and what its answer is: to be awaited, and made from that for callers who block."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from typing import Any, Self
@@ -11,6 +11,8 @@ from msgspec import UNSET, UnsetType
 from octavo.client.exchange import (
     NEW_CLIENT,
     Answers,
+    BatchAnswer,
+    Batched,
     Configuration,
     Event,
     Exchange,
@@ -256,6 +258,15 @@ class AsyncClient(Exchange):
         """Who has memories, by name; 100 unless told otherwise."""
         return await self._list("/users", "users", User, given_params(limit=limit), 100)
 
+    async def batch(self, requests: Sequence[Mapping[str, Any]]) -> list[BatchAnswer]:
+        """Send several requests at once, each a `path`, and perhaps a `method` (else GET) and a `body`.
+
+        Every one has its own status and body in the answer, in their order: one that fails raises nothing.
+        """
+        body = {"requests": [dict(each) for each in requests]}
+        reads = all(each.get("method", "GET") == "GET" for each in requests)
+        return (await self._ask(Request("POST", "/batch", body=body, reads=reads), Batched)).answers
+
     async def stats(self) -> Stats:
         """How much is remembered."""
         return await self._read("/stats", Stats)
@@ -336,6 +347,7 @@ class Client:
     turns = blocking(AsyncClient.turns)
     sessions = blocking(AsyncClient.sessions)
     users = blocking(AsyncClient.users)
+    batch = blocking(AsyncClient.batch)
     stats = blocking(AsyncClient.stats)
     queue = blocking(AsyncClient.queue)
     replay = blocking(AsyncClient.replay)

@@ -387,6 +387,20 @@ class User(msgspec.Struct, frozen=True, kw_only=True):
     last_at: datetime
 
 
+class BatchAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """What one request of a batch was answered."""
+
+    status: int
+    body: Any
+
+
+class Batched(msgspec.Struct, frozen=True, kw_only=True):
+    """The answers to a batch, in the order of its requests."""
+
+    count: int
+    answers: list[BatchAnswer]
+
+
 class Counted(msgspec.Struct, frozen=True, kw_only=True):
     """How many there are, by category, action or type."""
 

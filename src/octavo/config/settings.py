@@ -222,6 +222,7 @@ class Server(Section, frozen=True):
     requests_per_minute: How many each key may make, in each worker; 0 is no limit.
     max_content_bytes: The longest content of a memory, in UTF-8.
     max_body_bytes: The largest request that is read; left alone, it rises with max_content_bytes.
+    max_batch: The most requests that one POST /batch may hold.
     max_page_bytes: The most that a listing answers at once, unless one record is larger; `next` goes on.
     max_connections: Connections at once in each worker; for one more, the oldest that asks nothing is closed.
     header_seconds: The longest the headers of a request may take to arrive.
@@ -239,6 +240,7 @@ class Server(Section, frozen=True):
     requests_per_minute: Annotated[int, within(0, MOST)] = 6000
     max_content_bytes: Annotated[int, within(1024, 4_194_304)] = _CONTENT_BYTES
     max_body_bytes: Annotated[int, within(1024, MOST)] = _body_bytes(_CONTENT_BYTES)
+    max_batch: Annotated[int, within(1, 10_000)] = 100
     max_page_bytes: Annotated[int, within(1024, MOST)] = 1_048_576
     max_connections: Annotated[int, within(1, MOST)] = 1000
     header_seconds: Annotated[float, above(0, 3600)] = 10.0

@@ -27,7 +27,7 @@ from octavo.server.gate import CALLER, REQUEST_ID, Gate
 from octavo.server.logs import Secrets
 from octavo.server.openapi import docs_page, document
 from octavo.server.problems import problem, refusal, sentence
-from octavo.server.routes import events, memories, upkeep, users
+from octavo.server.routes import batch, events, memories, upkeep, users
 from octavo.service.memory import AsyncMemoryService
 from octavo.service.records import Health
 
@@ -40,6 +40,7 @@ _TAGS = [
     {"name": "memories", "description": "Profile and event memories of users and agents. 画像与事件记忆"},
     {"name": "log", "description": "What was done to memories, and undoing it. 操作日志"},
     {"name": "events", "description": "What agents observed and did. 观察与回合"},
+    {"name": "batch", "description": "Several requests in one. 批量请求"},
     {"name": "upkeep", "description": "Health and numbers. 健康与统计"},
     {"name": "admin", "description": "Settings and the failure queue. 配置与失败队列"},
 ]
@@ -63,6 +64,7 @@ _ROUTERS = (
     memories.log_router,
     users.router,
     events.router,
+    batch.router,
     upkeep.router,
     upkeep.admin_router,
 )

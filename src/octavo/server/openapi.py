@@ -133,6 +133,7 @@ def document(app: FastAPI, settings: Settings) -> dict[str, Any]:
     for name in ("NewMemory", "Revision"):
         content = schemas[name]["properties"]["content"]
         next(iter(content.get("anyOf", [content])))["maxLength"] = settings.server.max_content_bytes
+    schemas["Batch"]["properties"]["requests"]["maxItems"] = settings.server.max_batch
     keyed = settings.server.needs_key
     if keyed:
         components["securitySchemes"] = {

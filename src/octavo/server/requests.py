@@ -51,6 +51,7 @@ MAX_PROFILE = 10_000
 _CENTURY_SECONDS = 100 * 365 * 86_400
 _MOST_UNKNOWN = 20  # fields or parameters that are refused one by one
 _MOST_TOKEN = 4000  # characters; the names in a cursor are short
+_MOST_PATH = 8192  # of a request in a batch
 #: Values in a body: each is made, checked and written several times, while everybody else waits.
 _MOST_VALUES = 20_000
 
@@ -281,6 +282,41 @@ class NewEvent(Body):
     metadata: Metadata = {}
     gate_result: Metadata | None = None
     meta: Metadata = {}
+
+
+def _rooted(path: str) -> str:
+    if not path.startswith("/"):
+        raise ValueError("must begin with /")
+    return path
+
+
+class BatchedRequest(Body):
+    """One of the requests of a batch; a query stands in its path, as in `/events?limit=5`."""
+
+    method: Literal["GET", "POST", "PUT", "DELETE"] = "GET"
+    path: Annotated[
+        str,
+        Field(min_length=1, max_length=_MOST_PATH, json_schema_extra={"pattern": "^/"}),
+        _text(_MOST_PATH),
+        AfterValidator(_rooted),
+    ]
+    body: Any = None
+
+
+class Batch(Body):
+    """Requests to this server, which are answered in their order."""
+
+    model_config = _examples(
+        {
+            "requests": [
+                {"method": "POST", "path": "/memory/user/user123", "body": {"content": "喜欢喝绿茶"}},
+                {"path": "/memory/user/user123/profile?limit=5"},
+            ]
+        }
+    )
+
+    # How many there may be is a setting, which the route looks at.
+    requests: Annotated[list[BatchedRequest], Field(min_length=1)]
 
 
 class QuickRoute(APIRoute):
