@@ -16,7 +16,7 @@ from starlette.responses import HTMLResponse
 from octavo.config import Settings
 from octavo.server.access import OPEN, needed_access
 from octavo.server.problems import CODES, Problem
-from octavo.server.requests import QuickRoute
+from octavo.server.routing import QuickRoute
 
 F = TypeVar("F", bound=Callable[..., Any])
 
