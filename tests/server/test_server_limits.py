@@ -18,7 +18,7 @@ USER = "/memory/user/lin"
 
 
 class Held(Wrap):
-    """A store whose reads wait until they are let go."""
+    """A store whose callers' reads wait until they are let go; the sweep of what has expired is nobody's request."""
 
     def __init__(self, store):
         super().__init__(store)
@@ -26,9 +26,10 @@ class Held(Wrap):
         self.waiting = 0
 
     async def find(self, query):
-        self.waiting += 1
-        while not self.free.is_set():
-            await asyncio.sleep(0.01)
+        if query.expired_at is None:
+            self.waiting += 1
+            while not self.free.is_set():
+                await asyncio.sleep(0.01)
         return await self.inner.find(query)
 
 
