@@ -32,7 +32,7 @@ from octavo.server.app import add_sample
 from octavo.server.logs import Secrets, write_logs
 from octavo.server.problems import Problem
 
-SERVED = ("observations", "turns", "profile", "episodes", "log", "messages")  # what requests read and write
+SERVED = ("observations", "turns", "profile", "episodes", "log")  # what requests read and write
 _READY_SECONDS = 60.0
 _CLOSE = (b"connection", b"close")
 _FILES = 256  # that the process opens beside its connections: stores, logs, the queue
