@@ -161,7 +161,7 @@ def endpoints(document: dict[str, Any]) -> str:
         f"{MADE} The server has the same at `/docs`, and [openapi.json](openapi.json) at `/openapi.json`.",
         "How to run it, and who may call what, is told in [server.md](../server.md).",
         "",
-        'A refusal is `{"detail": …}`, a sentence, with one of these:',
+        'A refusal is `{"detail": …, "code": …}`: a sentence, and the word that stands before its meaning here:',
         "",
         "| status | means |",
         "|---|---|",

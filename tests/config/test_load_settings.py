@@ -276,6 +276,10 @@ def test_every_setting_is_overridden_by_its_variable(load, setting):
         "failure_queue.enabled": ("no", False),
         "extraction.attempts": ("3", 3),
         "server.auth": ("on", "on"),
+        "server.cors_origins": (
+            "https://a.example, http://b.example:81",
+            ("https://a.example", "http://b.example:81"),
+        ),
         "server.max_content_bytes": ("2000", 2000),
         "server.max_body_bytes": ("2000", 2000),
         "server.max_page_bytes": ("3000", 3000),

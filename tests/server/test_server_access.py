@@ -16,6 +16,7 @@ from octavo.keys import Keys
 from octavo.server import create_app
 from octavo.server.access import Caller, Door, needed_access
 from octavo.server.app import Memories
+from octavo.server.problems import CODES
 from octavo.wraps import Wrap
 
 CALLERS = ("no key", "wrong key", "other tenant's key", "reader", "writer", "admin")
@@ -34,10 +35,12 @@ MATRIX = {
     ("GET", "/stats"): READ,
     ("GET", "/events"): READ,
     ("POST", "/events"): WRITE,
+    ("GET", "/users"): READ,
     ("GET", "/sessions"): READ,
     ("GET", "/sessions/{session}/events"): READ,
     ("GET", "/sessions/{session}/turns"): READ,
     ("POST", "/memory/query"): READ,
+    ("POST", "/batch"): READ,
     ("GET", "/memory/{memory_id}"): OURS,
     ("GET", "/memory/{memory_id}/logs"): READ,
     ("POST", "/memory/{memory_type}/{entity_id}"): WRITE,
@@ -49,6 +52,7 @@ MATRIX = {
     ("POST", "/memory/logs/{log_id}/undo"): CHANGE,
 }
 BODIES = {
+    ("POST", "/batch"): {"requests": [{"path": "/stats"}]},
     ("POST", "/events"): {"session_key": "s", "payload": {"text": "hello"}, "obs_id": "o"},
     ("POST", "/memory/query"): {"query": "tea", "user_id": "lin"},
     ("POST", "/memory/{memory_type}/{entity_id}"): {"content": "likes tea", "category": "other"},
@@ -78,26 +82,57 @@ def test_every_route_is_in_the_matrix(sqlite_server):
     assert routes == set(MATRIX)
 
 
+def names_of_something(admin):
+    """The names in a path of a memory that was just made."""
+    body = {"content": "a", "category": "preference", "memory_layer": "profile"}
+    made = admin.post("/memory/user/lin", json=body).json()["id"]
+    log = admin.get(f"/memory/{made}/logs").json()["logs"][0]["id"]
+    return {"memory_type": "user", "entity_id": "lin", "layer": "profile", "memory_id": made, "log_id": log, "session": "s"}  # fmt: skip
+
+
 @pytest.mark.parametrize("caller", CALLERS)
 def test_the_matrix(keyed, caller):
     server, keys = keyed
     got = {}
     with server.client(keys["admin"]) as admin, server.client(keys[caller]) as client:
         for method, path in MATRIX:
-            made = admin.post(
-                "/memory/user/lin", json={"content": "a", "category": "preference", "memory_layer": "profile"}
-            ).json()["id"]
-            log = admin.get(f"/memory/{made}/logs").json()["logs"][0]["id"]
-            named = {"memory_type": "user", "entity_id": "lin", "layer": "profile", "memory_id": made, "log_id": log, "session": "s"}  # fmt: skip
+            named = names_of_something(admin)
             answered = client.request(method, path.format(**named), json=BODIES.get((method, path)))
             got[method, path] = answered.status_code
             if answered.status_code == 401:
                 assert answered.headers["www-authenticate"].startswith("Bearer")
-                assert list(answered.json()) == ["detail"]
+            if answered.status_code >= 400:
+                assert list(answered.json()) == ["detail", "code"]
+                assert answered.json()["code"] == CODES[answered.status_code]
             if answered.status_code >= 400 and method != "GET":  # refused is untouched
-                assert admin.get(f"/memory/{made}").json()["version"] == 1
+                assert admin.get(f"/memory/{named['memory_id']}").json()["version"] == 1
     column = CALLERS.index(caller)
     assert got == {route: expected[column] for route, expected in MATRIX.items()}
+
+
+@pytest.mark.parametrize("caller", CALLERS[2:])
+def test_the_matrix_in_a_batch(keyed, caller):
+    """Whatever a key may not do, it may not do in a batch; and what it may do, it may."""
+    server, keys = keyed
+    column = CALLERS.index(caller)
+    with server.client(keys["admin"]) as admin, server.client(keys[caller]) as client:
+        for (method, path), expected in MATRIX.items():
+            if path == "/batch":
+                continue
+            named = names_of_something(admin)
+            part = {"method": method, "path": path.format(**named)}
+            if (body := BODIES.get((method, path))) is not None:
+                part["body"] = body
+            [told] = client.post("/batch", json={"requests": [part]}).json()["answers"]
+            assert told["status"] == expected[column], (method, path)
+
+
+def test_without_a_key_no_batch_is_begun(keyed):
+    server, keys = keyed
+    for caller in ("no key", "wrong key"):
+        with server.client(keys[caller]) as client:
+            refused = client.post("/batch", json={"requests": [{"path": "/health"}]})
+            assert (refused.status_code, refused.json()["code"]) == (401, "access_denied")
 
 
 def test_a_tenant_sees_nothing_of_another(keyed):
@@ -119,6 +154,7 @@ def test_a_tenant_sees_nothing_of_another(keyed):
         assert theirs.post("/memory/query", json=asked).json()["count"] == 0
         assert theirs.get("/events").json()["count"] == 0
         assert theirs.get("/sessions").json()["count"] == 0
+        assert theirs.get("/users").json() == {"count": 0, "users": []}
         assert theirs.get("/sessions/s/events").json()["count"] == 0
         assert theirs.get("/events?session=s").json()["count"] == 0
         assert theirs.get("/stats").json()["logs"]["total"] == 0
@@ -240,6 +276,7 @@ async def test_keys_while_the_store_is_away(settings_of, monkeypatch):
         store = store.inner
     store.away = True
     assert await enters(good)
+    assert await enters(good, "POST", "/batch")  # each of its parts is asked again
     for read in (
         ("GET", "/stats"),
         ("POST", "/memory/query"),

@@ -3,12 +3,13 @@
 import io
 import json
 import logging
+import re
 import time
 
 import pytest
 
 from octavo.config import Database, Extraction, Settings, Vector
-from octavo.server.logs import JsonLines, Secrets, access_log, masked, write_logs
+from octavo.server.logs import JsonLines, Lines, Secrets, access_log, masked, write_logs
 
 NAMES = ("octavo", "uvicorn.error", "fastapi", access_log.name)
 KEY = "oct_0123456789abcdef_" + "5ec4e7" * 10 + "beef"
@@ -29,7 +30,7 @@ def lines():
     for logger, level in zip(loggers, before, strict=True):
         logger.setLevel(level)
     root = logging.getLogger()
-    for handler in [each for each in root.handlers if isinstance(each.formatter, JsonLines)]:
+    for handler in [each for each in root.handlers if isinstance(each.formatter, Lines)]:
         root.removeHandler(handler)
 
 
@@ -121,6 +122,58 @@ def test_what_a_caller_sent_does_not_steer_the_terminal_that_shows_the_log(lines
     assert lines()[0]["path"] == "/\x1b[2J\x9b2J\x7f"
 
 
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@pytest.mark.parametrize("plain", [True, False])
+def test_a_terminal_gets_lines_for_people(lines, plain, monkeypatch, settings_of, serving):
+    """When, status, how long, method and route, one under the other; in colours unless NO_COLOR is set."""
+    monkeypatch.setenv("NO_COLOR", "1" if plain else "")
+    monkeypatch.setenv("TERM", "xterm")
+    lines.stream = Terminal()
+    settings = settings_of("memory://")
+    write_logs(Secrets(settings), stream=lines.stream)
+    with serving(settings).client() as client:
+        client.post("/memory/user/李雷", json={"content": "mysecret", "category": "other"})
+        client.get("/memory/nobody")
+        client.get(f"/{KEY}")
+    while len(lines.stream.getvalue().splitlines()) < 3:
+        time.sleep(0.01)
+    text = lines.stream.getvalue()
+    assert ("\x1b[32m200\x1b[0m" in text, "\x1b" in text) == ((False, False) if plain else (True, True))
+    found = [
+        re.fullmatch(r"(\d\d:\d\d:\d\d)  (\d{3})  ( *\d+\.\d) ms  (\w+ *) (\S+)", line).groups()
+        for line in re.sub(r"\x1b\[\d+m", "", text).splitlines()
+    ]
+    assert [(status, method.strip(), route) for _, status, _, method, route in found] == [
+        ("200", "POST", "/memory/{memory_type}/{entity_id}"),
+        ("404", "GET", "/memory/{memory_id}"),
+        ("404", "GET", "-"),
+    ]
+    assert {(len(ms), len(method)) for _, _, ms, method, _ in found} == {(8, 6)}
+    assert not any(private in text for private in ("李雷", "mysecret", "nobody", "oct_0123"))
+
+
+def test_nothing_steers_the_terminal(lines):
+    """What others wrote is spelled out, line by line; secrets are masked there too."""
+    lines.stream = Terminal()
+    write_logs(Secrets(Settings(database=Database(dsn="redis://:pa55word@db"))), stream=lines.stream)
+    access_log.info("", {"method": "G\x1b[2J", "route": "/\x9b2J\n08:30:00  200", "status": 0, "ms": 1})
+    try:
+        raise ConnectionError("redis://:pa55word@db says \x1b]0;owned\x07")
+    except ConnectionError:
+        logging.getLogger("octavo.store").exception("lost \x1b[31m%s half \ud800", KEY)
+    first, second, *trace = lines.stream.getvalue().splitlines()
+    assert "\\x1b[2J" in first
+    assert "\\n08:30:00" in first
+    assert "error  octavo.store: lost" in second
+    assert trace[-1].startswith("  ConnectionError: redis://:…@db says")
+    assert all(line.isprintable() for line in (first, second, *trace))
+    assert "5ec4e7" not in second
+
+
 def test_half_a_character_can_be_said():
     record = logging.makeLogRecord({"name": "octavo.x", "msg": "half a character: %s", "args": ("\ud800",)})
     assert json.loads(JsonLines(Secrets(Settings())).format(record))["message"] == "half a character: ?"
@@ -139,7 +192,8 @@ def test_a_failure_of_the_server_tells_the_caller_nothing(lines, settings_of, se
         failed = client.get("/health", headers={"X-Request-ID": "r-9"})
     assert failed.status_code == 500
     assert failed.headers["x-request-id"] == "r-9"
-    assert failed.json() == {"detail": "the server failed; its log says why at request_id r-9"}
+    told = "the server failed; its log says why at request_id r-9"
+    assert failed.json() == {"detail": told, "code": "failed"}
     while len(lines()) < 2:  # uvicorn logs it after the answer
         time.sleep(0.01)
     request, trouble = lines()

@@ -11,6 +11,7 @@ import pytest
 
 from octavo.config import Settings, load_settings
 from octavo.server import create_app
+from octavo.server.problems import CODES
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "server.md").read_text()
@@ -121,8 +122,7 @@ def test_every_route_is_in_the_table():
         for each in verbs.values()
         for status in each["responses"]
     }
-    table = PAGE.partition("| status | meaning |")[2].partition("\n## ")[0]
-    assert {*re.findall(r"\b[45]\d\d\b", table)} == statuses - {"200"}
+    assert {int(status) for status in statuses} <= {200, *CODES}
 
 
 def test_the_settings_behind_a_proxy(tmp_path):
@@ -135,3 +135,10 @@ def test_the_settings_behind_a_proxy(tmp_path):
     assert settings.server.request_seconds < 75
     assert settings.server.max_body_bytes <= 7 * 2**20
     assert settings.server.stop_seconds < 30
+
+
+def test_the_page_names_the_code_of_every_status():
+    """Programs are told by one word; the word of each status is in the table, and no other."""
+    rows = re.findall(r"^\| ([\d, ]+) \| `(\w+)` \|", PAGE, re.MULTILINE)
+    told = {int(status): code for statuses, code in rows for status in statuses.split(", ")}
+    assert told == CODES

@@ -4,7 +4,7 @@ import asyncio
 import logging
 
 import pytest
-from outages import add, event, ids, journal_of, remove, settled, those, unsteady
+from outages import COLLECTION, add, event, ids, journal_of, remove, settled, those, unsteady
 
 from octavo import (
     Add,
@@ -14,6 +14,7 @@ from octavo import (
     InvalidRecord,
     Query,
     Remove,
+    Scope,
 )
 from octavo.errors import StoreError, StoreUnavailable
 from octavo.stores.base import BaseStore
@@ -280,3 +281,17 @@ async def test_a_store_that_fails_after_committing(tmp_path):
         store.turn("up")
         await settled(journal)
         assert await ids(journal) == [str(number) for number in range(5)]
+
+
+@virtually
+async def test_who_there_is_waits_for_what_was_queued(tmp_path):
+    """Names are read as records are: with this process's own writes in them, or not at all."""
+    store = unsteady("down")
+    async with journal_of(store, tmp_path) as journal:
+        await journal.write([add("a", session="queued")])
+        with pytest.raises(StoreUnavailable):
+            await journal.names(COLLECTION, "session", limit=5)
+        store.turn("up")
+        await settled(journal)
+        [session] = await journal.names(COLLECTION, "session", Scope(), after="", limit=5)
+        assert (session.name, session.total) == ("queued", 1)

@@ -47,8 +47,8 @@ if TYPE_CHECKING:
 def serve_command(call: Call, sample: bool) -> int:
     """Serve memories, events and logs over HTTP.
 
-    Each request is one line of JSON on stderr; --quiet leaves only warnings. Stopped by SIGTERM or Ctrl-C, it finishes what is
-    under way. API keys are made with octavo keys create; on loopback none are needed.
+    Each request is one line on stderr, of JSON unless that is a terminal; --quiet leaves only warnings. Stopped by SIGTERM or
+    Ctrl-C, it finishes what is under way. API keys are made with octavo keys create; on loopback none are needed.
 
     \b
     Example: octavo serve --store sqlite:///octavo.db --sample

@@ -2,6 +2,7 @@
 
 from octavo.client.client import AsyncClient, Client
 from octavo.client.exchange import (
+    BatchAnswer,
     Counted,
     Event,
     Health,
@@ -11,10 +12,12 @@ from octavo.client.exchange import (
     Session,
     Stats,
     Turn,
+    User,
 )
 
 __all__ = [
     "AsyncClient",
+    "BatchAnswer",
     "Client",
     "Counted",
     "Event",
@@ -25,4 +28,5 @@ __all__ = [
     "Session",
     "Stats",
     "Turn",
+    "User",
 ]

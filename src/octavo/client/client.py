@@ -1,6 +1,6 @@
 """Every call of the server, what each sends and what its answer is: to be awaited, and made from that for callers who block."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from typing import Any, Self
@@ -11,6 +11,8 @@ from msgspec import UNSET, UnsetType
 from octavo.client.exchange import (
     NEW_CLIENT,
     Answers,
+    BatchAnswer,
+    Batched,
     Configuration,
     Event,
     Exchange,
@@ -22,6 +24,7 @@ from octavo.client.exchange import (
     Session,
     Stats,
     Turn,
+    User,
     given,
     given_params,
     owner_path,
@@ -94,7 +97,8 @@ class AsyncClient(Exchange):
     ) -> list[Fact]:
         """Who somebody is, what changed last first; `as_of` is how it was then."""
         params = given_params(category=category, limit=limit, as_of=as_of)
-        return await self._list(f"{owner_path(user_id, agent_id)}/profile", "memories", Fact, params, 10_000)
+        path = f"{owner_path(user_id, agent_id)}/profile"
+        return await self._list(path, "memories", Fact, params, 10_000, page=10_000)
 
     async def events(
         self,
@@ -250,6 +254,19 @@ class AsyncClient(Exchange):
         """The sessions of the newest events, the latest first."""
         return await self._list("/sessions", "sessions", Session, given_params(limit=limit), 100)
 
+    async def users(self, *, limit: int | None = None) -> list[User]:
+        """Who has memories, by name; 100 unless told otherwise."""
+        return await self._list("/users", "users", User, given_params(limit=limit), 100)
+
+    async def batch(self, requests: Sequence[Mapping[str, Any]]) -> list[BatchAnswer]:
+        """Send several requests at once, each a `path`, and perhaps a `method` (else GET) and a `body`.
+
+        Every one has its own status and body in the answer, in their order: one that fails raises nothing.
+        """
+        body = {"requests": [dict(each) for each in requests]}
+        reads = all(each.get("method", "GET") == "GET" for each in requests)
+        return (await self._ask(Request("POST", "/batch", body=body, reads=reads), Batched)).answers
+
     async def stats(self) -> Stats:
         """How much is remembered."""
         return await self._read("/stats", Stats)
@@ -329,6 +346,8 @@ class Client:
     recent_events = blocking(AsyncClient.recent_events)
     turns = blocking(AsyncClient.turns)
     sessions = blocking(AsyncClient.sessions)
+    users = blocking(AsyncClient.users)
+    batch = blocking(AsyncClient.batch)
     stats = blocking(AsyncClient.stats)
     queue = blocking(AsyncClient.queue)
     replay = blocking(AsyncClient.replay)

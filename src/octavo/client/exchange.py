@@ -224,21 +224,27 @@ class Exchange:
         params: dict[str, str | int | float],
         most: int | None,
         *,
+        page: int = 1000,
         backwards: bool = False,
     ) -> list[T]:
-        """The rows of a listing, page by page: as many as were asked for, or `most`; each page may stand before the last."""
+        """The rows of a listing, page by page: as many as were asked for, or `most`; each page may stand before the last.
+
+        No more than `page` are asked for at once, which is what the server takes.
+        """
         left = params.get("limit", most)
+        if "limit" in params:
+            params = {**params, "limit": min(int(params["limit"]), page)}
         rows: list[T] = []
         while True:
-            page = await self._ask(Request("GET", path, params, reads=True), dict[str, msgspec.Raw])
-            found = self._decode(page.get(name, b""), list[row])  # type: ignore[valid-type]
+            told = await self._ask(Request("GET", path, params, reads=True), dict[str, msgspec.Raw])
+            found = self._decode(told.get(name, b""), list[row])  # type: ignore[valid-type]
             rows = [*found, *rows] if backwards else [*rows, *found]
             if left is not None:
                 left = int(left) - len(found)
-                params = {**params, "limit": left}
-            if "next" not in page or (left is not None and left <= 0):
+                params = {**params, "limit": min(left, page)}
+            if "next" not in told or (left is not None and left <= 0):
                 return rows
-            params = {**params, "after": self._decode(page["next"], str)}
+            params = {**params, "after": self._decode(told["next"], str)}
 
     async def _read(self, path: str, answer: type[T]) -> T:
         """What is at a path."""
@@ -369,6 +375,30 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
     events: int
     first_at: datetime
     last_at: datetime
+
+
+class User(msgspec.Struct, frozen=True, kw_only=True):
+    """A user who has memories: how many of each kind, and when the first and the last one were made."""
+
+    user_id: str
+    total: int
+    counts: dict[str, int]
+    first_at: datetime
+    last_at: datetime
+
+
+class BatchAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """What one request of a batch was answered."""
+
+    status: int
+    body: Any
+
+
+class Batched(msgspec.Struct, frozen=True, kw_only=True):
+    """The answers to a batch, in the order of its requests."""
+
+    count: int
+    answers: list[BatchAnswer]
 
 
 class Counted(msgspec.Struct, frozen=True, kw_only=True):

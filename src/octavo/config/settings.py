@@ -1,6 +1,7 @@
 """Every setting with its type, its default and, in the text of its section, one line of why; and a file that says it all."""
 
 import json
+import re
 import textwrap
 from typing import Annotated, Any, Literal
 from urllib.parse import unquote, urlsplit
@@ -29,6 +30,7 @@ LOOPBACK = ("127.0.0.1", "::1", "localhost")
 _UNREAD = ("vectors", "pending", "keys")  # nothing in these is told to anybody
 _BY_MEANING = ("observations", "knowledge", "configs", "profile", "episodes")
 _CONTENT_BYTES = 1_048_576
+_ORIGIN = re.compile(r"https?://(\[[0-9a-f:.]+\]|[0-9a-z._-]+)(:\d{1,5})?")
 
 
 class Database(Section, frozen=True):
@@ -216,9 +218,11 @@ class Server(Section, frozen=True):
     port: The port; 0 is any that is free.
     workers: Processes that answer; several need a database with a server.
     auth: Whether callers need an API key; auto is on, except on loopback.
+    cors_origins: Sites whose pages may call from a browser, such as https://app.example; * is any, and needs keys.
     requests_per_minute: How many each key may make, in each worker; 0 is no limit.
     max_content_bytes: The longest content of a memory, in UTF-8.
     max_body_bytes: The largest request that is read; left alone, it rises with max_content_bytes.
+    max_batch: The most requests that one POST /batch may hold.
     max_page_bytes: The most that a listing answers at once, unless one record is larger; `next` goes on.
     max_connections: Connections at once in each worker; for one more, the oldest that asks nothing is closed.
     header_seconds: The longest the headers of a request may take to arrive.
@@ -232,9 +236,11 @@ class Server(Section, frozen=True):
     port: Annotated[int, within(0, 65_535)] = 8000
     workers: Annotated[int, within(1, 256)] = 1
     auth: Literal["auto", "on", "off"] = "auto"
+    cors_origins: tuple[str, ...] = ()
     requests_per_minute: Annotated[int, within(0, MOST)] = 6000
     max_content_bytes: Annotated[int, within(1024, 4_194_304)] = _CONTENT_BYTES
     max_body_bytes: Annotated[int, within(1024, MOST)] = _body_bytes(_CONTENT_BYTES)
+    max_batch: Annotated[int, within(1, 10_000)] = 100
     max_page_bytes: Annotated[int, within(1024, MOST)] = 1_048_576
     max_connections: Annotated[int, within(1, MOST)] = 1000
     header_seconds: Annotated[float, above(0, 3600)] = 10.0
@@ -261,6 +267,17 @@ class Server(Section, frozen=True):
             raise ConfigError(
                 f"server.auth is off, but server.host is {self.host!r}, where others can call; "
                 f"listen on 127.0.0.1, or leave auth on"
+            )
+        for origin in self.cors_origins:
+            if origin != "*" and not _ORIGIN.fullmatch(origin):
+                raise ConfigError(
+                    f"server.cors_origins names {origin!r}, which is no site as a browser spells it, in small letters "
+                    "and without a path, such as https://app.example or http://localhost:3000"
+                )
+        if "*" in self.cors_origins and not self.needs_key:
+            raise ConfigError(
+                "server.cors_origins is *, but callers need no key, so that any page which somebody opens here could "
+                "read all of it; name the sites, or set server.auth: on"
             )
 
 

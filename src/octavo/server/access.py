@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 #: What needs no key.
 OPEN = frozenset({"/health", "/docs", "/openapi.json"})
+_BATCH = "/batch"  # each of its parts comes this way again, and needs what it needs
 _READS = frozenset({"GET", "HEAD", "OPTIONS"})
 _FORWARDED = (
     b"forwarded",
@@ -53,7 +54,7 @@ def needed_access(method: str, path: str) -> Access:
     """What a request needs. It depends on nothing but these two, so that no new route can be left open."""
     if path in {"/config", "/queue"} or path.startswith("/queue/"):
         return "admin"
-    return "read" if method in _READS or path == "/memory/query" else "write"
+    return "read" if method in _READS or path in {"/memory/query", _BATCH} else "write"
 
 
 class Door:
@@ -65,6 +66,7 @@ class Door:
         self.needs_key = settings.server.needs_key
         self._memories = memories
         self._tenant = settings.service.tenant
+        self._sites = frozenset(settings.server.cors_origins)
         self._rate = RateLimit(settings.server.requests_per_minute)
         self._good: FreshValues[KeyInfo] = FreshValues(_STALE_SECONDS, _MOST_KEYS, timer)
 
@@ -83,8 +85,8 @@ class Door:
                 421, "this request came through a proxy, but the server asks for no keys; set server.auth: on"
             )
         origin = headers.get(b"origin", b"").decode("latin-1")
-        if origin and not _this_machine(origin.partition("://")[2]):
-            return problem(403, "a page of another site may not call this server")
+        if origin and origin not in self._sites and not _this_machine(origin.partition("://")[2]):
+            return problem(403, "a page of another site may not call this server (server.cors_origins)")
         return None
 
     async def caller(
@@ -103,7 +105,7 @@ class Door:
                 "octavo keys create makes one"
             )
         access = needed_access(method, path)
-        key = await self._checked(shown.pop(), access)
+        key = await self._checked(shown.pop(), queues=access == "write" or path == _BATCH)
         if key is None:
             return _unknown("this API key is unknown, expired or revoked")
         if wait := self._rate.wait(key.id):
@@ -114,11 +116,10 @@ class Door:
             return problem(403, f"this needs a key with {access} access; this one has {key.access}")
         return Caller(key.tenant, key.id, key.access)
 
-    async def _checked(self, text: str, access: Access) -> KeyInfo | None:
+    async def _checked(self, text: str, *, queues: bool) -> KeyInfo | None:
         name = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
         # While the store is down, writes can still be queued for it, if their callers are let in. Whoever reads waits: nobody
         # can say whether the key was revoked since.
-        queues = access == "write"
         if queues and self._memories.down() and (key := self._remembered(name)) is not None:
             return key
         try:

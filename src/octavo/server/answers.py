@@ -11,7 +11,7 @@ from msgspec import UNSET, UnsetType, inspect
 from msgspec.structs import fields
 from starlette.responses import Response
 
-from octavo.client.exchange import Session
+from octavo.client.exchange import Session, User
 from octavo.layers.values import Fact, Layer, LogEntry, Outcome, Status
 from octavo.service.records import EventRecord, TurnRecord
 
@@ -69,6 +69,14 @@ class SessionList(msgspec.Struct, frozen=True, kw_only=True):
 
     count: int
     sessions: list[Session]
+    next: str | UnsetType = UNSET  # what `after` is given for more
+
+
+class UserList(msgspec.Struct, frozen=True, kw_only=True):
+    """Users, by name."""
+
+    count: int
+    users: list[User]
     next: str | UnsetType = UNSET  # what `after` is given for more
 
 

@@ -22,23 +22,25 @@ from octavo.errors import OctavoError
 from octavo.keys import Keys
 from octavo.layers import LayeredMemory
 from octavo.server.access import Door
+from octavo.server.cors import Cors
 from octavo.server.gate import CALLER, REQUEST_ID, Gate
 from octavo.server.logs import Secrets
 from octavo.server.openapi import docs_page, document
 from octavo.server.problems import problem, refusal, sentence
-from octavo.server.routes import events, memories, upkeep
+from octavo.server.routes import batch, events, memories, upkeep, users
 from octavo.service.memory import AsyncMemoryService
 from octavo.service.records import Health
 
 _ABOUT = """Memory for AI agents: who somebody is (the profile layer) and what happened (the event layer), with a log of every change.
 
 用户画像与事件记忆，每一次修改都有日志。Times are ISO 8601 in UTC. An id in a path may be any text; a slash in it is written `%2F`.
-Errors are `{"detail": "…"}`, one sentence that names what is wrong.
+Errors are `{"detail": "…", "code": "…"}`: one sentence that names what is wrong, and one word for programs.
 """
 _TAGS = [
     {"name": "memories", "description": "Profile and event memories of users and agents. 画像与事件记忆"},
     {"name": "log", "description": "What was done to memories, and undoing it. 操作日志"},
     {"name": "events", "description": "What agents observed and did. 观察与回合"},
+    {"name": "batch", "description": "Several requests in one. 批量请求"},
     {"name": "upkeep", "description": "Health and numbers. 健康与统计"},
     {"name": "admin", "description": "Settings and the failure queue. 配置与失败队列"},
 ]
@@ -57,7 +59,15 @@ _SAMPLE: tuple[dict[str, Any], ...] = (
 )
 
 #: In the order in which paths are matched: a fixed name stands before a name of the caller's in the same place.
-_ROUTERS = (memories.router, memories.log_router, events.router, upkeep.router, upkeep.admin_router)
+_ROUTERS = (
+    memories.router,
+    memories.log_router,
+    users.router,
+    events.router,
+    batch.router,
+    upkeep.router,
+    upkeep.admin_router,
+)
 
 
 def create(settings: Settings, *, assembled: Assembled | None = None, sample: bool = False) -> FastAPI:
@@ -91,6 +101,10 @@ def create(settings: Settings, *, assembled: Assembled | None = None, sample: bo
     app.state.memories = held
     _answer_errors(app, secrets)
     app.add_middleware(Gate, settings=settings, door=Door(settings, held), secrets=secrets)
+    if sites := settings.server.cors_origins:
+        # Around all of it: what is added as a middleware is not asked about the answer to a failure of the server.
+        inside = app.build_middleware_stack
+        app.build_middleware_stack = lambda: Cors(inside(), sites)  # type: ignore[method-assign]
 
     def openapi() -> dict[str, Any]:
         if app.openapi_schema is None:

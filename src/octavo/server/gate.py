@@ -20,6 +20,7 @@ from octavo.server.problems import problem, refusal
 
 CALLER = "octavo.caller"
 REQUEST_ID = "octavo.request_id"
+BATCHED = "octavo.batched"  # marks a part of a batch
 #: Stands for a slash inside a name of a path; no text that came over the wire can hold it.
 SLASH = "\udc2f"
 _ID = re.compile(rb"[0-9A-Za-z._-]{1,64}")
@@ -141,9 +142,10 @@ class _Passage:
         method, path = scope["method"], _path(scope)
         if path in OPEN:
             return None
+        batched = BATCHED in scope  # and its batch holds a place and room for all of its parts
         # Until the key is known, callers are told apart by where they call from.
         client = scope.get("client")
-        if not self._take_place(f"address {client[0] if client else ''}"):
+        if not batched and not self._take_place(f"address {client[0] if client else ''}"):
             return problem(503, _BUSY, {"Retry-After": "1"})
         try:
             caller = await door.caller(method, path, scope["headers"])
@@ -155,7 +157,7 @@ class _Passage:
         if isinstance(caller, Response):
             return caller
         scope[CALLER] = caller
-        if caller.key_id is not None and not self._take_place(f"key {caller.key_id}"):
+        if caller.key_id is not None and not batched and not self._take_place(f"key {caller.key_id}"):
             return problem(503, _BUSY, {"Retry-After": "1"})
         kind = self._headers.get(b"content-type")
         if kind is not None and method in ("POST", "PUT") and not _json(kind):

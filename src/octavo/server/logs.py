@@ -1,4 +1,4 @@
-"""What the server writes down: one JSON line for each request, and no secret in any line."""
+"""What the server writes down: one line for each request, of JSON or for a terminal, and no secret in any line."""
 
 import logging
 import os
@@ -11,12 +11,13 @@ from typing import IO, Any
 import msgspec
 
 from octavo.config import Settings
-from octavo.kernel.text import printable_json
+from octavo.kernel.text import printable, printable_json
 from octavo.util.secrets import hidden
 
 access_log = logging.getLogger("octavo.access")
 _KEY = re.compile(r"(oct_[0-9A-Za-z]{1,16})_[0-9A-Za-z_-]+")
 _NAMES = ("octavo", "uvicorn.error", "fastapi")
+_COLOURS = {2: 32, 3: 36, 4: 33, 5: 31}  # of a status, by its first digit: green, cyan, yellow, red
 
 
 class Secrets:
@@ -46,12 +47,16 @@ def masked(text: str) -> str:
     return _KEY.sub(r"\1_…", text) if "oct_" in text else text
 
 
-class JsonLines(logging.Formatter):
-    """Each record as one line of JSON; keys and passwords in it are masked."""
+class Lines(logging.Formatter):
+    """How records become lines; keys and passwords in them are masked."""
 
     def __init__(self, secrets: Secrets) -> None:
         super().__init__()
         self._secrets = secrets
+
+
+class JsonLines(Lines):
+    """Each record as one line of JSON."""
 
     def format(self, record: logging.LogRecord) -> str:
         said: dict[str, Any] = {"time": datetime.fromtimestamp(record.created, UTC)}
@@ -66,18 +71,50 @@ class JsonLines(logging.Formatter):
         return printable_json(self._secrets.hidden(msgspec.json.encode(said).decode()))
 
 
+class TerminalLines(Lines):
+    """Each request as one short line for people: when, status, how long, method and route; other records with their tracebacks."""
+
+    def __init__(self, secrets: Secrets, *, colours: bool) -> None:
+        super().__init__(secrets)
+        self._colours = colours
+
+    def format(self, record: logging.LogRecord) -> str:
+        at = datetime.fromtimestamp(record.created).astimezone().strftime("%H:%M:%S")
+        if record.name == access_log.name and isinstance(record.args, dict):
+            told = record.args
+            status, where = (
+                told.get("status", 0),
+                self._line(f"{told.get('method', '')!s:<6} {told.get('route') or '-'}"),
+            )
+            return f"{at}  {self._coloured(status)}  {told.get('ms', 0):>8.1f} ms  {where}"
+        said = self._line(f"{record.levelname.lower()}  {record.name}: {record.getMessage()}")
+        why = record.exc_info[1] if record.exc_info else None
+        trace = "" if why is None else "".join(traceback.format_exception(why))
+        return "\n".join([f"{at}  {said}", *(f"  {self._line(line)}" for line in trace.splitlines())])
+
+    def _line(self, text: str) -> str:
+        """The text as one line that cannot steer the terminal."""
+        return printable(self._secrets.hidden(_sayable(text)))
+
+    def _coloured(self, status: Any) -> str:
+        colour = _COLOURS.get(int(status) // 100) if self._colours else None
+        return f"{status}" if colour is None else f"\x1b[{colour}m{status}\x1b[0m"
+
+
 def _sayable(value: Any) -> Any:
     """What a client sent may hold halves of characters, which no line can."""
     return value.encode(errors="replace").decode() if isinstance(value, str) else value
 
 
 def write_logs(secrets: Secrets, *, requests: bool = True, stream: IO[str] | None = None) -> None:
-    """Send this process's logs to stderr as lines of JSON; without `requests` only warnings and errors."""
-    handler = logging.StreamHandler(stream or sys.stderr)
-    handler.setFormatter(JsonLines(secrets))
+    """Send this process's logs to stderr: lines for people on a terminal, else of JSON; without `requests` only warnings and errors."""
+    stream = stream or sys.stderr
+    handler = logging.StreamHandler(stream)
+    colours = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    handler.setFormatter(TerminalLines(secrets, colours=colours) if stream.isatty() else JsonLines(secrets))
     # At the root: what asyncio or a driver has to say may hold a password as well.
     root = logging.getLogger()
-    root.handlers = [each for each in root.handlers if not isinstance(each.formatter, JsonLines)]
+    root.handlers = [each for each in root.handlers if not isinstance(each.formatter, Lines)]
     root.addHandler(handler)
     for name in _NAMES:
         logging.getLogger(name).setLevel(logging.WARNING)

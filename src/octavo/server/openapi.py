@@ -15,8 +15,8 @@ from starlette.responses import HTMLResponse
 
 from octavo.config import Settings
 from octavo.server.access import OPEN, needed_access
-from octavo.server.problems import Problem
-from octavo.server.requests import QuickRoute
+from octavo.server.problems import CODES, Problem
+from octavo.server.routing import QuickRoute
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -35,7 +35,7 @@ _NAMES = {"memory_type": "user", "entity_id": "user123", "layer": "profile", "se
 _REF = "#/components/schemas/{name}"
 
 _MEANING = {
-    400: "The body cannot be read.",
+    400: "The body cannot be read as JSON, or has too many values.",
     401: "No API key, or one that is unknown, expired or revoked.",
     403: "The key has not the access that this needs, or a page of another site asks.",
     404: "There is no such thing, or it is somebody else's.",
@@ -46,6 +46,7 @@ _MEANING = {
     422: "Something in the request does not fit; the sentence names it.",
     429: "This key has made too many requests; `Retry-After` says when to come back.",
     503: "The store cannot be reached, or too many requests are under way; `Retry-After` says when to come back.",
+    501: "The store that this server was given cannot do this.",
     504: "It took too long.",
 }
 _RETRY = {"Retry-After": {"description": "Seconds.", "schema": {"type": "integer", "minimum": 1}}}
@@ -106,7 +107,7 @@ def _ref(kind: type[msgspec.Struct]) -> dict[str, str]:
 
 def _refusal(status: int) -> dict[str, Any]:
     told: dict[str, Any] = {
-        "description": _MEANING[status],
+        "description": f"`{CODES[status]}`: {_MEANING[status]}",
         "content": {"application/json": {"schema": _ref(Problem)}},
     }
     return {**told, "headers": _HEADERS[status]} if status in _HEADERS else told
@@ -132,6 +133,7 @@ def document(app: FastAPI, settings: Settings) -> dict[str, Any]:
     for name in ("NewMemory", "Revision"):
         content = schemas[name]["properties"]["content"]
         next(iter(content.get("anyOf", [content])))["maxLength"] = settings.server.max_content_bytes
+    schemas["Batch"]["properties"]["requests"]["maxItems"] = settings.server.max_batch
     keyed = settings.server.needs_key
     if keyed:
         components["securitySchemes"] = {

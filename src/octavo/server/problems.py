@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Mapping, Sequence
+from typing import Literal, TypeAlias
 
 import msgspec
 from starlette.responses import Response
@@ -31,20 +32,49 @@ _STATUS: tuple[tuple[type[OctavoError], int], ...] = (
     (ModelError, 503),
 )
 
+Code: TypeAlias = Literal[
+    "unreadable", "access_denied", "not_found", "not_allowed", "conflict", "too_large", "not_json", "invalid", "too_many",
+    "failed", "unsupported", "unavailable", "timeout",
+]  # fmt: skip
+#: The word for each status, for programs; `detail` is for people.
+CODES: dict[int, Code] = {
+    400: "unreadable",
+    401: "access_denied",
+    403: "access_denied",
+    404: "not_found",
+    405: "not_allowed",
+    408: "timeout",
+    409: "conflict",
+    413: "too_large",
+    415: "not_json",
+    421: "access_denied",
+    422: "invalid",
+    429: "too_many",
+    500: "failed",
+    501: "unsupported",
+    503: "unavailable",
+    504: "timeout",
+}
+
 
 class Problem(msgspec.Struct, frozen=True):
-    """Why a request was not done."""
+    """Why a request was not done: a sentence for people, and a word for programs."""
 
     detail: str
+    code: Code
+
+    @classmethod
+    def of(cls, status: int, detail: str) -> "Problem":
+        """The problem that an answer of this status tells of."""
+        # A caller's own text may stand in it, and that may hold what UTF-8 cannot say.
+        said = detail.encode(errors="replace").decode()
+        return cls(said, CODES.get(status, "invalid" if status < 500 else "failed"))
 
 
 def problem(status: int, detail: str, headers: Mapping[str, str] | None = None) -> Response:
     """An answer that says what went wrong."""
-    # A caller's own text may stand in it, and that may hold what UTF-8 cannot say.
-    said = detail.encode(errors="replace").decode()
-    return Response(
-        msgspec.json.encode(Problem(said)), status, headers=headers, media_type="application/json"
-    )
+    told = msgspec.json.encode(Problem.of(status, detail))
+    return Response(told, status, headers=headers, media_type="application/json")
 
 
 def refusal(error: OctavoError, secrets: Secrets, request_id: str, *, admin: bool) -> Response | None:

@@ -1,19 +1,15 @@
-"""What callers may send, and how it is read: paths, queries and bodies, each checked in one go.
+"""What callers may send: parameters and bodies, and what each of their fields may be.
 
 Unknown fields and parameters are refused: a misspelled one would otherwise be lost without a word.
 """
 
-import asyncio
 import base64
-import json
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, TypeVar
 
 import msgspec
-from fastapi import Path, Query, Request, Response
-from fastapi.exceptions import RequestValidationError
-from fastapi.routing import APIRoute
+from fastapi import Path, Query, Request
 from msgspec import UNSET, UnsetType
 from pydantic import (
     AfterValidator,
@@ -24,34 +20,28 @@ from pydantic import (
     StrictBool,
     StrictFloat,
     StrictInt,
-    TypeAdapter,
-    ValidationError,
     WithJsonSchema,
-    create_model,
     model_validator,
 )
-from starlette.convertors import Convertor, register_url_convertor
-from starlette.exceptions import HTTPException
 
 from octavo.kernel.codec import EARLIEST, MAX_NAME_BYTES
 from octavo.kernel.model import Cursor
 from octavo.layers import LayeredMemory
 from octavo.layers.values import Layer
-from octavo.server.gate import SLASH, caller_of
+from octavo.server.gate import caller_of
 from octavo.service.memory import AsyncMemoryService
-from octavo.util.turns import let_others
 
 if TYPE_CHECKING:
     from octavo.server.app import Memories
 
+T = TypeVar("T")
 MAX_QUESTION_BYTES = 64 * 1024
 MAX_LIMIT = 1000
 MAX_PROFILE = 10_000
 _CENTURY_SECONDS = 100 * 365 * 86_400
-_MOST_UNKNOWN = 20  # fields or parameters that are refused one by one
-_MOST_TOKEN = 2000  # characters; the names in a cursor are short
-#: Values in a body: each is made, checked and written several times, while everybody else waits.
-_MOST_VALUES = 20_000
+MOST_UNKNOWN = 20  # fields or parameters that are refused one by one
+_MOST_TOKEN = 4000  # characters; the names in a cursor are short
+_MOST_PATH = 8192  # of a request in a batch
 
 Category: TypeAlias = Literal[
     "preference", "ability", "career", "education", "personality", "value",
@@ -93,17 +83,32 @@ def _moment(given: object) -> object:
     return at
 
 
-def _cursor(given: object) -> Cursor:
-    """The cursor that an answer gave as `next`."""
-    try:
-        if not isinstance(given, str) or len(given) > _MOST_TOKEN:
-            raise ValueError
-        cursor = msgspec.json.decode(base64.b64decode(given, b"-_", validate=True), type=Cursor)
-        if cursor.at is None or cursor.at.tzinfo is None:
-            raise ValueError
-    except (ValueError, msgspec.DecodeError):
-        raise ValueError("must be the `next` of an answer of this listing") from None
-    return cursor
+class SessionCursor(msgspec.Struct, frozen=True):
+    """Where a listing of sessions goes on, and before which moment it began: newer events move no session in it."""
+
+    after: Cursor
+    began: datetime
+
+
+def _token_of(kind: type[T], usable: Callable[[T], bool]) -> BeforeValidator:
+    """The check of a cursor that an answer gave as `next`."""
+
+    def read(given: object) -> T:
+        try:
+            if not isinstance(given, str) or len(given) > _MOST_TOKEN:
+                raise ValueError
+            cursor = msgspec.json.decode(base64.b64decode(given, b"-_", validate=True), type=kind)
+            if not usable(cursor):
+                raise ValueError
+        except (ValueError, msgspec.DecodeError):
+            raise ValueError("must be the `next` of an answer of this listing") from None
+        return cursor
+
+    return BeforeValidator(read)
+
+
+def _dated(cursor: Cursor) -> bool:
+    return cursor.at is not None and cursor.at.tzinfo is not None
 
 
 Name = Annotated[
@@ -121,12 +126,20 @@ When = Annotated[
 Metadata = dict[str, Any]
 PathName = Annotated[Name, Path()]
 Limit = Annotated[int, Query(ge=0, le=MAX_LIMIT)]
+_goes_on = Query(description="Go on from here: the `next` of the page before.")
+_opaque = WithJsonSchema({"type": "string", "maxLength": _MOST_TOKEN})
 #: Where to go on: the `next` of the answer before.
-After = Annotated[
+After = Annotated[Any, _goes_on, _token_of(Cursor, _dated), _opaque]
+#: The same in a listing of sessions.
+AfterSession = Annotated[
     Any,
-    Query(description="Go on from here: the `next` of the page before."),
-    BeforeValidator(_cursor),
-    WithJsonSchema({"type": "string", "maxLength": _MOST_TOKEN}),
+    _goes_on,
+    _token_of(SessionCursor, lambda cursor: _dated(cursor.after) and cursor.began.tzinfo is not None),
+    _opaque,
+]
+#: The same in a listing by name: the name is the cursor's id.
+AfterName = Annotated[
+    Any, _goes_on, _token_of(Cursor, lambda cursor: cursor.at is None and cursor.id != ""), _opaque
 ]
 
 
@@ -144,7 +157,7 @@ class Body(BaseModel):
     def _few_unknown(cls, given: Any) -> Any:
         """Refuse at once what has many unknown fields: an error for each would be larger than the request."""
         known = cls.model_fields
-        if isinstance(given, dict) and len(given) > len(known) + _MOST_UNKNOWN:
+        if isinstance(given, dict) and len(given) > len(known) + MOST_UNKNOWN:
             unknown = [name for name in given if name not in known]
             named = ", ".join(repr(name[:40]) for name in unknown[:3])
             raise ValueError(f"{len(unknown):,} fields are not known here, such as {named}; leave them out")
@@ -259,123 +272,42 @@ class NewEvent(Body):
     meta: Metadata = {}
 
 
-class QuickRoute(APIRoute):
-    """A route that FastAPI documents, and that reads and checks a request many times faster than FastAPI does."""
-
-    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        endpoint: Callable[..., Coroutine[Any, Any, Response]] = self.endpoint
-        fields = [*self.dependant.path_params, *self.dependant.query_params]
-        parameters: type[BaseModel] = create_model(  # type: ignore[call-overload]
-            f"{self.name}_parameters",
-            __config__=ConfigDict(extra="forbid"),
-            **{field.name: (field.field_info.annotation, field.field_info) for field in fields},
-        )
-        names = [field.name for field in fields]
-        reads = self.methods == {"GET"}  # a change that was begun is made, whoever waits for it
-        body = self.dependant.body_params[0].field_info if self.dependant.body_params else None
-        kind: TypeAdapter[Any] | None = body and TypeAdapter(body.annotation)  # type: ignore[arg-type]
-
-        async def handle(request: Request) -> Response:
-            query: Mapping[str, str] = request.query_params if request.scope["query_string"] else {}
-            if len(query) > len(names) + _MOST_UNKNOWN:
-                unknown = [{"type": "extra_forbidden", "loc": ("parameters", name)} for name in query]
-                raise RequestValidationError(unknown)
-            # What the path says comes last: no query can stand in for it.
-            given = _checked(
-                "parameters", parameters.model_validate, {**query, **request.scope["path_params"]}
-            )
-            values = {name: getattr(given, name) for name in names}
-            if body is not None and kind is not None:
-                values["body"] = await _read_body(request, kind, needed=body.is_required())
-            work = endpoint(request=request, **values)
-            return await (_unless_gone(work, request) if reads else work)
-
-        return handle
+def _rooted(path: str) -> str:
+    if not path.startswith("/"):
+        raise ValueError("must begin with /")
+    return path
 
 
-async def _unless_gone(work: Coroutine[Any, Any, Response], request: Request) -> Response:
-    """The answer; for a caller who has gone away nothing more is read."""
+class BatchedRequest(Body):
+    """One of the requests of a batch; a query stands in its path, as in `/events?limit=5`."""
 
-    async def gone() -> None:
-        while (await request.receive())["type"] != "http.disconnect":
-            pass
-
-    reading, leaving = asyncio.create_task(work), asyncio.create_task(gone())
-    try:
-        await asyncio.wait({reading, leaving}, return_when=asyncio.FIRST_COMPLETED)
-        # 499 is what a log calls a request whose caller did not wait; nobody is sent it.
-        return await reading if reading.done() else Response(status_code=499)
-    finally:
-        leaving.cancel()
-        reading.cancel()
+    method: Literal["GET", "POST", "PUT", "DELETE"] = "GET"
+    path: Annotated[
+        str,
+        Field(min_length=1, max_length=_MOST_PATH, json_schema_extra={"pattern": "^/"}),
+        _text(_MOST_PATH),
+        AfterValidator(_rooted),
+    ]
+    body: Any = None
 
 
-async def _read_body(request: Request, kind: TypeAdapter[Any], *, needed: bool) -> Any:
-    """What a request says in its body; others have a turn before a long one is parsed, and after it."""
-    raw = await request.body()
-    if needed and not raw:
-        raise RequestValidationError([{"type": "missing", "loc": ("body",), "msg": "Field required"}])
-    if not _few_values(raw):
-        raise HTTPException(400, f"a body may hold at most {_MOST_VALUES:,} values")
-    await let_others(len(raw))
-    try:
-        value = json.loads(raw) if raw and request.headers.get("content-type") else raw or None
-    except json.JSONDecodeError as error:
-        wrong = {"type": "json_invalid", "loc": ("body", error.pos), "msg": "JSON decode error"}
-        raise RequestValidationError([wrong]) from None
-    except (ValueError, RecursionError):  # no UTF-8, a number of thousands of digits, thousands of brackets
-        raise HTTPException(400, "the body cannot be read as JSON") from None
-    checked = _checked("body", kind.validate_python, value)
-    await let_others(len(raw))
-    return checked
+class Batch(Body):
+    """Requests to this server, which are answered in their order."""
+
+    model_config = _examples(
+        {
+            "requests": [
+                {"method": "POST", "path": "/memory/user/user123", "body": {"content": "喜欢喝绿茶"}},
+                {"path": "/memory/user/user123/profile?limit=5"},
+            ]
+        }
+    )
+
+    # How many there may be is a setting, which the route looks at.
+    requests: Annotated[list[BatchedRequest], Field(min_length=1)]
 
 
-def _checked(where: str, check: Callable[[Any], Any], value: Any) -> Any:
-    """What pydantic makes of a value; what does not fit is said to be in this part of the request."""
-    try:
-        return check(value)
-    except ValidationError as error:
-        told = error.errors(include_url=False, include_context=False)
-    raise RequestValidationError([{**each, "loc": (where, *each["loc"])} for each in told])
-
-
-def _few_values(body: bytes) -> bool:
-    """Whether a body of JSON has few enough values to be parsed, which is seen much sooner than they are made."""
-    if _separators(body) <= _MOST_VALUES:
-        return True
-    # What stands inside a text makes no value: of a body without escaped quotes, every other part is a text.
-    plain = body.replace(b"\\\\", b"").replace(b'\\"', b"")
-    outside = b"".join(plain.split(b'"')[::2])
-    return plain.count(b'"') <= 4 * _MOST_VALUES and _separators(outside) <= _MOST_VALUES
-
-
-def _separators(text: bytes) -> int:
-    return text.count(b",") + text.count(b"[") + text.count(b"{")
-
-
-class NameConvertor(Convertor[str]):
-    """Any text, a slash written as %2F included."""
-
-    regex = "[^/]+"
-
-    def convert(self, value: str) -> str:
-        return value.replace(SLASH, "/")
-
-    def to_string(self, value: str) -> str:
-        return value.replace("/", "%2F")
-
-
-class OwnerConvertor(NameConvertor):
-    """`user` or `agent`; or a path with another word in this place would hide the routes that it belongs to."""
-
-    regex = "user|agent"
-
-
-register_url_convertor("name", NameConvertor())
-register_url_convertor("owner", OwnerConvertor())
-
-
-def token(cursor: Cursor | None) -> str | UnsetType:
+def token(cursor: Cursor | SessionCursor | None) -> str | UnsetType:
     """A cursor as callers give it back; nothing where there is no more."""
     return UNSET if cursor is None else base64.urlsafe_b64encode(msgspec.json.encode(cursor)).decode()
 

@@ -295,7 +295,7 @@ class Connection(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
             self._timer = self.loop.call_later(self.config.server.idle_seconds, self._too_late)
         elif self._phase == "headers" and not unsent and not self.transport.is_closing():
             detail = f"the headers of this request took longer than {self.config.server.header_seconds:g} s"
-            body = msgspec.json.encode(Problem(f"{detail} (server.header_seconds)"))
+            body = msgspec.json.encode(Problem.of(408, f"{detail} (server.header_seconds)"))
             self.transport.write(
                 b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-type: application/json\r\n"
                 b"content-length: %d\r\n\r\n%s" % (len(body), body)

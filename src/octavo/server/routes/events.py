@@ -1,5 +1,6 @@
 """What agents observed and did: events, sessions and turns."""
 
+from datetime import UTC, datetime, timedelta
 from typing import Annotated
 
 import fastapi
@@ -15,10 +16,12 @@ from octavo.server.gate import caller_of
 from octavo.server.openapi import Routes
 from octavo.server.requests import (
     After,
+    AfterSession,
     Limit,
     Name,
     NewEvent,
     PathName,
+    SessionCursor,
     memories_of,
     page_bytes,
     service_of,
@@ -36,6 +39,8 @@ from octavo.service.records import (
 )
 
 router = Routes("events")
+_TICK = timedelta(microseconds=1)
+_LATEST = datetime.max.replace(tzinfo=UTC) - _TICK
 _NEWEST = 1000  # events that are looked through for their sessions
 
 
@@ -70,7 +75,7 @@ async def list_events(
 
 
 @router.answers("GET", "/sessions", "The sessions, the latest first", example(SessionList))
-async def list_sessions(request: Request, limit: Limit = 100, after: After = None) -> Response:
+async def list_sessions(request: Request, limit: Limit = 100, after: AfterSession = None) -> Response:
     """The sessions, the latest first, each with its number of events and its first and last time; `next` goes on.
 
     One answer looks through 1,000 events, so it may hold fewer sessions than asked for while there are more.
@@ -125,25 +130,30 @@ def _kind(word: str) -> ObservationType:
 
 
 async def sessions_page(
-    store: Store, tenant: str, limit: int, after: Cursor | None
-) -> tuple[list[Session], Cursor | None]:
+    store: Store, tenant: str, limit: int, after: SessionCursor | None
+) -> tuple[list[Session], SessionCursor | None]:
     """The sessions of the newest events from a cursor on, the latest first, and where to go on.
 
-    A session stands where its newest event does. One that has a newer event than the cursor was on an earlier page.
+    A session stands where its newest event did when the listing began. One that had a newer event then than the cursor
+    was on an earlier page.
     """
     query = Query(collection=EVENTS, scope=Scope(tenant=tenant), newest_first=True)
-    newest = await heads(store, replace(query, limit=_NEWEST + 1, after=after)) if limit else []
-    following = newest[_NEWEST - 1].cursor if len(newest) > _NEWEST else None
+    position = None if after is None else after.after
+    newest = await heads(store, replace(query, limit=_NEWEST + 1, after=position)) if limit else []
+    if not newest:
+        return [], None
+    began = min(newest[0].created_at, _LATEST) + _TICK if after is None else after.began
+    following = SessionCursor(newest[_NEWEST - 1].cursor, began) if len(newest) > _NEWEST else None
     latest: dict[str, Head] = {}
     for head in newest[:_NEWEST]:
         latest.setdefault(head.scope.session or "", head)
     found: list[Session] = []
     for name, head in latest.items():
         own = replace(query, scope=Scope(tenant=tenant, session=name))
-        if after is not None and await heads(store, replace(own, limit=1)) != [head]:
+        if after is not None and await heads(store, replace(own, limit=1, after=Cursor(at=began))) != [head]:
             continue
         if len(found) == limit:
-            return found, newest[newest.index(head) - 1].cursor
+            return found, SessionCursor(newest[newest.index(head) - 1].cursor, began)
         counted = await store.tally(own)
         if counted.first and counted.last:  # else its events are gone since
             found.append(

@@ -102,7 +102,7 @@ class Journal(Wrap):
         self._busy = 0  # writes under way
         self._quiet = asyncio.Event()
         self._stored = self._queued = self._refused = 0
-        for name in ("heads", "search", "resembling", "tenants"):
+        for name in ("heads", "names", "search", "resembling", "tenants"):
             if callable(getattr(store, name, None)):
                 self.__dict__[name] = functools.partial(self._ask, name)
         if callable(getattr(store, "describe", None)):
@@ -197,7 +197,7 @@ class Journal(Wrap):
         tally: Tally = await self._ask("tally", query)
         return tally
 
-    async def _ask(self, verb: str, *args: Any) -> Any:
+    async def _ask(self, verb: str, *args: Any, **named: Any) -> Any:
         """Ask the store something, once it has what was queued before and may concern the question."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._timeout
@@ -209,7 +209,9 @@ class Journal(Wrap):
         await self._open_store(deadline)
         await self._replay.caught_up(scope, deadline)
         try:
-            return await self._attempts.read(getattr(self.inner, verb)(*args), deadline - loop.time())
+            return await self._attempts.read(
+                getattr(self.inner, verb)(*args, **named), deadline - loop.time()
+            )
         except StoreUnavailable:
             if query is not None:
                 self._replay.doubt(query)

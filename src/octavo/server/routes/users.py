@@ -1,0 +1,95 @@
+"""Who has memories."""
+
+from datetime import datetime
+
+from fastapi import Request, Response
+from starlette.exceptions import HTTPException
+
+from octavo.client.exchange import User
+from octavo.kernel.ids import now
+from octavo.kernel.model import Cursor, NameCount, Query, Scope
+from octavo.kernel.ports import ListsNames, Store
+from octavo.kernel.shapes import SHAPES
+from octavo.server.answers import UserList, answer, example
+from octavo.server.gate import caller_of
+from octavo.server.openapi import Routes
+from octavo.server.requests import AfterName, Limit, memories_of, token
+
+router = Routes("memories")
+#: Where users have what is remembered of them, by the word for it in an answer.
+COLLECTIONS = {"profile": "profile", "event": "episodes", "messages": "messages"}
+_MOST = 200  # users of one answer: each is looked up in every collection
+_USER = example(User, user_id="user123", total=5, counts={"profile": 2, "event": 3, "messages": 0})
+
+
+@router.answers("GET", "/users", "Who has memories", example(UserList, users=[_USER]), 501)
+async def list_users(request: Request, limit: Limit = 100, after: AfterName = None) -> Response:
+    """The users of the caller's tenant by name, each with how much is remembered and since when; `next` goes on.
+
+    One answer has 200 users at most.
+    """
+    store = memories_of(request).assembled.store
+    tenant = caller_of(request.scope).tenant
+    found, following = await users_page(store, tenant, limit, "" if after is None else after.id)
+    return answer(UserList(count=len(found), users=found, next=token(following)))
+
+
+async def users_page(
+    store: Store, tenant: str, limit: int, after: str = ""
+) -> tuple[list[User], Cursor | None]:
+    """The users behind a name, in the order of their names' characters, and where to go on.
+
+    Each collection tells its first names; who is among the first of all of them is so in each that knows him.
+    """
+    if not isinstance(store, ListsNames):
+        raise HTTPException(
+            501, "the store of this server does not list names (octavo.kernel.ports.ListsNames)"
+        )
+    most, at = min(limit, _MOST), now()
+    if not most:
+        return [], None
+    counted: dict[str, dict[str, NameCount]] = {}
+    for word, collection in COLLECTIONS.items():
+        for one in await store.names(collection, "user", Scope(tenant=tenant), after=after, limit=most + 1):
+            counted.setdefault(one.name, {})[word] = one
+    names = sorted(counted)[:most]
+    ending = [word for word in COLLECTIONS if await _any_expired(store, tenant, word, at)]
+    found = []
+    for name in names:
+        own: dict[str, NameCount | None] = {**counted[name]}
+        for word in ending:
+            own[word] = await _alive(store, tenant, word, name, at)
+        if (user := _user(name, own)) is not None:
+            found.append(user)
+    return found, Cursor(id=names[-1]) if len(counted) > most else None
+
+
+async def _any_expired(store: Store, tenant: str, word: str, at: datetime) -> bool:
+    """Whether a collection holds what has expired and is not swept yet: names count that too, and nobody may see it."""
+    if not SHAPES[COLLECTIONS[word]].expiry_index:
+        return False
+    query = Query(collection=COLLECTIONS[word], scope=Scope(tenant=tenant), expired_at=at)
+    return (await store.tally(query)).total > 0
+
+
+async def _alive(store: Store, tenant: str, word: str, name: str, at: datetime) -> NameCount | None:
+    scope = Scope(tenant=tenant, user=name)
+    told = await store.tally(Query(collection=COLLECTIONS[word], scope=scope, alive_at=at))
+    if not (told.first and told.last):
+        return None
+    return NameCount(name=name, total=told.total, first=told.first, last=told.last)
+
+
+def _user(name: str, counted: dict[str, NameCount | None]) -> User | None:
+    """A user as the collections count him; None when nothing of his is left."""
+    known = {word: one for word, one in counted.items() if one is not None}
+    if not known:
+        return None
+    counts = {word: known[word].total if word in known else 0 for word in COLLECTIONS}
+    return User(
+        user_id=name,
+        total=sum(counts.values()),
+        counts=counts,
+        first_at=min(one.first for one in known.values()),
+        last_at=max(one.last for one in known.values()),
+    )
