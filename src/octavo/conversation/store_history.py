@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import functools
-import os
 import weakref
 from collections.abc import Callable, Coroutine, Sequence
 from datetime import UTC, datetime, timedelta
@@ -27,6 +26,7 @@ from octavo.kernel.ports import Renews, Store, written
 from octavo.stores import open_store
 from octavo.util.attributes import Fixed
 from octavo.util.sync import Closing, Twins, portal, waited
+from octavo.util.system import after_fork
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -36,7 +36,7 @@ _PAGE = 500  # records removed at a time, so that no backend is given too long a
 _ROLES = {"human": "user", "ai": "assistant"}  # as the chat face of the same messages calls them
 # Connections belong to the event loop they were made on: this is the loop of each store that was handed in.
 _loops: weakref.WeakKeyDictionary[Store, asyncio.AbstractEventLoop] = weakref.WeakKeyDictionary()
-os.register_at_fork(after_in_child=_loops.clear)  # whoever asked a loop of the parent would wait for ever
+after_fork(_loops.clear)  # whoever asked a loop of the parent would wait for ever
 
 
 class BoundStore(Twins, Closing):

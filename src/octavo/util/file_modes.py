@@ -5,6 +5,8 @@ import os
 import stat
 from pathlib import Path
 
+from octavo.util.system import BINARY, POSIX
+
 _FILE, _SHARED_FILE = 0o600, 0o660
 _FOLDER, _SHARED_FOLDER = 0o700, 0o770
 _OTHERS = 0o007
@@ -38,8 +40,8 @@ def open_file(path: str | os.PathLike[str], flags: int) -> int:
     """
     if not flags & os.O_EXCL:
         with contextlib.suppress(FileNotFoundError):
-            return os.open(path, (flags & ~os.O_CREAT) | os.O_CLOEXEC)
-    made = flags | os.O_CREAT | os.O_CLOEXEC
+            return os.open(path, (flags & ~os.O_CREAT) | BINARY)
+    made = flags | os.O_CREAT | BINARY
     try:
         fd = os.open(path, made | os.O_EXCL, _FILE)
     except FileExistsError:
@@ -58,6 +60,8 @@ def keep_mode(new: Path, old: Path) -> None:
 
 def access(path: Path) -> tuple[str, str]:
     """Who may read a file or folder, in words, and the cure if everybody on this machine may."""
+    if not POSIX:
+        return "who may read it is in the system's own lists", ""
     mode = stat.S_IMODE(path.stat().st_mode)
     if mode & _OTHERS and _reached(path):
         return (
@@ -80,5 +84,5 @@ def _reached(path: Path) -> bool:
 
 
 def _widen(target: int | Path, mode: int, wanted: int) -> None:
-    if mode & 0o777 != wanted:  # for a group, or since the umask took away more than others' rights
+    if POSIX and mode & 0o777 != wanted:  # for a group, or since the umask took away more than others' rights
         os.chmod(target, wanted | (mode & stat.S_ISGID))  # noqa: PTH101 - an open file has no path
