@@ -72,7 +72,12 @@ def commands() -> str:
     """Every command with its arguments and options, in the order `octavo --help` lists them."""
     every = list(tree(octavo, octavo.make_context("octavo", [], resilient_parsing=True, terminal_width=100)))
     shared = _shared([(command, context) for _, command, context in every])
-    lines = ["# Commands", "", f"{MADE} `octavo COMMAND --help` says the same.", ""]
+    lines = [
+        "# Commands",
+        "",
+        f"{MADE} `octavo COMMAND --help` says the same; `python -m octavo` is `octavo`.",
+        "",
+    ]
     lines += [
         "Every command that does something takes these:",
         "",

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 import click
 import msgspec
 
+from octavo.cli.interrupts import STATUS, hand_over
 from octavo.errors import ConfigError, OctavoError
 from octavo.events.retention import age, before
 from octavo.kernel.ids import now
@@ -312,7 +313,7 @@ class Call:
         except KeyboardInterrupt:
             if self.thing:
                 self.note(f"stopped after {several(self.done, self.thing)}{onward * self.resumable}")
-            return 130
+            return STATUS
         except BrokenPipeError:
             raise  # whoever read stdout has gone away; click ends the process without a word
         except ConfigError as error:
@@ -346,6 +347,7 @@ def runs(function: Callable[..., int | Coroutine[Any, Any, int]]) -> Callable[..
     @functools.wraps(function)
     def command(**given: Any) -> None:
         call = Call(click.get_current_context(), given)
+        hand_over()
         sys.exit(call.run(lambda: function(call, **given)))
 
     return command
