@@ -23,7 +23,7 @@ from octavo.errors import StoreUnavailable
 from octavo.kernel.ids import new_id, next_seq
 from octavo.kernel.model import Add, Change, Op, Query, Record, Remove, Scope
 from octavo.kernel.ports import Renews, Store, written
-from octavo.stores import open_store
+from octavo.stores import to_store
 from octavo.util.attributes import Fixed
 from octavo.util.sync import Closing, Twins, portal, waited
 from octavo.util.system import after_fork
@@ -54,7 +54,7 @@ class BoundStore(Twins, Closing):
             if not isinstance(value, str):
                 raise TypeError(f"{name} is a string; got {value!r}"[:300])
         self._owned = isinstance(url_or_store, str)
-        self._store = open_store(url_or_store) if isinstance(url_or_store, str) else url_or_store
+        self._store = to_store(url_or_store)
         self._scope = Scope(tenant=tenant, user=user_id, agent="", session=session_id)
         # Of this process for good: after a fork, the child must not speak on the connections of its parent.
         self._portal = portal()

@@ -5,7 +5,7 @@ import os
 import stat
 from pathlib import Path
 
-from octavo.util.system import BINARY, POSIX
+from octavo.util.system import BINARY, POSIX, is_read_only
 
 _FILE, _SHARED_FILE = 0o600, 0o660
 _FOLDER, _SHARED_FOLDER = 0o700, 0o770
@@ -76,6 +76,15 @@ def usable_folder(path: Path) -> bool:
     while not os.path.lexists(path) and path != path.parent:
         path = path.parent
     return path.is_dir() and os.access(path, os.W_OK | os.X_OK)
+
+
+def write_obstacle(path: str) -> str:
+    """Why the system lets nobody, or not this account, write to a file and its folder; nothing when it does."""
+    there = next((each for each in (Path(path), *Path(path).absolute().parents) if each.exists()), Path())
+    if is_read_only(there):
+        return "the file system is read-only; mount it for writing"
+    writable = all(os.access(each, os.W_OK) for each in (there, there.absolute().parent))
+    return "" if writable else "this account may not write there"
 
 
 def _reached(path: Path) -> bool:

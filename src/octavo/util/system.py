@@ -94,3 +94,8 @@ def open_folder(path: str | os.PathLike[str]) -> int | None:
     if not hasattr(os, "O_DIRECTORY"):
         return None
     return os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+
+
+def is_read_only(path: str | os.PathLike[str]) -> bool:
+    """Whether the file system there takes no writes from anybody; False where the system cannot tell."""
+    return hasattr(os, "statvfs") and bool(os.statvfs(path).f_flag & os.ST_RDONLY)

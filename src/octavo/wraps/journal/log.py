@@ -25,6 +25,7 @@ import msgspec
 from octavo.util.disk import FileLock, is_current, sync_folder, write_all
 from octavo.util.file_modes import make_folder, open_file
 from octavo.util.system import read_at
+from octavo.util.words import several
 from octavo.wraps.journal.files import (
     Names,
     SharedFile,
@@ -133,7 +134,9 @@ class Log:
             damaged = scan.read(file)
         if not damaged:
             return False
-        _log.warning("%d damaged lines of %s go to %s", len(damaged), path, self._quarantine.path)
+        _log.warning(
+            "moved from %s to %s: %s", path, self._quarantine.path, several(len(damaged), "damaged line")
+        )
         try:
             self._quarantine.append(damaged)
             replace_file(path, _whole_lines(path), sync=self._limits.durability == "fsync")
