@@ -98,4 +98,6 @@ def open_folder(path: str | os.PathLike[str]) -> int | None:
 
 def is_read_only(path: str | os.PathLike[str]) -> bool:
     """Whether the file system there takes no writes from anybody; False where the system cannot tell."""
-    return hasattr(os, "statvfs") and bool(os.statvfs(path).f_flag & os.ST_RDONLY)
+    if hasattr(os, "statvfs") and hasattr(os, "ST_RDONLY"):
+        return bool(os.statvfs(path).f_flag & os.ST_RDONLY)
+    return False
