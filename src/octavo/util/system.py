@@ -98,6 +98,5 @@ def open_folder(path: str | os.PathLike[str]) -> int | None:
 
 def is_read_only(path: str | os.PathLike[str]) -> bool:
     """Whether the file system there takes no writes from anybody; False where the system cannot tell."""
-    if hasattr(os, "statvfs") and hasattr(os, "ST_RDONLY"):
-        return bool(os.statvfs(path).f_flag & os.ST_RDONLY)
-    return False
+    flag: int = getattr(os, "ST_RDONLY", 0)
+    return hasattr(os, "statvfs") and bool(os.statvfs(path).f_flag & flag)
