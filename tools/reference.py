@@ -4,6 +4,7 @@
 
 import inspect
 import json
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +18,13 @@ from octavo.config.setting import settings_of
 from octavo.config.settings import SECTIONS, spelled
 from octavo.server import create_app
 
-FOLDER = Path(__file__).parents[1] / "docs" / "reference"
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT / "tools"))
+import python_reference  # noqa: E402 - beside this script
+
+FOLDER = ROOT / "docs" / "reference"
+LLMS = "../../llms.txt"
+_NO_PROSE = ("#", "|", "<", "!", ">", "    ", "\n    ")
 MADE = "Made from the code by `make docs`; a change here is lost."
 
 
@@ -29,13 +36,16 @@ def main(arguments: list[str]) -> int:
         "commands.md": commands(),
         "endpoints.md": endpoints(document),
         "openapi.json": json.dumps(document, indent=1, ensure_ascii=False) + "\n",
+        **{f"python/{name}": text for name, text in python_reference.pages(MADE).items()},
     }
+    pages[LLMS] = llms(pages)
     different = [name for name, text in pages.items() if _kept(name) != text]
     if "--check" in arguments:
         for name in different:
-            print(f"docs/reference/{name} is not what the code says; run `make docs`")
+            place = "llms.txt" if name == LLMS else f"docs/reference/{name}"
+            print(f"{place} is not what the code says; run `make docs`")
         return 1 if different else 0
-    FOLDER.mkdir(exist_ok=True)
+    (FOLDER / "python").mkdir(parents=True, exist_ok=True)
     for name in different:
         (FOLDER / name).write_text(pages[name], encoding="utf-8")
     print(f"docs/reference: {len(pages)} files, {len(different)} changed")
@@ -44,6 +54,41 @@ def main(arguments: list[str]) -> int:
 
 def _kept(name: str) -> str | None:
     return (FOLDER / name).read_text(encoding="utf-8") if (FOLDER / name).exists() else None
+
+
+def llms(pages: dict[str, str]) -> str:
+    """The map of the documentation for a model to read: each page of docs/README.md with its title and what it begins with."""
+    about = re.search(r'^description = "(.*)"$', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
+    lines = ["# Octavo", "", f"> {about[1] if about else ''}"]
+    seen = set()
+    for part in re.split(
+        r"^## ", (ROOT / "docs" / "README.md").read_text(encoding="utf-8"), flags=re.MULTILINE
+    ):
+        heading, _, body = part.partition("\n")
+        lines += ["", f"## {'Begin here' if heading.startswith('#') else heading}", ""]
+        for target in re.findall(r"\]\(([^)#\s]+\.md)\)", body):
+            path = (ROOT / "docs" / target).resolve().relative_to(ROOT).as_posix()
+            if path not in seen:
+                seen.add(path)
+                text = pages.get(path.removeprefix("docs/reference/")) or (ROOT / path).read_text(
+                    encoding="utf-8"
+                )
+                lines.append(f"- [{_title(text)}]({path}): {_opening(text)}")
+    return "\n".join(lines) + "\n"
+
+
+def _title(page: str) -> str:
+    return page.partition("\n")[0].lstrip("# ")
+
+
+def _opening(page: str) -> str:
+    """The first sentence of a page, without links, or none where it begins with something else."""
+    text = re.sub(r"^```.*?^```$", "", page, flags=re.MULTILINE | re.DOTALL)
+    prose = next(
+        (each for each in text.split("\n\n")[1:] if each.strip() and not each.startswith(_NO_PROSE)), ""
+    )
+    plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", " ".join(prose.split())).removeprefix(MADE).strip()
+    return re.split(r"(?<=[.。])\s", plain, maxsplit=1)[0].rstrip(":")
 
 
 def openapi() -> dict[str, Any]:
@@ -72,7 +117,12 @@ def commands() -> str:
     """Every command with its arguments and options, in the order `octavo --help` lists them."""
     every = list(tree(octavo, octavo.make_context("octavo", [], resilient_parsing=True, terminal_width=100)))
     shared = _shared([(command, context) for _, command, context in every])
-    lines = ["# Commands", "", f"{MADE} `octavo COMMAND --help` says the same.", ""]
+    lines = [
+        "# Commands",
+        "",
+        f"{MADE} `octavo COMMAND --help` says the same; `python -m octavo` is `octavo`.",
+        "",
+    ]
     lines += [
         "Every command that does something takes these:",
         "",

@@ -3,24 +3,23 @@
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from octavo.errors import (
-    ConfigError,
-    Conflict,
-    InvalidQuery,
-    InvalidRecord,
-    ModelError,
-    NotFound,
-    OctavoError,
-    StoreClosed,
-    StoreError,
-    StoreUnavailable,
-)
-from octavo.kernel.ids import new_id
-from octavo.kernel.model import START, Add, Change, Cursor, Op, Query, Record, Remove, Scope, Tally
-from octavo.kernel.ports import Store, walk
-from octavo.stores import open_store
-
 if TYPE_CHECKING:
+    from octavo.errors import (
+        ConfigError,
+        Conflict,
+        InvalidQuery,
+        InvalidRecord,
+        ModelError,
+        NotFound,
+        OctavoError,
+        StoreClosed,
+        StoreError,
+        StoreUnavailable,
+    )
+    from octavo.kernel.ids import new_id
+    from octavo.kernel.model import START, Add, Change, Cursor, Op, Query, Record, Remove, Scope, Tally
+    from octavo.kernel.ports import Store, walk
+    from octavo.stores import open_store
     from octavo.agent import (
         Agent as Agent,
         AgentContext as AgentContext,
@@ -74,8 +73,8 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-#: Names of the faces and wraps, whose home is their own module; each is loaded on first use, so that `import octavo` stays
-#: light and what needs an extra does not ask for it before.
+#: Names whose home is a module of their own; each is loaded on first use, so that `import octavo` stays light, Ctrl-C ends
+#: the command while it is still loading, and what needs an extra does not ask for it before.
 _LAZY = {
     "Agent": "octavo.agent",
     "AgentContext": "octavo.agent",
@@ -120,6 +119,20 @@ _LAZY = {
     "migrate": "octavo.events",
     "open_embedder": "octavo.models",
     "open_vectors": "octavo.vectors",
+}
+
+_LAZY |= {
+    **dict.fromkeys(
+        ("ConfigError", "Conflict", "InvalidQuery", "InvalidRecord", "ModelError"), "octavo.errors"
+    ),
+    **dict.fromkeys(
+        ("NotFound", "OctavoError", "StoreClosed", "StoreError", "StoreUnavailable"), "octavo.errors"
+    ),
+    **dict.fromkeys(("START", "Add", "Change", "Cursor", "Op", "Query"), "octavo.kernel.model"),
+    **dict.fromkeys(("Record", "Remove", "Scope", "Tally"), "octavo.kernel.model"),
+    **dict.fromkeys(("Store", "walk"), "octavo.kernel.ports"),
+    "new_id": "octavo.kernel.ids",
+    "open_store": "octavo.stores",
 }
 
 

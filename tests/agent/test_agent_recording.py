@@ -132,7 +132,7 @@ async def test_a_disk_that_takes_nothing_either(faulty, tmp_path, caplog):
     made = recording(faulty, tmp_path)
     assert (await made.run("one"))["success"] is True
     assert made.recorder.held == 3
-    with pytest.raises(StoreUnavailable, match="3 events wait to be stored"):
+    with pytest.raises(StoreUnavailable, match="3 events waiting to be stored"):
         await made.get_memory()
     assert (await made.run("two"))["success"] is True
     assert len([r for r in caplog.records if r.name == "octavo.agent" and r.levelno == logging.ERROR]) == 1

@@ -194,12 +194,14 @@ class Serving:
 
 
 def made(target: str) -> str:
-    """The command that `make` runs for a target, without what sets it up and what it tells meanwhile."""
+    """The command that `make` runs for a target, without what sets it up, what it tells meanwhile and what variables add."""
     recipe = re.search(
         rf"^{target}:.*\n((?:\t.*\n)+)", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE
     )
     assert recipe, f"the Makefile has no {target}"
-    lines = [line.lstrip("\t@").replace("$(BIN)/", "") for line in recipe[1].splitlines()]
+    lines = [
+        line.lstrip("\t@").replace("$(BIN)/", "").partition(" $${")[0] for line in recipe[1].splitlines()
+    ]
     return next(line for line in lines if line.startswith(("octavo ", "python ")))
 
 

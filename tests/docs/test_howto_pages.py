@@ -1,7 +1,11 @@
 """The how-to pages: every block runs, from top to bottom in an empty folder, and prints what is shown."""
 
+import asyncio
+
 import pytest
 from pages import ROOT, reader, targets
+
+from octavo import LayeredMemory
 
 POSTGRES = "postgresql://octavo:secret@localhost/octavo"
 
@@ -20,3 +24,16 @@ def test_the_move(tmp_path, fresh_postgres):
         somebody.read(page)
     assert somebody.ran.count("console") == 5
     assert [target for target in targets(page) if not (page.parent / target).exists()] == []
+
+
+def test_before_an_upgrade(tmp_path):
+    """docs/upgrading.md, on a store that has something in it."""
+
+    async def fill():
+        async with LayeredMemory(f"sqlite:///{tmp_path}/octavo.db") as memory:
+            await memory.remember("Lin likes tea.", user_id="lin")
+
+    asyncio.run(fill())
+    with reader(tmp_path) as somebody:
+        somebody.read(ROOT / "docs" / "upgrading.md")
+    assert somebody.ran == ["console"]

@@ -1,12 +1,14 @@
 """docs/reference is what the code says now, and it leaves no command, option, setting or route out."""
 
+import importlib
 import importlib.util
+import inspect
 import re
 import shlex
 
 import click
 import pytest
-from pages import ROOT
+from pages import ROOT, targets
 
 from octavo.cli.commands import octavo
 from octavo.config.settings import every_setting, spelled
@@ -36,15 +38,22 @@ def test_it_is_current(capsys):
 
 def test_make_docs_writes_it(tmp_path, monkeypatch, capsys):
     """Into an empty folder, the very files that are checked in; a second run changes nothing; --check tells what differs."""
-    monkeypatch.setattr(TOOL, "FOLDER", tmp_path / "reference")
+    made = tmp_path / "docs" / "reference"
+    monkeypatch.setattr(TOOL, "FOLDER", made)
     assert TOOL.main(["--check"]) == 1
-    assert "docs/reference/openapi.json is not what the code says" in capsys.readouterr().out
+    told = capsys.readouterr().out
+    for name in ("docs/reference/openapi.json", "docs/reference/python/octavo.md", "llms.txt"):
+        assert f"{name} is not what the code says; run `make docs`\n" in told
     assert TOOL.main([]) == TOOL.main([]) == 0
+    pages = [path for path in FOLDER.rglob("*.*") if path.is_file()]
+    count = len(pages) + 1
     assert (
-        capsys.readouterr().out == "docs/reference: 4 files, 4 changed\ndocs/reference: 4 files, 0 changed\n"
+        capsys.readouterr().out
+        == f"docs/reference: {count} files, {count} changed\ndocs/reference: {count} files, 0 changed\n"
     )
-    for path in FOLDER.iterdir():
-        assert (tmp_path / "reference" / path.name).read_text() == path.read_text()
+    for path in pages:
+        assert (made / path.relative_to(FOLDER)).read_text() == path.read_text()
+    assert (tmp_path / "llms.txt").read_text() == (ROOT / "llms.txt").read_text()
 
 
 def test_the_makefile_has_it():
@@ -109,3 +118,33 @@ def test_every_route():
     }
     assert told == routes
     assert len(told) >= 15
+
+
+PYTHON = {name: importlib.util.find_spec(name) for name in TOOL.python_reference.MODULES}
+
+
+@pytest.mark.parametrize("module", [name for name, found in PYTHON.items() if found])
+def test_every_public_name(module):
+    """Each name of a module's `__all__` has its heading, and under it what its docstring says first."""
+    page = (FOLDER / "python" / f"{module}.md").read_text()
+    told = dict(part.partition("\n")[::2] for part in page.split("\n## ")[1:])
+    public = getattr(importlib.import_module(module), "__all__", None)
+    assert [*told] == public or public is None
+    assert told
+    for name, value in TOOL.python_reference._names(importlib.import_module(module)):
+        if inspect.isclass(value) or inspect.isroutine(value):
+            first = " ".join((inspect.getdoc(value) or "").partition("\n\n")[0].split())
+            assert first in " ".join(told[name].split()), name
+    assert f"[{module}]({module}.md)" in (FOLDER / "python" / "README.md").read_text()
+
+
+def test_llms_txt_leads_to_every_page():
+    """Each page of the map, with a title and a sentence."""
+    listed = dict(re.findall(r"^- \[.+\]\((\S+)\): (.+)$", (ROOT / "llms.txt").read_text(), re.MULTILINE))
+    mapped = {
+        (ROOT / "docs" / target).resolve().relative_to(ROOT).as_posix()
+        for target in targets(ROOT / "docs" / "README.md")
+        if target.endswith(".md")
+    }
+    assert {*listed} == mapped
+    assert min(map(len, listed.values())) > 10

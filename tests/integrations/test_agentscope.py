@@ -2,24 +2,44 @@
 
 import importlib
 import json
+import re
+import shlex
+import tomllib
 from importlib import metadata
 from pathlib import Path
 
 import pytest
-from environment import as_here, blocks_of, prepared, ran
+from environment import ROOT, as_here, blocks_of, prepared, ran
+from packaging.requirements import Requirement
 
 from octavo import ConfigError
 from servers import fresh
 
 RUN = Path(__file__).with_name("agentscope_run.py")
-REQUIREMENTS = (
-    "agentscope==1.0.21",
-    # It asks for any mcp but breaks on 2.x, and imports tqdm without asking for it.
-    "mcp==1.30.0",
-    "tqdm==4.70.1",
-    # What Octavo needs, as it is here.
-    *as_here("msgspec", "apsw", "sortedcontainers", "sqlalchemy", "greenlet", "aiosqlite", "redis"),
-)
+#: What the page's line brings beside Octavo, in the versions that are tested.
+VERSIONS = {"agentscope": "1.0.21", "mcp": "1.30.0", "tqdm": "4.70.1"}
+
+
+def as_printed():
+    """What the install line of the page asks for, and nothing else: what it forgets, AgentScope will miss."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    [line] = re.findall(
+        r"^    pip install (.+)$", (ROOT / "docs" / "agentscope.md").read_text(), re.MULTILINE
+    )
+    octavo, *others = shlex.split(line)
+    assert octavo.startswith(".")
+    wanted = project["dependencies"] + [
+        each for extra in octavo[2:-1].split(",") if extra for each in project["optional-dependencies"][extra]
+    ]
+    for each in map(Requirement, wanted):
+        [pinned] = as_here(each.name)
+        yield pinned.replace(each.name, str(each).partition(">")[0], 1)
+    for each in map(Requirement, others):
+        assert VERSIONS[each.name] in each.specifier
+        yield f"{each.name}=={VERSIONS[each.name]}"
+
+
+REQUIREMENTS = (*as_printed(), *as_here("aiosqlite", "redis"))  # and the drivers of the memories below
 KINDS = ("InMemoryMemory", "ChatMemory", "AsyncSQLAlchemyMemory", "RedisMemory", "OctavoMemory")
 
 

@@ -124,7 +124,7 @@ async def test_a_wrong_count(model):
         async def embed(self, texts, *, asking=False):
             return (await super().embed(texts, asking=asking))[1:]
 
-    with pytest.raises(ModelError, match="1 vectors to 2 texts"):
+    with pytest.raises(ModelError, match="1 vector to 2 texts"):
         await Cached(Short()).embed(["a", "b"])
 
 

@@ -79,7 +79,7 @@ async def test_sync_functions_run_in_a_thread():
         ([[1, 2], [0, 0]], "text 2 of 2: .*zeros"),
         ([[NAN, 2], [1, 0]], "text 1 of 2: .*NaN"),
         ([[1, 2], [float("inf"), 0]], "text 2 of 2: .*infinity"),
-        ([[1, 2]], "given 2 texts and answered 1 vectors"),
+        ([[1, 2]], "given 2 texts and answered 1 vector"),
         ([], "answered 0 vectors"),
         (None, "answered no list"),
         ("ab", "answered no list"),

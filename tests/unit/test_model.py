@@ -335,9 +335,9 @@ def test_names_of_faces_are_loaded_on_first_use():
 
 
 def test_import_is_light():
-    """`import octavo` costs under 100 ms of CPU and loads no driver, web, command-line or test module."""
+    """`import octavo`, with its first use, costs under 100 ms of CPU and loads no driver, web, command-line or test module."""
     program = (
-        "import json, sys, time; before = {*sys.modules}; start = time.process_time(); import octavo;"
+        "import json, sys, time; before = {*sys.modules}; start = time.process_time(); import octavo; octavo.open_store, octavo.Record;"
         "print(json.dumps([time.process_time() - start, sorted({m.partition('.')[0] for m in {*sys.modules} - before})]))"
     )
     runs = [

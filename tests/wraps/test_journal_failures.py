@@ -254,7 +254,7 @@ async def test_it_says_what_waits(tmp_path):
         store.turn("up")
         await settled(journal)
         queue = (await journal.describe())[-1]
-        assert (queue.name, queue.value) == ("queue", "0 writes wait, 1 were given up")
+        assert (queue.name, queue.value) == ("queue", "0 writes waiting, 1 given up")
         assert "octavo queue list" in queue.warning
 
 

@@ -142,7 +142,7 @@ async def test_what_expects_something_is_done_once(place, tmp_path, kind):
         await _settled(journal)
         assert sorted(await _kept(journal)) == [("a", "v2", ()), ("b", "", ()), ("log of mine", "", ())]
         assert (journal.status().dead, journal.status().replayed) == (0, 2)
-        with pytest.raises(Conflict, match="expected 1 records and met 0"):
+        with pytest.raises(Conflict, match="expected 1 record and met 0"):
             await journal.write(_next_version("another"))
 
 

@@ -22,6 +22,7 @@ from octavo.kernel.ports import Store
 from octavo.stores.sql.urls import parse
 from octavo.util.secrets import shown
 from octavo.util.user_code import attempted
+from octavo.util.words import several
 from octavo.wraps.attempts import Attempts
 
 if TYPE_CHECKING:
@@ -113,7 +114,9 @@ class Recorder:
                 )
             await journal.find(Query(collection="events", limit=1))  # waits for what is queued
         if self._pending:
-            raise StoreUnavailable(f"{len(self._pending)} events wait to be stored: {self.last_error}")
+            raise StoreUnavailable(
+                f"{several(len(self._pending), 'event')} waiting to be stored: {self.last_error}"
+            )
 
     async def close(self) -> None:
         """Store or queue what is left; the memory store stays open."""
@@ -123,7 +126,9 @@ class Recorder:
             _log.error("the queue of events could not be closed: %s: %s", type(error).__name__, error)
         if self._pending:
             _log.error(
-                "%d events could neither be stored nor queued: %s", len(self._pending), self.last_error
+                "%s could neither be stored nor queued: %s",
+                several(len(self._pending), "event"),
+                self.last_error,
             )
 
     def _begin(self) -> None:

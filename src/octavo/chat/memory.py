@@ -29,7 +29,7 @@ from octavo.chat.records import (
 from octavo.errors import StoreUnavailable
 from octavo.kernel.model import Add, Change, Op, Query, Record, Remove, Scope
 from octavo.kernel.ports import Renews, Store, walk
-from octavo.stores import open_store
+from octavo.stores import open_store, to_store
 from octavo.util.attributes import Fixed
 
 
@@ -103,14 +103,14 @@ class MemoryBase(ABC):
 
 
 class ChatMemory(MemoryBase):
-    """The messages of one user's session in a store. A store that is handed in stays open."""
+    """The messages of one user's session in a store, which a URL names or is handed in; one handed in stays open."""
 
     user_id: Fixed[str] = Fixed("make another memory for another user")
     session_id: Fixed[str] = Fixed("make another memory for another session")
 
     def __init__(
         self,
-        store: Store,
+        store: Store | str,
         user_id: str = "default_user",
         session_id: str = "default_session",
         *,
@@ -120,13 +120,13 @@ class ChatMemory(MemoryBase):
         for name, value in (("user_id", user_id), ("session_id", session_id), ("tenant", tenant)):
             if not isinstance(value, str):
                 raise TypeError(f"{name} is a string; got {value!r}"[:300])
-        self.kernel = store
+        self.kernel = to_store(store)
         self.user_id = user_id
         self.session_id = session_id
         # Without an agent, and said so: a scope that names one place is answered from that place's own index.
         self._scope = Scope(tenant=tenant, user=user_id, agent="", session=session_id)
-        self._owned = owned
-        self._renew = store.renew if isinstance(store, Renews) else None
+        self._owned = owned or isinstance(store, str)
+        self._renew = self.kernel.renew if isinstance(self.kernel, Renews) else None
 
     def _refuse_content(self, content: object) -> None:
         del content

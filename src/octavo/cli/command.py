@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 import click
 import msgspec
 
+from octavo.cli.interrupts import STATUS, hand_over
 from octavo.errors import ConfigError, OctavoError
 from octavo.events.retention import age, before
 from octavo.kernel.ids import now
@@ -28,6 +29,7 @@ from octavo.kernel.text import printable, printable_json, spell
 from octavo.transfer import Progress
 from octavo.util.file_modes import make_folder, share_with_group
 from octavo.util.secrets import hidden, shown
+from octavo.util.words import several as several  # noqa: PLC0414 - commands take it from here
 
 if TYPE_CHECKING:
     from octavo.config import Resolved, Settings
@@ -112,11 +114,6 @@ _printing = options(
     flag("--quiet -q", "Say nothing but errors."),
     flag("--debug", "Show the traceback of an error.", envvar="OCTAVO_DEBUG"),
 )
-
-
-def several(count: int, thing: str) -> str:
-    """A number and its noun."""
-    return f"{count:,} {thing}" if count == 1 else f"{count:,} {thing}s"
 
 
 def time_text(at: datetime) -> str:
@@ -214,9 +211,9 @@ class Call:
             first = first or (now, done)
             if not self.quiet and now - last >= (REDRAW_SECONDS if terminal else LINE_SECONDS):
                 last = now
-                of = "" if total is None else f" of {total:,}"
+                counted = several(done, thing) if total is None else f"{done:,} of {several(total, thing)}"
                 speed = f", {(done - first[1]) / (now - first[0]):,.0f}/s" if now > first[0] else ""
-                line = printable(f"{doing} {done:,}{of} {thing}s{speed}")
+                line = printable(f"{doing} {counted}{speed}")
                 click.echo(f"{_ERASE}{line}" if terminal else line, err=True, nl=not terminal)
 
         try:
@@ -312,7 +309,7 @@ class Call:
         except KeyboardInterrupt:
             if self.thing:
                 self.note(f"stopped after {several(self.done, self.thing)}{onward * self.resumable}")
-            return 130
+            return STATUS
         except BrokenPipeError:
             raise  # whoever read stdout has gone away; click ends the process without a word
         except ConfigError as error:
@@ -346,6 +343,7 @@ def runs(function: Callable[..., int | Coroutine[Any, Any, int]]) -> Callable[..
     @functools.wraps(function)
     def command(**given: Any) -> None:
         call = Call(click.get_current_context(), given)
+        hand_over()
         sys.exit(call.run(lambda: function(call, **given)))
 
     return command

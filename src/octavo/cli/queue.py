@@ -78,7 +78,7 @@ def status_command(call: Call, strict: bool) -> int:
     call.say(f"  {'waiting':14}{several(status.waiting, 'write')}{since}")
     call.say(f"  {'dead letters':14}{status.dead:,}")
     call.say(f"  {'bad lines':14}{status.bad_lines:,}")
-    call.say(f"  {'files':14}{status.files:,}, {status.bytes:,} bytes")
+    call.say(f"  {'files':14}{status.files:,}, {several(status.bytes, 'byte')}")
     for slot in status.slots:
         held = "in use" if slot.alive else "for the next service to take over"
         call.say(f"  {f'slot {slot.number}':14}{several(slot.waiting, 'write')}, {held}")

@@ -25,6 +25,7 @@ from octavo.errors import ConfigError
 from octavo.kernel.ids import now
 from octavo.keys import ACCESS, KeyInfo, Keys
 from octavo.stores import open_store
+from octavo.util.extras import missing_packages, store_extra
 from octavo.util.secrets import shown
 
 if TYPE_CHECKING:
@@ -54,9 +55,8 @@ def serve_command(call: Call, sample: bool) -> int:
     Example: octavo serve --store sqlite:///octavo.db --sample
     """
     settings = call.settings
-    from octavo.server import check_packages
-
-    check_packages()
+    if needed := missing_packages("server", *store_extra(settings.database.dsn)):
+        raise ConfigError(f"octavo serve needs {needed}")
     from octavo.server import running as server
 
     server.check_settings(settings)

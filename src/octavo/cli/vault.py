@@ -100,7 +100,7 @@ async def list_command(call: Call, folder: str | None, versions: str | None) -> 
     for each in listed:
         waits = "" if each.synced else "  not synced"
         row = f"{each.key:32} {each.kind:10} {each.updated_at:%Y-%m-%d %H:%M}"
-        call.say(f"{row}  version {each.version}, {each.size:,} bytes{waits}")
+        call.say(f"{row}  version {each.version}, {several(each.size, 'byte')}{waits}")
     return call.document(documents=msgspec.to_builtins(listed))
 
 

@@ -2,7 +2,6 @@
 
 import contextlib
 import copy
-import fcntl
 import json
 import os
 from abc import ABC
@@ -23,6 +22,7 @@ from octavo.conversation.messages import (
 from octavo.errors import InvalidRecord, StoreError
 from octavo.kernel.ids import new_id
 from octavo.util.attributes import Fixed
+from octavo.util.disk import folder_turn
 from octavo.util.file_modes import keep_mode, make_folder, open_file
 from octavo.util.sync import Closing, Twins, threaded
 
@@ -253,13 +253,8 @@ class FileChatMessageHistory(BaseChatMessageHistory):
         """Nobody else writes in this folder meanwhile, in this process or another."""
         with self._translated():
             make_folder(self._path.parent)
-            # The folder and not the file: the file is another one after every write.
-            folder = os.open(self._path.parent, os.O_RDONLY | os.O_DIRECTORY)
-            try:
-                fcntl.flock(folder, fcntl.LOCK_EX)
+            with folder_turn(self._path.parent):  # of the folder: the file is another one after every write
                 yield
-            finally:
-                os.close(folder)
 
     @contextlib.contextmanager
     def _translated(self) -> Iterator[None]:

@@ -20,6 +20,7 @@ from octavo.util.attributes import Checked
 from octavo.util.cache import Cache, size_of
 from octavo.util.sync import portal, waited
 from octavo.util.user_code import called
+from octavo.util.words import several
 
 EXCHANGES = "exchanges"
 # What a retriever may have, in the order it is looked for by who blocks.
@@ -94,7 +95,9 @@ class RecallRetriever(BoundStore):
         held = list(texts)
         given = [{} for _ in held] if metadatas is None else list(metadatas)
         if len(given) != len(held):
-            raise ValueError(f"each text has one metadata; got {len(held)} texts and {len(given)} metadatas")
+            raise ValueError(
+                f"each text has one metadata; got {several(len(held), 'text')} and {len(given)} metadata"
+            )
         return await self.aadd_documents(map(Document, held, given))
 
     @on_store_loop

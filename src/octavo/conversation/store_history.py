@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import functools
-import os
 import weakref
 from collections.abc import Callable, Coroutine, Sequence
 from datetime import UTC, datetime, timedelta
@@ -24,9 +23,10 @@ from octavo.errors import StoreUnavailable
 from octavo.kernel.ids import new_id, next_seq
 from octavo.kernel.model import Add, Change, Op, Query, Record, Remove, Scope
 from octavo.kernel.ports import Renews, Store, written
-from octavo.stores import open_store
+from octavo.stores import to_store
 from octavo.util.attributes import Fixed
 from octavo.util.sync import Closing, Twins, portal, waited
+from octavo.util.system import after_fork
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -36,7 +36,7 @@ _PAGE = 500  # records removed at a time, so that no backend is given too long a
 _ROLES = {"human": "user", "ai": "assistant"}  # as the chat face of the same messages calls them
 # Connections belong to the event loop they were made on: this is the loop of each store that was handed in.
 _loops: weakref.WeakKeyDictionary[Store, asyncio.AbstractEventLoop] = weakref.WeakKeyDictionary()
-os.register_at_fork(after_in_child=_loops.clear)  # whoever asked a loop of the parent would wait for ever
+after_fork(_loops.clear)  # whoever asked a loop of the parent would wait for ever
 
 
 class BoundStore(Twins, Closing):
@@ -54,7 +54,7 @@ class BoundStore(Twins, Closing):
             if not isinstance(value, str):
                 raise TypeError(f"{name} is a string; got {value!r}"[:300])
         self._owned = isinstance(url_or_store, str)
-        self._store = open_store(url_or_store) if isinstance(url_or_store, str) else url_or_store
+        self._store = to_store(url_or_store)
         self._scope = Scope(tenant=tenant, user=user_id, agent="", session=session_id)
         # Of this process for good: after a fork, the child must not speak on the connections of its parent.
         self._portal = portal()

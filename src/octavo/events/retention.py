@@ -10,6 +10,7 @@ from typing import Self
 from octavo.errors import ConfigError, StoreError
 from octavo.events.records import BaseMemoryStore
 from octavo.kernel.ids import now
+from octavo.util.words import several
 
 _log = logging.getLogger("octavo.events")
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
@@ -89,7 +90,7 @@ class Retention:
         while True:
             try:
                 if cleared := await self.prune():
-                    _log.info("%d events older than %s were cleared", cleared, self.keep)
+                    _log.info("cleared what is older than %s: %s", self.keep, several(cleared, "event"))
             except (StoreError, OSError) as error:
                 _log.warning("events older than %s could not be cleared: %s", self.keep, error)
             await self._sleep(self.every.total_seconds())

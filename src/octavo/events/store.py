@@ -24,7 +24,7 @@ from octavo.events.retention import Retention
 from octavo.kernel.model import Add, Query, Record, Remove, Scope
 from octavo.kernel.ports import Searches, Store
 from octavo.kernel.terms.matches import MOST
-from octavo.stores import open_store
+from octavo.stores import to_store
 from octavo.util.attributes import Fixed
 
 _log = logging.getLogger("octavo.events")
@@ -60,7 +60,7 @@ class EventStore(BaseMemoryStore):
         config: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__(config)
-        self.kernel: Store = open_store(store) if isinstance(store, str) else store
+        self.kernel: Store = to_store(store)
         self.tenant = tenant
         self.url = (
             store if isinstance(store, str) else ""

@@ -27,7 +27,8 @@ try:
     from agentscope.message import Msg  # type: ignore[import-not-found]
 except ImportError as error:  # PackageNotFoundError is one too
     raise ConfigError(
-        f"octavo.integrations.agentscope needs AgentScope ({error}): pip install 'agentscope<2'"
+        f"octavo.integrations.agentscope needs AgentScope ({error}): "
+        "pip install 'agentscope<2' 'mcp<2' tqdm 'sqlalchemy[asyncio]'"
     ) from error
 
 __all__ = [

@@ -5,6 +5,8 @@ import threading
 import time
 from datetime import UTC, datetime
 
+from octavo.util.system import after_fork
+
 _lock = threading.Lock()
 _last = 0
 
@@ -43,4 +45,4 @@ def _draw() -> None:
     _chances.extend([drawn[at : at + 18] for at in range(0, len(drawn), 18)])
 
 
-os.register_at_fork(after_in_child=_chances.clear)  # or parent and child would draw the same ones
+after_fork(_chances.clear)  # or parent and child would draw the same ones

@@ -16,6 +16,7 @@ from msgspec import UNSET, UnsetType, field
 from octavo.errors import Conflict, InvalidQuery
 from octavo.kernel.ids import new_id, next_seq, now
 from octavo.kernel.text import fold, haystack, spell, spellings
+from octavo.util.words import several
 
 Rank: TypeAlias = tuple[datetime, int, str, str]
 _MOST = 2**53  # no store holds more records, and no driver takes a larger number everywhere
@@ -343,7 +344,9 @@ Op: TypeAlias = Add | Change | Remove
 def check_expected(expect: int | None, met: int) -> None:
     """Raise Conflict if an op that expects a number of records met another; its batch must then change nothing."""
     if expect is not None and expect != met:
-        raise Conflict(f"a write expected {expect} records and met {met}: nothing of its batch was applied")
+        raise Conflict(
+            f"a write expected {several(expect, 'record')} and met {met}: nothing of its batch was applied"
+        )
 
 
 class Tally(msgspec.Struct, frozen=True, kw_only=True):

@@ -14,6 +14,7 @@ from octavo.layers.values import CATEGORIES, DEFAULTS, Decision, Extractor, Know
 from octavo.models.openai_server import OpenAIServer
 from octavo.util.secrets import hidden
 from octavo.util.user_code import foreign
+from octavo.util.words import several
 
 _log = logging.getLogger("octavo.layers")
 
@@ -111,7 +112,10 @@ class ModelExtractor:
                 continue
             if more:
                 _log.warning(
-                    "%r found %d facts more than the %d that are kept", self, more, llm_messages.MOST_FACTS
+                    "%r found %s more than the %d that are kept",
+                    self,
+                    several(more, "fact"),
+                    llm_messages.MOST_FACTS,
                 )
             return facts
         raise ModelError(f"its answer is of no use: {wrong}")

@@ -20,7 +20,7 @@ from octavo.layers.reading import Reading
 from octavo.layers.records import LOG, entry_of, log_id, memory_of, new_memory, source_record, version_of
 from octavo.layers.shared import Shared
 from octavo.layers.values import DEFAULTS, Extracted, Extractor, Fact, Layer, LogEntry
-from octavo.stores import open_store
+from octavo.stores import to_store
 from octavo.util.attributes import Fixed
 
 _LONGEST_TTL = timedelta(days=36_500)
@@ -54,7 +54,7 @@ class LayeredMemory(Reading):
             raise ConfigError(f"sweep_seconds must be 0 or more (0 and None are never); got {sweep_seconds}")
         self.tenant = _tenant(tenant)
         self._shared = Shared(
-            open_store(store) if isinstance(store, str) else store,
+            to_store(store),
             extractor,
             event_ttl=event_ttl,
             sweep_seconds=sweep_seconds,

@@ -26,7 +26,7 @@ _COMPARED = {
     },
     "en": {
         "first": 'New {kind}: "{new}"; there were no memories yet.',
-        "new": 'New {kind}: "{new}"; none of the {compared} memories compared says it.',
+        "new": 'New {kind}: "{new}"; memories compared: {compared}, none says it.',
         "same": '"{new}" says the same as the memory "{old}".',
         "vaguer": 'The memory "{old}" says more than "{new}", so nothing changes.',
         "finer": '"{new}" says more than the memory "{old}" and takes its place.',

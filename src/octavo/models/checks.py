@@ -10,6 +10,7 @@ from typing import Any
 from octavo.errors import ConfigError, ModelError
 from octavo.kernel.ports import Vector
 from octavo.models.languages import Languages
+from octavo.util.words import several
 
 _MAX_NAME_BYTES = 200  # a space is kept under its name, where names have at most 255 bytes
 
@@ -77,8 +78,8 @@ def check_vectors(rows: Any, count: int, dimensions: int | None = None) -> list[
     if not isinstance(rows, Sequence) or isinstance(rows, str):
         rows = list(rows) if hasattr(rows, "__iter__") and not isinstance(rows, str) else None
     if rows is None or len(rows) != count:
-        got = "no list" if rows is None else str(len(rows))
-        raise ModelError(f"the model was given {count} texts and answered {got} vectors")
+        got = "no list of vectors" if rows is None else several(len(rows), "vector")
+        raise ModelError(f"the model was given {several(count, 'text')} and answered {got}")
     found: list[Vector] = []
     for number, row in enumerate(rows, 1):
         try:

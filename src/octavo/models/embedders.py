@@ -17,6 +17,7 @@ from octavo.models.languages import Languages
 from octavo.models.openai_server import OpenAIEmbedder
 from octavo.util.cache import Cache
 from octavo.util.user_code import called, foreign
+from octavo.util.words import several
 
 #: What stands before the colon of a spec → the class it opens.
 SPECS: Mapping[str, Callable[..., Embedder]] = MappingProxyType({
@@ -87,7 +88,9 @@ class Cached:
         if new:
             vectors = await self._embedder.embed(list(new.values()), asking=asking)
             if len(vectors) != len(new):
-                raise ModelError(f"{self._embedder!r} answered {len(vectors)} vectors to {len(new)} texts")
+                raise ModelError(
+                    f"{self._embedder!r} answered {several(len(vectors), 'vector')} to {several(len(new), 'text')}"
+                )
             for key, vector in zip(new, vectors, strict=True):
                 known[key] = vector
                 self._kept.put(key, vector, vector.itemsize * len(vector) + 100)

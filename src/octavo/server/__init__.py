@@ -1,9 +1,9 @@
 """The REST server: layered memory, events and turns over HTTP. It needs the extra `server`, and says so when that is missing."""
 
-import importlib.util
 from typing import TYPE_CHECKING
 
 from octavo.errors import ConfigError
+from octavo.util.extras import missing_packages
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -21,14 +21,8 @@ def create_app(
 
     With `sample` it begins with one user to look at, if there is none of that name.
     """
-    check_packages()
+    if needed := missing_packages("server"):
+        raise ConfigError(f"the server needs {needed}")
     from octavo.server.app import create
 
     return create(settings, assembled=assembled, sample=sample)
-
-
-def check_packages() -> None:
-    """Refuse to go on without the packages of the server."""
-    for package in ("fastapi", "uvicorn"):
-        if importlib.util.find_spec(package) is None:
-            raise ConfigError(f"the server needs {package}: pip install 'octavo[server]'")

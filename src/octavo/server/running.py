@@ -31,6 +31,7 @@ from octavo.server import create_app
 from octavo.server.app import add_sample
 from octavo.server.logs import Secrets, write_logs
 from octavo.server.problems import Problem
+from octavo.util.system import POSIX, optional_module
 
 SERVED = ("observations", "turns", "profile", "episodes", "log")  # what requests read and write
 _READY_SECONDS = 60.0
@@ -103,7 +104,8 @@ def bind(host: str, port: int) -> socket.socket:
     # The protocol is named, or asyncio does not know that it may switch off Nagle's delay: 40 ms on each answer.
     sock = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if POSIX:  # elsewhere it lets several listen at once
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         sock.bind((host, port))
         sock.listen(2048)
     except OSError as error:
@@ -188,9 +190,8 @@ def most_connections(wanted: int) -> int:
 
     The limit is raised as far as the system lets it: a process that cannot open a file can accept nobody.
     """
-    try:
-        import resource
-    except ImportError:  # not on this system
+    resource = optional_module("resource")
+    if resource is None:
         return wanted
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY:
@@ -200,7 +201,7 @@ def most_connections(wanted: int) -> int:
         raised = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
         resource.setrlimit(resource.RLIMIT_NOFILE, (raised, hard))
         soft = raised
-    most = min(wanted, max(soft - _FILES, soft // 2))
+    most: int = min(wanted, max(soft - _FILES, soft // 2))
     if most < wanted:
         _log.warning(
             "server.max_connections is %s, but this process may open %s files, so that it is %s; raise that limit (ulimit -n)",

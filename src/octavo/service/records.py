@@ -190,6 +190,11 @@ def event_to_record(
 
     payload = plain("payload", given("payload"))
     kind = plain("obs_type", given("obs_type"))
+    if kind is None:
+        raise InvalidRecord(
+            'an event is made of an observation, such as Observation(ObservationType.MESSAGE, MessagePayload("hello")), '
+            f"or of what has its obs_type and payload; got {obs!r:.80}"
+        )
     if not isinstance(kind, str) or not kind:
         raise InvalidRecord(
             f"obs_type must be an ObservationType or a word; got {kind!r} of a {type(obs).__name__}"

@@ -15,6 +15,7 @@ from octavo.service.memory import AsyncMemoryService
 from octavo.service.records import Health
 from octavo.util.secrets import shown
 from octavo.util.sync import Closing, Faced, Portal, awaiting, blocking
+from octavo.util.system import after_fork
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -183,4 +184,4 @@ def _after_fork() -> None:
         service._left_behind()  # noqa: SLF001 - its own class
 
 
-os.register_at_fork(after_in_child=_after_fork)
+after_fork(_after_fork)

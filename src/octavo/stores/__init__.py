@@ -27,10 +27,25 @@ def open_store(url: str) -> Store:
 
     SQLAlchemy's spellings (`postgresql+asyncpg://…`) name the same stores.
     """
+    if not isinstance(url, str):
+        raise TypeError(
+            f"open_store takes the URL of a store, such as sqlite:///octavo.db; got {url!r}"[:300]
+        )
     scheme, mark, _ = url.partition("://")
     if not mark:
         raise ConfigError(f"{_shown(url)!r} is not a store URL; try sqlite:///octavo.db or memory://")
     return _opener(scheme.partition("+")[0].lower())(url)
+
+
+def to_store(store: Store | str) -> Store:
+    """The store that was handed in, or the one that a URL names; TypeError for what is neither, such as None."""
+    if isinstance(store, str):
+        return open_store(store)
+    if not all(callable(getattr(store, verb, None)) for verb in ("apply", "find", "tally")):
+        raise TypeError(
+            f"a store is a URL such as sqlite:///octavo.db, or what open_store opens; got {store!r}"[:300]
+        )
+    return store
 
 
 def _opener(scheme: str) -> Callable[[str], Store]:

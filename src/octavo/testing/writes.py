@@ -53,7 +53,7 @@ class Writes(Subject):
         all_of_it = Query(collection="messages", scope=home)
         one, none = (replace(all_of_it, ids=(name,)) for name in ("a", "z"))
         a, b, new = _note("a", home, "old"), _note("b", home), _note("new", home)
-        await refused(Conflict, store.apply([Add([], expect=1)]), "expected 1 records and met 0")
+        await refused(Conflict, store.apply([Add([], expect=1)]), "expected 1 record and met 0")
         assert await store.apply([Add([a, b, a], expect=2)]) == [2]
         assert await store.apply([Add([a], expect=0), Change(query=one, text="old", expect=1)]) == [0, 0]
         unmet: list[Op] = [

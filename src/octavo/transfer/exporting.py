@@ -1,6 +1,5 @@
 """From a store into a file or stream of JSON lines: a header, one record per line, and an end that says how many there were."""
 
-import fcntl
 import gzip
 import os
 from collections.abc import Iterator, Sequence
@@ -19,6 +18,7 @@ from octavo.kernel.text import printable_json
 from octavo.transfer.copying import Moved, Progress, Reach, Trail, checked_size, move
 from octavo.util.disk import sync_folder
 from octavo.util.file_modes import keep_mode, open_file
+from octavo.util.system import POSIX, lock_file
 
 FORMAT = 1
 #: Every byte of a record may have been written as \\u0000, and names stand around it; a longer line holds no record.
@@ -142,13 +142,9 @@ class _Part(_Stream):
         self._path = path
         self._part = path.with_name(path.name + ".part")
         self._file = open(self._part, "ab", opener=open_file)  # noqa: SIM115 - closed by `close`
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        if not lock_file(self._file.fileno()):
             self._file.close()
-            raise ConfigError(
-                f"another export is writing {path}; wait for it or choose another file"
-            ) from None
+            raise ConfigError(f"another export is writing {path}; wait for it or choose another file")
 
     def write(self, spelled: bytes) -> int:
         """Append durably and answer how long the file is now; each batch is a gzip member, so it can be cut there."""
@@ -163,6 +159,8 @@ class _Part(_Stream):
     def publish(self) -> None:
         """Give the file its name."""
         keep_mode(self._part, self._path)
+        if not POSIX:
+            self._file.close()
         self._part.replace(self._path)
         sync_folder(self._path.parent)  # without it, a power cut can undo the rename
 

@@ -19,6 +19,7 @@ from octavo.kernel.ports import Store
 from octavo.kernel.text import spell
 from octavo.transfer.copying import PAGE_BYTES, Moved, Progress, Step, Trail, checked_size
 from octavo.transfer.exporting import MAX_LINE_BYTES, End, Header, parse_line
+from octavo.util.words import several
 
 
 class BadLine(msgspec.Struct, frozen=True):
@@ -159,7 +160,7 @@ class _Import:
             self.owed = 0
         elif isinstance(found, End):
             if self.owed is not None and self.owed != found.octavo_export_end:
-                reason = f"the export had {found.octavo_export_end} records, {self.owed} are here"
+                reason = f"the export had {several(found.octavo_export_end, 'record')}, here: {self.owed}"
                 await self._bad(BadLine(self.line, reason))
             self.owed = None
         else:

@@ -1,6 +1,6 @@
 """Files that several processes share: locks, writing that is whole or named in its error, names that survive a power cut."""
 
-import fcntl
+import math
 import os
 import time
 from collections.abc import Iterator
@@ -10,6 +10,7 @@ from weakref import WeakSet
 
 from octavo.errors import StoreUnavailable
 from octavo.util.file_modes import make_folder, open_file
+from octavo.util.system import after_fork, lock_file, open_folder, unlock_file
 
 
 class FileLock:
@@ -19,6 +20,7 @@ class FileLock:
         self._path = path
         self._spelled = str(path)
         self._fd = -1
+        self._held = False
 
     def take(self) -> bool:
         """Take the lock if nobody has it."""
@@ -27,9 +29,8 @@ class FileLock:
                 make_folder(self._path.parent)
                 self._fd = open_file(self._path, os.O_RDWR)
                 _locks.add(self)
-            try:
-                fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
+            self._held = self._held or lock_file(self._fd)
+            if not self._held:
                 return False
             if is_current(self._fd, self._spelled):
                 return True
@@ -54,14 +55,15 @@ class FileLock:
 
     def release(self) -> None:
         """Let others in, and keep the file open for the next time."""
-        if self._fd >= 0:
-            fcntl.flock(self._fd, fcntl.LOCK_UN)
+        if self._held:
+            unlock_file(self._fd)
+            self._held = False
 
     def close(self) -> None:
         """Let go for good; a second call does nothing."""
         if self._fd >= 0:
             os.close(self._fd)
-            self._fd = -1
+            self._fd, self._held = -1, False
 
     def __del__(self) -> None:
         self.close()  # what nobody closed must not keep descriptors and locks for ever
@@ -76,7 +78,7 @@ def _close_locks() -> None:
         lock.close()
 
 
-os.register_at_fork(after_in_child=_close_locks)
+after_fork(_close_locks)
 
 
 def is_current(fd: int, path: str | Path) -> bool:
@@ -101,9 +103,25 @@ def write_all(fd: int, data: bytes, path: Path | str) -> None:
 
 
 def sync_folder(path: Path) -> None:
-    """Make the names in a folder survive a power cut."""
-    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    """Make the names in a folder survive a power cut, where the system lets a program see to that."""
+    fd = open_folder(path)
+    if fd is not None:
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+
+@contextmanager
+def folder_turn(path: Path) -> Iterator[None]:
+    """One at a time has the turn of a folder, in this process or another; who comes meanwhile waits."""
+    fd = open_folder(path)
+    if fd is None:
+        with FileLock(path / ".octavo.lock").hold(math.inf):
+            yield
+        return
     try:
-        os.fsync(fd)
+        lock_file(fd, wait=True)
+        yield
     finally:
         os.close(fd)

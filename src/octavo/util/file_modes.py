@@ -5,6 +5,8 @@ import os
 import stat
 from pathlib import Path
 
+from octavo.util.system import BINARY, POSIX, is_read_only
+
 _FILE, _SHARED_FILE = 0o600, 0o660
 _FOLDER, _SHARED_FOLDER = 0o700, 0o770
 _OTHERS = 0o007
@@ -38,8 +40,8 @@ def open_file(path: str | os.PathLike[str], flags: int) -> int:
     """
     if not flags & os.O_EXCL:
         with contextlib.suppress(FileNotFoundError):
-            return os.open(path, (flags & ~os.O_CREAT) | os.O_CLOEXEC)
-    made = flags | os.O_CREAT | os.O_CLOEXEC
+            return os.open(path, (flags & ~os.O_CREAT) | BINARY)
+    made = flags | os.O_CREAT | BINARY
     try:
         fd = os.open(path, made | os.O_EXCL, _FILE)
     except FileExistsError:
@@ -58,6 +60,8 @@ def keep_mode(new: Path, old: Path) -> None:
 
 def access(path: Path) -> tuple[str, str]:
     """Who may read a file or folder, in words, and the cure if everybody on this machine may."""
+    if not POSIX:
+        return "who may read it is in the system's own lists", ""
     mode = stat.S_IMODE(path.stat().st_mode)
     if mode & _OTHERS and _reached(path):
         return (
@@ -74,11 +78,20 @@ def usable_folder(path: Path) -> bool:
     return path.is_dir() and os.access(path, os.W_OK | os.X_OK)
 
 
+def write_obstacle(path: str) -> str:
+    """Why the system lets nobody, or not this account, write to a file and its folder; nothing when it does."""
+    there = next((each for each in (Path(path), *Path(path).absolute().parents) if each.exists()), Path())
+    if is_read_only(there):
+        return "the file system is read-only; mount it for writing"
+    writable = all(os.access(each, os.W_OK) for each in (there, there.absolute().parent))
+    return "" if writable else "this account may not write there"
+
+
 def _reached(path: Path) -> bool:
     """Whether the folders above let others in."""
     return all(folder.stat().st_mode & stat.S_IXOTH for folder in path.resolve().parents)
 
 
 def _widen(target: int | Path, mode: int, wanted: int) -> None:
-    if mode & 0o777 != wanted:  # for a group, or since the umask took away more than others' rights
+    if POSIX and mode & 0o777 != wanted:  # for a group, or since the umask took away more than others' rights
         os.chmod(target, wanted | (mode & stat.S_ISGID))  # noqa: PTH101 - an open file has no path

@@ -6,13 +6,13 @@ was opened is used by one loop, until that has ended, and the next one opens it 
 
 import asyncio
 import copy
-import os
 import threading
 import weakref
 from collections.abc import AsyncGenerator
 from typing import ClassVar, Self
 
 from octavo.errors import StoreClosed, StoreError, StoreUnavailable
+from octavo.util.system import after_fork
 
 _NOWHERE = (
     object()
@@ -142,4 +142,4 @@ def _after_fork() -> None:
         _inherited.append(opened)
 
 
-os.register_at_fork(after_in_child=_after_fork)
+after_fork(_after_fork)

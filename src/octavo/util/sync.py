@@ -15,6 +15,7 @@ from concurrent import futures
 from typing import Any, Concatenate, ParamSpec, Protocol, Self, TypeVar
 
 from octavo.errors import StoreClosed
+from octavo.util.system import after_fork
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -158,7 +159,7 @@ def _after_fork() -> None:
     _shared = Portal()  # a thread does not outlive a fork
 
 
-os.register_at_fork(after_in_child=_after_fork)
+after_fork(_after_fork)
 
 
 class Faced(Protocol[B_co]):

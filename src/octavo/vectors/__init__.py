@@ -37,6 +37,10 @@ _EXTRAS = {"asyncpg": "postgres", "numpy": "vectors", "qdrant_client": "qdrant",
 
 def open_vectors(url: str) -> VectorIndex:
     """The vector index a URL names; it connects on first use or on `async with`."""
+    if not isinstance(url, str):
+        raise TypeError(
+            f"open_vectors takes the URL of an index, such as sqlite:///octavo.db; got {url!r}"[:300]
+        )
     scheme, mark, _ = url.partition("://")
     if not mark:
         raise ConfigError(

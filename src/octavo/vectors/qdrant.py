@@ -111,7 +111,7 @@ class QdrantIndex(BaseIndex):
 
     async def _run(self, work: Callable[[], T]) -> T:
         """What the client answers, in a thread, or it would hold up the event loop; its errors come out as Octavo's."""
-        with _translated():
+        with _translated(self._place if isinstance(self._place, str) else ""):
             return await asyncio.get_running_loop().run_in_executor(self._threads, work)
 
     # Spaces.
@@ -239,7 +239,7 @@ class QdrantIndex(BaseIndex):
 
 
 @contextlib.contextmanager
-def _translated() -> Iterator[None]:
+def _translated(place: str) -> Iterator[None]:
     try:
         yield
     except UnexpectedResponse as error:
@@ -254,7 +254,8 @@ def _translated() -> Iterator[None]:
         raise (StoreUnavailable if away else StoreError)(f"Qdrant: {said}") from error
     except (ApiException, QdrantException) as error:  # nobody answered, or asked to be left alone for a while
         cause = getattr(error, "source", error)
-        raise StoreUnavailable(f"Qdrant cannot be reached: {cause}") from error
+        at = f" at {place}" if place else ""
+        raise StoreUnavailable(f"Qdrant{at} cannot be reached: {cause}") from error
     # From here on it is Qdrant in process, whose errors have no types of their own.
     except ValueError as error:
         kind = {"not found": _Missing, "already exists": _Exists}

@@ -14,7 +14,8 @@ from octavo.errors import StoreError
 from octavo.kernel.ids import new_id
 from octavo.service.vault.names import SUFFIX, TOPS, Address, address_of, key_of, summed
 from octavo.util.disk import sync_folder
-from octavo.util.file_modes import make_folder, open_file
+from octavo.util.file_modes import keep_mode, make_folder, open_file
+from octavo.util.system import WARY
 
 _MADE = ("", *TOPS, "md/users", "knowledge/experiences", "knowledge/facts")
 _TEMPORARY = ".octavo-"
@@ -168,8 +169,8 @@ class Folder:
         """The bytes of a file, None when there is none; Unusable when they are nobody's to read or still being written."""
         fd = -1
         try:
-            # Without O_NONBLOCK, a pipe in the place of a file would hang the service.
-            fd = os.open(self._target(path), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+            # Not warily, a pipe in the place of a file would hang the service.
+            fd = os.open(self._target(path), os.O_RDONLY | WARY)
             before = os.fstat(fd)
             _check_plain(path, before)
             with open(fd, "rb", closefd=False) as file:
@@ -198,8 +199,7 @@ class Folder:
                 with open(fd, "wb") as file:  # noqa: PTH123
                     file.write(raw)
                     file.flush()
-                    with suppress(FileNotFoundError):
-                        os.fchmod(fd, stat.S_IMODE(target.stat().st_mode))
+                    keep_mode(staged, target)
                     os.fsync(fd)
             except BaseException:
                 staged.unlink(missing_ok=True)
@@ -247,7 +247,7 @@ class Folder:
 
     def _proper(self, folder: str) -> str:
         """Where a folder of the vault is if no link leads away from there; the root itself may be a link."""
-        return os.path.join(os.path.realpath(self.root), folder).rstrip("/")  # noqa: PTH118
+        return os.path.normpath(os.path.join(os.path.realpath(self.root), folder))  # noqa: PTH118
 
     def _target(self, path: str) -> str:
         """Where the file really is; Unusable when that is outside of the vault."""
@@ -258,7 +258,7 @@ class Folder:
         target = os.path.join(proper, name)  # noqa: PTH118
         if os.path.islink(target):  # noqa: PTH114
             target = os.path.realpath(target)
-            if not target.startswith(f"{self._proper('')}/"):
+            if not target.startswith(f"{self._proper('')}{os.sep}"):
                 raise Unusable("it is a link out of the vault")
         return target
 

@@ -23,6 +23,7 @@ from octavo.kernel.shapes import SHAPES
 from octavo.stores.file.lines import FamilyLines, joined, split
 from octavo.util.disk import FileLock, sync_folder, write_all
 from octavo.util.file_modes import keep_mode, make_folder, open_file
+from octavo.util.system import read_at, write_at
 
 ROTATE_BYTES = 10 * 1024 * 1024
 _ROOT = "events"  # the collection whose files stand at the root of the directory
@@ -64,14 +65,14 @@ class IntentLock(FileLock):
 
     def read(self) -> bytes:
         """What the last holder was about to do; under the lock."""
-        return os.pread(self._fd, os.fstat(self._fd).st_size, 0)
+        return read_at(self._fd, os.fstat(self._fd).st_size, 0)
 
     def write(self, intent: bytes, *, sync: bool = False) -> None:
         """Say what this holder is about to do; one that is cut short is a beginning of it, and nothing was done."""
         os.ftruncate(self._fd, 0)
         written = 0
         while written < len(intent):  # a disk that is nearly full takes less
-            written += os.pwrite(self._fd, intent[written:], written)
+            written += write_at(self._fd, intent[written:], written)
         if sync:
             os.fsync(self._fd)
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from octavo.errors import NotFound, StoreUnavailable
 from octavo.util.disk import FileLock, sync_folder, write_all
 from octavo.util.file_modes import keep_mode, open_file
+from octavo.util.system import read_at
 from octavo.wraps.journal.lines import DeadLetter, dead_line, read_letter, sound
 
 _LOCK_SECONDS = 10.0  # whoever holds the shared lock writes a few lines; longer than this it is stuck
@@ -81,11 +82,14 @@ def replace_file(path: Path, kept: Iterable[bytes], *, sync: bool = True) -> Non
     fd = open_file(new, os.O_WRONLY | os.O_TRUNC)
     try:
         size = 0
-        for line in kept:
-            write_all(fd, line, new)
-            size += len(line)
-        if sync:
-            os.fsync(fd)
+        try:
+            for line in kept:
+                write_all(fd, line, new)
+                size += len(line)
+            if sync:
+                os.fsync(fd)
+        finally:
+            os.close(fd)
         keep_mode(new, path)
         new.replace(path)
         if not size:
@@ -93,8 +97,6 @@ def replace_file(path: Path, kept: Iterable[bytes], *, sync: bool = True) -> Non
     except BaseException:
         new.unlink(missing_ok=True)
         raise
-    finally:
-        os.close(fd)
     if sync:
         sync_folder(path.parent)
 
@@ -129,7 +131,7 @@ class SharedFile:
             fd = open_file(self.path, os.O_RDWR | os.O_APPEND)
             try:
                 size = os.fstat(fd).st_size
-                torn = size and os.pread(fd, 1, size - 1) != b"\n"
+                torn = size and read_at(fd, 1, size - 1) != b"\n"
                 try:
                     write_all(fd, b"\n" * bool(torn) + data, self.path)
                     if self._sync:

@@ -16,6 +16,7 @@ from octavo.kernel.codec import asked
 from octavo.kernel.ids import now
 from octavo.kernel.model import Op, Query, Record, Scope, Tally
 from octavo.kernel.ports import Finding, Store, Written
+from octavo.util.words import several
 from octavo.wraps.attempts import Attempts, late, verdict
 from octavo.wraps.journal.delivery import Delivery, said
 from octavo.wraps.journal.lines import DeadLetter, Waiting
@@ -226,7 +227,7 @@ class Journal(Wrap):
             lost = f"what the store does not take is refused: {status.queue_error}"
             return [*found, Finding("queue", "it cannot be written to", lost)]
         cure = "octavo queue list shows what was given up and why" if status.dead else ""
-        told = f"{status.waiting} writes wait, {status.dead} were given up"
+        told = f"{several(status.waiting, 'write')} waiting, {status.dead} given up"
         return [*found, Finding("queue", told, cure)]
 
     # --- how it stands

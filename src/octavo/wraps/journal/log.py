@@ -24,6 +24,8 @@ import msgspec
 
 from octavo.util.disk import FileLock, is_current, sync_folder, write_all
 from octavo.util.file_modes import make_folder, open_file
+from octavo.util.system import read_at
+from octavo.util.words import several
 from octavo.wraps.journal.files import (
     Names,
     SharedFile,
@@ -130,18 +132,18 @@ class Log:
         """Read a file and move its damaged lines to the quarantine, so that each is counted once; whether they stay."""
         with path.open("rb") as file:
             damaged = scan.read(file)
-            if not damaged:
-                return False
-            _log.warning("%d damaged lines of %s go to %s", len(damaged), path, self._quarantine.path)
-            try:
-                self._quarantine.append(damaged)
-                whole = (line.data for line in read_lines(file) if not line.damaged)
-                whole = (data.removesuffix(b"\n") + b"\n" for data in whole)
-                replace_file(path, whole, sync=self._limits.durability == "fsync")
-            except OSError as error:
-                self.damaged += len(damaged)
-                _log.warning("damaged lines stay in %s: %s", path, error)
-                return True
+        if not damaged:
+            return False
+        _log.warning(
+            "moved from %s to %s: %s", path, self._quarantine.path, several(len(damaged), "damaged line")
+        )
+        try:
+            self._quarantine.append(damaged)
+            replace_file(path, _whole_lines(path), sync=self._limits.durability == "fsync")
+        except OSError as error:
+            self.damaged += len(damaged)
+            _log.warning("damaged lines stay in %s: %s", path, error)
+            return True
         return False
 
     def head(self, most: int, skip: Collection[str]) -> list[Waiting]:
@@ -296,9 +298,9 @@ class Log:
         elif file.size and file.size + more > self._limits.max_file_bytes:
             with contextlib.suppress(OSError):  # one that is too large is better than none
                 part = self._names.next_part(self.slot)
+                self._close_active()
                 file.path.rename(part)
                 file.path = part
-                self._close_active()
                 self._files.append(LogFile(self._names.active(self.slot)))
                 self._noted = not self._done.upto
                 self._remove_recovered()
@@ -310,7 +312,7 @@ class Log:
         file = self._files[-1]
         self._fd = open_file(file.path, os.O_RDWR | os.O_APPEND)
         file.size = os.fstat(self._fd).st_size
-        self._ragged = file.size > 0 and os.pread(self._fd, 1, file.size - 1) != b"\n"
+        self._ragged = file.size > 0 and read_at(self._fd, 1, file.size - 1) != b"\n"
         self._sync_names()
 
     def _restore(self, file: LogFile) -> None:
@@ -320,7 +322,7 @@ class Log:
             self.slot, self._lock = claim(self._names, empty=True)
             file.path = self._names.active(self.slot)
         make_folder(self._names.directory)
-        replace_file(file.path, [os.pread(self._fd, file.size, 0)])
+        replace_file(file.path, [read_at(self._fd, file.size, 0)])
         self._close_active()
 
     def _close_active(self) -> None:
@@ -380,6 +382,13 @@ class Log:
     def _sync_names(self) -> None:
         if self._limits.durability == "fsync":
             sync_folder(self._names.directory)
+
+
+def _whole_lines(path: Path) -> Iterator[bytes]:
+    with path.open("rb") as file:
+        for line in read_lines(file):
+            if not line.damaged:
+                yield line.data.removesuffix(b"\n") + b"\n"
 
 
 def claim(names: Names, *, empty: bool = False) -> tuple[int, FileLock]:

@@ -15,6 +15,7 @@ from octavo.kernel.ids import now
 from octavo.kernel.model import START, Add, Change, Head, Op, Query, Record, Remove, Scope, exact_scope
 from octavo.kernel.ports import Embedder, Entry, EntryKey, Store, Vector, VectorIndex, heads
 from octavo.kernel.terms.matching import content, digest
+from octavo.util.words import several
 
 PENDING = "pending"
 KIND = "vector"
@@ -269,7 +270,9 @@ async def _vectors(embedder: Embedder, texts: list[str]) -> list[Answer]:
 async def _embedded(embedder: Embedder, texts: list[str]) -> list[Vector]:
     vectors = await embedder.embed(texts)
     if len(vectors) != len(texts):
-        raise ModelError(f"{embedder.name} answered {len(vectors)} vectors for {len(texts)} texts")
+        raise ModelError(
+            f"{embedder.name} answered {several(len(vectors), 'vector')} for {several(len(texts), 'text')}"
+        )
     for vector in vectors:
         if not 0 < math.hypot(*vector) < math.inf:
             raise ModelError(f"{embedder.name} answered a vector that has no direction")

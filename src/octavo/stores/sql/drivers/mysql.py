@@ -24,6 +24,7 @@ from octavo.stores.sql.drivers.port import (
 )
 from octavo.stores.sql.statements import Ask, Build, Do, DoEach, Statement
 from octavo.stores.sql.urls import Address
+from octavo.util.words import several
 
 _AMPLE_BYTES = 4 * MAX_RECORD_BYTES
 _LOCK_SECONDS = 50  # how long MySQL waits for a lock unless told otherwise
@@ -143,7 +144,7 @@ class MySQLDriver(Driver):
             Finding("innodb_flush_log_at_trx_commit", flush, "" if flush == "1" else lossy),
             Finding("max_allowed_packet", packet, _packet_warning(int(packet))),
             Finding("collation", collation, "" if collation.endswith("bin") else merges),
-            Finding("pool", f"{self._pool_size} connections"),
+            Finding("pool", several(self._pool_size, "connection")),
         ]
 
 

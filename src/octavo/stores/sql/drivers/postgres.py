@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import socket
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -28,6 +29,8 @@ _WARNINGS = {
     "synchronous_commit": "commits are lost when the machine fails; set it to on",
     "full_page_writes": "pages may be torn when the machine fails; set it to on",
 }
+#: What a connection may answer with that has died; TimeoutError is an OSError.
+_BROKEN = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError)
 _CANCEL_SECONDS = 1.0  # for the server to break off what was not answered in time
 
 
@@ -50,17 +53,28 @@ class PostgresDriver(Driver):
         )
         self._dsn = f"postgresql://{login}{'@' if login else ''}{place}{quote(address.path)}"
         self._dsn += f"?{urlencode(address.options)}" if address.options else ""
+        self._host = address.host or str(address.options.get("host", "localhost"))
 
     async def open(self) -> None:
-        with _translated():
-            self._pool = await asyncpg.create_pool(
+        with _translated(self._host):
+            pool = await asyncpg.create_pool(
                 self._dsn,
-                min_size=1,
+                # With a floor, asyncpg connects in the background, and writes a traceback for each time that fails.
+                min_size=0,
                 max_size=self._pool_size,
                 timeout=min(CONNECT_SECONDS, self._timeout),
                 command_timeout=self._timeout,
                 reset=_as_it_is,
+                connect=_connect,
             )
+            try:
+                await pool.release(
+                    await pool.acquire()
+                )  # a server that cannot be reached must fail here, not later
+            except BaseException:
+                pool.terminate()
+                raise
+        self._pool = pool
 
     async def close(self) -> None:
         await self.settle()
@@ -76,7 +90,7 @@ class PostgresDriver(Driver):
         if self._pool is None:
             raise StoreClosed("the PostgreSQL store was closed")
         pool = self._pool  # its connections go back to it also while the store is being closed
-        with _translated():
+        with _translated(self._host):
             connection = await pool.acquire(timeout=self._timeout)
         try:
             yield connection
@@ -87,12 +101,13 @@ class PostgresDriver(Driver):
             # asyncpg has asked for an end of it. Given up at once, it would go on and keep its locks; waited for, it may take
             # as long again.
             try:
-                await connection.reset(timeout=_CANCEL_SECONDS)
-            except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError):  # TimeoutError is one
-                connection.terminate()
+                await connection.execute("ROLLBACK", timeout=_CANCEL_SECONDS)
+            except _BROKEN:
+                with contextlib.suppress(asyncpg.InterfaceError):  # the pool has taken it back already
+                    connection.terminate()
             raise
         finally:
-            with contextlib.suppress(asyncpg.PostgresError, asyncpg.InterfaceError, OSError):
+            with contextlib.suppress(*_BROKEN):
                 await pool.release(connection)
 
     async def begin(self, connection: Any) -> None:
@@ -139,14 +154,37 @@ class PostgresDriver(Driver):
         ]
 
 
+async def _connect(*args: Any, **named: Any) -> Any:
+    """Connect in a task of its own, which nobody who gives up waiting interrupts.
+
+    Interrupted, asyncpg leaves a future behind, which asyncio would report as an error when the server hangs up.
+    """
+    connecting = asyncio.ensure_future(asyncpg.connect(*args, **named))
+    try:
+        await asyncio.wait([connecting])
+    except asyncio.CancelledError:
+        connecting.add_done_callback(_hang_up)
+        raise
+    return connecting.result()
+
+
+def _hang_up(connecting: "asyncio.Future[Any]") -> None:
+    if not connecting.cancelled() and connecting.exception() is None:
+        connecting.result().terminate()
+
+
 async def _as_it_is(connection: Any) -> None:
     """Nothing: no statement outlasts its transaction, and undoing nothing would be one more round trip for each call."""
 
 
 @contextlib.contextmanager
-def _translated() -> Iterator[None]:
+def _translated(host: str = "") -> Iterator[None]:
     try:
         yield
+    except socket.gaierror as error:
+        raise StoreUnavailable(
+            f"PostgreSQL: the host {host!r} cannot be found ({error.strerror}); check its name"
+        ) from error
     except asyncpg.UniqueViolationError as error:
         raise Duplicate(f"PostgreSQL: {error}") from error
     except (

@@ -47,12 +47,14 @@ class SQLiteDriver(Driver):
     async def open(self) -> None:
         if self._writer is not None:  # its threads work for any event loop, one after the other
             return
-        self._writer = Worker(self._connect_writer, "octavo-sqlite-writer")
+        self._writer = Worker(self._connect_writer, "octavo-sqlite-writer", self.path)
         if self.path == ":memory:":  # belongs to its connection, so that one does everything
             self._readers = [self._writer]
         else:
-            self._readers = [Worker(self._connect, "octavo-sqlite-reader") for _ in range(self._reader_count)]
-            self._keeper = Worker(self._connect, "octavo-sqlite-keeper")
+            self._readers = [
+                Worker(self._connect, "octavo-sqlite-reader", self.path) for _ in range(self._reader_count)
+            ]
+            self._keeper = Worker(self._connect, "octavo-sqlite-keeper", self.path)
         try:
             await self._writer.run(lambda _: None)  # a file that cannot be opened must fail here, not later
         except BaseException:  # cancelled too: the threads would stay

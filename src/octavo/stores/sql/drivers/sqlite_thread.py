@@ -12,6 +12,7 @@ import apsw
 
 from octavo.errors import StoreError, StoreUnavailable
 from octavo.stores.sql.statements import Do, DoEach, Pause, Script, TooLong
+from octavo.util.file_modes import write_obstacle
 
 T = TypeVar("T")
 
@@ -27,9 +28,10 @@ class Call(NamedTuple):
 class Worker:
     """A thread with a connection of its own; each call is answered on the event loop it came from."""
 
-    def __init__(self, connect: Callable[[], apsw.Connection], name: str) -> None:
+    def __init__(self, connect: Callable[[], apsw.Connection], name: str, path: str = "") -> None:
         self._inbox: queue.SimpleQueue[Call | None] = queue.SimpleQueue()
         self._connect = connect
+        self._path = path  # for an error to name
         self._thread = threading.Thread(target=self._live, name=name, daemon=True)
         self._thread.start()
 
@@ -55,7 +57,7 @@ class Worker:
             result: Any = None
             failure: BaseException | None = None
             try:
-                with translated():
+                with translated(self._path):
                     connection = connection or self._connect()
                     result = call.work(connection)
             except BaseException as error:  # noqa: BLE001 - whoever waits for this is told, and the thread lives on
@@ -126,16 +128,18 @@ def run(connection: apsw.Connection, script: Script[T]) -> T:
 
 
 @contextlib.contextmanager
-def translated() -> Iterator[None]:
-    """What apsw raises inside comes out as Octavo's errors."""
+def translated(path: str = "") -> Iterator[None]:
+    """What apsw raises inside comes out as Octavo's errors, which name the file."""
+    named = f": {path}" if path and path != ":memory:" else ""
     try:
         yield
-    except (apsw.BusyError, apsw.LockedError, apsw.FullError, apsw.IOError, apsw.ReadOnlyError) as error:
-        raise StoreUnavailable(f"SQLite: {error}") from error
+    except (apsw.BusyError, apsw.LockedError, apsw.FullError, apsw.IOError) as error:
+        raise StoreUnavailable(f"SQLite: {error}{named}") from error
     except apsw.TooBigError as error:
         raise TooLong(f"SQLite: {error}") from error
-    except apsw.CantOpenError as error:
-        raise StoreUnavailable(f"SQLite cannot open the database file: {error}") from error
+    except (apsw.CantOpenError, apsw.ReadOnlyError) as error:
+        why = write_obstacle(path) if named else ""
+        raise StoreUnavailable(f"SQLite: {error}{named}{f' ({why})' if why else ''}") from error
     except apsw.Error as error:
         raise StoreError(f"SQLite: {error}") from error
     except OSError as error:

@@ -1,0 +1,39 @@
+"""The packages that each extra brings, and one sentence about all that are missing."""
+
+import importlib.util
+from types import MappingProxyType
+
+#: extra → its packages, as Python imports them.
+PACKAGES = MappingProxyType({
+    "cli": ("click",),
+    "server": ("click", "fastapi", "uvicorn", "yaml"),
+    "postgres": ("asyncpg",),
+    "mysql": ("asyncmy",),
+    "redis": ("redis",),
+})  # fmt: skip
+_STORES = {
+    **dict.fromkeys(("postgresql", "postgres"), "postgres"),
+    **dict.fromkeys(("mysql", "mariadb"), "mysql"),
+    **dict.fromkeys(("redis", "rediss", "unix"), "redis"),
+}
+
+
+def store_extra(url: str) -> tuple[str, ...]:
+    """The extra that the store of a URL needs, if any: `()` or one."""
+    scheme = url.partition("://")[0].partition("+")[0].lower()
+    return (_STORES[scheme],) if "://" in url and scheme in _STORES else ()
+
+
+def missing_packages(*extras: str) -> str:
+    """What has to be installed for all of these: `click and fastapi: pip install 'octavo[server]'`, or nothing."""
+    lacking = {extra: [name for name in PACKAGES[extra] if _is_missing(name)] for extra in extras}
+    names = [*dict.fromkeys(name for packages in lacking.values() for name in packages)]
+    if not names:
+        return ""
+    wanted = ",".join(extra for extra, packages in lacking.items() if packages)
+    listed = " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
+    return f"{listed}: pip install 'octavo[{wanted}]'"
+
+
+def _is_missing(name: str) -> bool:
+    return importlib.util.find_spec(name) is None

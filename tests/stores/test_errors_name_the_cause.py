@@ -1,0 +1,130 @@
+"""Errors worth reading: which host, which path and why, what was wanted, and how many in good English."""
+
+import subprocess
+
+import pytest
+
+from octavo import (
+    Add,
+    ChatMemory,
+    Conflict,
+    EventStore,
+    InvalidRecord,
+    LayeredMemory,
+    MemoryService,
+    OctavoError,
+    Query,
+    Record,
+    Remove,
+    StoreError,
+    open_store,
+    open_vectors,
+)
+from octavo.conversation import StoreChatMessageHistory
+from octavo.service import MessagePayload, Observation, ObservationType
+from octavo.util.words import several
+from servers.verdict import NOT_TESTED
+
+NOWHERE = "no-such-host.invalid"  # by RFC 6761 nobody ever has it
+SAID = Observation(ObservationType.MESSAGE, MessagePayload("hello"))
+
+
+@pytest.mark.parametrize("scheme", ["postgresql", "mysql", "redis"])
+async def test_a_host_that_cannot_be_found_is_named(scheme):
+    with pytest.raises(OctavoError) as refused:
+        await write(f"{scheme}://lin:sesame@{NOWHERE}/{0 if scheme == 'redis' else 'x'}")
+    assert NOWHERE in str(refused.value)
+    assert "sesame" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "url", [f"qdrant+https://{NOWHERE}:6333?api_key=sesame", f"postgresql://lin:sesame@{NOWHERE}/x"]
+)
+async def test_a_host_of_vectors_is_named(url):
+    with pytest.raises(OctavoError) as refused:
+        async with open_vectors(url) as vectors:
+            await vectors.spaces()
+    assert NOWHERE in str(refused.value)
+    assert "sesame" not in str(refused.value)
+
+
+@pytest.fixture
+def disk(tmp_path):
+    """A disk of its own; called, it is read-only."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", folder]
+    made = subprocess.run(mount, capture_output=True, text=True, check=False)
+    if made.returncode:
+        pytest.skip(f"{NOT_TESTED}a tmpfs cannot be mounted here: {made.stderr.strip()}")
+    yield folder, lambda: subprocess.run(["mount", "-o", "remount,ro", folder], check=True)
+    subprocess.run(["umount", "--lazy", folder], check=True)
+
+
+async def write(url):
+    async with open_store(url) as store:
+        await store.apply([Add([Record(collection="messages", text="x")])])
+
+
+@pytest.mark.parametrize("there", [False, True], ids=["new", "there"])
+@pytest.mark.parametrize("store", ["sqlite:///{}/a/octavo.db", "file://{}/a/files"])
+async def test_a_read_only_disk_is_said_to_be_one(disk, store, there):
+    folder, make_read_only = disk
+    url = store.format(folder)
+    if there:
+        await write(url)
+    make_read_only()
+    with pytest.raises(StoreError) as refused:
+        await write(url)
+    assert str(folder / "a") in str(refused.value)
+    assert "read-only" in str(refused.value).lower()
+
+
+async def test_a_queue_and_a_vault_on_one_say_so_too(disk, tmp_path):
+    folder, make_read_only = disk
+    make_read_only()
+    store = f"sqlite:///{folder}/octavo.db"
+    service = MemoryService(store, vault_path=None, queue_path=folder / "queue")
+    with service, pytest.raises(StoreError) as refused:
+        service.append_event(SAID, "monday")
+    for path in ("queue", "octavo.db"):
+        assert f"{folder / path}" in str(refused.value)
+    assert str(refused.value).count("Read-only file system") == 2
+    service = MemoryService("memory://", vault_path=folder / "vault", queue_path=tmp_path / "queue")
+    told = rf"{folder}/vault: Read-only file system; mount it for writing"
+    with service, pytest.raises(StoreError, match=told):
+        service.upsert_system_prompt("be kind")
+
+
+@pytest.mark.parametrize(
+    "make", [open_store, open_vectors, EventStore, ChatMemory, LayeredMemory, ChatMemory.open]
+)
+@pytest.mark.parametrize("given", [None, 5])
+def test_no_store_is_refused_at_once(make, given):
+    with pytest.raises(TypeError, match=rf"such as sqlite:///octavo\.db.*; got {given}"):
+        make(given)
+
+
+def test_a_history_without_a_store_is_refused_too():
+    with pytest.raises(TypeError, match=r"such as sqlite:///octavo\.db.*; got None"):
+        StoreChatMessageHistory(None, session_id="monday")
+
+
+@pytest.mark.parametrize("given", ["hello", None, {"text": "hello"}])
+def test_an_event_says_what_it_is_made_of(given, tmp_path):
+    service = MemoryService("memory://", vault_path=None, queue_path=tmp_path)
+    wanted = r"such as Observation\(ObservationType.MESSAGE"
+    with service, pytest.raises(InvalidRecord, match=wanted) as refused:
+        service.append_event(given, "monday")
+    assert str(refused.value).endswith(f"got {given!r}")
+
+
+async def test_one_record_is_not_several():
+    assert (several(0, "record"), several(1, "record"), several(2000, "record")) == (
+        "0 records",
+        "1 record",
+        "2,000 records",
+    )
+    async with open_store("memory://") as store:
+        with pytest.raises(Conflict, match="expected 1 record and met 0"):
+            await store.apply([Remove(Query(collection="messages"), expect=1)])
