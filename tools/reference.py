@@ -24,7 +24,7 @@ import python_reference  # noqa: E402 - beside this script
 
 FOLDER = ROOT / "docs" / "reference"
 LLMS = "../../llms.txt"
-_NO_PROSE = ("#", "|", "<", "!", ">", "    ", "\n    ")
+_NO_PROSE = ("#", "|", "<", "!", ">", "[中文](", "[English](", "    ", "\n    ")
 MADE = "Made from the code by `make docs`; a change here is lost."
 
 
@@ -88,7 +88,7 @@ def _opening(page: str) -> str:
         (each for each in text.split("\n\n")[1:] if each.strip() and not each.startswith(_NO_PROSE)), ""
     )
     plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", " ".join(prose.split())).removeprefix(MADE).strip()
-    return re.split(r"(?<=[.。])\s", plain, maxsplit=1)[0].rstrip(":")
+    return re.split(r"(?<=\.)\s|(?<=。)", plain, maxsplit=1)[0].rstrip(":")
 
 
 def openapi() -> dict[str, Any]:

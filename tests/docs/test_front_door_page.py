@@ -1,24 +1,25 @@
-"""docs/front-door.md: what it shows is what happens, and it names every method, source and share."""
+"""docs/front-door.md and its Chinese page: what they show is what happens, and they name every method, source and share."""
 
 import inspect
 
+import pytest
 from pages import ROOT, reader
 
 from octavo import AsyncMemory, Memory
 from octavo.memory import SOURCES
 from octavo.memory.context import SHARES
 
-PAGE = ROOT / "docs" / "front-door.md"
+pytestmark = pytest.mark.parametrize("page", ["docs/front-door.md", "docs/zh/front-door.md"])
 
 
-def test_every_block(tmp_path):
+def test_every_block(page, tmp_path):
     with reader(tmp_path) as somebody:
-        somebody.read(PAGE)
+        somebody.read(ROOT / page)
     assert somebody.ran == ["python", "output"] * 3
 
 
-def test_every_name():
-    text = PAGE.read_text(encoding="utf-8")
+def test_every_name(page):
+    text = (ROOT / page).read_text(encoding="utf-8")
     for name, _ in inspect.getmembers(AsyncMemory, inspect.isfunction):
         if not name.startswith("_") and name != "close":
             assert f"`{name}" in text, name
