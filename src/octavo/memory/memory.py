@@ -214,7 +214,7 @@ class AsyncMemory:
         talk = _talk(Whose(self.layers.tenant, user_id, agent_id, session_id))
         owner = Scope(tenant=self.layers.tenant, **{key[:-3]: name for key, name in whose.owner.items()})
         found, profile, summary, recent = await asyncio.gather(
-            self._recall.answer(query, whose.queries(now()), _FOUND, max_bytes=_PART_BYTES),
+            self._recall.answer(query, whose.queries(now()), _FOUND, explain=True, max_bytes=_PART_BYTES),
             self._newest("profile", owner, _PROFILE),
             self._newest(SUMMARIES, talk, 1),
             self._newest(MESSAGES, talk, _RECENT),

@@ -9,9 +9,9 @@ from octavo.errors import InvalidQuery
 from octavo.kernel.model import Record
 from octavo.kernel.terms.matching import content
 
-#: Below this presence, three of four questions about something else are told apart, at the price of one in twelve
-#: answerable ones (`octavo bench recall` measures both).
-ABSENT = 0.25
+#: Below this presence, about one in twenty answerable questions is said to have no answer, and two in five of those that
+#: have none (`octavo bench recall` measures both).
+ABSENT = 0.22
 _SHORTEST = 12  # tokens of a text that are worth showing when no more of it fits
 _TICKS = re.compile(r"`{3,}")
 _MOST_TICKS = 8  # of a run in a text; a longer one would make a fence that takes up the whole budget
@@ -31,13 +31,14 @@ class Signal(msgspec.Struct, frozen=True):
 
 
 class Hit(msgspec.Struct, frozen=True):
-    """A record found again; with `explain`, the terms it shares with the question and its standing by each signal."""
+    """A record found again; with `explain`, the terms and topics it shares with the question, and its standing by each signal."""
 
     collection: str
     record: Record
     score: float
     terms: tuple[str, ...] = ()
     signals: tuple[Signal, ...] = ()
+    topics: tuple[str, ...] = ()
 
 
 class SessionHit(msgspec.Struct, frozen=True):
