@@ -257,6 +257,7 @@ class NewEvent(Body):
     metadata: Metadata = {}
     gate_result: Metadata | None = None
     meta: Metadata = {}
+    user_id: Name | None = None
 
 
 class QuickRoute(APIRoute):
