@@ -127,3 +127,16 @@ async def test_the_answer_is_the_users(serve):
         handled = await core.handle(message("of nobody"))
         assert (await memory.aappend_event(handled.output, "default")).user_id is None
     assert Scope(user="robot") not in {Scope(user=e.user_id) for e in memory.get_recent_events("default")}
+
+
+def test_a_turn_waits_for_no_store(tmp_path, faulty, serve):
+    """While the store is down, a turn of an event that this process has not seen is queued at once, and is nobody's."""
+    url = f"sqlite:///{tmp_path}/a.db"
+    event = serve(url).append_event(message("hi", actor="lin"), "s")
+    other = serve(url, timeout_seconds=5)
+    faulty[-1].mode = "down"
+    other.append_event(message("down already"), "s")
+    begun = time.monotonic()
+    turn = other.append_turn("s", event.event_id)
+    assert (turn.written, turn.user_id) == ("queued", None)
+    assert time.monotonic() - begun < 3

@@ -141,8 +141,9 @@ class AsyncMemoryService:
         scope = self._scope(session_key, user_id)
         if user_id is None:
             event = self._recent.get(EVENTS, input_event_id)
-            with suppress(StoreUnavailable):
-                event = event or await self._one(EVENTS, input_event_id)
+            if event is None and self._state() == "up":  # else a question would only wait
+                with suppress(StoreUnavailable):
+                    event = await self._one(EVENTS, input_event_id)
             scope = msgspec.structs.replace(scope, user=event and event.scope.user)
         record = turn_to_record(scope, input_event_id, plan, meta, self._moment())
         status, _ = await self._write([Add([record])])
@@ -458,9 +459,11 @@ class AsyncMemoryService:
             log.warning("answering from this process's own memory: %s", error)
             return held, None
 
+    def _state(self) -> str:
+        return "up" if self.assembled.journal is None else self.assembled.journal.status().state
+
     def _down(self) -> bool:
-        journal = self.assembled.journal
-        return journal is not None and journal.status().state == "down"
+        return self._state() == "down"
 
     async def _bounded(self, work: Coroutine[Any, Any, T]) -> T:
         return await answer_within(self._timeout_seconds, work)
