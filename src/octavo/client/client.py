@@ -224,8 +224,12 @@ class AsyncClient(Exchange):
         metadata: Mapping[str, Any] | None = None,
         gate_result: Mapping[str, Any] | None = None,
         meta: Mapping[str, Any] | None = None,
+        user_id: str | None = None,
     ) -> Event:
-        """Note that something was observed; the same obs_id in the same session is one event."""
+        """Note that something was observed; the same obs_id in the same session is one event.
+
+        It is remembered for the user named, or else for the actor.
+        """
         body = given(
             session_key=session,
             obs_type=obs_type,
@@ -237,12 +241,16 @@ class AsyncClient(Exchange):
             metadata=metadata,
             gate_result=gate_result,
             meta=meta,
+            user_id=user_id,
         )
         return await self._ask(Request("POST", "/events", body=body), Event)
 
-    async def recent_events(self, session: str | None = None, *, limit: int | None = None) -> list[Event]:
-        """What was observed last, newest first; in one session, or in all."""
-        return await self._list("/events", "events", Event, given_params(session=session, limit=limit), 50)
+    async def recent_events(
+        self, session: str | None = None, *, limit: int | None = None, user_id: str | None = None
+    ) -> list[Event]:
+        """What was observed last, newest first; in one session or in all, for one user or for all."""
+        params = given_params(session=session, limit=limit, user_id=user_id)
+        return await self._list("/events", "events", Event, params, 50)
 
     async def turns(self, session: str, *, limit: int | None = None) -> list[Turn]:
         """What the agent did last in a session, newest first."""

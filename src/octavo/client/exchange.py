@@ -351,6 +351,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
     timestamp: datetime
     created_at: datetime
     status: Literal["stored", "queued"] = "stored"
+    user_id: str | None = None
 
 
 class Turn(msgspec.Struct, frozen=True, kw_only=True):
@@ -366,6 +367,7 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
     meta: dict[str, Any] = {}
     created_at: datetime
     finished_at: datetime | None = None
+    user_id: str | None = None
 
 
 class Session(msgspec.Struct, frozen=True, kw_only=True):

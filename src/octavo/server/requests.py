@@ -270,6 +270,7 @@ class NewEvent(Body):
     metadata: Metadata = {}
     gate_result: Metadata | None = None
     meta: Metadata = {}
+    user_id: Name | None = None
 
 
 def _rooted(path: str) -> str:
