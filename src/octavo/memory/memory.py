@@ -23,8 +23,8 @@ from octavo.memory import context as contexts
 from octavo.memory.messages import Said, read_messages
 from octavo.memory.pending import PendingFacts, note_for
 from octavo.memory.searching import SOURCE_OF, SOURCES, Whose, distinct, search
-from octavo.memory.values import DEFAULT_SESSION, Added, Hits
-from octavo.search.hits import Context
+from octavo.memory.values import DEFAULT_SESSION, Added
+from octavo.search.hits import Context, Hits
 from octavo.search.recall import Recall
 from octavo.util.sync import Portal, blocking
 

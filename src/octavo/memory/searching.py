@@ -12,8 +12,8 @@ from octavo.errors import InvalidQuery
 from octavo.kernel.model import Query, Record, Scope
 from octavo.kernel.terms.matching import content
 from octavo.kernel.terms.terms import unspaced
-from octavo.memory.values import DEFAULT_USER, Hits, MemoryHit
-from octavo.search.hits import Hit, Recalled
+from octavo.memory.values import DEFAULT_USER
+from octavo.search.hits import Hit, Hits, MemoryHit, Recalled
 from octavo.search.question import Filters, queries
 from octavo.search.recall import MOST_HITS, Recall
 
