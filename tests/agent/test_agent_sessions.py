@@ -7,6 +7,7 @@ from agents import ListStore, agent, call, lived
 
 from octavo import (
     Agent,
+    ConfigError,
     EventType,
     InvalidRecord,
     MockAdapter,
@@ -89,6 +90,31 @@ async def test_one_session_for_each_user():
     ]
     with pytest.raises(InvalidRecord, match="belongs to user 'alice', not to 'bob'"):
         await made.run("me too", session_id="room", user_id="bob")
+
+
+async def test_every_event_carries_the_user_of_its_conversation():
+    """Also the first one, those of tools and one's own; an agent of one person needs no user to be named."""
+    made = agent("a1", "b1", "a2", user_id="lin")
+    await made.initialize()
+    await made.run("hello")
+    await made.record_event("custom", note="her own")
+    made.reset_context()
+    await made.run("again")
+    assert {event.user_id for event in await made.get_memory()} == {"lin"}
+    await made.run("somebody else's", user_id="bob")
+    await made.record_event("custom", session_id="user-bob", note="his own")
+    await made.record_event("custom", session_id="elsewhere", note="nobody else was named")
+    found = await made.memory_store.retrieve(user_id="bob")
+    assert [event.event_type for event in found] == ["user_message", "model_response", "custom"]
+    assert len(await made.memory_store.retrieve(user_id="")) == 0
+    with pytest.raises(ConfigError, match="user_id"):
+        agent("a1", user_id="")
+
+
+async def test_a_conversation_of_nobody():
+    made = agent("a1", "b1")
+    await made.run("hello")
+    assert {event.user_id for event in await made.get_memory()} == {""}
 
 
 async def test_a_named_session_goes_on_in_another_process():

@@ -147,6 +147,9 @@ def test_observations(client, user):
     assert client.append_event({"text": "我对花生过敏"}, session=user, obs_id="o1").event_id == event.event_id
     assert [each.event_id for each in client.recent_events(user)] == [event.event_id]
     assert event.event_id in [each.event_id for each in client.recent_events(limit=1000)]
+    whose = f"the user of {user}"
+    own = client.append_event({"text": "hi"}, session=f"{user}-2", actor="phone", user_id=whose)
+    assert (own.user_id, client.recent_events(user_id=whose)) == (whose, [own])
     assert user in [each.session for each in client.sessions()]
     assert client.turns(user) == []
 

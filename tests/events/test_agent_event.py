@@ -42,7 +42,8 @@ def test_defaults():
 def test_positions_are_the_documented_order():
     given = ("evt_1", "assistant", "s", EventType.USER_MESSAGE, NOON, {"message": "Hello"}, {"source": "web"})
     event = AgentEvent(*given)
-    assert tuple(vars(event).values()) == given
+    assert tuple(vars(event).values()) == (*given, "")
+    assert AgentEvent(*given, "lin").user_id == "lin"
 
 
 def test_times_are_aware_and_utc():
@@ -70,7 +71,7 @@ def test_there_and_back():
     event = AgentEvent("evt_1", "助手", "s", "tool_call_start", NOON, {"a": [1, {"计": None}]}, {"m": True})
     assert AgentEvent.from_dict(event.to_dict()) == event
     assert AgentEvent.from_json(event.to_json()) == event
-    assert list(event.to_dict()) == list(vars(event))
+    assert [*event.to_dict(), "user_id"] == list(vars(event))
     assert event.to_dict()["timestamp"] == "2024-01-01T12:00:00+00:00"
     assert json.loads(event.to_json()) == json.loads(json.dumps(event.to_dict()))
     assert "助手" in event.to_json()
@@ -79,6 +80,16 @@ def test_there_and_back():
     assert (record.collection, record.kind, record.text) == ("events", "tool_call_start", "")
     assert record.scope == Scope(tenant="acme", agent="助手", session="s")
     assert to_event(to_record(AgentEvent("evt_2"))).agent_name == ""
+
+
+def test_whose_it_is():
+    """The user is told where there is one, and nowhere else; there and back it stays."""
+    event = AgentEvent("evt_1", "a", "s", "custom", NOON, user_id="林")
+    assert list(event.to_dict()) == list(vars(event))
+    assert AgentEvent.from_dict(event.to_dict()) == AgentEvent.from_json(event.to_json()) == event
+    assert to_record(event).scope == Scope(user="林", agent="a", session="s")
+    assert to_event(to_record(event)) == event
+    assert AgentEvent(user_id=None).user_id == ""
 
 
 def test_a_line_of_a_file_is_an_event():

@@ -244,16 +244,35 @@ async def test_a_search_is_of_its_scope(store):
 
 
 async def test_a_search_belongs_to_somebody(store):
-    """An agent or a session is named, or that everyone is meant; the agents of others are not searched by an oversight."""
+    """An agent, a session or a user is named, or that everyone is meant; the agents of others are not searched by an oversight."""
     await store.store_many(
         [event(1, data={"m": "needle"}), event(2, agent_name="other", data={"m": "needle"})]
     )
     for nobody in ({}, {"agent_name": None, "session_id": None}, {"everyone": False}, {"whole_words": True}):
-        with pytest.raises(InvalidQuery, match="give agent_name or session_id, or everyone=True"):
+        with pytest.raises(InvalidQuery, match="give agent_name, session_id or user_id, or everyone=True"):
             await store.search("needle", **nobody)
     assert len(await store.search("needle", agent_name="other")) == 1
     assert len(await store.search("needle", session_id="s1")) == 2
     assert len(await store.search("needle", everyone=True)) == 2
+
+
+async def test_whose_events(store):
+    """A user's events are found, counted and cleared by that user alone, whoever the agent and whatever the session was."""
+    mine = [
+        event(n, agent_name=f"a{n}", session_id=f"s{n}", user_id="lin", data={"m": "needle"}) for n in (1, 2)
+    ]
+    others = [event(3, agent_name="a1", session_id="s1", user_id="ann", data={"m": "needle"})]
+    nobodys = [event(4, agent_name="a1", session_id="s1", data={"m": "needle"})]
+    await store.store_many([*mine, *others, *nobodys])
+    assert await store.retrieve(user_id="lin") == mine
+    assert await store.retrieve(user_id="lin", session_id="s1") == mine[:1]
+    assert await store.retrieve(user_id="") == nobodys
+    assert len(await store.retrieve(session_id="s1")) == 3
+    assert await store.search("needle", user_id="lin") == mine[::-1]
+    assert await store.search("needle", user_id="lin", whole_words=True) == mine[::-1]
+    assert (await store.get_stats(user_id="ann"))["total_events"] == 1
+    assert await store.clear(user_id="lin") == 2
+    assert await store.retrieve() == [*others, *nobodys]
 
 
 @pytest.mark.parametrize(

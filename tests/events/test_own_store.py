@@ -162,6 +162,18 @@ class TestAsStore:
         assert own.calls[0] == "initialize"
         assert own.calls[-1] == "close"
 
+    async def test_users_of_a_store_that_knows_none(self):
+        """It is handed events with their user, and what it gives back is asked by it; it clears nobody's by mistake."""
+        async with as_store(ListMemoryStore()) as store:
+            events = [event(n, user_id="lin" if n % 2 else "") for n in range(6)]
+            await store.apply([Add([to_record(each) for each in events])])
+            mine = Query(collection="events", scope=Scope(user="lin"), limit=2)
+            assert [record.id for record in await store.find(mine)] == ["evt_3", "evt_5"]
+            assert (await store.tally(Query(collection="events", scope=Scope(user="")))).total == 3
+            for whose in ("lin", ""):
+                with pytest.raises(StoreError, match="only store events and clear"):
+                    await store.apply([Remove(Query(collection="events", scope=Scope(user=whose)))])
+
     async def test_what_it_cannot_do_is_said(self):
         store = as_store(ListMemoryStore())
         with pytest.raises(StoreError, match="only store events and clear"):

@@ -20,6 +20,19 @@ async def observed(memory):
     return {record.id: record.text for record in found}
 
 
+async def test_whose_a_text_is(memory):
+    """What was extracted from belongs to whom the memories do, a user or an agent."""
+    told = {}
+    for owner in ({"user": "lin"}, {"agent": "lin"}, {"user": "ann"}):
+        [[part, name]] = owner.items()
+        told[part, name] = (await memory.extract(f"{part} {name}", **{f"{part}_id": name})).source_id
+    for (part, name), source in told.items():
+        whose = Scope(tenant=memory.tenant, **{part: name})
+        assert [r.id for r in await memory.store.find(Query(collection="observations", scope=whose))] == [
+            source
+        ]
+
+
 async def test_insert_update_ignore(memory, scripted, clock):
     """A text's facts are inserted, a changed one supersedes, a known one is ignored; each knows its sources and why."""
     at = clock.at

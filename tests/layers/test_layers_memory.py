@@ -365,6 +365,7 @@ def test_a_text_is_an_event_of_the_service(tmp_path):
         assert (event.event_id, event.obs_type, event.payload["text"]) == (source, "message", "他说他喜欢茶")
         assert event.meta == {"via": "chat"}
         assert service.get_event(source) == event
+        assert event.user_id == "lin"
 
 
 async def test_lists_in_pages(memory, clock):

@@ -105,7 +105,7 @@ def asked(question, answers=(), answer=(), *, shares=True, kind="first"):
 async def test_messages_and_bm25_find_the_statement():
     one = person(
         asked("Where are the bees I keep behind something?", ("s1",), ("barn",)),
-        asked("How do I travel?", ("s2",), ("train",), shares=False, kind="third"),
+        asked("What upset me?", ("s2",), ("late",), shares=False, kind="third"),
         asked("Which zodiac sign?", kind="no_answer"),
     )
     for path in ("messages", "bm25"):

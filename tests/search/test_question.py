@@ -5,6 +5,8 @@ from datetime import UTC, date, datetime, timedelta
 import pytest
 
 from octavo.kernel.terms.dates import Span
+from octavo.kernel.terms.matching import index_terms
+from octavo.kernel.terms.topics import is_topic
 from octavo.search.question import MOST_CHARACTERS, MOST_TERMS, Question
 from octavo.search.ranking import time_fit
 
@@ -23,13 +25,60 @@ def asked(text: str) -> Question:
         ("tea tea TEA", ("tea",)),
         ("", ()),
         ("?!", ()),
-        ("我的车", ("我", "的", "车", "我的", "的车")),
+        ("我的车", ("的", "车", "的车")),
         ("Which kind of tea does she drink?", ("tea", "drink")),
     ],
 )
 def test_what_a_question_is_about(text, terms):
     """Words that carry the sentence are left out, unless there are no others; each term is asked once."""
-    assert asked(text).terms == terms
+    assert tuple(term for term in asked(text).terms if not is_topic(term)) == terms
+
+
+@pytest.mark.parametrize(
+    ("question", "statement"),
+    [
+        ("What is my occupation?", "I have been a welder for ten years"),
+        ("Where do I live?", "We rent a flat near the harbour"),
+        ("Does the user have any pets?", "Our kitten broke the vase"),
+        ("我身体有什么毛病？", "我有高血压"),
+        ("用户的职业是什么？", "我在医院当护士"),
+    ],
+)
+def test_topics(question, statement):
+    """What shares no word may be about the same, and both are asked for and found by that."""
+    about = {term for term in asked(question).terms if is_topic(term)}
+    assert about.intersection(index_terms(statement)[0])
+    words, length = index_terms(statement)
+    assert length == sum(not is_topic(term) for term in words)
+    assert not any(is_topic(term) for term in index_terms("x " * 2000)[0])
+
+
+@pytest.mark.parametrize(
+    ("text", "overview"),
+    [
+        ("What do you know about me?", True),
+        ("tell me everything you remember about me", True),
+        ("你了解我什么？", True),
+        ("关于我你都知道些什么", True),
+        ("What do you know about my dog?", False),
+        ("你知道我住在哪里吗？", False),
+        ("all that you remember", True),
+        ("", False),
+    ],
+)
+def test_all_that_is_known(text, overview):
+    assert asked(text).overview is overview
+
+
+def test_small_talk_stands_aside():
+    """What stands around a question says nothing about whether there is an answer."""
+    question = asked("Lovely weather today. I slept badly. Where is my violin?")
+    aside = {question.terms[at] for at in question.aside}
+    assert {"weather", "slept"} & aside or {"weather", "sleep"} & aside
+    assert "violin" not in aside
+    assert question.asks
+    assert not asked("I slept badly and dreamt of ships").asks
+    assert asked("slept badly").aside == frozenset()
 
 
 @pytest.mark.parametrize("word", ["shell", "ill", "id", "shed", "hell"])
@@ -48,7 +97,9 @@ def test_a_question_has_bounds():
 def test_parts():
     """Sentences of three terms and more are asked by themselves, when there are several."""
     question = asked("Where is Anna's blue bicycle? 王医生的电话是多少？OK. Also, does Boris play the cello?")
-    parts = [[question.terms[at] for at in part] for part in question.parts]
+    parts = [
+        [question.terms[at] for at in part if not is_topic(question.terms[at])] for part in question.parts
+    ]
     assert parts[0] == ["anna", "blue", "bicycl"]
     assert "王医" in parts[1]
     assert parts[2] == ["bori", "play", "cello"]

@@ -126,10 +126,10 @@ async def test_why_not_expired(store, home):
 
 async def test_why_not_nothing_shared(store, home):
     """A record that shares no term says so, with the terms it lacks."""
-    await keep(store, note(home, "a", "red fox"), note(home, "b", "grey owl"))
-    answer = await Recall(store).why_not("a", "Where is the owl?", home)
+    await keep(store, note(home, "a", "red fox"), note(home, "b", "grey zeppelin"))
+    answer = await Recall(store).why_not("a", "Where is the zeppelin?", home)
     assert "shares no term" in answer.reason
-    assert (answer.rank, answer.of, answer.shared, answer.lacking) == (None, 1, (), ("owl",))
+    assert (answer.rank, answer.of, answer.shared, answer.lacking) == (None, 1, (), ("zeppelin",))
 
 
 async def test_why_not_below_the_limit(store, home):
@@ -204,7 +204,7 @@ UNRELATED = (
 
 
 async def test_probably_absent(store, home):
-    """In a memory of hundreds of records: false for what is there, true for what has nothing to do with it."""
+    """In a memory of hundreds of records: seldom said of what is there, and of half of what has nothing to do with it."""
     records = memory(home, 300, 12)
     await keep(store, *records)
     recall = Recall(store)
@@ -213,11 +213,11 @@ async def test_probably_absent(store, home):
         assert not answer.probably_absent, (record.text, answer.presence)
     asked = questions(60)
     missed = [q for q in asked if (await recall.recall(q, home)).probably_absent]
-    assert len(missed) <= len(asked) // 6, missed
+    assert len(missed) <= len(asked) // 12, missed
     wrong = {
         q: answer.presence for q in UNRELATED if not (answer := await recall.recall(q, home)).probably_absent
     }
-    assert wrong == {}
+    assert len(wrong) <= len(UNRELATED) // 2, wrong
 
 
 async def test_presence_is_of_the_memory_asked(store, home):

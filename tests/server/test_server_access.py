@@ -40,6 +40,8 @@ MATRIX = {
     ("GET", "/sessions/{session}/events"): READ,
     ("GET", "/sessions/{session}/turns"): READ,
     ("POST", "/memory/query"): READ,
+    ("POST", "/search"): READ,
+    ("POST", "/context"): READ,
     ("POST", "/batch"): READ,
     ("GET", "/memory/{memory_id}"): OURS,
     ("GET", "/memory/{memory_id}/logs"): READ,
@@ -55,6 +57,8 @@ BODIES = {
     ("POST", "/batch"): {"requests": [{"path": "/stats"}]},
     ("POST", "/events"): {"session_key": "s", "payload": {"text": "hello"}, "obs_id": "o"},
     ("POST", "/memory/query"): {"query": "tea", "user_id": "lin"},
+    ("POST", "/search"): {"query": "tea", "user_id": "lin"},
+    ("POST", "/context"): {"query": "tea", "user_id": "lin"},
     ("POST", "/memory/{memory_type}/{entity_id}"): {"content": "likes tea", "category": "other"},
     ("PUT", "/memory/{memory_type}/{entity_id}/{layer}/{memory_id}"): {"content": "likes coffee"},
 }

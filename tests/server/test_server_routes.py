@@ -154,12 +154,18 @@ def test_events_sessions_and_turns(client):
     assert client.get("/events").json()["count"] == 2
     assert [e["obs_type"] for e in client.get("/events?limit=1").json()["events"]] == ["alert"]
     assert client.get("/events", params={"session": "dm:lin/1"}).json()["events"] == [first]
+    assert (first["user_id"], client.get("/events?user_id=lin").json()["events"]) == ("lin", [first])
+    ann = client.post("/events", json={**event, "obs_id": "o2", "session_key": "s", "user_id": "ann"}).json()
+    assert client.get("/events?user_id=ann").json()["events"] == [ann]
+    assert client.get("/events?user_id=ann&session=room").json()["count"] == 0
+    client.post("/events", json={"session_key": "room", "payload": {"message": "hotter"}})
     session = quote("dm:lin/1", safe="")
     assert client.get(f"/sessions/{session}/events").json()["events"] == [first]
     assert client.get(f"/sessions/{session}/turns").json() == {"session": "dm:lin/1", "count": 0, "turns": []}
     sessions = client.get("/sessions").json()
     assert [(each["session"], each["events"]) for each in sessions["sessions"]] == [
-        ("room", 1),
+        ("room", 2),
+        ("s", 1),
         ("dm:lin/1", 1),
     ]
     assert client.get("/sessions?limit=1").json()["count"] == 1

@@ -363,7 +363,7 @@ async def test_a_search_belongs_to_somebody(store_url, serve):
     await memory.aappend_event(said("I am allergic to peanuts", "dm:bob"), "dm:bob")
     for search in (memory.arecall, memory.acontext):
         for nobody in ({}, {"session_key": None}, {"everyone": False}):
-            with pytest.raises(ValueError, match="give a session_key, or everyone=True"):
+            with pytest.raises(ValueError, match="give a session_key or a user_id, or everyone=True"):
                 await search("peanuts", **nobody)
         with pytest.raises(ValueError, match="not both"):
             await search("peanuts", "dm:bob", everyone=True)

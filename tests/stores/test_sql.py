@@ -184,6 +184,61 @@ async def test_from_every_older_version(url, monkeypatch):
         assert "later" in await columns(one, "messages")
 
 
+async def indexes(store, table):
+    """The columns of each index of a table that was given a name, by that name."""
+    dialect = store._driver.dialect.name
+    if dialect == "sqlite":
+        named = [row[1] for row in await ask(store, f"PRAGMA index_list({table})") if row[3] == "c"]
+        return {name: [row[2] for row in await ask(store, f"PRAGMA index_info({name})")] for name in named}
+    if dialect == "mysql":
+        sql = (
+            "SELECT index_name, column_name FROM information_schema.statistics "
+            "WHERE table_schema = DATABASE() AND table_name = %s ORDER BY index_name, seq_in_index"
+        )
+    else:
+        sql = (
+            "SELECT i.relname, a.attname FROM pg_index x JOIN pg_class i ON i.oid = x.indexrelid "
+            "JOIN pg_class t ON t.oid = x.indrelid CROSS JOIN unnest(x.indkey) WITH ORDINALITY AS k(number, nth) "
+            "JOIN pg_attribute a ON a.attrelid = t.oid AND a.attnum = k.number "
+            "WHERE t.relname = $1 ORDER BY i.relname, k.nth"
+        )
+    found = {}
+    for name, column in await ask(store, sql, (table,)):
+        found.setdefault(name, []).append(column)
+    return found
+
+
+async def test_version_2_indexes_users(url, monkeypatch):
+    """A database of version 1 gets an index of users for every table that people's records are in; its rows stay as they are."""
+    new, first = Scope(user="lin", agent="a", session="s"), migrations.MIGRATIONS[:1]
+    with monkeypatch.context() as patched:
+        patched.setattr(migrations, "MIGRATIONS", first)
+        async with open_store(url) as store:
+            old = [Record(collection=name, id="old", scope=Scope(session="s")) for name in SHAPES]
+            await store.apply([Add(old)])
+            assert "agent_events_by_user" not in await indexes(store, "agent_events")
+    async with open_store(url) as store:
+        await store.apply([Add([Record(collection=name, id="new", scope=new) for name in SHAPES])])
+        for name, shape in SHAPES.items():
+            by_user = (await indexes(store, shape.table)).get(f"{shape.table}_by_user", [])
+            assert by_user[:2] == ([] if name in ("keys", "pending") else ["tenant", "user_id"])
+            assert [r.id for r in await store.find(Query(collection=name, scope=Scope(user="lin")))] == [
+                "new"
+            ]
+            assert {r.id: r.scope for r in await store.find(Query(collection=name))} == {
+                "old": Scope(session="s"), "new": new,
+            }  # fmt: skip
+        made_whole = await indexes(store, "events")
+    if url.startswith(
+        "mysql"
+    ):  # which commits an index by itself: whoever made it may have died before noting it
+        async with open_store(url) as store:
+            await do(store, "UPDATE octavo_tables SET version = 1 WHERE name = 'events'")
+        async with open_store(url) as store:
+            assert len(await store.find(Query(collection="observations"))) == 2
+            assert await indexes(store, "events") == made_whole
+
+
 async def test_a_table_half_made(url):
     """A process that died while making a table, where CREATE cannot be undone, does not block the next one."""
     async with open_store(url) as store:

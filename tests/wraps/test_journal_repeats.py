@@ -1,17 +1,19 @@
 """A commit whose answer was lost is applied again: what is done a second time leaves what the first time left."""
 
 import asyncio
-from datetime import UTC, datetime
+import itertools
+from datetime import UTC, datetime, timedelta
 
 import msgspec
 import pytest
 from cut_wire import Wire
 from hypothesis import given, settings
-from outages import Unsteady, add, event, ids, journal_of, remove, settled, those, unsteady
+from outages import COLLECTION, Unsteady, add, event, ids, journal_of, remove, settled, those, unsteady
 
-from octavo import START, Add, Change, Query, Remove, Scope, open_store
+from octavo import START, Add, Change, Query, Record, Remove, Scope, open_store
 from octavo.errors import Conflict, StoreUnavailable
 from octavo.kernel.codec import encode_ops
+from octavo.kernel.ports import Written
 from octavo.stores.memory import MemoryStore
 from octavo.stores.redis.scripts import WRITE
 from octavo.testing.agreement import outcome, spelling
@@ -24,6 +26,7 @@ from virtual_time import virtually
 KINDS = ("memory", "file", "sqlite", "postgres", "mysql", "redis")
 BACKOFF = (0.01, 0.1)
 EVERY = those()
+NOON, HOUR = datetime(2026, 1, 1, 12, tzinfo=UTC), timedelta(hours=1)
 LATER = event("f", kind="new", created_at=datetime(2100, 1, 1, tzinfo=UTC))
 #: Writes that would mean something else the second time, and what is left when they are done once.
 ONCE = {
@@ -272,6 +275,48 @@ def test_what_is_called_repeatable_is(program):
                         assert await _everything(store) == before
 
     asyncio.run(done_twice())
+
+
+@virtually
+async def test_the_oldest_of_an_id_stays(tmp_path):
+    """All but the oldest can be removed later as now, and is the same done twice, unless an op behind it touches them."""
+    one, two = (
+        Record(collection=COLLECTION, id="a", scope=Scope(user=user, session="s"), created_at=NOON + n * HOUR)
+        for n, user in enumerate(("lin", "ann"))
+    )
+    repeats = Remove(those("s", ids=("a",), after=START, offset=1))
+    ops = [
+        Add([one]),
+        Add([two]),
+        repeats,
+        Remove(those("s", ids=("a",))),
+        Remove(Query(collection=COLLECTION, ids=("a",), scope=Scope(user="ann"))),
+        Remove(those("s")),
+        Change(query=those("s", ids=("a",)), text="changed", updated_at=NOON),
+    ]
+    assert Repeatable().takes([Add([two]), repeats])
+    assert not Repeatable().takes([Add([two]), repeats, Add([one])])
+    assert not Repeatable().takes([Remove(those("s", after=START, offset=1))])
+    assert not Repeatable().takes([Remove(those("s", ids=("a",), offset=1))])  # all but the newest
+    for batch in (list(batch) for n in (1, 2, 3) for batch in itertools.product(ops, repeat=n)):
+        if repeats in batch and Repeatable().takes(batch):
+            for kept in ([], [one], [two], [one, two]):
+                async with MemoryStore() as store:
+                    await store.apply([Add(kept)])
+                    await store.apply(batch)
+                    before = spelling(await store.find(those("s")))
+                    await store.apply(batch)
+                    assert spelling(await store.find(those("s"))) == before
+    store = unsteady()
+    async with journal_of(store, tmp_path) as journal:
+        await journal.write([Add([one])])
+        store.turn("down")
+        assert await journal.write([Add([two])], later=[repeats]) == Written("queued", [0])
+        store.turn("up")
+        await settled(journal)
+        assert await journal.find(those("s")) == await journal.find(
+            Query(collection=COLLECTION, scope=one.scope)
+        )
 
 
 async def _named_anew(store, ops):

@@ -43,7 +43,8 @@ def _iterations(most: Any) -> int:
 class Agent:
     """A model with tools and middlewares that remembers what happened to it. Make one with `Agent.create`.
 
-    `context` is the current conversation; `run` takes another one by `session_id` or `user_id`. A memory store or
+    `context` is the current conversation; `run` takes another one by `session_id` or `user_id`. The agent's own `user_id`
+    is that of every conversation that names no other; each event carries the user of its conversation. A memory store or
     adapter handed in is used, and stays open; `async with` (or `aclose`) sees that all events are stored or queued.
     """
 
@@ -65,9 +66,11 @@ class Agent:
         enable_memory: bool = True,
         *,
         journal_path: str | Path | None = None,
+        user_id: str | None = None,
     ) -> None:
         try:
             self.name = checked_name("name", name)
+            self.user_id = None if user_id is None else checked_name("user_id", user_id)
         except InvalidRecord as error:
             raise ConfigError(f"an agent needs a usable name: {error}") from None
         if memory_store is not None and not isinstance(memory_store, BaseMemoryStore):
@@ -86,7 +89,7 @@ class Agent:
             self.recorder = Recorder(
                 self.memory_store, given or queue_directory(self.memory_store, self.name)
             )
-        self.context = AgentContext()
+        self.context = AgentContext(user_id=self.user_id)
         self._sessions: OrderedDict[str, AgentContext] = OrderedDict({self.context.session_id: self.context})
         self._unread: set[str] = set()  # sessions whose earlier words are still only in the store
         self._initialized = False
@@ -105,14 +108,16 @@ class Agent:
         enable_memory: bool = True,
         *,
         journal_path: str | Path | None = None,
+        user_id: str | None = None,
     ) -> Self:
         """An agent. Its events go to `memory_store` (in memory, when there is none); `enable_memory=False` records nothing.
 
         While the store cannot be reached, events wait in the folder `journal_path`; by default that is beside the store.
+        An agent that works for one person has that person's `user_id`.
         """
         return cls(
             name, model_adapter, system_prompt, tools, middlewares, memory_store, max_iterations, enable_memory,
-            journal_path=journal_path,
+            journal_path=journal_path, user_id=user_id,
         )  # fmt: skip
 
     @property
@@ -157,10 +162,11 @@ class Agent:
         if context.session_id in self._unread:
             await self._resume(context)
         # The same for every event of the run, also if the conversation changes hands while it lasts.
-        about = {"user_id": context.user_id} if context.user_id is not None else {}
+        user_id = context.user_id
+        about = {} if user_id is None else {"user_id": user_id}
 
         def note(kind: EventType, data: dict[str, Any], more: dict[str, Any] | None = None) -> None:
-            self._note(context.session_id, kind, data, {**about, **(more or {})})
+            self._note(context.session_id, kind, data, {**about, **(more or {})}, user_id)
 
         token = _running.set((self, context))
         try:
@@ -182,7 +188,9 @@ class Agent:
     def reset_context(self, session_id: str | None = None) -> AgentContext:
         """Begin a new conversation, or go on with the one named; runs that are under way stay where they are."""
         self.context = (
-            self._session(session_id, None) if session_id is not None else self._hold(AgentContext())
+            self._session(session_id, None)
+            if session_id is not None
+            else self._hold(AgentContext(user_id=self.user_id))
         )
         return self.context
 
@@ -203,8 +211,12 @@ class Agent:
             return None
         running = _running.get()
         context = running[1] if running is not None and running[0] is self else self.context
-        session = context.session_id if session_id is None else checked_name("session_id", session_id)
-        event = self._note(session, event_type, {**(data or {}), **more}, dict(metadata or {}))
+        user_id = context.user_id
+        if session_id is not None and session_id != context.session_id:
+            other = self._sessions.get(checked_name("session_id", session_id))
+            user_id = self.user_id if other is None else other.user_id
+        session = context.session_id if session_id is None else session_id
+        event = self._note(session, event_type, {**(data or {}), **more}, dict(metadata or {}), user_id)
         await self.recorder.flush()
         return event
 
@@ -282,7 +294,7 @@ class Agent:
     def _session(self, session_id: str, user_id: str | None) -> AgentContext:
         context = self._sessions.get(session_id)
         if context is None:
-            context = self._hold(AgentContext(session_id=session_id, user_id=user_id))
+            context = self._hold(AgentContext(session_id=session_id, user_id=user_id or self.user_id))
             if self.memory_store is not None:
                 self._unread.add(session_id)
         self._sessions.move_to_end(session_id)
@@ -332,7 +344,7 @@ class Agent:
             "middlewares": [layer.name for layer in self._layers],
             "max_iterations": self.max_iterations,
         }
-        self._note(context.session_id, EventType.AGENT_INIT, data, {})
+        self._note(context.session_id, EventType.AGENT_INIT, data, {}, context.user_id)
 
     async def _flush(self) -> None:
         """Wait until all that was noted is stored or queued on disk, or has been tried."""
@@ -340,7 +352,12 @@ class Agent:
             await self.recorder.flush()
 
     def _note(
-        self, session_id: str, event_type: EventType | str, data: dict[str, Any], metadata: dict[str, Any]
+        self,
+        session_id: str,
+        event_type: EventType | str,
+        data: dict[str, Any],
+        metadata: dict[str, Any],
+        user_id: str | None,
     ) -> AgentEvent:
         """Have an event of this agent written soon, if memory is on."""
         event = AgentEvent(
@@ -349,6 +366,7 @@ class Agent:
             event_type=event_type,
             data=data,
             metadata=metadata,
+            user_id=user_id or "",
         )
         if self.recorder is not None:
             self.recorder.note(event)

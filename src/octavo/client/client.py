@@ -21,6 +21,7 @@ from octavo.client.exchange import (
     Remembered,
     Replayed,
     Request,
+    SearchAnswer,
     Session,
     Stats,
     Turn,
@@ -31,7 +32,8 @@ from octavo.client.exchange import (
     path_name,
 )
 from octavo.errors import InvalidQuery, StoreClosed
-from octavo.layers.values import Action, Extracted, Fact, Found, Layer, LogEntry
+from octavo.layers.values import Action, Extracted, Fact, Found, Layer, LogEntry, Page
+from octavo.search.hits import Context, Hits
 from octavo.util.attributes import Fixed
 from octavo.util.secrets import shown
 from octavo.util.sync import Portal, blocking
@@ -200,16 +202,68 @@ class AsyncClient(Exchange):
         layer: Layer | None = None,
         top_k: int = 10,
         everyone: bool = False,
-    ) -> list[Found]:
+    ) -> Page[Found]:
         """The memories of an owner that answer a question, best first; `everyone` needs a key with admin access."""
         body = given(query=query, user_id=user_id, agent_id=agent_id, layer=layer, top_k=top_k)
         if everyone:
             body["everyone"] = True
         found = await self._ask(Request("POST", "/memory/query", body=body, reads=True), Answers)
-        return [
+        memories = [
             Found(memory=msgspec.convert(each, Fact, from_attributes=True), score=each.score)
             for each in found.memories
         ]
+        return Page(memories, left_out=found.left_out or 0, probably_absent=found.probably_absent)
+
+    async def search(
+        self,
+        query: str,
+        *,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+        session_id: str | None = None,
+        sources: Sequence[str] | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        limit: int = 10,
+        everyone: bool = False,
+    ) -> Hits:
+        """What answers a question best, of everything that is kept for somebody: facts, messages, events, documents."""
+        body = given(
+            query=query,
+            user_id=user_id,
+            agent_id=agent_id,
+            session_id=session_id,
+            sources=sources,
+            since=since,
+            until=until,
+            metadata=metadata,
+            limit=limit,
+        )
+        if everyone:
+            body["everyone"] = True
+        found = await self._ask(Request("POST", "/search", body=body, reads=True), SearchAnswer)
+        return Hits(
+            found.hits,
+            probably_absent=found.probably_absent,
+            notes=found.notes,
+            left_out=found.left_out,
+        )
+
+    async def context(
+        self,
+        query: str,
+        *,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+        session_id: str | None = None,
+        max_tokens: int = 1000,
+    ) -> Context:
+        """One fenced block for a prompt: who the user is, this session so far, and what else was found."""
+        body = given(
+            query=query, user_id=user_id, agent_id=agent_id, session_id=session_id, max_tokens=max_tokens
+        )
+        return await self._ask(Request("POST", "/context", body=body, reads=True), Context)
 
     async def append_event(
         self,
@@ -224,8 +278,12 @@ class AsyncClient(Exchange):
         metadata: Mapping[str, Any] | None = None,
         gate_result: Mapping[str, Any] | None = None,
         meta: Mapping[str, Any] | None = None,
+        user_id: str | None = None,
     ) -> Event:
-        """Note that something was observed; the same obs_id in the same session is one event."""
+        """Note that something was observed; the same obs_id in the same session is one event.
+
+        It is remembered for the user named, or else for the actor.
+        """
         body = given(
             session_key=session,
             obs_type=obs_type,
@@ -237,12 +295,16 @@ class AsyncClient(Exchange):
             metadata=metadata,
             gate_result=gate_result,
             meta=meta,
+            user_id=user_id,
         )
         return await self._ask(Request("POST", "/events", body=body), Event)
 
-    async def recent_events(self, session: str | None = None, *, limit: int | None = None) -> list[Event]:
-        """What was observed last, newest first; in one session, or in all."""
-        return await self._list("/events", "events", Event, given_params(session=session, limit=limit), 50)
+    async def recent_events(
+        self, session: str | None = None, *, limit: int | None = None, user_id: str | None = None
+    ) -> list[Event]:
+        """What was observed last, newest first; in one session or in all, for one user or for all."""
+        params = given_params(session=session, limit=limit, user_id=user_id)
+        return await self._list("/events", "events", Event, params, 50)
 
     async def turns(self, session: str, *, limit: int | None = None) -> list[Turn]:
         """What the agent did last in a session, newest first."""
@@ -333,6 +395,8 @@ class Client:
 
     remember = blocking(AsyncClient.remember)
     extract = blocking(AsyncClient.extract)
+    search = blocking(AsyncClient.search)
+    context = blocking(AsyncClient.context)
     profile = blocking(AsyncClient.profile)
     events = blocking(AsyncClient.events)
     get = blocking(AsyncClient.get)

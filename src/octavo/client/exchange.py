@@ -29,6 +29,7 @@ from octavo.errors import (
 )
 from octavo.kernel.model import utc
 from octavo.layers.values import Fact, Layer, LogEntry, Status
+from octavo.search.hits import MemoryHit
 from octavo.util.attributes import Fixed
 from octavo.util.secrets import shown
 
@@ -332,6 +333,18 @@ class Answers(msgspec.Struct, frozen=True, kw_only=True):
     count: int
     memories: list[FoundMemory]
     left_out: int | UnsetType = UNSET  # how many of them did not fit; left out when all did
+    probably_absent: bool = False  # memory holds no answer, as far as can be told
+
+
+class SearchAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """What answers a question, best first, of everything that is kept for somebody."""
+
+    query: str
+    count: int
+    hits: list[MemoryHit]
+    probably_absent: bool = False  # memory holds no answer, as far as can be told
+    notes: tuple[str, ...] = ()  # what did not work, such as a model that could not be reached
+    left_out: int = 0  # how many of them did not fit
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True):
@@ -351,6 +364,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
     timestamp: datetime
     created_at: datetime
     status: Literal["stored", "queued"] = "stored"
+    user_id: str | None = None
 
 
 class Turn(msgspec.Struct, frozen=True, kw_only=True):
@@ -366,6 +380,7 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
     meta: dict[str, Any] = {}
     created_at: datetime
     finished_at: datetime | None = None
+    user_id: str | None = None
 
 
 class Session(msgspec.Struct, frozen=True, kw_only=True):

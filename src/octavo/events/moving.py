@@ -121,7 +121,7 @@ class AdaptedStore(BaseStore):
             raise StoreUnavailable(f"{self._name} did not keep the event {record.id}")
 
     async def _find(self, query: Query) -> list[Record]:
-        if query.collection != COLLECTION or query.scope.tenant != self._tenant or query.scope.user:
+        if query.collection != COLLECTION or query.scope.tenant != self._tenant:
             return []
         since, limit = query.since, _ALL
         if query.after is not None and query.after.at is not None and not query.newest_first:
@@ -164,13 +164,13 @@ class AdaptedStore(BaseStore):
 
 
 def _simple(query: Query) -> bool:
-    """Whether `retrieve` can be asked for all of the query, so that its `limit` is the query's."""
+    """Whether `retrieve` can be asked for all of the query, so that its `limit` is the query's; it knows no users."""
     bare = Query(
         collection=query.collection, scope=query.scope, since=query.since, until=query.until,
         kinds=query.kinds if query.kinds is None or len(query.kinds) == 1 else None,
         limit=query.limit, newest_first=query.newest_first,
     )  # fmt: skip
-    return bare == query
+    return bare == query and query.scope.user is None
 
 
 def _is_probe(op: Prepared) -> bool:
@@ -184,8 +184,10 @@ def _is_probe(op: Prepared) -> bool:
 def _clearable(query: Query) -> bool:
     if query.limit == 0:  # a question that nothing can answer
         return True
-    return query.collection == COLLECTION and query == Query(
-        collection=COLLECTION, scope=query.scope, since=query.since, until=query.until
+    return (
+        query.scope.user is None
+        and query.collection == COLLECTION
+        and query == Query(collection=COLLECTION, scope=query.scope, since=query.since, until=query.until)
     )
 
 
@@ -266,10 +268,15 @@ class _Target(Wrap):
             until = records[-1].created_at + timedelta(microseconds=1)
             scope = Scope(tenant=self._tenant)
             query = Query(collection=COLLECTION, scope=scope, since=records[0].created_at, until=until)
-            there = {record.key for record in await self.inner.find(query)}
-            records = [record for record in records if record.key not in there]
+            there = set(map(_name_of, await self.inner.find(query)))
+            records = [record for record in records if _name_of(record) not in there]
         [added] = await self.inner.apply([Add(records)])
         return added
+
+
+def _name_of(record: Record) -> tuple[str, str | None, str | None]:
+    """What names an event in a store that somebody wrote, which may know nothing of users."""
+    return record.id, record.scope.agent, record.scope.session
 
 
 def _of_tenant(value: V, tenant: str) -> V:

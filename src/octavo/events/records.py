@@ -56,7 +56,8 @@ class AgentEvent:
 
     `timestamp` is always aware and in UTC, so that an event read back equals the one stored: a naive time given here is
     local time, as Python itself takes it, and none is now. `event_type` is a member, its value or its NAME; on an event
-    read from a store that another program filled it may be a plain string.
+    read from a store that another program filled it may be a plain string. `user_id` is the user it was recorded for,
+    and empty for none.
     """
 
     event_id: str = field(default_factory=lambda: new_id("evt_"))
@@ -66,6 +67,7 @@ class AgentEvent:
     timestamp: datetime = field(default_factory=now)
     data: dict[str, Any] = field(default_factory=dict)
     metadata: dict[str, Any] = field(default_factory=dict)
+    user_id: str = ""
 
     def __post_init__(self) -> None:
         try:
@@ -78,12 +80,13 @@ class AgentEvent:
         self.event_id = self.event_id or new_id("evt_")
         self.agent_name = self.agent_name or ""
         self.session_id = self.session_id or ""
+        self.user_id = self.user_id or ""
         self.data = {} if self.data is None else self.data
         self.metadata = {} if self.metadata is None else self.metadata
 
     def to_dict(self) -> dict[str, Any]:
-        """The event as a dictionary of JSON values, in the documented order."""
-        return {
+        """The event as a dictionary of JSON values, in the documented order; with `user_id` if it has one."""
+        fields = {
             "event_id": self.event_id,
             "agent_name": self.agent_name,
             "session_id": self.session_id,
@@ -92,6 +95,7 @@ class AgentEvent:
             "data": dict(self.data),
             "metadata": dict(self.metadata),
         }
+        return {**fields, "user_id": self.user_id} if self.user_id else fields
 
     def to_json(self) -> str:
         """The event as one line of JSON, unescaped."""
@@ -134,7 +138,12 @@ def to_record(event: AgentEvent, tenant: str = "") -> Record:
         collection=COLLECTION,
         id=event.event_id,
         kind=str(event.event_type),
-        scope=Scope(tenant=tenant, agent=event.agent_name or None, session=event.session_id or None),
+        scope=Scope(
+            tenant=tenant,
+            user=event.user_id or None,
+            agent=event.agent_name or None,
+            session=event.session_id or None,
+        ),
         data=event.data,
         metadata=event.metadata,
         created_at=event.timestamp,
@@ -152,6 +161,7 @@ def to_event(record: Record) -> AgentEvent:
     event.event_id = record.id
     event.agent_name = record.scope.agent or ""
     event.session_id = record.scope.session or ""
+    event.user_id = record.scope.user or ""
     event.event_type = _members.get(record.kind, record.kind)
     event.timestamp = record.created_at
     event.data = record.data

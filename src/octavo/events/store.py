@@ -79,7 +79,7 @@ class EventStore(BaseMemoryStore):
         """
         if not self._tried or self._closed:
             # Asked for something, a store connects on every backend: opening alone is lazy on some.
-            await self.kernel.find(Query(collection=COLLECTION, scope=self._scope(None, None), limit=1))
+            await self.kernel.find(Query(collection=COLLECTION, scope=self._scope(), limit=1))
             self._tried = True
         self.start_retention()
 
@@ -114,12 +114,14 @@ class EventStore(BaseMemoryStore):
         limit: int | None = 100,
         start_time: datetime | None = None,
         end_time: datetime | None = None,
+        *,
+        user_id: str | None = None,
     ) -> list[AgentEvent]:
         """The newest `limit` events that all filters name, oldest first; None is all. `""` names those with none."""
         self.start_retention()
         query = Query(
             collection=COLLECTION,
-            scope=self._scope(agent_name, session_id),
+            scope=self._scope(agent_name, session_id, user_id),
             kinds=None if event_type is None else (_kind(event_type),),
             since=start_time,
             until=end_time,
@@ -133,26 +135,30 @@ class EventStore(BaseMemoryStore):
         session_id: str | None = None,
         start_time: datetime | None = None,
         end_time: datetime | None = None,
+        *,
+        user_id: str | None = None,
     ) -> int:
         """Remove exactly what all filters name, everything when there are none; answer how many that were."""
         # Called by the retention itself, which therefore is not started here.
         query = Query(
             collection=COLLECTION,
-            scope=self._scope(agent_name, session_id),
+            scope=self._scope(agent_name, session_id, user_id),
             since=start_time,
             until=end_time,
         )
         [removed] = await self.kernel.apply([Remove(query)])
         return removed
 
-    async def get_stats(self, agent_name: str | None = None, session_id: str | None = None) -> dict[str, Any]:
+    async def get_stats(
+        self, agent_name: str | None = None, session_id: str | None = None, *, user_id: str | None = None
+    ) -> dict[str, Any]:
         """`total_events`, `by_type`, and the times of `first_event` and `last_event` in ISO 8601, None when there is none.
 
         `total_size_bytes` is there too where the store is made of files; it is of all of them.
         """
         self.start_retention()
         tally = await self.kernel.tally(
-            Query(collection=COLLECTION, scope=self._scope(agent_name, session_id))
+            Query(collection=COLLECTION, scope=self._scope(agent_name, session_id, user_id))
         )
         stats: dict[str, Any] = {
             "total_events": tally.total,
@@ -173,21 +179,24 @@ class EventStore(BaseMemoryStore):
         *,
         whole_words: bool = False,
         everyone: bool = False,
+        user_id: str | None = None,
     ) -> list[AgentEvent]:
         """The newest `limit` events that hold the query anywhere in the values of their data, newest first.
 
-        They are of an agent or of a session; with `everyone`, of all of them. Upper and lower case, full and half width
+        They are of an agent, a session or a user; with `everyone`, of all of them. Upper and lower case, full and half width
         are alike; `%` and `_` are ordinary characters. With `whole_words`, a word inside of a longer one does not count,
         and the index of words answers, however many events there are.
         """
-        named = agent_name is not None or session_id is not None
+        named = agent_name is not None or session_id is not None or user_id is not None
         if named is bool(everyone):
             both = ", not both" if named else ""
-            raise InvalidQuery(f"whose events? give agent_name or session_id, or everyone=True{both}")
+            raise InvalidQuery(
+                f"whose events? give agent_name, session_id or user_id, or everyone=True{both}"
+            )
         self.start_retention()
         asked = Query(
             collection=COLLECTION,
-            scope=self._scope(agent_name, session_id),
+            scope=self._scope(agent_name, session_id, user_id),
             text=query,
             newest_first=True,
             limit=limit,
@@ -203,8 +212,10 @@ class EventStore(BaseMemoryStore):
         if self._owned:
             await self.kernel.close()
 
-    def _scope(self, agent_name: str | None, session_id: str | None) -> Scope:
-        return Scope(tenant=self.tenant, agent=agent_name, session=session_id)
+    def _scope(
+        self, agent_name: str | None = None, session_id: str | None = None, user_id: str | None = None
+    ) -> Scope:
+        return Scope(tenant=self.tenant, user=user_id, agent=agent_name, session=session_id)
 
     def start_retention(self) -> None:
         """Start the retention, if there is one and it does not run."""

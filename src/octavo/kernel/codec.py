@@ -290,6 +290,15 @@ def _checked_scope(scope: Scope) -> tuple[Scope, str]:
     return taken, taken.place
 
 
+def is_name(value: str) -> bool:
+    """Whether every store would take this as the name of a user, an agent or a session."""
+    try:
+        _name("name", value)
+    except InvalidRecord:
+        return False
+    return value != ""
+
+
 def _name(what: str, value: str, most: int = MAX_NAME_BYTES) -> None:
     if len(value) < 64 and value.isascii() and "\0" not in value:  # nearly every name there is
         return

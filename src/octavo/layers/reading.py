@@ -114,7 +114,7 @@ class Reading:
             Found(memory=memory_of(hit.record), score=round(hits.presence * math.exp(hit.score - best), 4))
             for hit in hits
         ]
-        return Page(found, left_out=hits.left_out)
+        return Page(found, left_out=hits.left_out, probably_absent=hits.probably_absent)
 
     async def history(self, memory_id: str) -> list[LogEntry]:
         """All that happened to a memory, oldest first, also when it is gone; NotFound when there never was one."""

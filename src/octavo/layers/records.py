@@ -213,7 +213,7 @@ def entry_of(record: Record) -> LogEntry:
 def source_record(
     owner: Owner, tenant: str, text: str, metadata: dict[str, Any], at: datetime, name: str
 ) -> Record:
-    """A text as the memory service keeps a message, in the owner's own session."""
+    """A text as the memory service keeps a message, the owner's and in a session of its own."""
     data = {
         "obs_id": name,
         "source_name": "memory",
@@ -227,7 +227,7 @@ def source_record(
         collection="observations",
         id=f"evt_{name}",
         kind="message",
-        scope=Scope(tenant=tenant, session=session_of(owner)),
+        scope=msgspec.structs.replace(owner.scope(tenant), session=session_of(owner)),
         text=text,
         data=data,
         metadata=metadata,

@@ -143,11 +143,20 @@ class Page(list[T], Generic[T]):
 
     following: Cursor | None  # where to go on, if there is more
     left_out: int  # of what recall found: how many did not fit
+    probably_absent: bool  # of what recall found: memory holds no answer, as far as can be told
 
-    def __init__(self, items: Iterable[T] = (), following: Cursor | None = None, left_out: int = 0) -> None:
+    def __init__(
+        self,
+        items: Iterable[T] = (),
+        following: Cursor | None = None,
+        left_out: int = 0,
+        *,
+        probably_absent: bool = False,
+    ) -> None:
         super().__init__(items)
         self.following = following
         self.left_out = left_out
+        self.probably_absent = probably_absent
 
 
 # --- what an extractor is asked, and what it answers

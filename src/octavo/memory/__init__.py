@@ -2,6 +2,7 @@
 
 from octavo.memory.memory import AsyncMemory, Memory
 from octavo.memory.searching import SOURCES
-from octavo.memory.values import DEFAULT_USER, Added, Hits, MemoryHit
+from octavo.memory.values import DEFAULT_USER, Added
+from octavo.search.hits import Hits, MemoryHit
 
 __all__ = ["DEFAULT_USER", "SOURCES", "Added", "AsyncMemory", "Hits", "Memory", "MemoryHit"]

@@ -23,8 +23,8 @@ from octavo.memory import context as contexts
 from octavo.memory.messages import Said, read_messages
 from octavo.memory.pending import PendingFacts, note_for
 from octavo.memory.searching import SOURCE_OF, SOURCES, Whose, distinct, search
-from octavo.memory.values import DEFAULT_SESSION, Added, Hits
-from octavo.search.hits import Context
+from octavo.memory.values import DEFAULT_SESSION, Added
+from octavo.search.hits import Context, Hits
 from octavo.search.recall import Recall
 from octavo.util.sync import Portal, blocking
 
@@ -214,7 +214,7 @@ class AsyncMemory:
         talk = _talk(Whose(self.layers.tenant, user_id, agent_id, session_id))
         owner = Scope(tenant=self.layers.tenant, **{key[:-3]: name for key, name in whose.owner.items()})
         found, profile, summary, recent = await asyncio.gather(
-            self._recall.answer(query, whose.queries(now()), _FOUND, max_bytes=_PART_BYTES),
+            self._recall.answer(query, whose.queries(now()), _FOUND, explain=True, max_bytes=_PART_BYTES),
             self._newest("profile", owner, _PROFILE),
             self._newest(SUMMARIES, talk, 1),
             self._newest(MESSAGES, talk, _RECENT),

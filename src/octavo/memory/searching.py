@@ -11,8 +11,9 @@ import msgspec
 from octavo.errors import InvalidQuery
 from octavo.kernel.model import Query, Record, Scope
 from octavo.kernel.terms.matching import content
-from octavo.memory.values import DEFAULT_USER, Hits, MemoryHit
-from octavo.search.hits import Hit, Recalled
+from octavo.kernel.terms.terms import unspaced
+from octavo.memory.values import DEFAULT_USER
+from octavo.search.hits import Hit, Hits, MemoryHit, Recalled
 from octavo.search.question import Filters, queries
 from octavo.search.recall import MOST_HITS, Recall
 
@@ -27,6 +28,7 @@ SOURCES = MappingProxyType({
 SOURCE_OF = {collection: source for source, collections in SOURCES.items() for collection in collections}
 _SPARE = 10  # hits asked for beyond twice the limit: a fact and its sentence are one
 _SHOWN_TERMS = 5
+_LONG = 400  # characters of a sentence that its facts are shown in place of
 
 
 class Whose(msgspec.Struct, frozen=True):
@@ -128,14 +130,31 @@ async def search(
 
 
 def distinct(found: Sequence[Hit]) -> list[Hit]:
-    """The hits without those that say again what a better one says: of a fact and its newest sentence there is one.
+    """The hits without those that say again what another one says: of a fact and its newest sentence there is one.
 
-    A fact stands before the sentences that it has overtaken.
+    It is the sentence, which has every detail, unless it is long or the fact has more of what was asked. A fact stands
+    before the sentences that it has overtaken.
     """
+    sentences = {hit.record.id: hit for hit in found if not sources_of(hit.record)}
     overtaking = {source: hit for hit in reversed(found) for source in sources_of(hit.record)[:-1]}
-    ordered = [each for hit in found for each in (overtaking.get(hit.record.id), hit) if each is not None]
+    ordered: list[Hit] = []
+    for hit in found:
+        newest = sentences.get("".join(sources_of(hit.record)[-1:]))
+        if newest is not None and _says_all(newest, hit):
+            ordered.append(newest)
+        if hit.record.id in overtaking:
+            ordered.append(overtaking[hit.record.id])
+        ordered.append(hit)
     seen = Seen()
     return [hit for hit in ordered if seen.adds(hit.record)]
+
+
+def _says_all(sentence: Hit, fact: Hit) -> bool:
+    """Whether a sentence may stand for a fact that was made of it."""
+    return len(sentence.record.text) <= _LONG and {*sentence.terms, *sentence.topics} >= {
+        *fact.terms,
+        *fact.topics,
+    }
 
 
 class Seen:
@@ -185,7 +204,10 @@ def _told(hit: Hit, score: float, found: Recalled) -> MemoryHit:
 
 def _reason(hit: Hit, found: Recalled) -> str:
     """Why it is a hit, in a few words."""
-    reasons = [f"says {', '.join(hit.terms[:_SHOWN_TERMS])}"] if hit.terms else []
+    # Of a pair of characters and the two by themselves, the pair says more.
+    words = sorted(hit.terms, key=lambda term: unspaced(term) and len(term) == 1)[:_SHOWN_TERMS]
+    reasons = [f"says {', '.join(words)}"] if words else []
+    reasons += [f"is about {', '.join(hit.topics)}"] if hit.topics else []
     for signal in hit.signals:
         if signal.name == "vector" and signal.rank and found.trust:
             reasons.append(f"number {signal.rank} by meaning")

@@ -10,7 +10,7 @@ import msgspec
 
 from octavo.errors import ModelError, StoreError
 from octavo.kernel.model import Query, Record, Scope
-from octavo.kernel.ports import Near, Resembles, Searches, Store, walk
+from octavo.kernel.ports import Near, Resembles, Searches, Store, heads, walk
 from octavo.kernel.terms.matches import MOST, Match, Matches
 from octavo.kernel.terms.matching import content, digest, matching
 from octavo.kernel.terms.terms import terms as terms_of
@@ -18,6 +18,7 @@ from octavo.search.question import Question
 
 NEAREST = 100  # neighbours asked of a vector index
 _READ_BYTES = 2**22  # of neighbours are in memory at a time while they are looked at
+_OVERVIEW = 100  # of each collection, the newest are told when all that is known is asked for
 _READ = 10_000  # records read of a store that has no index of terms
 _log = logging.getLogger("octavo.search")
 
@@ -79,12 +80,17 @@ async def _by_terms(
     started = time.perf_counter()
 
     async def search(query: Query) -> Matches:
+        if question.overview:
+            newest = await heads(store, msgspec.structs.replace(query, newest_first=True, limit=_OVERVIEW))
+            none = (0,) * len(question.terms)
+            found = [Match(one.id, one.scope, one.created_at, one.seq, 0, none) for one in reversed(newest)]
+            return Matches(found, none)
         if isinstance(store, Searches):
             return await store.search(query, question.terms)
         records = await store.find(msgspec.structs.replace(query.unpaged, limit=_READ))
         return matching(query, question.terms, records)
 
-    if not question.terms:
+    if not question.terms and not question.overview:
         return [Matches() for _ in queries]
     found = await asyncio.gather(*map(search, queries))
     stages["terms"] = _since(started)

@@ -2,6 +2,8 @@
 
 import re
 from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
+from typing import Any
 
 import msgspec
 
@@ -9,9 +11,9 @@ from octavo.errors import InvalidQuery
 from octavo.kernel.model import Record
 from octavo.kernel.terms.matching import content
 
-#: Below this presence, three of four questions about something else are told apart, at the price of one in twelve
-#: answerable ones (`octavo bench recall` measures both).
-ABSENT = 0.25
+#: Below this presence, about one in twenty answerable questions is said to have no answer, and two in five of those that
+#: have none (`octavo bench recall` measures both).
+ABSENT = 0.22
 _SHORTEST = 12  # tokens of a text that are worth showing when no more of it fits
 _TICKS = re.compile(r"`{3,}")
 _MOST_TICKS = 8  # of a run in a text; a longer one would make a fence that takes up the whole budget
@@ -31,13 +33,14 @@ class Signal(msgspec.Struct, frozen=True):
 
 
 class Hit(msgspec.Struct, frozen=True):
-    """A record found again; with `explain`, the terms it shares with the question and its standing by each signal."""
+    """A record found again; with `explain`, the terms and topics it shares with the question, and its standing by each signal."""
 
     collection: str
     record: Record
     score: float
     terms: tuple[str, ...] = ()
     signals: tuple[Signal, ...] = ()
+    topics: tuple[str, ...] = ()
 
 
 class SessionHit(msgspec.Struct, frozen=True):
@@ -79,6 +82,51 @@ class Recalled(list[Hit]):
     def probably_absent(self) -> bool:
         """Whether memory probably holds no answer: the hits are then the least bad ones."""
         return self.presence < ABSENT
+
+
+# --- a search over everything of somebody
+
+
+class MemoryHit(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that was found: what it says, when that was, whose it is, and why it is an answer."""
+
+    text: str
+    score: float  # from 0 to 1: how likely it is to answer
+    why: str  # a few words
+    when: datetime  # it was said, or changed last
+    source: str  # facts, messages, observations, events or documents
+    id: str
+    kind: str = ""  # the category of a fact, the role of a message, the type of an event
+    user_id: str | None = None
+    agent_id: str | None = None
+    session_id: str | None = None
+    metadata: dict[str, Any] = {}
+    sources: tuple[
+        str, ...
+    ] = ()  # of a fact: the ids of the messages or events it was made from, the newest last
+
+
+class Hits(list[MemoryHit]):
+    """The hits, best first, and what is known about the answer as a whole."""
+
+    probably_absent: (
+        bool  # memory holds no answer, as far as can be told: the hits are then the least bad ones
+    )
+    notes: tuple[str, ...]  # what did not work, such as a model that could not be reached
+    left_out: int  # hits that did not fit into `max_bytes`
+
+    def __init__(
+        self,
+        hits: Iterable[MemoryHit] = (),
+        *,
+        probably_absent: bool = False,
+        notes: tuple[str, ...] = (),
+        left_out: int = 0,
+    ) -> None:
+        super().__init__(hits)
+        self.probably_absent = probably_absent
+        self.notes = notes
+        self.left_out = left_out
 
 
 class WhyNot(msgspec.Struct, frozen=True, kw_only=True):

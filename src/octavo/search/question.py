@@ -13,18 +13,34 @@ from octavo.kernel.shapes import SHAPES
 from octavo.kernel.terms.dates import Span, relative_spans, spans
 from octavo.kernel.terms.english import STOP_WORDS
 from octavo.kernel.terms.terms import terms
+from octavo.kernel.terms.topics import topics
 
 MOST_TERMS = 600  # of one question; what comes after a thousand characters seldom changes what is meant
 MOST_CHARACTERS = 4000
-_ENDS = re.compile(r"[。！？!?；;\n]+|\.(?=\s|$)|另外|还有，|此外|\balso,", re.IGNORECASE)
+_ENDS = r"[。！？!?；;\n]+|\.(?=\s|$)|另外|还有，|此外|\balso,"
+_SENTENCE = re.compile(rf".+?(?:{_ENDS}|\Z)", re.IGNORECASE | re.DOTALL)
 # Words that shape a question rather than name what it is about.
 _ASKING = (
     "kind kinds type types sort sorts many much often ever also likely might may one ones someone something anyone "
-    "anything everyone everything"
+    "anything everyone everything user user's users"
 )
 _CARRIERS = re.compile(
     rf"(?<![\w'])(?:{'|'.join(sorted((*STOP_WORDS, *_ASKING.split()), key=len, reverse=True))})(?![\w'])",
     re.IGNORECASE,
+)
+_ASKING_CHINESE = re.compile(
+    "用户|什么时候|什么|多少|怎么样|怎么|哪里|哪儿|哪些|哪个|哪种|吗|呢|我们|我|你|您|请问|告诉|啥"
+)
+# A sentence that asks, among others that only stand around it.
+_ASKS = re.compile(
+    r"[?？]\s*$|吗|呢|什么|多少|多大|多久|怎么|怎样|如何|是否|有没有|哪|几|谁|啥|^\W*(?:who|what|when|where|which|why|how|do|does|did|is|are|was|were|can|could|tell)\b",
+    re.IGNORECASE,
+)
+# All that is left of a question that asks for everything: "What do you know about me?", 你了解我什么.
+_OVERVIEW = re.compile(
+    r"(?<!\w)(?:know|known|knew|remember|remembered|recall|tell|told|say|said|sum|up|summary|summarise|summarize|describe"
+    r"|profile|everything|anything|all|actually|far|everything|learn|learned|learnt|so|please|got|still|myself|overview)(?!\w)"
+    "|了解|知道|记得|记住|记录|印象|掌握|关于|方面|介绍|概括|总结|说说|讲讲|全部|所有|一切|资料|信息|情况|人|事|样|都|还|对|些|些什么|多|少|个|下|帮|请|给|把|说|讲|和|过|会|里|这"
 )
 _DATE_SIGNS = re.compile(r"(?<=\d)\s*[年月日号]")  # every date has them
 _FEWEST = 3  # terms of a part that is asked by itself
@@ -36,35 +52,57 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     text: str
     terms: tuple[str, ...]
     parts: tuple[tuple[int, ...], ...] = ()  # where the terms of each part stand among all terms
+    aside: frozenset[int] = frozenset()  # terms of the small talk around what is asked
     spans: tuple[Span, ...] = ()  # the times it names
+    asks: bool = True  # it is a question, and not something said to see what belongs to it
+    overview: bool = False  # it asks for whatever is known
 
     @classmethod
     def of(cls, text: str, at: datetime) -> "Question":
         """Read a question asked at that moment."""
         # No model, and no server, takes half of a surrogate pair.
         text = text[:MOST_CHARACTERS].encode("utf-8", "replace").decode()
-        distinct = tuple(dict.fromkeys(_matter(text)))[:MOST_TERMS]
+        sentences = [found for sentence in _SENTENCE.findall(text) if (found := sentence.strip())]
+        asking = [sentence for sentence in sentences if _ASKS.search(sentence)]
+        # Who types single words looks for these, and not for all that is about the same.
+        words = _matter(text)[:MOST_TERMS]
+        distinct = tuple(dict.fromkeys([*words, *(topics(text, terms(text)) if asking else ())]))[:MOST_TERMS]
         numbers = {term: number for number, term in enumerate(distinct)}
         parts = [
-            tuple(dict.fromkeys(numbers[term] for term in _matter(part) if term in numbers))
-            for part in _ENDS.split(text)
+            tuple(dict.fromkeys(numbers[term] for term in _about(part) if term in numbers))
+            for part in asking or sentences
         ]
+        asked = {number for part in parts for number in part}
         parts = [part for part in parts if len(part) >= _FEWEST]
-        several = len(parts) > 1
         # Today and yesterday in the small talk around a question do not say when its answer was told.
-        counted = () if several else relative_spans(text, at)
+        counted = () if len(sentences) > 1 else relative_spans(text, at)
         return cls(
             text=text,
             terms=distinct,
-            parts=tuple(parts) if several else (),
+            parts=tuple(parts) if len(parts) > 1 else (),
+            aside=frozenset(numbers.values()) - asked if asked else frozenset(),
             spans=(*spans(text, at), *counted),
+            asks=bool(asking),
+            overview=_is_overview(text),
         )
+
+
+def _is_overview(text: str) -> bool:
+    """Whether a question names nothing to look for but the person: then whatever is known about them answers it."""
+    plain = _ASKING_CHINESE.sub(" ", _CARRIERS.sub(" ", text.replace("’", "'")))
+    return bool(_OVERVIEW.search(plain)) and not terms(_OVERVIEW.sub(" ", plain))
+
+
+def _about(text: str) -> list[str]:
+    """What a part of a question is about: its words and its topics."""
+    return [*_matter(text), *topics(text, terms(text))]
 
 
 def _matter(text: str) -> list[str]:
     """The terms of a text without words that only carry its sentences, unless it has no others."""
     # Words, not their stems: "likely" carries a question, what somebody likes is what it is about.
     matter = _DATE_SIGNS.sub(" ", _CARRIERS.sub(" ", text.replace("’", "'")))
+    matter = _ASKING_CHINESE.sub(" ", matter)
     return terms(matter) or terms(text)
 
 

@@ -14,12 +14,16 @@ from octavo.kernel.model import Record
 from octavo.kernel.terms.dates import Span
 from octavo.kernel.terms.matches import MOST, Match
 from octavo.kernel.terms.terms import unspaced
+from octavo.kernel.terms.topics import is_topic
 from octavo.search.candidates import Candidates
 from octavo.search.question import Question
 
 K1, B = 0.9, 0.1  # memories are short: a long one is not padded, it says more
 SESSION_K1, SESSION_B = 1.2, 0.75
 SINGLE = 1.5  # of single characters beside pairs: said in other words, a thing keeps some of its characters
+TOPIC = 0.4  # of a topic beside words: many texts are about the same
+#: What is told first when all that is known is asked for.
+OVERVIEW = {"profile": 3.0, "episodes": 2.0, "knowledge": 1.0, "messages": 1.0}
 #: What each signal weighs beside the record's own terms, in standard deviations of that signal.
 SESSION, TIME, VECTOR, RECENCY, IMPORTANCE = 0.8, 3.0, 0.5, 0.001, 0.3
 MOST_IMPORTANT = IMPORTANCE / 2  # what a record's importance adds at most
@@ -29,12 +33,10 @@ _HALF_LIFE_DAYS = 10.0
 _AGREEING = 0.3  # of the twenty best, when words and vectors share that many both are believed
 _DEPTH = 20
 _LEAST_DEVIATION = 0.1  # of the best score
-# Fitted to questions put to the memory they belong to, and to another one, in English and in Chinese; on the half that
-# was not fitted the share of answerable questions in each fifth of the scale was within 0.1 of what it says. Single
-# characters and pairs coincide by chance, so the share of them says little.
-_PRESENCE_WORDS, _PRESENCE_CHARACTERS = (-6.5, 10.3, 3.1), (-3.1, 0.0, 15.3)
 _PRESENCE_BEST = 5
 _PRESENCE_UNKNOWN = 0.5
+_PRESENCE_LONG = 8  # words of a question
+_PRESENCE_TOPIC = 0.7  # of a question whose words are nowhere, but whose topics are
 _FEWEST = 100  # records to judge a term's rarity by, though fewer were found
 
 
@@ -81,28 +83,35 @@ class Ranking(msgspec.Struct):
         }
 
     def presence(self) -> float:
-        """How likely it is that memory holds an answer, judged by the words the best records share with the question.
+        """How likely it is that memory holds an answer: by the share of the question's words, and of its topics, that one
+        of the best records has.
 
-        It is made of the share of terms that one record has, and the weight of those that the best five have together.
+        Small talk around the question does not count. A topic says less than the words: many texts are about the same.
         """
-        terms = self.question.terms
-        if not terms or not self.found:
+        question = self.question
+        if not self.found:
             return 0.0
+        if question.overview:
+            return 1.0
         scores = self.signals["terms"]
         best = sorted(range(len(self.found)), key=lambda at: -scores[at])[:_PRESENCE_BEST]
-        counts = [self.found[at].counts for at in best]
         weights = [_weight(n, max(len(self.found), _FEWEST)) for n in self.candidates.held]
-        share = max(sum(1 for n in row if n) for row in counts) / len(terms)
-        together = [any(column) for column in zip(*counts, strict=True)]
-        cover = sum(w for w, there in zip(weights, together, strict=True) if there) / (sum(weights) or 1.0)
-        if share == 0:  # only the vectors found anything, and there is nothing to hold them against
-            return _PRESENCE_UNKNOWN
-        unspaced_share = sum(1 for term in terms if unspaced(term)) / len(terms)
-        words, characters = (
-            1 / (1 + math.exp(-(start + by_share * share + by_cover * cover)))
-            for start, by_share, by_cover in (_PRESENCE_WORDS, _PRESENCE_CHARACTERS)
-        )
-        return unspaced_share * characters + (1 - unspaced_share) * words
+        asked = [at for at in range(len(question.terms)) if at not in question.aside]
+        own = [at for at in asked if not is_topic(question.terms[at])]
+        # No record has all the words of a long question.
+        words = min(self._share(own, best, weights) * math.sqrt(max(1.0, len(own) / _PRESENCE_LONG)), 1.0)
+        about = self._share([at for at in asked if is_topic(question.terms[at])], best, weights)
+        presence = 1 - (1 - words) * (1 - _PRESENCE_TOPIC * about)
+        if (not presence and self.candidates.cosines) or (not question.asks and len(own) > _PRESENCE_LONG):
+            # Only the vectors found anything; or it was no question, and nobody said what is looked for.
+            return max(presence, _PRESENCE_UNKNOWN)
+        return presence
+
+    def _share(self, numbers: list[int], best: list[int], weights: list[float]) -> float:
+        """The largest share of the weight of these terms that one of the records has."""
+        total = sum(weights[at] for at in numbers)
+        held = (sum(weights[at] for at in numbers if self.found[position].counts[at]) for position in best)
+        return max(held, default=0.0) / total if total else 0.0
 
 
 def rank(question: Question, candidates: Candidates) -> Ranking:
@@ -120,6 +129,8 @@ def rank(question: Question, candidates: Candidates) -> Ranking:
     vector = sessions.spread(_above_floor(len(found), cosines), VECTOR_NEIGHBOUR) if cosines else none
     trust = _trust(terms, cosines)
     time = [time_fit(question.spans, match.created_at) for match in found] if question.spans else none
+    if question.overview:
+        terms = [OVERVIEW.get(name, 0.0) for name in candidates.collections]
     recency = [at / len(found) for at in range(len(found))]  # found stands oldest first
     total = [
         own + SESSION * near_by + TIME * when + trust * VECTOR * near + RECENCY * late
@@ -228,7 +239,8 @@ def _lexical_scores(
     holding = [any(match.counts) for match in found]  # those that only the vectors named hold no term
     total = MOST + 1 if max(held, default=0) > MOST else sum(holding)
     weights = [
-        _weight(n, total) * (SINGLE if unspaced(term) and len(term) == 1 else 1.0)
+        _weight(n, total)
+        * (TOPIC if is_topic(term) else SINGLE if unspaced(term) and len(term) == 1 else 1.0)
         for n, term in zip(held, question.terms, strict=True)
     ]
     lengths = [match.length if holds else 0 for match, holds in zip(found, holding, strict=True)]

@@ -14,9 +14,9 @@ from octavo.kernel.ids import now
 from octavo.kernel.model import Head, Query, Record, Scope
 from octavo.kernel.ports import Store, fitting, heads
 from octavo.kernel.terms.matches import MOST
-from octavo.kernel.terms.matching import content
-from octavo.kernel.terms.terms import terms as terms_of
+from octavo.kernel.terms.matching import content, index_terms
 from octavo.kernel.terms.tokens import estimate_tokens
+from octavo.kernel.terms.topics import is_topic, topic_name
 from octavo.search.candidates import Candidates, gather
 from octavo.search.hits import Context, Hit, Recalled, SessionHit, Signal, WhyNot, fenced
 from octavo.search.question import Filters, Question, queries
@@ -135,13 +135,14 @@ class Recall:
         if clauses := _failing_clauses(query, record):
             return WhyNot(reason=f"it is filtered out: {'; '.join(clauses)}")
         of = len(ranked.order)
-        held = set(terms_of(content(record.text, record.data)))
+        held = set(index_terms(content(record.text, record.data))[0])
         at = ranked.candidates.position(record)
         if at is not None:
             counts = ranked.found[at].counts
             held = {term for term, n in zip(ranked.question.terms, counts, strict=True) if n}
-        shared = tuple(term for term in ranked.question.terms if term in held)
-        lacking = tuple(term for term in ranked.question.terms if term not in held)
+        words = [term for term in ranked.question.terms if not is_topic(term)]
+        shared = tuple(term for term in words if term in held)
+        lacking = tuple(term for term in words if term not in held)
         if at is None:
             reason = "it shares no term with the question and is not among the nearest by meaning"
             if shared:
@@ -264,13 +265,14 @@ def _hit(ranked: Ranking, at: int, record: Record, score: float, ranks: dict[str
     """A hit; with ranks, also why it is one."""
     if not ranks:
         return Hit(record.collection, record, score)
-    counts = ranked.found[at].counts
+    shared = [term for term, n in zip(ranked.question.terms, ranked.found[at].counts, strict=True) if n]
     return Hit(
         record.collection,
         record,
         score,
-        tuple(term for term, n in zip(ranked.question.terms, counts, strict=True) if n),
+        tuple(term for term in shared if not is_topic(term)),
         tuple(Signal(name, scores[at], ranks[name].get(at, 0)) for name, scores in ranked.signals.items()),
+        tuple(topic_name(term) for term in shared if is_topic(term)),
     )
 
 

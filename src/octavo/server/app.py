@@ -27,7 +27,7 @@ from octavo.server.gate import CALLER, REQUEST_ID, Gate
 from octavo.server.logs import Secrets
 from octavo.server.openapi import docs_page, document
 from octavo.server.problems import problem, refusal, sentence
-from octavo.server.routes import batch, events, memories, upkeep, users
+from octavo.server.routes import batch, events, memories, search, upkeep, users
 from octavo.service.memory import AsyncMemoryService
 from octavo.service.records import Health
 
@@ -61,6 +61,7 @@ _SAMPLE: tuple[dict[str, Any], ...] = (
 #: In the order in which paths are matched: a fixed name stands before a name of the caller's in the same place.
 _ROUTERS = (
     memories.router,
+    search.router,
     memories.log_router,
     users.router,
     events.router,

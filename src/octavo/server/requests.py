@@ -28,6 +28,7 @@ from octavo.kernel.codec import EARLIEST, MAX_NAME_BYTES
 from octavo.kernel.model import Cursor
 from octavo.layers import LayeredMemory
 from octavo.layers.values import Layer
+from octavo.memory import AsyncMemory
 from octavo.server.gate import caller_of
 from octavo.service.memory import AsyncMemoryService
 
@@ -47,6 +48,9 @@ Category: TypeAlias = Literal[
     "preference", "ability", "career", "education", "personality", "value",
     "conversation", "meeting", "action", "decision", "event", "other",
 ]  # fmt: skip
+
+
+Source: TypeAlias = Literal["facts", "messages", "observations", "events", "documents"]
 
 
 def _text(most_bytes: int | None = None, *, blank: bool = False) -> AfterValidator:
@@ -245,6 +249,63 @@ class Question(Body):
         return self
 
 
+class _Whose(Body):
+    """A question, and whose memory it is put to."""
+
+    query: Annotated[str, Field(min_length=1, max_length=MAX_QUESTION_BYTES), _text(MAX_QUESTION_BYTES)]
+    user_id: Name | None = None
+    agent_id: Name | None = None
+    session_id: Name | None = None
+
+    @property
+    def whose(self) -> dict[str, Any]:
+        """Whose memory is meant, as `octavo.AsyncMemory` is told."""
+        return {"user_id": self.user_id, "agent_id": self.agent_id, "session_id": self.session_id}
+
+    def _check_owner(self, *, everyone: bool = False) -> None:
+        if any(self.whose.values()) is everyone:
+            both = ", not both" if everyone else ""
+            raise ValueError(f'whose memory? give user_id, agent_id or session_id, or "everyone": true{both}')
+
+
+class Search(_Whose):
+    """What to look for in everything that is kept for somebody; `everyone` needs admin access, where keys are needed."""
+
+    model_config = _examples(
+        {"query": "where do I live?", "user_id": "user123", "limit": 5},
+        {"query": "花生", "user_id": "user123", "sources": ["facts", "messages"]},
+    )
+
+    sources: Annotated[list[Source], Field(min_length=1)] | None = None
+    since: When | None = None
+    until: When | None = None
+    metadata: Metadata | None = Field(
+        None, description="What the metadata must hold: names and plain values."
+    )
+    limit: Annotated[StrictInt, Field(ge=1, le=100)] = 10
+    everyone: StrictBool = False
+
+    @model_validator(mode="after")
+    def _has_owner(self) -> "Search":
+        self._check_owner(everyone=self.everyone)
+        return self
+
+
+class Prompt(_Whose):
+    """What a block for a prompt is wanted for, and how many tokens it may take."""
+
+    model_config = _examples(
+        {"query": "what shall I cook?", "user_id": "user123", "session_id": "monday", "max_tokens": 800}
+    )
+
+    max_tokens: Annotated[StrictInt, Field(ge=0, le=100_000)] = 1000
+
+    @model_validator(mode="after")
+    def _has_owner(self) -> "Prompt":
+        self._check_owner()
+        return self
+
+
 class Undoing(Body):
     """Why a change is undone."""
 
@@ -270,6 +331,7 @@ class NewEvent(Body):
     metadata: Metadata = {}
     gate_result: Metadata | None = None
     meta: Metadata = {}
+    user_id: Name | None = None
 
 
 def _rooted(path: str) -> str:
@@ -321,6 +383,11 @@ def memories_of(request: Request) -> "Memories":
 def page_bytes(request: Request) -> int:
     """The most that a listing answers at once."""
     return memories_of(request).settings.server.max_page_bytes
+
+
+def memory_of(request: Request) -> AsyncMemory:
+    """The front door of what the caller may see."""
+    return AsyncMemory.from_layers(layers_of(request))
 
 
 def layers_of(request: Request) -> LayeredMemory:

@@ -15,7 +15,14 @@ from typing import Any, Self, TypeAlias
 import msgspec
 
 from octavo.errors import ConfigError, OctavoError
-from octavo.service.records import GateAction, GateResult, MessagePayload, Observation, ObservationType
+from octavo.service.records import (
+    GateAction,
+    GateResult,
+    MessagePayload,
+    Observation,
+    ObservationType,
+    user_of,
+)
 from octavo.service.service import MemoryService
 from octavo.util.attributes import Fixed
 from octavo.util.user_code import called, caught
@@ -212,6 +219,9 @@ class Core:
 
 
 def _as_observation(output: Observation | str | None, asked: Observation) -> Observation | None:
+    """The agent's answer, which is of the user who is answered unless it says whose it is."""
+    if isinstance(output, Observation) and output.user_id is None and output.session_key == asked.session_key:
+        output.user_id = user_of(asked) or ""  # whoever acts in it is the agent, and no user
     if output is None or isinstance(output, Observation):
         return output
     return Observation(
@@ -219,4 +229,5 @@ def _as_observation(output: Observation | str | None, asked: Observation) -> Obs
         MessagePayload(text=str(output)),
         source_name="agent",
         session_key=asked.session_key,
+        user_id=user_of(asked),
     )

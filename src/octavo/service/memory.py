@@ -13,7 +13,7 @@ from octavo.assemble import Assembled
 from octavo.errors import ConfigError, InvalidQuery, InvalidRecord, NotFound, OctavoError, StoreUnavailable
 from octavo.kernel.codec import answerable, asked
 from octavo.kernel.ids import now
-from octavo.kernel.model import Add, Cursor, Head, Op, Query, Record, Remove, Scope
+from octavo.kernel.model import START, Add, Cursor, Head, Op, Query, Record, Remove, Scope
 from octavo.kernel.ports import WriteStatus, fitting, read_page, written
 from octavo.search.hits import Context, Recalled
 from octavo.search.question import Filters
@@ -91,14 +91,28 @@ class AsyncMemoryService:
         return True
 
     async def append_event(
-        self, obs: Any, session_key: str, gate_result: Any = None, meta: dict[str, Any] | None = None
+        self,
+        obs: Any,
+        session_key: str,
+        gate_result: Any = None,
+        meta: dict[str, Any] | None = None,
+        *,
+        user_id: str | None = None,
     ) -> EventRecord:
-        """Remember an observation; the same one in the same session again is the event it already is."""
-        record = event_to_record(obs, self._scope(session_key), gate_result, meta, self._moment())
-        status, added = await self._write([Add([record])])
-        if status == "stored" and not added:
+        """Remember an observation; the same one in the same session again is the event it already is.
+
+        It is the user's that is named here, or else whose the observation says it is; "" is nobody.
+        """
+        scope = self._scope(session_key, user_id)
+        record = event_to_record(obs, scope, gate_result, meta, self._moment())
+        known = self._recent.get(EVENTS, record.id)
+        if known is not None:  # the same one, whoever it is said to be of now
+            record = msgspec.structs.replace(record, scope=known.scope)
+        repeats = _all_but_first(record)
+        status, added = await self._write([Add([record])], later=[repeats])
+        if status == "stored" and not (added and known is not None):
             with suppress(StoreUnavailable):  # the write is done; what it answers is a courtesy
-                record = await self._one(EVENTS, record.id) or record
+                record = await self._first(repeats, added) or record
         self._recent.put(record)
         return event_of(self._recent.get(EVENTS, record.id) or record, status)
 
@@ -112,12 +126,25 @@ class AsyncMemoryService:
         return [event_of(record) for record in await self._newest(EVENTS, session_key, limit)]
 
     async def append_turn(
-        self, session_key: str, input_event_id: str, plan: Any = None, meta: dict[str, Any] | None = None
+        self,
+        session_key: str,
+        input_event_id: str,
+        plan: Any = None,
+        meta: dict[str, Any] | None = None,
+        *,
+        user_id: str | None = None,
     ) -> TurnRecord:
-        """Remember that the agent was called for an event."""
+        """Remember that the agent was called for an event; the turn is of the same user, unless another one is named."""
         if not isinstance(input_event_id, str) or not input_event_id:
             raise InvalidRecord(f"input_event_id must be the id of an event; got {input_event_id!r}")
-        record = turn_to_record(self._scope(session_key), input_event_id, plan, meta, self._moment())
+        scope = self._scope(session_key, user_id)
+        if user_id is None:
+            event = self._recent.get(EVENTS, input_event_id)
+            if event is None and self._state() == "up":  # else a question would only wait
+                with suppress(StoreUnavailable):
+                    event = await self._one(EVENTS, input_event_id)
+            scope = msgspec.structs.replace(scope, user=event and event.scope.user)
+        record = turn_to_record(scope, input_event_id, plan, meta, self._moment())
         status, _ = await self._write([Add([record])])
         self._recent.put(record)
         return turn_of(self._recent.get(TURNS, record.id) or record, status)
@@ -177,26 +204,44 @@ class AsyncMemoryService:
         return await self._bounded(self._documents().put(key, text, meta))
 
     async def recall(
-        self, text: str, session_key: str | None = None, limit: int = 10, *, everyone: bool = False
+        self,
+        text: str,
+        session_key: str | None = None,
+        limit: int = 10,
+        *,
+        everyone: bool = False,
+        user_id: str | None = None,
     ) -> Recalled:
-        """What answers a question best, best first: the events of a session, or of `everyone` the events and documents."""
-        scope, filters = self._where_to_look(session_key, everyone)
+        """What answers a question best, best first: the events of a session, or of a user or `everyone` documents too."""
+        scope, filters = self._where_to_look(session_key, user_id, everyone)
         return await self._bounded(self.assembled.recall.recall(text, scope, limit, **filters))
 
     async def context(
-        self, text: str, session_key: str | None = None, max_tokens: int = 1000, *, everyone: bool = False
+        self,
+        text: str,
+        session_key: str | None = None,
+        max_tokens: int = 1000,
+        *,
+        everyone: bool = False,
+        user_id: str | None = None,
     ) -> Context:
         """The same as one fenced block within a token budget, with its sources, for a prompt."""
-        scope, filters = self._where_to_look(session_key, everyone)
+        scope, filters = self._where_to_look(session_key, user_id, everyone)
         return await self._bounded(self.assembled.recall.context(text, scope, max_tokens, **filters))
 
-    def _where_to_look(self, session_key: str | None, everyone: bool) -> tuple[Scope, Filters]:
-        if (session_key is not None) is bool(everyone):
-            both = "" if session_key is None else ", not both"
-            raise InvalidQuery(f"whose events? give a session_key, or everyone=True{both}")
+    def _where_to_look(
+        self, session_key: str | None, user_id: str | None, everyone: bool
+    ) -> tuple[Scope, Filters]:
+        named = session_key is not None or user_id is not None
+        if named is bool(everyone):
+            both = ", not both" if named else ""
+            raise InvalidQuery(f"whose events? give a session_key or a user_id, or everyone=True{both}")
         if session_key is not None:
-            return self._scope(session_key), {"collections": (EVENTS,)}
-        return Scope(tenant=self._tenant), {"collections": (EVENTS, "configs", "knowledge"), "everyone": True}
+            return self._scope(session_key, user_id), {"collections": (EVENTS,)}
+        filters: Filters = {"collections": (EVENTS, "configs", "knowledge")}
+        if user_id is not None:
+            return Scope(tenant=self._tenant, user=_user(user_id)), filters
+        return Scope(tenant=self._tenant), {**filters, "everyone": True}
 
     async def health(self) -> Health:
         """How the memory is; it never raises, and takes no longer than the time-out."""
@@ -331,10 +376,10 @@ class AsyncMemoryService:
         settings = self.assembled.settings
         return hidden(str(error), (settings.database.dsn, settings.vector.url))
 
-    def _scope(self, session_key: str) -> Scope:
+    def _scope(self, session_key: str, user_id: str | None = None) -> Scope:
         if not isinstance(session_key, str) or not session_key:
             raise InvalidRecord(f"session_key must be a name; got {session_key!r}")
-        return Scope(tenant=self._tenant, session=session_key)
+        return Scope(tenant=self._tenant, user=_user(user_id), session=session_key)
 
     def _moment(self) -> datetime:
         """The time, never before one given earlier: a clock that is set back must not turn a session around."""
@@ -342,12 +387,22 @@ class AsyncMemoryService:
         self._last = at if self._last is None else max(self._last, at)
         return self._last
 
-    async def _write(self, ops: Sequence[Op]) -> tuple[WriteStatus, int]:
-        """Where the write is now, and how many records it touched if that is known."""
+    async def _write(self, ops: Sequence[Op], later: Sequence[Op] = ()) -> tuple[WriteStatus, int]:
+        """Where the write is now, and how many records it touched if that is known; queued, it does `later` too."""
         if self.assembled.journal is not None:
-            done = await self.assembled.journal.write(ops)
+            done = await self.assembled.journal.write(ops, later=later)
             return done.status, sum(done.counts)
         return "stored", sum(await self._bounded(self.assembled.store.apply(ops)))
+
+    async def _first(self, repeats: Remove, added: int) -> Record | None:
+        """The event as it was first remembered, once what repeats it under another user is gone; None where it is the only one."""
+        every = msgspec.structs.replace(repeats.query, after=None, offset=0)
+        if added and (await self._bounded(self.assembled.store.tally(every))).total == 1:
+            return None
+        found = await self._bounded(self.assembled.store.find(every))
+        if len(found) > 1:
+            await self._write([repeats])
+        return found[0] if found else None
 
     async def _one(self, collection: str, id_: str) -> Record | None:
         query = Query(collection=collection, ids=(id_,), scope=Scope(tenant=self._tenant), limit=1)
@@ -376,16 +431,19 @@ class AsyncMemoryService:
         *,
         after: Cursor | None = None,
         max_bytes: int | None = None,
+        user_id: str | None = None,
     ) -> tuple[list[Record], Cursor | None]:
-        """The newest of a session or of all, newest first, and where to go on if not all fit into so many bytes."""
+        """The newest of a session, a user or all, newest first, and where to go on if not all fit into so many bytes."""
         if session_key is not None and not (isinstance(session_key, str) and session_key):
             raise InvalidQuery(f"session_key must be a name; got {session_key!r}")
-        scope = Scope(tenant=self._tenant, session=session_key)
+        scope = Scope(tenant=self._tenant, user=_user(user_id), session=session_key)
         query = asked(Query(collection=collection, scope=scope, limit=limit, newest_first=True, after=after))
         if not answerable(query):
             return [], None
         newest = session_key is not None and after is None
-        held = self._recent.of(collection, session_key or "", query.limit) if newest else []
+        most = query.limit if user_id is None else None
+        held = self._recent.of(collection, session_key or "", most) if newest else []
+        held = [record for record in held if scope.covers(record.scope)][: query.limit]
         if held and max_bytes is not None:
             held = held[: fitting((Head.of(record).size_bytes for record in held), max_bytes)]
         if held and self._down():
@@ -400,9 +458,23 @@ class AsyncMemoryService:
             log.warning("answering from this process's own memory: %s", error)
             return held, None
 
+    def _state(self) -> str:
+        return "up" if self.assembled.journal is None else self.assembled.journal.status().state
+
     def _down(self) -> bool:
-        journal = self.assembled.journal
-        return journal is not None and journal.status().state == "down"
+        return self._state() == "down"
 
     async def _bounded(self, work: Coroutine[Any, Any, T]) -> T:
         return await answer_within(self._timeout_seconds, work)
+
+
+def _user(user_id: str | None) -> str | None:
+    if not isinstance(user_id, str | None):
+        raise InvalidRecord(f"user_id must be a name; got {user_id!r}")
+    return user_id
+
+
+def _all_but_first(record: Record) -> Remove:
+    """Remove what was appended of an observation after it was there already, under another user: scope is part of a key."""
+    session = Scope(tenant=record.scope.tenant, session=record.scope.session)
+    return Remove(Query(collection=EVENTS, ids=(record.id,), scope=session, after=START, offset=1))

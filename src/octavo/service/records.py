@@ -11,6 +11,7 @@ import msgspec
 from msgspec import field
 
 from octavo.errors import InvalidRecord
+from octavo.kernel.codec import is_name
 from octavo.kernel.ids import new_id, now
 from octavo.kernel.model import Change, Query, Record, Scope, utc
 from octavo.kernel.ports import WriteStatus
@@ -105,7 +106,10 @@ Payload: TypeAlias = (
 
 
 class Observation(msgspec.Struct):
-    """One thing observed. `obs_id` names it within its session: observed twice, it is remembered once."""
+    """One thing observed. `obs_id` names it within its session: observed twice, it is remembered once.
+
+    `user_id` is the user it is remembered for; without one that is the `actor`, and with "" nobody.
+    """
 
     obs_type: ObservationType
     payload: Payload
@@ -115,6 +119,7 @@ class Observation(msgspec.Struct):
     obs_id: str = field(default_factory=lambda: new_id("obs_"))
     timestamp: datetime = field(default_factory=now)
     metadata: dict[str, Any] = {}
+    user_id: str | None = None
 
 
 class GateResult(msgspec.Struct, frozen=True):
@@ -143,6 +148,7 @@ class EventRecord(msgspec.Struct, frozen=True, kw_only=True):
     timestamp: datetime  # when it was observed
     created_at: datetime  # when it was appended; events are in this order
     status: WriteStatus = "stored"  # whether the store has it already
+    user_id: str | None = None  # whose it is
 
 
 class TurnRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -159,6 +165,7 @@ class TurnRecord(msgspec.Struct, frozen=True, kw_only=True):
     created_at: datetime
     finished_at: datetime | None = None
     written: WriteStatus = "stored"  # whether the store has it already
+    user_id: str | None = None  # whose it is
 
 
 class Health(msgspec.Struct, frozen=True, kw_only=True):
@@ -179,17 +186,31 @@ def event_id(session_key: str, obs_id: str) -> str:
     return f"evt_{hashlib.blake2b(spelled.encode('utf-8', 'surrogatepass'), digest_size=16).hexdigest()}"
 
 
+def user_of(obs: Any) -> str | None:
+    """Whose an observation is: its user's, or else its actor's if that is a name; "" when it says that it is nobody's."""
+    user_id, actor = _given(obs, "user_id"), _given(obs, "actor")
+    if user_id is not None:
+        return user_id if isinstance(user_id, str) else None
+    return actor if isinstance(actor, str) and is_name(actor) else None
+
+
+def _given(obs: Any, name: str) -> Any:
+    """What a mapping, or any object with an observation's attributes, says of this."""
+    return obs[name] if isinstance(obs, Mapping) and name in obs else getattr(obs, name, None)
+
+
 def event_to_record(
     obs: Any, scope: Scope, gate_result: Any, meta: dict[str, Any] | None, at: datetime
 ) -> Record:
-    """The record of an observation; any object with an observation's attributes is one, and so is a mapping."""
+    """The record of an observation; any object with an observation's attributes is one, and so is a mapping.
+
+    It is the user's whom the scope names, or else whose the observation says it is.
+    """
     held = fields_of(obs)
-
-    def given(name: str) -> Any:
-        return held[name] if name in held else getattr(obs, name, None)  # it may be the class that says it
-
-    payload = plain("payload", given("payload"))
-    kind = plain("obs_type", given("obs_type"))
+    if scope.user is None:
+        scope = msgspec.structs.replace(scope, user=user_of(obs))
+    payload = plain("payload", _given(obs, "payload"))
+    kind = plain("obs_type", _given(obs, "obs_type"))
     if kind is None:
         raise InvalidRecord(
             'an event is made of an observation, such as Observation(ObservationType.MESSAGE, MessagePayload("hello")), '
@@ -199,21 +220,22 @@ def event_to_record(
         raise InvalidRecord(
             f"obs_type must be an ObservationType or a word; got {kind!r} of a {type(obs).__name__}"
         )
-    obs_id = given("obs_id") or new_id("obs_")
-    observed_at = given("timestamp")
+    obs_id = _given(obs, "obs_id") or new_id("obs_")
+    observed_at = _given(obs, "timestamp")
     data = {
         "obs_id": str(obs_id),
-        "source_name": str(given("source_name") or ""),
-        "actor": plain("actor", given("actor")),
+        "source_name": str(_given(obs, "source_name") or ""),
+        "actor": plain("actor", _given(obs, "actor")),
         "payload": payload,
         "gate_result": plain("gate_result", gate_result),
-        "metadata": plain("metadata", given("metadata") or {}),
+        "metadata": plain("metadata", _given(obs, "metadata") or {}),
         "timestamp": _spelled(observed_at) if observed_at is not None else at.isoformat(),
     }
     if extra := {
         name: plain(f"{name!r} of the observation", value)
         for name, value in held.items()
         if name not in Observation.__struct_fields__
+        or (name == "user_id" and not isinstance(value, str | None))
     }:
         data["extra"] = extra
     return Record(
@@ -246,6 +268,7 @@ def event_of(record: Record, status: WriteStatus = "stored") -> EventRecord:
         timestamp=_moment(data.get("timestamp")) or record.created_at,
         created_at=record.created_at,
         status=status,
+        user_id=record.scope.user or None,
     )
 
 
@@ -307,6 +330,7 @@ def turn_of(record: Record, written: WriteStatus = "stored") -> TurnRecord:
         created_at=record.created_at,
         finished_at=_moment(data.get("finished_at")),
         written=written,
+        user_id=record.scope.user or None,
     )
 
 

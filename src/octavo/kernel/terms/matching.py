@@ -9,6 +9,7 @@ import msgspec
 from octavo.kernel.model import Query, Record
 from octavo.kernel.terms.matches import MOST, Match, Matches, nominated
 from octavo.kernel.terms.terms import terms as terms_of
+from octavo.kernel.terms.topics import MOST_CHARACTERS, topics
 from octavo.kernel.text import leaves
 
 
@@ -22,10 +23,17 @@ def digest(text: str) -> str:
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
-def count_terms(text: str) -> tuple[Counter[str], int]:
-    """How often each term stands in a text, and how many there are in all."""
+def index_terms(text: str) -> tuple[list[str], int]:
+    """The terms a record of this text is found by, its topics behind its words; and how many words there are."""
     found = terms_of(text)
-    return Counter(found), len(found)
+    about = topics(text, found) if len(text) <= MOST_CHARACTERS else []
+    return found + about, len(found)
+
+
+def count_terms(text: str) -> tuple[Counter[str], int]:
+    """How often each term stands in a text, and how many words there are in all."""
+    found, length = index_terms(text)
+    return Counter(found), length
 
 
 def matching(query: Query, terms: Sequence[str], records: Iterable[Record]) -> Matches:

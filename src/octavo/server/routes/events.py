@@ -46,7 +46,10 @@ _NEWEST = 1000  # events that are looked through for their sessions
 
 @router.answers("POST", "/events", "Append an event", example(EventRecord))
 async def append_event(body: NewEvent, request: Request) -> Response:
-    """Remember an observation; sent again with the same `obs_id`, it is the event it already is."""
+    """Remember an observation; sent again with the same `obs_id`, it is the event it already is.
+
+    It is remembered for `user_id`, or else for the `actor`.
+    """
     observed = Observation(
         obs_type=_kind(body.obs_type),
         payload=body.payload,
@@ -56,6 +59,7 @@ async def append_event(body: NewEvent, request: Request) -> Response:
         obs_id=body.obs_id or new_id("obs_"),
         timestamp=body.timestamp or now(),
         metadata=body.metadata,
+        user_id=body.user_id,
     )
     service = service_of(request)
     return answer(
@@ -69,9 +73,10 @@ async def list_events(
     session: Annotated[Name | None, fastapi.Query()] = None,
     limit: Limit = 50,
     after: After = None,
+    user_id: Annotated[Name | None, fastapi.Query()] = None,
 ) -> Response:
-    """The newest events of one session or of all, newest first."""
-    return await _events(request, session, limit, after)
+    """The newest events of one session, of one user or of all, newest first."""
+    return await _events(request, session, limit, after, user_id)
 
 
 @router.answers("GET", "/sessions", "The sessions, the latest first", example(SessionList))
@@ -113,9 +118,11 @@ async def list_session_turns(
     return answer(TurnList(session=session, count=len(turns), turns=turns, next=token(following)))
 
 
-async def _events(request: Request, session: str | None, limit: int, after: Cursor | None) -> Response:
+async def _events(
+    request: Request, session: str | None, limit: int, after: Cursor | None, user_id: str | None = None
+) -> Response:
     found, following = await service_of(request).page(
-        EVENTS, session, limit, after=after, max_bytes=page_bytes(request)
+        EVENTS, session, limit, after=after, max_bytes=page_bytes(request), user_id=user_id
     )
     events = [event_of(record) for record in found]
     return answer(EventList(session=session, count=len(events), events=events, next=token(following)))

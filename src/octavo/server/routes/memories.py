@@ -72,7 +72,13 @@ async def query_memories(body: Question, request: Request) -> Response:
         everyone=body.everyone,
     )
     memories = [FoundMemory(**_fields(each.memory), score=each.score) for each in found]
-    told = Answers(query=body.query, count=len(memories), memories=memories, left_out=found.left_out or UNSET)
+    told = Answers(
+        query=body.query,
+        count=len(memories),
+        memories=memories,
+        left_out=found.left_out or UNSET,
+        probably_absent=found.probably_absent,
+    )
     return answer(told)
 
 

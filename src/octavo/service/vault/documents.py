@@ -11,10 +11,10 @@ import msgspec
 
 from octavo.errors import ConfigError, InvalidRecord
 from octavo.kernel.codec import MAX_DEPTH, seal
-from octavo.kernel.model import Add, Op, Query, Record, Remove, Scope
+from octavo.kernel.model import Add, Op, Query, Record, Remove, Scope, exact_scope
 from octavo.kernel.text import spell
 from octavo.service.vault.folder import Problem
-from octavo.service.vault.names import Address
+from octavo.service.vault.names import Address, user_of
 
 Reason: TypeAlias = Literal["edited", "replaced", "conflict", "deleted"]
 COLLECTIONS = ("configs", "knowledge")
@@ -159,22 +159,50 @@ class Held:
 
 
 class DocumentRecords:
-    """The documents of one scope as records: how they are asked for and written."""
+    """The documents of one scope as records: how they are asked for and written.
+
+    In a scope of no user, `users/alice` is kept as Alice's. One that was kept before that is still found by its key.
+    """
 
     def __init__(self, scope: Scope) -> None:
         self._scope = scope
-        self._exact = Scope(
-            tenant=scope.tenant, user=scope.user or "", agent=scope.agent or "", session=scope.session or ""
-        )
+        self._exact = exact_scope(scope)
+        self._anybody = self._exact if scope.user else msgspec.structs.replace(self._exact, user=None)
 
     def all(self, collection: str, ids: Sequence[str] | None = None) -> Query:
-        """The question for these documents, or for all."""
-        return Query(collection=collection, ids=None if ids is None else tuple(ids), scope=self._exact)
+        """The question for these documents, or for all; of the answers, those count that are `owned`."""
+        scope = self._anybody if collection == "configs" else self._exact
+        return Query(collection=collection, ids=None if ids is None else tuple(ids), scope=scope)
 
     def versions(self, key: str | None, ids: Iterable[str] | None = None) -> Query:
-        """The question for what a document, or any, said before."""
-        scope = msgspec.structs.replace(self._exact, session=key)
+        """The question for what a document, or any, said before; of the answers, those count that are `owned`."""
+        scope = msgspec.structs.replace(self._anybody, session=key)
         return Query(collection="versions", ids=None if ids is None else tuple(ids), scope=scope)
+
+    def owned(self, found: Iterable[Record]) -> list[Record]:
+        """The documents, or versions of them, that are not those of a user's own vault, in the order they have."""
+        return [record for record in found if record.scope.user in (None, self.scope_of(_key(record)).user)]
+
+    def held(self, found: Iterable[Record]) -> dict[str, Held]:
+        """What the store has, by key; of two that have one key, the one that names its user."""
+        ordered = sorted(self.owned(found), key=lambda record: record.scope.user is not None)
+        return {record.id: Held(record) for record in ordered}
+
+    def scope_of(self, key: str) -> Scope:
+        """Whose the document of this key is."""
+        return self._scope if self._scope.user else msgspec.structs.replace(self._scope, user=user_of(key))
+
+    def renamed(self, old: Held, new: Held | None, at: datetime) -> list[Op]:
+        """Have a document that names no user name the one it is about; if there is such a one, it stays as a version of it.
+
+        Nothing is done if somebody else was faster.
+        """
+        record = old.record
+        gone = msgspec.structs.replace(self.removed(record.collection, record.id, old), expect=1)
+        if new is None:
+            named = msgspec.structs.replace(record, scope=self.scope_of(record.id))
+            return [gone, Add([named], expect=1)]
+        return [gone, self.version(record.id, old.content, old.version, "replaced", at)]
 
     def document(self, address: Address, content: Content, version: int, times: Sequence[datetime]) -> Record:
         """The record that keeps a document; `times` are when it was first written, and when this text was."""
@@ -182,7 +210,7 @@ class DocumentRecords:
             collection=address.collection,
             id=address.key,
             kind=address.kind,
-            scope=self._scope,
+            scope=self.scope_of(address.key),
             text=content.body,
             data={"front": content.front, "head": content.head},
             metadata={"md5": content.md5, "version": version},
@@ -196,7 +224,7 @@ class DocumentRecords:
             collection="versions",
             id=version_id(version, content.md5, deleted=reason == "deleted"),
             kind=reason,
-            scope=msgspec.structs.replace(self._scope, session=key),
+            scope=msgspec.structs.replace(self.scope_of(key), session=key),
             text=content.body,
             data={"front": content.front, "head": content.head},
             metadata={"md5": content.md5, "version": version},
@@ -215,7 +243,13 @@ class DocumentRecords:
         """Remove a document if it still is that one; None is none."""
         md5 = "-" if old is None else old.stated_md5  # no text has that sum
         where = {} if md5 is None else {"md5": md5}
-        return Remove(msgspec.structs.replace(self.all(collection, (key,)), where=where))
+        scope = exact_scope(self.scope_of(key) if old is None else old.record.scope)
+        return Remove(Query(collection=collection, ids=(key,), scope=scope, where=where))
+
+
+def _key(record: Record) -> str:
+    """The key of a document, from its record or that of a version."""
+    return (record.scope.session or "") if record.collection == "versions" else record.id
 
 
 def version_id(version: int, md5: str, *, deleted: bool = False) -> str:
@@ -227,7 +261,7 @@ def version_of(record: Record) -> DocumentVersion:
     """What a document said before, from its record."""
     held = Held(record)
     return DocumentVersion(
-        key=record.scope.session or "",
+        key=_key(record),
         version=held.version,
         reason=record.kind,
         body=held.content.body,

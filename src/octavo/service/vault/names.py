@@ -63,6 +63,12 @@ def address_of(key: str) -> Address:
     return Address(key, collection, kind, "/".join((top, *names)) + SUFFIX)
 
 
+def user_of(key: str) -> str | None:
+    """The user whom a document is about: `users/alice` is Alice's; None for any other."""
+    folder, _, name = key.partition("/")
+    return name if folder == "users" and name else None
+
+
 @functools.lru_cache(maxsize=NAMES_HELD)  # asked for every file at every look
 def key_of(path: str) -> str | None:
     """The key of the document at this path below the root; None when it can have none."""

@@ -18,7 +18,6 @@ from octavo.service.vault.documents import (
     Document,
     DocumentRecords,
     DocumentVersion,
-    Held,
     Listed,
     SyncReport,
     VaultStatus,
@@ -90,8 +89,9 @@ class Vault:
             return found.document
         if found.entry is not None:
             return None
-        for record in await self._store.find(self._records.all(address.collection, (key,))):
-            held = Held(record)
+        kept = self._records.held(await self._store.find(self._records.all(address.collection, (key,))))
+        if (held := kept.get(key)) is not None:
+            record = held.record
             return Document(
                 key=key,
                 kind=address.kind,
@@ -121,7 +121,7 @@ class Vault:
     async def versions(self, key: str) -> list[DocumentVersion]:
         """What the document said before, oldest first, each with the reason why it gave way."""
         query = self._records.versions(self._open(key).key)
-        return [version_of(record) for record in await self._store.find(query)]
+        return [version_of(record) for record in self._records.owned(await self._store.find(query))]
 
     async def list(self, folder: str | None = None) -> list[Listed]:
         """The documents that have files, by key; given a `folder` such as "users", only those below it."""

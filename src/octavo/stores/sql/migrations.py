@@ -11,6 +11,12 @@ from octavo.stores.sql.dialects import Dialect
 from octavo.stores.sql.schema import FIELDS, Table
 from octavo.stores.sql.statements import Ask, Do, Script
 
+_USER = ("user",)
+#: The collections that version 1 had no index of users for.
+_USER_LATER = frozenset({
+    "events", "observations", "turns", "configs", "knowledge", "versions", "summaries", "entities", "exchanges",
+})  # fmt: skip
+
 
 def ensure(table: Table) -> Script[bool]:
     """Bring the table to the current version, whoever else is trying the same; answer whether anything was to do."""
@@ -124,9 +130,8 @@ def _create(table: Table) -> Script[None]:
     columns.append(f"UNIQUE ({table.column('id')}, {table.column('place')})")
     yield Do(f"CREATE TABLE {table.name} ({', '.join(columns)})")
     for axis in shape.axes:
-        parts = axis if axis == ("place",) else ("tenant", *axis)
-        fields = [table.column(field) for field in dict.fromkeys((*parts, *dialect.order_tail))]
-        yield Do(_index(table, f"{table.plain_name}_by_{'_'.join(axis) or 'time'}", table.name, fields))
+        if axis != _USER or shape.collection not in _USER_LATER:
+            yield Do(_axis_index(table, axis))
     ends = table.column("expires_at")
     name = table.prefix + shape.expiry_index if shape.expiry_index else f"{table.plain_name}_by_expiry"
     by_end = _index(table, name, table.name, [table.column("tenant"), ends])
@@ -147,9 +152,29 @@ def _create(table: Table) -> Script[None]:
     yield from substrings.create(table)
 
 
+def _index_users(table: Table) -> Script[None]:
+    """Version 2: what a user has is found by an index in every table; rows that name no user stay as they are."""
+    if table.shape.collection not in _USER_LATER:
+        return
+    # Where DDL commits by itself, somebody may have made it and died before that was noted.
+    if not (yield from table.dialect.has_index(table.plain_name, _axis_name(table, _USER))):
+        yield Do(_axis_index(table, _USER))
+
+
+def _axis_name(table: Table, axis: tuple[str, ...]) -> str:
+    return f"{table.plain_name}_by_{'_'.join(axis) or 'time'}"
+
+
+def _axis_index(table: Table, axis: tuple[str, ...]) -> str:
+    """The index along which the records of one value of an axis are read in order."""
+    parts = axis if axis == ("place",) else ("tenant", *axis)
+    fields = [table.column(field) for field in dict.fromkeys((*parts, *table.dialect.order_tail))]
+    return _index(table, _axis_name(table, axis), table.name, fields)
+
+
 def _index(table: Table, name: str, of: str, fields: list[str]) -> str:
     return f"CREATE INDEX {table.dialect.quote(name)} ON {of} ({', '.join(fields)})"
 
 
 #: What brings a table from each version to the next. Never edit one that was released: add another.
-MIGRATIONS: tuple[Callable[[Table], Script[None]], ...] = (_create,)
+MIGRATIONS: tuple[Callable[[Table], Script[None]], ...] = (_create, _index_users)

@@ -12,8 +12,7 @@ from typing import NamedTuple
 import msgspec
 
 from octavo.kernel.model import NAMES_HELD, Scope
-from octavo.kernel.terms.matching import content
-from octavo.kernel.terms.terms import terms
+from octavo.kernel.terms.matching import content, index_terms
 
 # Upper case is left out because SQLite's tokenizer would fold it; surrogates because no driver can send them.
 _PLAIN = re.compile(r"[a-z0-9\x80-\ud7ff\ue000-\U0010ffff]{1,64}").fullmatch
@@ -32,14 +31,14 @@ class Entry(NamedTuple):
 
 def entry(number: int, scope: tuple[str, str, str, str], text: str, data: str) -> Entry:
     """The entry of a record, from what its table keeps."""
-    found = terms(text or content("", _data(data)))
+    found, length = index_terms(text or content("", _data(data)))
     words = [spelled(term) for term in found]
     distinct = dict.fromkeys(words)
     more = ""
     if len(distinct) < len(words):
         seen: set[str] = set()
         more = " ".join([word for word in words if word in seen or seen.add(word)])  # type: ignore[func-returns-value]
-    return Entry(number, len(words), f" {' '.join(distinct)} ", more, " ".join(tags(*scope)))
+    return Entry(number, length, f" {' '.join(distinct)} ", more, " ".join(tags(*scope)))
 
 
 def spelled(term: str) -> str:

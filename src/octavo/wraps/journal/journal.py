@@ -111,17 +111,20 @@ class Journal(Wrap):
 
     # --- writing
 
-    async def write(self, ops: Sequence[Op], *, queue: bool = True) -> Written:
+    async def write(self, ops: Sequence[Op], *, queue: bool = True, later: Sequence[Op] = ()) -> Written:
         """Store the ops, all or none, or queue them; `queued` ones are on disk when this returns.
 
-        Without `queue` they are stored now or not at all. So are those that would mean something else later.
+        Without `queue` they are stored now or not at all. So are those that would mean something else later. `later` is
+        done behind them if they are queued: what the caller does by itself once they are stored.
         """
         deadline = asyncio.get_running_loop().time() + self._timeout
         ops = list(ops)
         await self._ready(deadline)
         self._busy += 1
         try:
-            return await self._write(ops, deadline, queue=queue and Repeatable().takes(ops))
+            whole = [*ops, *later]
+            queued = whole if queue and Repeatable().takes(whole) else None
+            return await self._write(ops, queued, deadline)
         finally:
             self._busy -= 1
             if not self._busy:
@@ -131,7 +134,8 @@ class Journal(Wrap):
         """Store or queue all of the ops in order, or none; answer how many records each added, changed or removed."""
         return (await self.write(ops)).counts
 
-    async def _write(self, ops: list[Op], deadline: float, *, queue: bool) -> Written:
+    async def _write(self, ops: list[Op], queued: list[Op] | None, deadline: float) -> Written:
+        """Store these ops, or else queue those, if there are any that may be queued."""
         loop = asyncio.get_running_loop()
         until = deadline - min(_DISK_SECONDS, self._timeout / 2)
         replay = self._replay
@@ -152,8 +156,9 @@ class Journal(Wrap):
             if not isinstance(error, StoreUnavailable):
                 raise error
             replay.failed(error, ops)
-        if queue:
-            return await self._enqueue(ops, under_way, deadline)
+        if queued is not None:
+            answer = await self._enqueue(queued, under_way, deadline)
+            return Written(answer.status, answer.counts[: len(ops)])
         checked(ops)  # what no store would take is refused as such
         self._refused += 1
         done = "was not done" if under_way is None else "may have been done all the same"

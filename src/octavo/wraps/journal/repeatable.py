@@ -7,7 +7,7 @@ newest one" is another one the second time.
 from collections.abc import Iterable, Sequence
 
 from octavo.kernel.codec import CheckedAdd, prepare
-from octavo.kernel.model import Add, Op, Query, Remove, Scope
+from octavo.kernel.model import START, Add, Op, Query, Remove, Scope
 
 _MOST_SCOPES = 64  # a write that touches more is taken to touch the whole of its tenants
 
@@ -26,6 +26,9 @@ class Repeatable:
     def __init__(self) -> None:
         self._changes: list[Query] = []
         self._removals: list[Query] = []  # that look at what a change can alter
+        self._firsts: set[tuple[str, str]] = (
+            set()
+        )  # collection and id of what all but the oldest were removed of
         self._taken = False
         self._alone = False  # no others may follow
 
@@ -41,6 +44,8 @@ class Repeatable:
         return all(self._takes(op) for op in ops)
 
     def _takes(self, op: Op) -> bool:
+        if self._firsts and self._meets_first(op):
+            return False
         if isinstance(op, Add):
             # Added after a change that would have found it, a record is changed the second time.
             return not self._changes or not any(
@@ -49,6 +54,10 @@ class Repeatable:
                 for change in self._changes
             )
         query = op.query
+        if isinstance(op, Remove) and _keeps_oldest(query):
+            # Whatever is added before it again, the oldest stays. Not so if an op behind it adds or removes the oldest.
+            self._firsts.update((query.collection, id_) for id_ in query.ids or ())
+            return True
         if query.offset or query.limit:  # it picks by count; a limit of 0 picks nothing, now and later
             return False
         if isinstance(op, Remove):
@@ -60,6 +69,21 @@ class Repeatable:
         rivals = [other for other in self._changes if _conditional(query) or _conditional(other)]
         self._changes.append(query)
         return not any(_meet(query, other) for other in (*rivals, *self._removals))
+
+    def _meets_first(self, op: Op) -> bool:
+        """Whether the op touches what a removal of all but the oldest has looked at."""
+        if isinstance(op, Add):
+            return any((record.collection, record.id) in self._firsts for record in op.records)
+        query = op.query
+        if query.ids is not None:
+            return any((query.collection, id_) in self._firsts for id_ in query.ids)
+        return any(collection == query.collection for collection, _ in self._firsts)
+
+
+def _keeps_oldest(query: Query) -> bool:
+    """Whether it finds all but the oldest of one id, in whatever scopes that is."""
+    bare = Query(collection=query.collection, ids=query.ids, scope=query.scope, after=START, offset=1)
+    return query.ids is not None and len(query.ids) == 1 and query == bare
 
 
 def _conditional(query: Query) -> bool:

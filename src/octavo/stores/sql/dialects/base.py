@@ -94,6 +94,12 @@ class Dialect:
         """Whether there is a table of this name, whoever made it."""
         raise NotImplementedError
 
+    def has_index(self, table: str, name: str) -> Script[bool]:
+        """Whether the table has this index; only asked about what may have been made outside of a transaction."""
+        del table, name
+        yield from ()
+        return False
+
     def insert(self, table: "Table", rows: list[Row]) -> Script[list[bool]]:
         """Insert what is not there yet; answer for each row whether it went in."""
         raise NotImplementedError

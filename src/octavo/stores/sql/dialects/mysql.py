@@ -85,6 +85,14 @@ class MySQL(Dialect):
         )
         return bool(rows)
 
+    def has_index(self, table: str, name: str) -> Script[bool]:
+        rows = yield Ask(
+            "SELECT 1 FROM information_schema.statistics "
+            "WHERE table_schema = DATABASE() AND table_name = %s AND index_name = %s",
+            (table, name),
+        )
+        return bool(rows)
+
     def insert(self, table: "Table", rows: list[Row]) -> Script[list[bool]]:
         went_in: list[bool] = []
         for chunk in chunks(rows, most_rows=500, most_characters=self.most_bytes // 8):

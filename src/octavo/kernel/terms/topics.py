@@ -1,0 +1,74 @@
+"""What a text is about: everyday topics, by a table of the words that say so, in English and in Chinese.
+
+"What is my occupation?" and "I drive the night tram" share no word, but both are about work. A topic is a term like any
+other, of a spelling that no text has, so that every index holds it and every search can ask for it.
+"""
+
+import functools
+import re
+from collections.abc import Iterable, Mapping
+from importlib import resources
+from typing import NamedTuple
+
+from octavo.kernel.terms.english import stem
+from octavo.kernel.terms.terms import terms
+
+MOST_CHARACTERS = 2000  # of a text: a longer one is about everything
+_PREFIX = "0topic0"
+
+
+class _Table(NamedTuple):
+    words: Mapping[str, tuple[str, ...]]  # term → the topics it is a word of
+    phrases: Mapping[str, tuple[tuple[str, tuple[str, ...]], ...]]  # a term of it → the phrase and its topics
+
+
+def topics(text: str, found: Iterable[str]) -> list[str]:
+    """The topics of a text, as terms, each once; `found` are its other terms."""
+    table = _table()
+    held = set(found)
+    about = {topic for term in table.words.keys() & held for topic in table.words[term]}
+    if phrased := table.phrases.keys() & held:
+        folded = f" {' '.join(text[:MOST_CHARACTERS].casefold().replace(chr(0x2019), chr(39)).split())}"
+        for term in phrased:
+            for phrase, named in table.phrases[term]:
+                if phrase in folded:
+                    about.update(named)
+    return sorted(about)
+
+
+def is_topic(term: str) -> bool:
+    """Whether a term is a topic."""
+    return term.startswith(_PREFIX)
+
+
+def topic_name(term: str) -> str:
+    """The topic of such a term, as people call it."""
+    return term.removeprefix(_PREFIX)
+
+
+@functools.cache
+def _table() -> _Table:
+    words: dict[str, list[str]] = {}
+    phrases: dict[str, list[tuple[str, tuple[str, ...]]]] = {}
+    for line in resources.files(__package__).joinpath("topics.txt").read_text("utf-8").splitlines():
+        if line.startswith("#"):
+            continue
+        names, _, held = line.partition(": ")
+        about = tuple(_PREFIX + name for name in re.findall(r"\w+", names))
+        english, _, chinese = held.partition("|")
+        for word in english.split():
+            if "_" in word:
+                rarest = terms(max(word.split("_"), key=len))[-1]
+                phrases.setdefault(rarest, []).append((f" {word.replace('_', ' ')}", about))
+            else:
+                plain = word.isascii() and word.isalpha()  # most are, and there are thousands
+                words.setdefault(stem(word) if plain else terms(word)[-1], []).extend(about)
+        for word in chinese.split():
+            if len(word) > 2:
+                phrases.setdefault(word[:2], []).append((word, about))
+            else:
+                words.setdefault(word, []).extend(about)
+    return _Table(
+        {word: tuple(dict.fromkeys(named)) for word, named in words.items()},
+        {term: tuple(held) for term, held in phrases.items()},
+    )
