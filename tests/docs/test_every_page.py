@@ -53,6 +53,7 @@ RUN_BY = {
     "docs/vectors.md": "vectors/test_vectors_page.py",
     "docs/when-the-database-is-down.md": "docs/test_howto_pages.py",
     "docs/zh/front-door.md": "docs/test_front_door_page.py",
+    "docs/zh/layers.md": "layers/test_layers_page.py",
 }
 #: A picture, or what a program says when it goes wrong: nothing to run.
 PICTURES = {"text", "mermaid"}

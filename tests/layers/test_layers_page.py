@@ -1,20 +1,26 @@
-"""docs/layers.md: what it shows is what happens, and it names every method, every setting and every category."""
+"""docs/layers.md and its Chinese page: what they show is what happens, and they name every method, every setting and every category."""
 
 import inspect
 import re
 from pathlib import Path
 
+import pytest
 from msgspec import UNSET
 
 from octavo.layers import CATEGORIES, Extractor, LayeredMemory
 from one_program import prints_what_it_shows
 
-PAGE = (Path(__file__).parents[2] / "docs" / "layers.md").read_text(encoding="utf-8")
+DOCS = Path(__file__).parents[2] / "docs"
 
 
-def test_every_block(tmp_path):
+@pytest.fixture(params=["layers.md", "zh/layers.md"])
+def page(request):
+    return (DOCS / request.param).read_text(encoding="utf-8")
+
+
+def test_every_block(page, tmp_path):
     """The blocks, one after the other as one program, print what stands under them."""
-    prints_what_it_shows(PAGE, tmp_path)
+    prints_what_it_shows(page, tmp_path)
 
 
 def told(function):
@@ -30,11 +36,9 @@ def told(function):
     return f"({', '.join(spelled)})"
 
 
-def test_every_method():
+def test_every_method(page):
     """The table has every method with its arguments and defaults, and the line above it the ways to make one."""
-    shown = dict(
-        re.findall(r"^\| `(\w+)(\(.*?\))` \| ", PAGE.partition("## What it can do")[2], re.MULTILINE)
-    )
+    shown = dict(re.findall(r"^\| `(\w+)(\(.*?\))` \| ", page, re.MULTILINE))
     made = {"from_settings", "from_assembled"}
     methods = {
         name
@@ -46,15 +50,15 @@ def test_every_method():
         method = getattr(LayeredMemory, name)
         assert arguments == told(method), name
         assert method.__doc__, name
-    assert f"`LayeredMemory{told(LayeredMemory)}`" in PAGE
-    assert all(f"`LayeredMemory.{name}{told(getattr(LayeredMemory, name))}`" in PAGE for name in made)
+    assert f"`LayeredMemory{told(LayeredMemory)}`" in page
+    assert all(f"`LayeredMemory.{name}{told(getattr(LayeredMemory, name))}`" in page for name in made)
 
 
-def test_every_category():
+def test_every_category(page):
     for layer, categories in CATEGORIES.items():
-        assert f"| `{layer}` | {', '.join(f'`{name}`' for name in categories)} |" in PAGE
+        assert f"| `{layer}` | {', '.join(f'`{name}`' for name in categories)} |" in page
 
 
-def test_an_extractor_is_told_whole():
-    assert "`decide(text, known, *, owner_type, at)`" in PAGE
+def test_an_extractor_is_told_whole(page):
+    assert "`decide(text, known, *, owner_type, at)`" in page
     assert [*inspect.signature(Extractor.decide).parameters] == ["self", "text", "known", "owner_type", "at"]
