@@ -1,18 +1,25 @@
-"""docs/chat.md: what it shows is what happens, and it names every method and every setting."""
+"""docs/chat.md and its Chinese page: what they show is what happens, and they name every method and every setting."""
 
 import inspect
 import re
 from pathlib import Path
 
+import pytest
+
 from octavo.chat import AsyncSQLAlchemyMemory, ChatMemory, InMemoryMemory, MemoryBase, Msg, RedisMemory
 from one_program import prints_what_it_shows
 
-PAGE = (Path(__file__).parents[2] / "docs" / "chat.md").read_text(encoding="utf-8")
+DOCS = Path(__file__).parents[2] / "docs"
 
 
-def test_every_block(tmp_path, fresh_redis):
+@pytest.fixture(params=["chat.md", "zh/chat.md"])
+def page(request):
+    return (DOCS / request.param).read_text(encoding="utf-8")
+
+
+def test_every_block(page, tmp_path, fresh_redis):
     """The blocks, one after the other as one program, print what stands under them."""
-    prints_what_it_shows(PAGE, tmp_path, REDIS_URL=fresh_redis)
+    prints_what_it_shows(page, tmp_path, REDIS_URL=fresh_redis)
 
 
 def told(function):
@@ -27,11 +34,9 @@ def told(function):
     return f"({', '.join(spelled)})"
 
 
-def test_every_method():
+def test_every_method(page):
     """The table has every method with its arguments and defaults."""
-    shown = dict(
-        re.findall(r"^\| `(\w+)(\(.*?\))` \| ", PAGE.partition("## What it can do")[2], re.MULTILINE)
-    )
+    shown = dict(re.findall(r"^\| `([a-z]\w+)(\(.*?\))` \| ", page, re.MULTILINE))
     public = {name for name in dir(ChatMemory) if not name.startswith("_")} - {"open"}
     methods = {name for name in public if callable(getattr(ChatMemory, name))}
     assert {*shown} == methods
@@ -42,13 +47,14 @@ def test_every_method():
         assert method.__doc__, name
 
 
-def test_every_setting():
+def test_every_setting(page):
     """The table of memories and the line on Msg have every argument with its default."""
     for named in (InMemoryMemory, AsyncSQLAlchemyMemory, RedisMemory, ChatMemory, Msg):
-        assert f"`{named.__name__}{told(named)}`" in PAGE
-    assert f"`ChatMemory.open{told(ChatMemory.open)}`" in PAGE
+        assert f"`{named.__name__}{told(named)}`" in page
+    assert f"`ChatMemory.open{told(ChatMemory.open)}`" in page
 
 
-def test_the_nine_methods():
-    own = PAGE.partition("## A memory of your own")[2]
+def test_the_nine_methods(page):
+    own = page.rpartition("\n## ")[2]
+    assert "`octavo.chat.MemoryBase`" in own
     assert all(f"`{name}`" in own for name in MemoryBase.__abstractmethods__)
