@@ -22,8 +22,8 @@ Language: TypeAlias = Literal["en", "zh"]
 
 #: What each part may take of the budget before the others have had their share, in the order in which they are shown.
 SHARES: dict[Part, float] = {"profile": 0.25, "summary": 0.15, "recent": 0.25, "found": 0.35}
-#: Who chooses first. The talk itself comes first, so that a fact is left out whose sentence is in it.
-_FIRST: tuple[Part, ...] = ("recent", "summary", "profile", "found")
+#: Who chooses first. What was said comes before the facts, so that a fact is left out whose sentence, with all its details, is in.
+_FIRST: tuple[Part, ...] = ("recent", "summary", "found", "profile")
 _SECOND: tuple[Part, ...] = ("found", "recent", "profile", "summary")
 _SHORTEST = 8  # tokens of a line that are worth showing
 _HAN = re.compile("[\u3400-\u4dbf\u4e00-\u9fff]")
