@@ -55,6 +55,7 @@ RUN_BY = {
     "docs/zh/chat.md": "chat/test_chat_page.py",
     "docs/zh/front-door.md": "docs/test_front_door_page.py",
     "docs/zh/layers.md": "layers/test_layers_page.py",
+    "docs/zh/server.md": "server/test_server_page.py",
     "docs/zh/service.md": "service/test_service_page.py",
 }
 #: A picture, or what a program says when it goes wrong: nothing to run.

@@ -1,4 +1,4 @@
-"""docs/server.md and docs/behind-a-proxy.md: what they show is what happens."""
+"""docs/server.md, its Chinese page and docs/behind-a-proxy.md: what they show is what happens."""
 
 import json
 import os
@@ -14,13 +14,17 @@ from octavo.server import create_app
 from octavo.server.problems import CODES
 
 DOCS = Path(__file__).parents[2] / "docs"
-PAGE = (DOCS / "server.md").read_text()
 PROXY = (DOCS / "behind-a-proxy.md").read_text()
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 def blocks(page, kind):
     return [text for name, text in BLOCK.findall(page) if name == kind]
+
+
+@pytest.fixture(params=["server.md", "zh/server.md"])
+def page(request):
+    return (DOCS / request.param).read_text(encoding="utf-8")
 
 
 @pytest.fixture
@@ -34,10 +38,10 @@ def octavo_path(tmp_path):
     return {**kept, "PATH": f"{command.parent}:{os.environ['PATH']}", "PYTHONIOENCODING": "utf-8"}
 
 
-def test_the_hour_with_curl(sqlite_server, octavo_path, tmp_path):
+def test_the_hour_with_curl(page, sqlite_server, octavo_path, tmp_path):
     """Every curl line is answered with 200 by a server on SQLite."""
     server = sqlite_server()
-    lines = [block for block in blocks(PAGE, "bash") if "curl" in block]
+    lines = [block for block in blocks(page, "bash") if "curl" in block]
     assert len(lines) == 6
     answers = []
     for block in lines:
@@ -59,8 +63,8 @@ def test_the_hour_with_curl(sqlite_server, octavo_path, tmp_path):
     assert "我对花生过敏" in observed
 
 
-def test_what_it_says_when_it_starts(octavo_path, tmp_path):
-    [shown] = blocks(PAGE, "console")
+def test_what_it_says_when_it_starts(page, octavo_path, tmp_path):
+    [shown] = blocks(page, "console")
     command, *said = shown.splitlines()
     with subprocess.Popen(
         ["sh", "-c", f"exec {command.removeprefix('$ ')} --port 0"],
@@ -71,9 +75,9 @@ def test_what_it_says_when_it_starts(octavo_path, tmp_path):
     assert [re.sub(r":\d+", ":8000", line) for line in got] == said
 
 
-def test_the_keys(octavo_path, tmp_path):
-    for page in (PAGE, PROXY):
-        shown = [block for block in blocks(page, "bash") if "octavo keys" in block]
+def test_the_keys(page, octavo_path, tmp_path):
+    for each in (page, PROXY):
+        shown = [block for block in blocks(each, "bash") if "octavo keys" in block]
         assert shown
         for block in shown:
             script = block.replace("octavo serve\n", "")
@@ -81,8 +85,8 @@ def test_the_keys(octavo_path, tmp_path):
             subprocess.run(["sh", "-ec", script], env=env, cwd=tmp_path, capture_output=True, check=True)
 
 
-def test_the_program(tmp_path):
-    [program], [shown] = blocks(PAGE, "python"), blocks(PAGE, "output")
+def test_the_program(page, tmp_path):
+    [program], [shown] = blocks(page, "python"), blocks(page, "output")
     done = subprocess.run(
         [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False
     )
@@ -90,8 +94,8 @@ def test_the_program(tmp_path):
     assert done.stdout == shown
 
 
-def test_the_line_of_the_log():
-    [line] = blocks(PAGE, "json")
+def test_the_line_of_the_log(page):
+    [line] = blocks(page, "json")
     assert list(json.loads(line)) == [
         "time",
         "method",
@@ -104,10 +108,10 @@ def test_the_line_of_the_log():
     ]
 
 
-def test_every_route_is_in_the_table():
+def test_every_route_is_in_the_table(page):
     told = {
         (verb, re.sub(r"\{[^}]*\}", "{}", path))
-        for verb, path in re.findall(r"`(GET|POST|PUT|DELETE) (/[^`]*)`", PAGE.partition("## Routes")[2])
+        for verb, path in re.findall(r"`(GET|POST|PUT|DELETE) (/[^`]*)`", page)
     }
     document = create_app(Settings()).openapi()
     there = {
@@ -137,8 +141,8 @@ def test_the_settings_behind_a_proxy(tmp_path):
     assert settings.server.stop_seconds < 30
 
 
-def test_the_page_names_the_code_of_every_status():
+def test_the_page_names_the_code_of_every_status(page):
     """Programs are told by one word; the word of each status is in the table, and no other."""
-    rows = re.findall(r"^\| ([\d, ]+) \| `(\w+)` \|", PAGE, re.MULTILINE)
+    rows = re.findall(r"^\| ([\d, ]+) \| `(\w+)` \|", page, re.MULTILINE)
     told = {int(status): code for statuses, code in rows for status in statuses.split(", ")}
     assert told == CODES
