@@ -52,7 +52,11 @@ if TYPE_CHECKING:
         migrate as migrate,
     )
     from octavo.layers.memory import LayeredMemory as LayeredMemory
-    from octavo.memory import AsyncMemory as AsyncMemory, Memory as Memory
+    from octavo.memory import (
+        AsyncMemory as AsyncMemory,
+        Memory as Memory,
+        with_memory as with_memory,
+    )
     from octavo.models import open_embedder as open_embedder
     from octavo.search.hits import Hit as Hit
     from octavo.search.recall import Recall as Recall
@@ -120,6 +124,7 @@ _LAZY = {
     "migrate": "octavo.events",
     "open_embedder": "octavo.models",
     "open_vectors": "octavo.vectors",
+    "with_memory": "octavo.memory",
 }
 
 
@@ -157,6 +162,7 @@ __all__ = [
     "new_id",
     "open_store",
     "walk",
+    "with_memory",
 ]
 
 

@@ -3,5 +3,16 @@
 from octavo.memory.memory import AsyncMemory, Memory
 from octavo.memory.searching import SOURCES
 from octavo.memory.values import DEFAULT_USER, Added, Hits, MemoryHit
+from octavo.memory.wrapping import MemoryClient, with_memory
 
-__all__ = ["DEFAULT_USER", "SOURCES", "Added", "AsyncMemory", "Hits", "Memory", "MemoryHit"]
+__all__ = [
+    "DEFAULT_USER",
+    "SOURCES",
+    "Added",
+    "AsyncMemory",
+    "Hits",
+    "Memory",
+    "MemoryClient",
+    "MemoryHit",
+    "with_memory",
+]

@@ -42,6 +42,12 @@ _WORDS: dict[Language, dict[str, str]] = {
         "found": "其他相关的记忆：",
     },
 }
+#: A block in a text. Its fence is longer than any inside, so that it ends where it was made to end.
+_BLOCK = re.compile(
+    rf"^(?P<fence>`{{3,}})memory\n(?:{'|'.join(re.escape(words['head']) for words in _WORDS.values())})\n"
+    r".*?^(?P=fence)$\n?",
+    re.MULTILINE | re.DOTALL,
+)
 
 
 class Line(msgspec.Struct, frozen=True):
@@ -61,13 +67,27 @@ def language_of(texts: Sequence[str]) -> Language:
     return "en"
 
 
+def has_block(text: str) -> bool:
+    """Whether a text holds what is remembered."""
+    return _BLOCK.search(text) is not None
+
+
+def without_blocks(text: str) -> str:
+    """The text without what is remembered: what somebody said himself."""
+    return _BLOCK.sub("", text)
+
+
 def build(
     parts: dict[Part, Sequence[Record]],
     language: Language,
     max_tokens: int,
     count: Callable[[str], int],
+    shown: Sequence[str] = (),
 ) -> Context:
-    """The block. The records of each part stand in the order in which they matter; `recent` is shown oldest first."""
+    """The block. The records of each part stand in the order in which they matter; `recent` is shown oldest first.
+
+    What says no more than a text that is `shown` elsewhere is left out.
+    """
     if not isinstance(max_tokens, int) or isinstance(max_tokens, bool) or max_tokens < 0:
         raise InvalidQuery(f"max_tokens must be a number, 0 or more; got {max_tokens!r}")
     fence = fence_for(_head(record) + _body(record) for records in parts.values() for record in records)
@@ -75,7 +95,7 @@ def build(
     frame = count(f"{fence}memory\n{words['head']}\n{fence}\n")
     chosen: dict[Part, list[Line]] = {part: [] for part in SHARES}
     used: dict[Part, int] = dict.fromkeys(SHARES, 0)
-    seen = Seen()
+    seen = Seen(shown)
     waiting = {part: list(enumerate(records)) for part, records in parts.items()}
 
     def fill(part: Part, most: int) -> None:
