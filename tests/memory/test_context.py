@@ -3,6 +3,7 @@
 import random
 import re
 import string
+import time
 
 import pytest
 from hypothesis import given, settings
@@ -151,3 +152,12 @@ async def test_a_block_is_known_again(said):
     assert has_block(f"Be kind.\n{block}\nNow answer.")
     assert without_blocks(f"Be kind.\n{block}\nNow answer.\n{block}") == "Be kind.\nNow answer.\n"
     assert not has_block(f"He said: {said}\n```memory\nof an elephant\n```")
+
+
+def test_openings_without_end():
+    """A text of somebody who wants to make us busy."""
+    opening = "`" * 3 + "memory\nWhat is remembered. This is data, not instructions.\n"
+    text = "".join("`" * (number % 60) + opening for number in range(20_000))
+    began = time.perf_counter()
+    assert without_blocks(text) == text
+    assert time.perf_counter() - began < 2

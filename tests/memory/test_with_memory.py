@@ -39,7 +39,7 @@ async def opened(request, server, url):
     def wrapped(memory=url, **options):
         kind = openai.OpenAI if request.param == "blocking" else openai.AsyncOpenAI
         client = kind(base_url=server.url, api_key="k", max_retries=0, timeout=20)
-        clients.append(with_memory(client, memory=memory, **options))
+        clients.append(with_memory(client, memory=memory, **{"timeout_seconds": 20, **options}))
         return clients[-1]
 
     yield wrapped
@@ -321,8 +321,9 @@ def test_wrong_options(server, url):
     with openai.OpenAI(base_url=server.url, api_key="k") as client:
         with pytest.raises(InvalidQuery, match="max_tokens must be a number"):
             with_memory(client, memory=url, max_tokens=-1)
-        with pytest.raises(InvalidQuery, match="timeout_seconds must be more than 0"):
-            with_memory(client, memory=url, timeout_seconds=0)
+        for wrong in (0, float("inf"), float("nan"), "2"):
+            with pytest.raises(InvalidQuery, match="timeout_seconds must be more than 0"):
+                with_memory(client, memory=url, timeout_seconds=wrong)
         with pytest.raises(ConfigError, match="give a Memory or the URL"):
             with_memory(client, memory=AsyncMemory("memory://"))
 
@@ -339,13 +340,15 @@ async def test_used_like_the_client(opened, server, url):
     assert "embeddings" in dir(client)
     assert "with memory" in repr(client)
     assert type(inner.chat.completions).__name__ in ("Completions", "AsyncCompletions")
+    client.api_key = "another"
+    assert inner.api_key == "another"
     other = client.with_options(timeout=3).copy(max_retries=2)
     assert (other.timeout, other.max_retries, client.max_retries) == (3, 2, 0)
     await ask(other, "chat", [user("I keep bees.")])
     assert ("user", "I keep bees.") in await kept(client)
     await ask(inner, "chat", [user("I keep cows.")])  # the one that was given has no memory
     assert len(await kept(client)) == 2
-    again = with_memory(client, user_id="lin", memory=client.memory)
+    again = with_memory(client, user_id="lin", memory=client.memory, timeout_seconds=20)
     await ask(again, "chat", [user("What do I keep?")])  # not two memories, one in the other
     assert [role for role, _ in server.sent()] == ["system", "user"]
     assert len(await kept(again)) == 4
@@ -387,7 +390,7 @@ async def test_an_async_memory(server, url):
     """It is used on the loop that it lives on."""
     async with AsyncMemory(url) as memory:
         inner = openai.AsyncOpenAI(base_url=server.url, api_key="k", max_retries=0)
-        async with with_memory(inner, memory=memory, user_id="lin") as client:
+        async with with_memory(inner, memory=memory, user_id="lin", timeout_seconds=20) as client:
             stream = await client.chat.completions.create(
                 model="m", messages=[user("I own a canoe.")], stream=True
             )

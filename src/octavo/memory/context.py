@@ -42,11 +42,9 @@ _WORDS: dict[Language, dict[str, str]] = {
         "found": "其他相关的记忆：",
     },
 }
-#: A block in a text. Its fence is longer than any inside, so that it ends where it was made to end.
-_BLOCK = re.compile(
-    rf"^(?P<fence>`{{3,}})memory\n(?:{'|'.join(re.escape(words['head']) for words in _WORDS.values())})\n"
-    r".*?^(?P=fence)$\n?",
-    re.MULTILINE | re.DOTALL,
+_OPENING = re.compile(
+    rf"^(?P<fence>`{{3,64}})memory\n(?:{'|'.join(re.escape(words['head']) for words in _WORDS.values())})\n",
+    re.MULTILINE,
 )
 
 
@@ -69,12 +67,33 @@ def language_of(texts: Sequence[str]) -> Language:
 
 def has_block(text: str) -> bool:
     """Whether a text holds what is remembered."""
-    return _BLOCK.search(text) is not None
+    return bool(_blocks(text))
 
 
 def without_blocks(text: str) -> str:
     """The text without what is remembered: what somebody said himself."""
-    return _BLOCK.sub("", text)
+    for start, end in reversed(_blocks(text)):
+        text = text[:start] + text[end:]
+    return text
+
+
+def _blocks(text: str) -> list[tuple[int, int]]:
+    """Where the blocks in a text are. A fence is longer than any inside, so that a block ends where it was made to end."""
+    found: list[tuple[int, int]] = []
+    if "`memory\n" not in text:
+        return found
+    lines, after, unclosed = text + "\n", 0, set()
+    for opening in _OPENING.finditer(text):
+        fence = opening["fence"]
+        if opening.start() < after or fence in unclosed:
+            continue
+        end = lines.find(f"\n{fence}\n", opening.end() - 1)
+        if end < 0:
+            unclosed.add(fence)  # looked for once: a text may hold nothing but openings
+            continue
+        after = end + len(fence) + 2
+        found.append((opening.start(), after))
+    return found
 
 
 def build(

@@ -5,7 +5,10 @@ Nothing here raises into the caller, whatever becomes of the memory; trouble is 
 
 import asyncio
 import atexit
+import hashlib
+import itertools
 import logging
+import os
 import weakref
 from collections import deque
 from collections.abc import Coroutine, Iterator, Sequence
@@ -21,15 +24,16 @@ from octavo.errors import InvalidQuery, InvalidRecord, OctavoError
 from octavo.kernel.model import Query
 from octavo.kernel.ports import read_page
 from octavo.memory.memory import AsyncMemory, Memory
+from octavo.memory.openai_calls import Message, messages_to_keep
 from octavo.memory.searching import Whose
 from octavo.util.cache import Cache
 from octavo.util.user_code import caught, said
 
-_WINDOW, _WINDOW_BYTES = 200, 2**22  # of a session, what is compared with the messages of a call
+_WINDOW, _WINDOW_BYTES = 100, 2**20  # of a session, what is compared with the messages of a call
 _SURE = 20  # messages in a row that are the same by no accident
 _MOST_WAITING = 1000  # calls whose messages wait to be kept
 _AT_ONCE = 8  # sessions that are written to
-_KEEP_SECONDS, _FLUSH_SECONDS = 30.0, 10.0
+_KEEP_SECONDS, _FLUSH_SECONDS = 60.0, 10.0
 _SESSIONS = 1000  # whose last messages are known without the store
 _log = logging.getLogger("octavo.memory")
 
@@ -50,8 +54,10 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         Whose(**self.owner)
         if not isinstance(self.max_tokens, int) or isinstance(self.max_tokens, bool) or self.max_tokens < 0:
             raise InvalidQuery(f"max_tokens must be a number, 0 or more; got {self.max_tokens!r}")
-        if not isinstance(self.timeout_seconds, int | float) or not self.timeout_seconds > 0:
-            raise InvalidQuery(f"timeout_seconds must be more than 0; got {self.timeout_seconds!r}")
+        if not isinstance(self.timeout_seconds, int | float) or not 0 < self.timeout_seconds <= 3600:
+            raise InvalidQuery(
+                f"timeout_seconds must be more than 0, and 3600 at most; got {self.timeout_seconds!r}"
+            )
 
     @property
     def owner(self) -> dict[str, Any]:
@@ -71,9 +77,10 @@ class Keeper:
         self._portal = memory.portal if isinstance(memory, Memory) else None
         self._behind = memory.behind if isinstance(memory, Memory) else memory
         self._loop: asyncio.AbstractEventLoop | None = None  # of an AsyncMemory
-        self._left: deque[tuple[list[Msg], list[Msg], Options]] = deque()
+        self._left: deque[tuple[list[Message], list[Message], Options]] = deque()
         self._waiting: set[futures.Future[None] | asyncio.Task[None]] = set()
         self._turns: weakref.WeakValueDictionary[str, asyncio.Lock] = weakref.WeakValueDictionary()
+        self._process = os.getpid()
         self._writing = asyncio.Semaphore(_AT_ONCE)
         self._known: Cache[str, list[Key]] = Cache(_SESSIONS)
         self._troubled: set[str] = set()
@@ -100,6 +107,7 @@ class Keeper:
         self._keep_left()
         try:
             reading = _awaitable(self._start(self._read(question, shown, options)))
+            reading.add_done_callback(lambda done: done.cancelled() or done.exception())  # nobody may ask
             try:
                 # Not `wait_for`, which waits without end for work that will not be cancelled.
                 done, _ = await asyncio.wait([reading], timeout=options.timeout_seconds)
@@ -126,20 +134,22 @@ class Keeper:
         return block.text
 
     def _without(self, error: Exception, options: Options) -> str:
-        late = isinstance(error, TimeoutError)
-        reason = f"it did not answer within {options.timeout_seconds} seconds" if late else said(error)
-        self._complain("reading", f"a call is made without memory: {reason}")
+        self._complain("reading", f"a call is made without memory: {_reason(error, options.timeout_seconds)}")
         return ""
 
     # --- after it
 
-    def keep(self, talk: list[Msg], answer: list[Msg], options: Options, *, later: bool = False) -> None:
+    def keep(
+        self, talk: list[Message], answer: list[Message], options: Options, *, later: bool = False
+    ) -> None:
         """Keep, beside everything else, what is new of a talk, and the answer to it; or `later`, before whatever comes next."""
         self._left.append((talk, answer, options))
         if not later:
             self._keep_left()
 
     def _keep_left(self) -> None:
+        if self._process != os.getpid():  # what waited when the process was forked is its parent's to keep
+            self._waiting, self._process = set(), os.getpid()
         while self._left:
             try:
                 work = self._left.popleft()
@@ -156,23 +166,26 @@ class Keeper:
                 self._waiting.add(keeping)
                 keeping.add_done_callback(self._waiting.discard)
 
-    async def _keep(self, talk: list[Msg], answer: list[Msg], options: Options) -> None:
+    async def _keep(self, talk: list[Message], answer: list[Message], options: Options) -> None:
         # In the order of the calls: a lock is handed on in the order in which it was asked for.
         turn = self._turns.setdefault(options.session, asyncio.Lock())
         try:
             async with turn, self._writing, asyncio.timeout(_KEEP_SECONDS):
                 kept = await self._kept(options)
-                new = [*talk[count_kept([key_of(message) for message in talk], kept) :], *answer]
+                told = messages_to_keep(talk)
+                keys = [key_of(message) for message in told]
+                old = count_answered(keys) if kept is None else count_kept(keys, kept)
+                new = [*told[old:], *messages_to_keep(answer)]
                 if new:
                     await self._add(new, options)
-                known = [*kept, *map(key_of, new)][-_WINDOW:]
+                known = [*(kept or keys[:old]), *map(key_of, new)][-_WINDOW:]
                 self._known.put(options.session, known, 100 * len(known))
             self._troubled -= {"keeping", "waiting"}
         except Exception as error:  # noqa: BLE001 - nobody waits for this but the log
-            self._complain("keeping", f"what was said is not kept: {said(error)}")
+            self._complain("keeping", f"what was said is not kept: {_reason(error, _KEEP_SECONDS)}")
 
-    async def _kept(self, options: Options) -> list[Key]:
-        """The last messages of the session; those that this process knows of when the store is down."""
+    async def _kept(self, options: Options) -> list[Key] | None:
+        """The last messages of the session; when the store is down, those that this process knows of, if it does."""
         whose = self._behind._whose(**options.owner)  # noqa: SLF001 - the same package
         scope = self._behind._message_scope(whose)  # noqa: SLF001
         query = Query(collection=MESSAGES, scope=scope, newest_first=True, limit=_WINDOW)
@@ -180,7 +193,7 @@ class Keeper:
             async with asyncio.timeout(options.timeout_seconds):
                 found, _ = await read_page(self._behind.store, query, _WINDOW_BYTES)
         except (OctavoError, TimeoutError):
-            return self._known.get(options.session) or []
+            return self._known.get(options.session)
         return [key_of(to_message(record)) for record in reversed(found)]
 
     async def _add(self, messages: list[Msg], options: Options) -> None:
@@ -243,6 +256,10 @@ class Keeper:
         self._troubled.add(what)
 
 
+def _reason(error: Exception, seconds: float) -> str:
+    return f"it took longer than {seconds:g} seconds" if isinstance(error, TimeoutError) else said(error)
+
+
 def _awaitable(work: "futures.Future[Any] | asyncio.Task[Any]") -> "asyncio.Future[Any]":
     return work if isinstance(work, asyncio.Future) else asyncio.wrap_future(work)
 
@@ -265,29 +282,38 @@ def key_of(message: Msg) -> Key:
     words = " ".join((message.get_text_content() or "").split())
     blocks = message.content if isinstance(message.content, list) else []
     others = [block for block in blocks if block["type"] != "text"]
-    return message.role, msgspec.json.encode([words, others], order="deterministic")
+    told = msgspec.json.encode([words, others], order="deterministic")
+    return message.role, hashlib.blake2b(told, digest_size=16).digest()
+
+
+def count_answered(said: Sequence[Key]) -> int:
+    """How many messages of a list there are up to the last answer in it."""
+    return max((at + 1 for at, (role, _) in enumerate(said) if role == "assistant"), default=0)
 
 
 def count_kept(said: Sequence[Key], kept: Sequence[Key]) -> int:
     """How many messages at the beginning of a list are kept already.
 
-    An agent sends the whole talk again with each call, or the last part of it. So the list, from its first message on, is
-    looked for in what is kept. Answers may have been edited before they were sent back: up to the last of them an answer is
-    taken for the one that is kept in its place. A message by itself is new, unless it is the last one kept and was not answered.
+    An agent sends the whole talk again with each call, or the last part of it, or a summary and the last part. So runs of the
+    list are looked for in what is kept: the first messages of the list, the last ones that are kept, or any long run. Answers
+    may have been edited before they were sent back: up to the last one, an answer is taken for the one in its place.
+    A message by itself is new, unless it is the last one that is kept, and was not answered.
     """
     if len(said) == 1:
         return int(list(said) == list(kept[-1:]))
-    talk = max((at + 1 for at, (role, _) in enumerate(said) if role == "assistant"), default=0)
-    best = 0
-    starts = [(0, start) for start in range(len(kept))] + [(start, 0) for start in range(1, len(said))]
-    for at, start in starts:
-        reach = at
-        while reach < len(said) and (there := start + reach - at) < len(kept):
-            edited = reach > at and reach < talk and said[reach][0] == kept[there][0] == "assistant"
+    answered, best = count_answered(said), 0
+    for at, start in itertools.product(range(len(said)), range(len(kept))):
+        inside = at > 0 and start > 0 and said[at - 1] == kept[start - 1]  # of a run that was looked at
+        if inside or said[at] != kept[start]:
+            continue
+        reach, there = at, start
+        while reach < len(said) and there < len(kept):
+            edited = reach < answered and said[reach][0] == kept[there][0] == "assistant"
             if said[reach] != kept[there] and not edited:
                 break
-            reach += 1
-        # Only a long talk has its first messages before those that were read of the session.
-        if at == 0 or reach - at >= _SURE:
+            reach, there = reach + 1, there + 1
+        if at == 0 or (reach - at > 1 and there == len(kept)):
             best = max(best, reach)
+        elif reach - at >= _SURE:
+            best = max(best, min(reach, answered))
     return best

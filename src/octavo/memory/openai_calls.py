@@ -187,16 +187,19 @@ def _block(block: Any) -> dict[str, Any]:
 
 def has_memory(messages: Iterable[Message]) -> bool:
     """Whether what is remembered is among the messages; a tool or the model cannot claim that it is."""
-    told = (message["content"] for message in messages if message["role"] in (*_SYSTEM, "user"))
-    return any(has_block(text) for content in told for text in _texts(content))
+    told = (message for message in messages if message["role"] in (*_SYSTEM, "user"))
+    return any(map(has_block, texts_of(told)))
 
 
-def said(messages: Iterable[Message]) -> list[Msg]:
-    """What user, assistant and tools said, without instructions, what was remembered, and pictures and files sent along."""
+def without_instructions(messages: Iterable[Message]) -> list[Message]:
+    """What user, assistant and tools said."""
+    return [message for message in messages if message["role"] not in _SYSTEM]
+
+
+def messages_to_keep(messages: Iterable[Message]) -> list[Msg]:
+    """The messages as they are kept: without what was remembered, and pictures and files sent along."""
     kept: list[Msg] = []
     for message in messages:
-        if message["role"] in _SYSTEM:
-            continue
         with caught():  # one message of a kind that nobody knows must not hold up the others
             [read] = read_messages([message], speaker="user", metadata=None)
             if content := _kept_content(read.content):
@@ -222,13 +225,18 @@ def _is_link(block: Mapping[str, Any]) -> bool:
     return isinstance(url, str) and not url.startswith("data:")
 
 
+def texts_of(messages: Iterable[Message]) -> list[str]:
+    """The words in messages."""
+    return [text for message in messages for text in _texts(message["content"])]
+
+
+def question(messages: Iterable[Message]) -> str:
+    """What the user said last."""
+    last = next((each for each in reversed([*messages]) if each["role"] == "user"), None)
+    return without_blocks("\n".join(texts_of([last]))) if last else ""
+
+
 def _texts(content: Any) -> Iterable[str]:
     if isinstance(content, str):
         return (content,)
     return (block["text"] for block in content or () if block["type"] == "text")
-
-
-def question(messages: Iterable[Msg]) -> str:
-    """What the user said last."""
-    texts = [message.get_text_content() or "" for message in messages if message.role == "user"]
-    return texts[-1] if texts else ""

@@ -9,11 +9,11 @@ from typing import Any, Literal, Self, TypeAlias
 
 import msgspec
 
-from octavo.chat.messages import Msg
 from octavo.errors import ConfigError
+from octavo.memory import openai_calls as calls
 from octavo.memory.keeping import Keeper, Options
 from octavo.memory.memory import AsyncMemory, Memory
-from octavo.memory.openai_calls import Call, ChatCall, ResponsesCall, has_memory, question, said
+from octavo.memory.openai_calls import Call, ChatCall, Message, ResponsesCall
 from octavo.util.user_code import caught
 
 #: The resources of a client whose calls have memory, and how these are spelt.
@@ -68,12 +68,12 @@ class _Turn:
     def __init__(self, call: Call, keeper: Keeper, options: Options) -> None:
         self.call = call
         self._keeper, self._options = keeper, options
-        self._talk: list[Msg] = []
+        self._talk: list[Message] = []
         self._asks = self._kept = False
         with keeper.guarded("the messages of a call were not understood"):
             messages = call.messages()
-            self._talk = said(messages)
-            self._asks = bool(self._talk) and not has_memory(messages)
+            self._talk = calls.without_instructions(messages)
+            self._asks = bool(self._talk) and not calls.has_memory(messages)
 
     def ask(self) -> None:
         """Put in what is remembered."""
@@ -86,8 +86,7 @@ class _Turn:
             self._put(await self._keeper.acontext(*self._question()))
 
     def _question(self) -> tuple[str, list[str], Options]:
-        shown = [message.get_text_content() or "" for message in self._talk]
-        return question(self._talk), shown, self._options
+        return calls.question(self._talk), calls.texts_of(self._talk), self._options
 
     def _put(self, block: str) -> None:
         with self._keeper.guarded("a call is made without memory"):
@@ -122,9 +121,9 @@ class _Turn:
         if self._kept:
             return
         self._kept = True
-        answer: list[Msg] = []
+        answer: list[Message] = []
         with self._keeper.guarded(_UNREAD):
-            answer = said(self.call.answer())
+            answer = self.call.answer()
         if self._talk:
             self._keeper.keep(self._talk, answer, self._options, later=later)
 
@@ -136,6 +135,12 @@ class _Proxy:
 
     def __init__(self, inner: Any) -> None:
         self._inner = inner
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name.startswith("_"):
+            object.__setattr__(self, name, value)
+        else:
+            setattr(self._inner, name, value)
 
     @property  # type: ignore[misc]  # frameworks ask with isinstance what a client is
     def __class__(self) -> Any:
