@@ -386,6 +386,24 @@ async def test_with_blocks(server, url):
         assert "canoe" in memory.search("canoe", user_id="lin")[0].text
 
 
+async def test_every_store(server, memory, store, tenant):
+    """Two turns, the second with the whole talk, and a third in another session."""
+    inner = openai.AsyncOpenAI(base_url=server.url, api_key="k", max_retries=0)
+    async with with_memory(inner, memory=memory, user_id="lin", timeout_seconds=20) as client:
+        talk = [user("I own a canoe.")]
+        await client.responses.create(model="m", input=talk, octavo={"session_id": "s"})
+        talk += [assistant("Noted."), user("我住在杭州。")]
+        await client.responses.create(model="m", input=talk, octavo={"session_id": "s"})
+        assert await client.flush()
+        await client.responses.create(model="m", input="我住在哪里？ And my canoe?")
+        assert "canoe" in server.context()
+        assert "杭州" in server.context()
+    said = await ChatMemory(store, "lin", "s", tenant=tenant).get_memory()
+    assert [message.get_text_content() for message in said] == [
+        "I own a canoe.", "Noted.", "我住在杭州。", "Noted.",
+    ]  # fmt: skip
+
+
 async def test_an_async_memory(server, url):
     """It is used on the loop that it lives on."""
     async with AsyncMemory(url) as memory:
@@ -460,6 +478,6 @@ async def test_a_stream_that_breaks_off(form, way, opened, server):
         while not turn._kept:  # the thread that read the last piece lets go of it in a moment
             await asyncio.sleep(0.01)
     else:
-        await done(stream.close)
+        await done(stream.aclose if is_async(client) else stream.close)
     assert heard
     assert await kept(client) == [("user", "Tell me."), ("assistant", heard.strip())]

@@ -57,9 +57,9 @@ def with_memory(
         raise ConfigError(
             "an AsyncMemory cannot serve a client that blocks; give a Memory or the URL of its store"
         )
-    owned = memory is None or isinstance(memory, str)
-    keeper = Keeper(memory if isinstance(memory, Memory | AsyncMemory) else Memory(memory))
-    return MemoryClient(inner, keeper, options, closes="all" if owned else "client")
+    if isinstance(memory, Memory | AsyncMemory):
+        return MemoryClient(inner, Keeper(memory), options, closes="client")
+    return MemoryClient(inner, Keeper(Memory(memory)), options, closes="all")
 
 
 class _Turn:
@@ -217,6 +217,7 @@ class _Stream(_AnyStream):
 
 class _AsyncStream(_AnyStream):
     __slots__ = ()
+    aclose = _AnyStream.close
 
     def __aiter__(self) -> Self:
         return self
