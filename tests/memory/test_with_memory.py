@@ -475,8 +475,9 @@ async def test_a_stream_that_breaks_off(form, way, opened, server):
         await done(stream._inner.close)
         turn = stream._turn
         del stream
-        while not turn._kept:  # the thread that read the last piece lets go of it in a moment
-            await asyncio.sleep(0.01)
+        async with asyncio.timeout(10):  # the thread that read the last piece lets go of it in a moment
+            while not turn._kept:
+                await asyncio.sleep(0.01)
     else:
         await done(stream.aclose if is_async(client) else stream.close)
     assert heard

@@ -266,7 +266,12 @@ def test_a_program_that_forgets_to_close(server, tmp_path):
     """What was said last is kept before it ends, by a client that blocks and by one that does not."""
     program = f"""
 import asyncio, openai
-from octavo import with_memory
+from octavo import AsyncMemory, with_memory
+add = AsyncMemory.add
+async def slow(*args, **kwargs):
+    await asyncio.sleep(0.5)
+    return await add(*args, **kwargs)
+AsyncMemory.add = slow
 here = {{"base_url": {server.url!r}, "api_key": "k"}}
 client = with_memory(openai.OpenAI(**here), user_id="lin", memory="sqlite:///m.db", timeout_seconds=20)
 client.responses.create(model="m", input="I like tea.")

@@ -26,7 +26,6 @@ from octavo.kernel.ports import read_page
 from octavo.memory.memory import AsyncMemory, Memory
 from octavo.memory.openai_calls import Message, messages_to_keep
 from octavo.memory.searching import Whose
-from octavo.util.cache import Cache
 from octavo.util.user_code import caught, said
 
 _WINDOW, _WINDOW_BYTES = 100, 2**20  # of a session, what is compared with the messages of a call
@@ -34,7 +33,6 @@ _SURE = 20  # messages in a row that are the same by no accident
 _MOST_WAITING = 1000  # calls whose messages wait to be kept
 _AT_ONCE = 8  # sessions that are written to
 _KEEP_SECONDS, _FLUSH_SECONDS = 60.0, 10.0
-_SESSIONS = 1000  # whose last messages are known without the store
 _log = logging.getLogger("octavo.memory")
 
 #: What a message says, to be compared: who said it, and the words and tool calls.
@@ -82,7 +80,6 @@ class Keeper:
         self._turns: weakref.WeakValueDictionary[str, asyncio.Lock] = weakref.WeakValueDictionary()
         self._process = os.getpid()
         self._writing = asyncio.Semaphore(_AT_ONCE)
-        self._known: Cache[str, list[Key]] = Cache(_SESSIONS)
         self._troubled: set[str] = set()
         _keepers.add(self)
 
@@ -178,14 +175,12 @@ class Keeper:
                 new = [*told[old:], *messages_to_keep(answer)]
                 if new:
                     await self._add(new, options)
-                known = [*(kept or keys[:old]), *map(key_of, new)][-_WINDOW:]
-                self._known.put(options.session, known, 100 * len(known))
             self._troubled -= {"keeping", "waiting"}
         except Exception as error:  # noqa: BLE001 - nobody waits for this but the log
             self._complain("keeping", f"what was said is not kept: {_reason(error, _KEEP_SECONDS)}")
 
     async def _kept(self, options: Options) -> list[Key] | None:
-        """The last messages of the session; when the store is down, those that this process knows of, if it does."""
+        """The last messages of the session, or nothing when they cannot be read: the store may be down, and still queue."""
         whose = self._behind._whose(**options.owner)  # noqa: SLF001 - the same package
         scope = self._behind._message_scope(whose)  # noqa: SLF001
         query = Query(collection=MESSAGES, scope=scope, newest_first=True, limit=_WINDOW)
@@ -193,7 +188,7 @@ class Keeper:
             async with asyncio.timeout(options.timeout_seconds):
                 found, _ = await read_page(self._behind.store, query, _WINDOW_BYTES)
         except (OctavoError, TimeoutError):
-            return self._known.get(options.session)
+            return None
         return [key_of(to_message(record)) for record in reversed(found)]
 
     async def _add(self, messages: list[Msg], options: Options) -> None:
