@@ -52,6 +52,7 @@ RUN_BY = {
     "docs/vault.md": "vault/test_vault_page.py",
     "docs/vectors.md": "vectors/test_vectors_page.py",
     "docs/when-the-database-is-down.md": "docs/test_howto_pages.py",
+    "docs/with-memory.md": "docs/test_with_memory_page.py",
 }
 #: A picture, or what a program says when it goes wrong: nothing to run.
 PICTURES = {"text", "mermaid"}
