@@ -51,7 +51,11 @@ if TYPE_CHECKING:
         migrate as migrate,
     )
     from octavo.layers.memory import LayeredMemory as LayeredMemory
-    from octavo.memory import AsyncMemory as AsyncMemory, Memory as Memory
+    from octavo.memory import (
+        AsyncMemory as AsyncMemory,
+        Memory as Memory,
+        with_memory as with_memory,
+    )
     from octavo.models import open_embedder as open_embedder
     from octavo.search.hits import Hit as Hit
     from octavo.search.recall import Recall as Recall
@@ -119,6 +123,7 @@ _LAZY = {
     "migrate": "octavo.events",
     "open_embedder": "octavo.models",
     "open_vectors": "octavo.vectors",
+    "with_memory": "octavo.memory",
 }
 
 _LAZY |= {
@@ -170,6 +175,7 @@ __all__ = [
     "new_id",
     "open_store",
     "walk",
+    "with_memory",
 ]
 
 

@@ -52,6 +52,7 @@ RUN_BY = {
     "docs/vault.md": "vault/test_vault_page.py",
     "docs/vectors.md": "vectors/test_vectors_page.py",
     "docs/when-the-database-is-down.md": "docs/test_howto_pages.py",
+    "docs/with-memory.md": "docs/test_with_memory_page.py",
     "docs/zh/chat.md": "chat/test_chat_page.py",
     "docs/zh/front-door.md": "docs/test_front_door_page.py",
     "docs/zh/layers.md": "layers/test_layers_page.py",

@@ -83,6 +83,14 @@ messages: 6 records
 profile: 3 records
 log: 3 records
 """,
+    "with_memory": """\
+monday: I am allergic to peanuts.
+  Noted.
+tuesday: What shall I cook?
+  Noodles with vegetables, no peanuts.
+without memory:
+  Noodles with peanut sauce!
+""",
 }
 #: What is run, and what it prints compared, by tests of its own.
 RUN_BY = {

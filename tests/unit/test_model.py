@@ -308,7 +308,7 @@ def test_naive_times_are_local():
 PUBLIC = {
     "open_store", "Store", "walk", "new_id", "START", "Add", "Change", "Cursor", "Op", "Query", "Record", "Remove", "Scope",
     "Tally", "OctavoError", "ConfigError", "Conflict", "InvalidQuery", "InvalidRecord", "ModelError", "NotFound",
-    "StoreClosed", "StoreError", "StoreUnavailable",
+    "StoreClosed", "StoreError", "StoreUnavailable", "Memory", "AsyncMemory", "with_memory",
 }  # fmt: skip
 
 

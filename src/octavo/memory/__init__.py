@@ -3,6 +3,17 @@
 from octavo.memory.memory import AsyncMemory, Memory
 from octavo.memory.searching import SOURCES
 from octavo.memory.values import DEFAULT_USER, Added
+from octavo.memory.wrapping import MemoryClient, with_memory
 from octavo.search.hits import Hits, MemoryHit
 
-__all__ = ["DEFAULT_USER", "SOURCES", "Added", "AsyncMemory", "Hits", "Memory", "MemoryHit"]
+__all__ = [
+    "DEFAULT_USER",
+    "SOURCES",
+    "Added",
+    "AsyncMemory",
+    "Hits",
+    "Memory",
+    "MemoryClient",
+    "MemoryHit",
+    "with_memory",
+]

@@ -44,6 +44,10 @@ _WORDS: dict[Language, dict[str, str]] = {
         "found": "其他相关的记忆：",
     },
 }
+_OPENING = re.compile(
+    rf"^(?P<fence>`{{3,64}})memory\n(?:{'|'.join(re.escape(words['head']) for words in _WORDS.values())})\n",
+    re.MULTILINE,
+)
 
 
 class Line(msgspec.Struct, frozen=True):
@@ -63,13 +67,48 @@ def language_of(texts: Sequence[str]) -> Language:
     return "en"
 
 
+def has_block(text: str) -> bool:
+    """Whether a text holds what is remembered."""
+    return bool(_blocks(text))
+
+
+def without_blocks(text: str) -> str:
+    """The text without what is remembered: what somebody said himself."""
+    for start, end in reversed(_blocks(text)):
+        text = text[:start] + text[end:]
+    return text
+
+
+def _blocks(text: str) -> list[tuple[int, int]]:
+    """Where the blocks in a text are. A fence is longer than any inside, so that a block ends where it was made to end."""
+    found: list[tuple[int, int]] = []
+    if "`memory\n" not in text:
+        return found
+    lines, after, unclosed = text + "\n", 0, set()
+    for opening in _OPENING.finditer(text):
+        fence = opening["fence"]
+        if opening.start() < after or fence in unclosed:
+            continue
+        end = lines.find(f"\n{fence}\n", opening.end() - 1)
+        if end < 0:
+            unclosed.add(fence)  # looked for once: a text may hold nothing but openings
+            continue
+        after = end + len(fence) + 2
+        found.append((opening.start(), after))
+    return found
+
+
 def build(
     parts: dict[Part, Sequence[Record]],
     language: Language,
     max_tokens: int,
     count: Callable[[str], int],
+    shown: Sequence[str] = (),
 ) -> Context:
-    """The block. The records of each part stand in the order in which they matter; `recent` is shown oldest first."""
+    """The block. The records of each part stand in the order in which they matter; `recent` is shown oldest first.
+
+    What says no more than a text that is `shown` elsewhere is left out.
+    """
     if not isinstance(max_tokens, int) or isinstance(max_tokens, bool) or max_tokens < 0:
         raise InvalidQuery(f"max_tokens must be a number, 0 or more; got {max_tokens!r}")
     fence = fence_for(
@@ -79,7 +118,7 @@ def build(
     frame = count(f"{fence}memory\n{words['head']}\n{fence}\n")
     chosen: dict[Part, list[Line]] = {part: [] for part in SHARES}
     used: dict[Part, int] = dict.fromkeys(SHARES, 0)
-    seen = Seen()
+    seen = Seen(shown)
     waiting = {part: list(enumerate(records)) for part, records in parts.items()}
 
     @functools.cache

@@ -205,10 +205,12 @@ class AsyncMemory:
         session_id: str | None = None,
         max_tokens: int = 1000,
         count: Callable[[str], int] = estimate_tokens,
+        shown: Sequence[str] = (),
     ) -> Context:
         """One fenced block for a prompt, within a budget: who the user is, this session so far, and what else was found.
 
         Each line has its date; `parts` says how many tokens each part took. What it holds is data: it cannot close the fence.
+        `shown` is what the prompt says already, which is not said again.
         """
         whose = Whose(self.layers.tenant, user_id, agent_id)
         talk = _talk(Whose(self.layers.tenant, user_id, agent_id, session_id))
@@ -227,7 +229,7 @@ class AsyncMemory:
             "recent": recent,
             "found": [hit.record for hit in distinct(found)],
         }
-        block = contexts.build(parts, language, max_tokens, count)
+        block = contexts.build(parts, language, max_tokens, count, shown)
         return msgspec.structs.replace(block, probably_absent=found.probably_absent)
 
     async def _newest(self, collection: str, scope: Scope, limit: int) -> list[Record]:

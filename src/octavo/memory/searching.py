@@ -1,7 +1,7 @@
 """One search over everything of somebody: facts, messages, observations, agent events and documents."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from types import MappingProxyType
 from typing import Any
@@ -160,16 +160,17 @@ def _says_all(sentence: Hit, fact: Hit) -> bool:
 class Seen:
     """What was shown already, so that nothing is said twice: not a text, and not a fact beside its sentence."""
 
-    def __init__(self) -> None:
+    def __init__(self, texts: Iterable[str] = ()) -> None:
         self._ids: set[str] = set()
-        self._texts: set[str] = set()
+        self._texts = set(map(_folded, texts))
         self._sentences: set[str] = set()  # those whose facts were shown
 
     def adds(self, record: Record) -> bool:
         """Whether the record says something new; then it is shown."""
-        text = " ".join(content(record.text, record.data).casefold().split())
+        text = _folded(content(record.text, record.data))
         newest = sources_of(record)[-1:]
         if record.id in self._ids or text in self._texts or record.id in self._sentences:
+            self._ids.add(record.id)  # what it says is shown, so its facts need not be
             return False
         if self._ids.intersection(newest):
             return False
@@ -177,6 +178,10 @@ class Seen:
         self._texts.add(text)
         self._sentences.update(newest)
         return True
+
+
+def _folded(text: str) -> str:
+    return " ".join(text.casefold().split())
 
 
 def sources_of(record: Record) -> tuple[str, ...]:

@@ -44,7 +44,7 @@ class Portal:
                 "a blocking call from inside the event loop would wait for itself; await its twin"
             )
         try:
-            return self._begun(work).result()
+            return self.begin(work).result()
         except BaseException as error:
             # Ctrl-C in the waiting thread, at whatever moment, must not leave the work going on.
             self._abandon(work)
@@ -56,7 +56,7 @@ class Portal:
         """Run it over there, and await it here; cancelling the waiter cancels the work."""
         if self.is_here:
             return await work
-        future = self._begun(work)
+        future = self.begin(work)
         try:
             return await asyncio.wrap_future(future)
         except asyncio.CancelledError:
@@ -86,7 +86,8 @@ class Portal:
         """Whether this is the thread that everything runs on."""
         return threading.current_thread() is self._thread and self._process == os.getpid()
 
-    def _begun(self, work: Coroutine[Any, Any, T]) -> "futures.Future[T]":
+    def begin(self, work: Coroutine[Any, Any, T]) -> "futures.Future[T]":
+        """Run it over there, and wait for nothing; cancelling the future cancels the work."""
         if (
             self._process != os.getpid()
         ):  # before the lock, which another thread may have held when the process forked
