@@ -56,6 +56,7 @@ RUN_BY = {
     "docs/zh/chat.md": "chat/test_chat_page.py",
     "docs/zh/front-door.md": "docs/test_front_door_page.py",
     "docs/zh/layers.md": "layers/test_layers_page.py",
+    "docs/zh/quickstart.md": "docs/test_quickstart_page.py",
     "docs/zh/server.md": "server/test_server_page.py",
     "docs/zh/service.md": "service/test_service_page.py",
 }

@@ -1,23 +1,25 @@
-"""docs/quickstart.md: every block runs, from top to bottom in an empty folder, and the table of extras is whole."""
+"""docs/quickstart.md and its Chinese page: every block runs, from top to bottom in an empty folder, and the table of extras is whole."""
 
 import re
 import tomllib
 
+import pytest
 from pages import ROOT, reader
 
-PAGE = ROOT / "docs" / "quickstart.md"
+pytestmark = pytest.mark.parametrize("page", ["docs/quickstart.md", "docs/zh/quickstart.md"])
 
 
-def test_every_block(tmp_path):
+def test_every_block(page, tmp_path):
     with reader(tmp_path) as somebody:
-        somebody.read(PAGE)
+        somebody.read(ROOT / page)
     assert somebody.ran == [
         "python", "output", "yaml", "python", "output", "console", "console", "console", "python", "output", "console",
     ]  # fmt: skip
 
 
-def test_every_extra():
+def test_every_extra(page):
     """Each extra of the package is in the table, but the one for those who work on it."""
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-    table = "".join(re.findall(r"^\| (`.*?) \|", PAGE.read_text().partition("## 1.")[0], re.MULTILINE))
+    install = (ROOT / page).read_text(encoding="utf-8").partition("## 1.")[0]
+    table = "".join(re.findall(r"^\| (`.*?) \|", install, re.MULTILINE))
     assert set(re.findall(r"`(\w+)`", table)) == set(extras) - {"dev"}
