@@ -73,8 +73,8 @@ def test_every_answer_goes_to_a_file(octavo, talks):
     first = answers[0]
     assert first["store"] == "memory://"
     assert first["question"] == "What does Ines sell on Fridays?"
-    assert (first["gold"], first["ranks"], first["hit"]) == (["D1:3"], [1], True)
-    assert first["found"][0] == "D1:3"
+    assert (first["gold"], first["hit"]) == (["D1:3"], True)
+    assert first["found"][first["ranks"][0] - 1] == "D1:3"
     assert first["best_score"] > 0
     assert first["ms"] > 0
     assert set(first["scores"]) == SCORES

@@ -181,8 +181,7 @@ class Keeper:
 
     async def _kept(self, options: Options) -> list[Key] | None:
         """The last messages of the session, or nothing when they cannot be read: the store may be down, and still queue."""
-        whose = self._behind._whose(**options.owner)  # noqa: SLF001 - the same package
-        scope = self._behind._message_scope(whose)  # noqa: SLF001
+        scope = Whose(self._behind.layers.tenant, **options.owner).talk
         query = Query(collection=MESSAGES, scope=scope, newest_first=True, limit=_WINDOW)
         try:
             async with asyncio.timeout(options.timeout_seconds):

@@ -23,7 +23,7 @@ from octavo.memory import context as contexts
 from octavo.memory.messages import Said, read_messages
 from octavo.memory.pending import PendingFacts, note_for
 from octavo.memory.searching import SOURCE_OF, SOURCES, Whose, distinct, search
-from octavo.memory.values import DEFAULT_SESSION, Added
+from octavo.memory.values import Added
 from octavo.search.hits import Context, Hits
 from octavo.search.recall import Recall
 from octavo.util.sync import Portal, blocking
@@ -116,7 +116,7 @@ class AsyncMemory:
         learnt = {**(metadata or {}), **whose.place}
         if not infer:
             return await self._keep([text for m in said if (text := m.get_text_content())], whose, learnt)
-        records = [to_record(message, (), _talk(whose)) for message in said]
+        records = [to_record(message, (), whose.talk) for message in said]
         notes = {
             record.id: note_for(record, whose.owner, learnt)
             for record in records
@@ -213,7 +213,7 @@ class AsyncMemory:
         `shown` is what the prompt says already, which is not said again.
         """
         whose = Whose(self.layers.tenant, user_id, agent_id)
-        talk = _talk(Whose(self.layers.tenant, user_id, agent_id, session_id))
+        talk = Whose(self.layers.tenant, user_id, agent_id, session_id).talk
         owner = Scope(tenant=self.layers.tenant, **{key[:-3]: name for key, name in whose.owner.items()})
         found, profile, summary, recent = await asyncio.gather(
             self._recall.answer(query, whose.queries(now()), _FOUND, explain=True, max_bytes=_PART_BYTES),
@@ -299,12 +299,6 @@ class AsyncMemory:
 
     async def __aexit__(self, *exc: object) -> None:
         await self.close()
-
-
-def _talk(whose: Whose) -> Scope:
-    """Where the messages of a session are: with no agent named, where the chat face keeps them."""
-    user, session = whose.owner.get("user_id", ""), whose.session_id or DEFAULT_SESSION
-    return Scope(tenant=whose.tenant, user=user, agent=whose.agent_id or "", session=session)
 
 
 class Memory:

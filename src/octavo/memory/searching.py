@@ -12,7 +12,7 @@ from octavo.errors import InvalidQuery
 from octavo.kernel.model import Query, Record, Scope
 from octavo.kernel.terms.matching import content
 from octavo.kernel.terms.terms import unspaced
-from octavo.memory.values import DEFAULT_USER
+from octavo.memory.values import DEFAULT_SESSION, DEFAULT_USER
 from octavo.search.hits import Hit, Hits, MemoryHit, Recalled
 from octavo.search.question import Filters, queries
 from octavo.search.recall import MOST_HITS, Recall
@@ -63,6 +63,12 @@ class Whose(msgspec.Struct, frozen=True):
         """What a fact's metadata says of where it was learnt, beside its owner."""
         named = {"agent_id": self.agent_id, "session_id": self.session_id}
         return {name: value for name, value in named.items() if value and name not in self.owner}
+
+    @property
+    def talk(self) -> Scope:
+        """Where the messages of the session are: with no agent named, where the chat face keeps them."""
+        user, session = self.owner.get("user_id", ""), self.session_id or DEFAULT_SESSION
+        return Scope(tenant=self.tenant, user=user, agent=self.agent_id or "", session=session)
 
     def scopes(self) -> list[Scope]:
         """Where to look: one scope, or two for a session that is nobody's and the default user's alike."""
