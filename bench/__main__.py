@@ -139,6 +139,9 @@ async def _bench(names: list[str], given: argparse.Namespace) -> int:
             await run.peers()
     finally:  # minutes of work are worth showing even when the rest is interrupted
         run.show()
+    if any(name.startswith("sqlite") for name in names):
+        print()
+        await _door(given)
     run.say(f"numbers kept in {run.kept}")
     return 1 if broken else 0
 

@@ -4,6 +4,7 @@ import pytest
 
 from octavo import AsyncMemory, Conflict, InvalidQuery, InvalidRecord, Memory, NotFound
 from octavo.chat import ChatMemory, Msg
+from octavo.events import AgentEvent, EventStore
 from octavo.kernel.model import Query, Scope
 from octavo.memory import DEFAULT_USER
 from octavo.testing.embedding import HashEmbedder
@@ -249,3 +250,21 @@ def test_the_default_store_is_here(tmp_path, monkeypatch):
     monkeypatch.setenv("OCTAVO_URL", "sqlite:///other.db")
     with Memory() as memory:
         assert memory.search("tandem") == []
+
+
+async def test_what_is_nobodys(memory, store, tenant):
+    """What was kept for no user is found by its agent or its session, and by no user."""
+    events = EventStore(store, tenant=tenant)
+    kept = AgentEvent(
+        agent_name="porter", session_id="night", data={"said": "the lift is stuck on floor nine"}
+    )
+    assert await events.store(kept)
+    for whose in (
+        {"agent_id": "porter"},
+        {"session_id": "night"},
+        {"agent_id": "porter", "session_id": "night"},
+    ):
+        [hit] = await memory.search("which floor is the lift stuck on?", **whose)
+        assert (hit.source, hit.user_id, hit.agent_id, hit.session_id) == ("events", None, "porter", "night")
+    for whose in ({}, {"user_id": "lin"}, {"user_id": "lin", "session_id": "night"}, {"agent_id": "other"}):
+        assert await memory.search("which floor is the lift stuck on?", **whose) == []

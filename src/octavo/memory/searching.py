@@ -135,19 +135,19 @@ async def search(
     )
 
 
-def distinct(found: Sequence[Hit]) -> list[Hit]:
+def distinct(found: Recalled) -> list[Hit]:
     """The hits without those that say again what another one says: of a fact and its newest sentence there is one.
 
-    It is the sentence, which has every detail, unless it is long or the fact has more of what was asked. A fact stands
-    before the sentences that it has overtaken.
+    It is the sentence, which has every detail, unless it is long, the fact has more of what was asked, or all that is
+    known was asked for. A fact stands before the sentences that it has overtaken.
     """
     sentences = {hit.record.id: hit for hit in found if not sources_of(hit.record)}
     overtaking = {source: hit for hit in reversed(found) for source in sources_of(hit.record)[:-1]}
     ordered: list[Hit] = []
     for hit in found:
         newest = sentences.get("".join(sources_of(hit.record)[-1:]))
-        if newest is not None and _says_all(newest, hit):
-            ordered.append(newest)
+        if newest is not None and not found.overview and _says_all(newest, hit):
+            ordered.append(msgspec.structs.replace(newest, score=max(newest.score, hit.score)))
         if hit.record.id in overtaking:
             ordered.append(overtaking[hit.record.id])
         ordered.append(hit)
@@ -224,4 +224,4 @@ def _reason(hit: Hit, found: Recalled) -> str:
             reasons.append(f"number {signal.rank} by meaning")
         elif signal.name == "time" and signal.score > 0.5:
             reasons.append("from the time asked for")
-    return "; ".join(reasons) or "said next to what was found"
+    return "; ".join(reasons) or ("is known" if found.overview else "said next to what was found")

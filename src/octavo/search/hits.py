@@ -61,6 +61,7 @@ class Recalled(list[Hit]):
     notes: tuple[str, ...]  # what did not work, such as a model that could not be reached
     trust: float  # how far the vectors were believed
     left_out: int  # hits that did not fit into `max_bytes`
+    overview: bool  # all that is known was asked for
 
     def __init__(
         self,
@@ -70,6 +71,8 @@ class Recalled(list[Hit]):
         notes: tuple[str, ...] = (),
         trust: float = 0.0,
         left_out: int = 0,
+        *,
+        overview: bool = False,
     ) -> None:
         super().__init__(hits)
         self.presence = presence
@@ -77,6 +80,7 @@ class Recalled(list[Hit]):
         self.notes = notes
         self.trust = trust
         self.left_out = left_out
+        self.overview = overview
 
     @property
     def probably_absent(self) -> bool:

@@ -84,6 +84,7 @@ class Recall:
             ranked.candidates.notes,
             ranked.trust,
             left_out,
+            overview=ranked.question.overview,
         )
 
     async def sessions(
