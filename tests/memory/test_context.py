@@ -161,3 +161,25 @@ def test_openings_without_end():
     began = time.perf_counter()
     assert without_blocks(text) == text
     assert time.perf_counter() - began < 2
+
+
+def test_a_sentence_that_is_cut_hides_no_fact():
+    """What did not fit of a sentence is told by its facts."""
+    said = "I am a nurse at the children's hospital, where I have worked nights for eleven years. I am allergic to peanuts."
+    with Memory("memory://") as memory:
+        memory.add(said, user_id="lin", session_id="monday")
+        for most in range(40, 200, 10):
+            block = memory.context("plan a dinner", user_id="lin", max_tokens=most).text
+            assert not block or "peanuts" in block or "…" not in block, block
+
+
+def test_facts_of_one_sentence_stand_together():
+    """Where a sentence is not shown because one of its facts is, the others are shown too."""
+    said = Record(collection="messages", id="m", kind="user", text="a long story " * 30)
+    facts = [
+        Record(collection="profile", id=f"f{n}", text=f"The user has the key {n}", data={"sources": ["m"]})
+        for n in range(3)
+    ]
+    parts = {"profile": facts, "summary": [], "recent": [], "found": [facts[0], said]}
+    block = build(parts, "en", 120, estimate_tokens)
+    assert all(f"key {n}" in block.text for n in range(3))

@@ -139,7 +139,7 @@ def build(
                 line = fit_line(head, body, lambda cut: cost(cut) <= room, count)  # noqa: B023
             if line is None:
                 left.append((rank, record))
-            elif seen.adds(record):
+            elif seen.adds(record, whole=line == head + body):
                 chosen[part].append(Line(line, rank, record))
                 used[part] += title + cost(line)
         waiting[part] = left

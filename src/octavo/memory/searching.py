@@ -171,16 +171,17 @@ class Seen:
         self._texts = set(map(_folded, texts))
         self._sentences: set[str] = set()  # those whose facts were shown
 
-    def adds(self, record: Record) -> bool:
-        """Whether the record says something new; then it is shown."""
+    def adds(self, record: Record, *, whole: bool = True) -> bool:
+        """Whether the record says something new; then it is shown. One that is not shown as a whole hides no fact."""
         text = _folded(content(record.text, record.data))
         newest = sources_of(record)[-1:]
-        if record.id in self._ids or text in self._texts or record.id in self._sentences:
+        if text in self._texts:
             self._ids.add(record.id)  # what it says is shown, so its facts need not be
             return False
-        if self._ids.intersection(newest):
+        if record.id in self._ids or record.id in self._sentences or self._ids.intersection(newest):
             return False
-        self._ids.add(record.id)
+        if whole:
+            self._ids.add(record.id)
         self._texts.add(text)
         self._sentences.update(newest)
         return True
