@@ -163,19 +163,29 @@ def test_openings_without_end():
     assert time.perf_counter() - began < 2
 
 
-def test_a_sentence_that_is_cut_hides_no_fact():
-    """What did not fit of a sentence is told by its facts."""
-    said = "I am a nurse at the children's hospital, where I have worked nights for eleven years. I am allergic to peanuts."
+def test_facts_come_before_a_sentence_that_must_be_cut():
+    """A sentence is shown whole if it fits into the budget; else its facts are."""
+    said = (
+        "I am a nurse. I am allergic to peanuts. "
+        + "And then the bus came, and I got on, and it was full. " * 20
+    )
     with Memory("memory://") as memory:
         memory.add(said, user_id="lin", session_id="monday")
-        for most in range(40, 200, 10):
+        for most in (80, 120, 200, 300):
             block = memory.context("plan a dinner", user_id="lin", max_tokens=most).text
-            assert not block or "peanuts" in block or "…" not in block, block
+            assert "The user is a nurse" in block
+            assert "The user is allergic to peanuts" in block
+        assert "…" not in memory.context("plan a dinner", user_id="lin", max_tokens=2000).text
+        memory.add("我是一名护士，住在杭州。我对花生过敏。", user_id="王", session_id="周一")
+        for most in range(80, 300, 10):
+            block = memory.context("安排一顿晚饭", user_id="王", max_tokens=most).text
+            assert "花生过敏" in block
+            assert "…" not in block
 
 
 def test_facts_of_one_sentence_stand_together():
     """Where a sentence is not shown because one of its facts is, the others are shown too."""
-    said = Record(collection="messages", id="m", kind="user", text="a long story " * 30)
+    said = Record(collection="messages", id="m", kind="user", text="keys 0, 1 and 2 are mine")
     facts = [
         Record(collection="profile", id=f"f{n}", text=f"The user has the key {n}", data={"sources": ["m"]})
         for n in range(3)

@@ -125,21 +125,23 @@ def build(
     def cost(line: str) -> int:
         return count(line + "\n")
 
-    def fill(part: Part, most: int) -> None:
-        """Take lines of a part until no more fit into so many tokens in all; if not even one does, it is cut."""
+    def fill(part: Part, most: int, *, cut: bool = False) -> None:
+        """Take whole lines of a part while they fit into so many tokens in all; with `cut`, a first one that does not fit."""
         left: list[tuple[int, Record]] = []
         for rank, record in waiting[part]:
             title = 0 if chosen[part] else cost(words[part])
             room = min(most - used[part], max_tokens - frame - sum(used.values())) - title
             head, body = _head(record), _body(record, max_tokens)
             line: str | None = head + body
-            if room < _SHORTEST or (cost(head + body) > room and chosen[part]):
+            if room < _SHORTEST:
                 line = None
             elif cost(head + body) > room:
-                line = fit_line(head, body, lambda cut: cost(cut) <= room, count)  # noqa: B023
+                line = None
+                if cut and not chosen[part]:
+                    line = fit_line(head, body, lambda shorter: cost(shorter) <= room, count)  # noqa: B023
             if line is None:
                 left.append((rank, record))
-            elif seen.adds(record, whole=line == head + body):
+            elif seen.adds(record):
                 chosen[part].append(Line(line, rank, record))
                 used[part] += title + cost(line)
         waiting[part] = left
@@ -148,6 +150,8 @@ def build(
         fill(part, int((max_tokens - frame) * SHARES[part]))
     for part in _SECOND:
         fill(part, max_tokens)
+    for part in _SECOND:  # last: where a sentence must be cut, its facts, which are whole, come before it
+        fill(part, max_tokens, cut=True)
     return _block(chosen, used, fence, words, max_tokens, count, sum(map(len, waiting.values())))
 
 

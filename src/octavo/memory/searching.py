@@ -171,8 +171,8 @@ class Seen:
         self._texts = set(map(_folded, texts))
         self._sentences: set[str] = set()  # those whose facts were shown
 
-    def adds(self, record: Record, *, whole: bool = True) -> bool:
-        """Whether the record says something new; then it is shown. One that is not shown as a whole hides no fact."""
+    def adds(self, record: Record) -> bool:
+        """Whether the record says something new; then it is shown."""
         text = _folded(content(record.text, record.data))
         newest = sources_of(record)[-1:]
         if text in self._texts:
@@ -180,8 +180,7 @@ class Seen:
             return False
         if record.id in self._ids or record.id in self._sentences or self._ids.intersection(newest):
             return False
-        if whole:
-            self._ids.add(record.id)
+        self._ids.add(record.id)
         self._texts.add(text)
         self._sentences.update(newest)
         return True
