@@ -164,7 +164,7 @@ def test_nothing_steers_the_terminal(lines):
     try:
         raise ConnectionError("redis://:pa55word@db says \x1b]0;owned\x07")
     except ConnectionError:
-        logging.getLogger("octavo.store").exception("lost \x1b[31m%s half \ud800", KEY)
+        logging.getLogger("octavo.store").exception("lost \x1b[31m%s", KEY)
     first, second, *trace = lines.stream.getvalue().splitlines()
     assert "\\x1b[2J" in first
     assert "\\n08:30:00" in first
