@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 #: What needs no key.
 OPEN = frozenset({"/health", "/docs", "/openapi.json"})
 _BATCH = "/batch"  # each of its parts comes this way again, and needs what it needs
+_ASKS = {"/memory/query", "/search", "/context", _BATCH}  # sent, but they change nothing
 _READS = frozenset({"GET", "HEAD", "OPTIONS"})
 _FORWARDED = (
     b"forwarded",
@@ -54,7 +55,7 @@ def needed_access(method: str, path: str) -> Access:
     """What a request needs. It depends on nothing but these two, so that no new route can be left open."""
     if path in {"/config", "/queue"} or path.startswith("/queue/"):
         return "admin"
-    return "read" if method in _READS or path in {"/memory/query", _BATCH} else "write"
+    return "read" if method in _READS or path in _ASKS else "write"
 
 
 class Door:
