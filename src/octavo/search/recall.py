@@ -13,6 +13,7 @@ from octavo.errors import InvalidQuery, NotFound
 from octavo.kernel.ids import now
 from octavo.kernel.model import Head, Query, Record, Scope
 from octavo.kernel.ports import Store, fitting, heads
+from octavo.kernel.terms import topics
 from octavo.kernel.terms.matches import MOST
 from octavo.kernel.terms.matching import content, index_terms
 from octavo.kernel.terms.tokens import estimate_tokens
@@ -172,6 +173,7 @@ class Recall:
         started = time.perf_counter()
         if not isinstance(text, str):
             raise InvalidQuery(f"the question must be a string; got {text!r}")
+        await topics.load()
         question = Question.of(text, self._clock())
         if limit == 0:
             candidates = Candidates(asked, [], [], (0,) * len(question.terms), {}, {}, ())

@@ -19,6 +19,7 @@ from octavo import __version__
 from octavo.assemble import Assembled, assemble
 from octavo.config import Settings
 from octavo.errors import OctavoError
+from octavo.kernel.terms import topics
 from octavo.keys import Keys
 from octavo.layers import LayeredMemory
 from octavo.server.access import Door
@@ -202,6 +203,7 @@ class Memories:
         """Begin to open the store and to sweep; a store that is down is opened later."""
         # Now rather than under the first request that needs them: they take half a second, and would hold up all others.
         importlib.import_module("octavo.layers.rules")
+        await topics.load()
         await self._service.start()
         if self.settings.layers.sweep_seconds:
             # What expired while no server ran is swept now; the later sweeps follow from this one.

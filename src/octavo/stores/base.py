@@ -10,6 +10,7 @@ from octavo.errors import InvalidQuery
 from octavo.kernel.codec import Prepared, answerable, asked, prepare
 from octavo.kernel.model import Head, NameCount, Op, Query, Record, Scope, ScopePart, Tally
 from octavo.kernel.ports import Lexicon
+from octavo.kernel.terms import topics
 from octavo.kernel.terms.matches import Matches, holdable
 from octavo.util.opening import Opening
 
@@ -109,6 +110,7 @@ class SearchingStore(BaseStore):
         distinct = tuple(term for term in dict.fromkeys(terms) if holdable(term))
         if not distinct or not answerable(query):
             return Matches(held=(0,) * len(terms))
+        await topics.load()
         matches = await self._search(query, distinct)
         return matches if len(distinct) == len(terms) else matches.spread(distinct, terms)
 

@@ -4,6 +4,7 @@
 other, of a spelling that no text has, so that every index holds it and every search can ask for it.
 """
 
+import asyncio
 import functools
 import re
 from collections.abc import Iterable, Mapping
@@ -34,6 +35,12 @@ def topics(text: str, found: Iterable[str]) -> list[str]:
                 if phrase in folded:
                     about.update(named)
     return sorted(about)
+
+
+async def load() -> None:
+    """Read the table, once: it takes a tenth of a second, for which no event loop should stand still."""
+    if not _table.cache_info().currsize:
+        await asyncio.to_thread(_table)
 
 
 def is_topic(term: str) -> bool:
