@@ -384,7 +384,7 @@ def test_words_and_tags():
     assert all(spelled(term).startswith("~") for term in odd)
     assert len({spelled(term) for term in odd}) == len(odd)
     made = entry(7, ("t", "u", "", "s"), "fox owl fox FOX", "")
-    assert (made.length, made.bag, made.more) == (4, " fox owl ", "fox fox")
+    assert (made.length, made.bag, made.more) == (4, " fox owl 0topic0animals ", "fox fox")
     assert made.tags.split(" ") == list(tags("t", "u", "", "s"))
     assert scope_tags(Scope(tenant="t")).tags == (tags("t", "", "", "")[0],)
     assert set(scope_tags(Scope(tenant="t", user="u", agent="")).tags) == set(tags("t", "u", "", "s")[1:3])
