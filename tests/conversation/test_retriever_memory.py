@@ -282,7 +282,7 @@ def test_what_cannot_be_kept(tmp_path):
     assert retriever.invoke("fine") == []
     with pytest.raises(InvalidRecord):
         retriever.add_texts(["fine"], [{"what": object()}])
-    with pytest.raises(ValueError, match="2 texts and 1 metadatas"):
+    with pytest.raises(ValueError, match="2 texts and 1 metadata"):
         retriever.add_texts(["a", "b"], [{}])
     with pytest.raises(TypeError, match="list of strings"):
         retriever.add_texts("abc")
