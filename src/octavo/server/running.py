@@ -36,6 +36,10 @@ from octavo.util.system import POSIX, optional_module
 SERVED = ("observations", "turns", "profile", "episodes", "log")  # what requests read and write
 _READY_SECONDS = 60.0
 _CLOSE = (b"connection", b"close")
+_BACKLOG = 2048  # callers that the system lets wait
+#: Callers that are accepted before the oldest of those that ask nothing are closed for them: all at once would take every
+#: file that the process may open. asyncio takes this number for the backlog too, which is set again after it.
+_ACCEPTED_AT_ONCE = 32
 _FILES = 256  # that the process opens beside its connections: stores, logs, the queue
 _GRACE_SECONDS = 10.0  # for a request that ran out of time to send its last words
 _log = logging.getLogger("octavo.server")
@@ -107,7 +111,7 @@ def bind(host: str, port: int) -> socket.socket:
         if POSIX:  # elsewhere it lets several listen at once
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         sock.bind((host, port))
-        sock.listen(2048)
+        sock.listen(_BACKLOG)
     except OSError as error:
         sock.close()
         raise OctavoError(
@@ -168,6 +172,8 @@ class _One(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
+        for sock in sockets or ():
+            sock.listen(_BACKLOG)
         if self.started:
             self._ready()
 
@@ -182,6 +188,8 @@ class _Crew(Multiprocess):
     def init_processes(self) -> None:
         super().init_processes()
         if all(process.wait_until_ready(_READY_SECONDS, self.should_exit) for process in self.processes):
+            for sock in self.sockets:
+                sock.listen(_BACKLOG)
             self._ready()
 
 
@@ -217,7 +225,8 @@ class Config(uvicorn.Config):
 
     def __init__(self, server: Server, app: Any, **named: Any) -> None:
         # uvicorn's own timer ends with the first byte, and closes only after all was read: it is not asked.
-        super().__init__(app, **{**named, "http": Connection, "timeout_keep_alive": 86_400})
+        own = {"http": Connection, "timeout_keep_alive": 86_400, "backlog": _ACCEPTED_AT_ONCE}
+        super().__init__(app, **{**named, **own})
         self.server = server
 
 
