@@ -24,12 +24,15 @@ def failing(error):
 
 
 def test_everything_is_caught_in_one_place():
-    """Elsewhere an error is caught by its kind, or raised again."""
+    """Elsewhere an error is caught by its kind, or raised again.
+
+    But for a client with memory, whose calls nothing of the memory may fail, and a part of a batch that has its 500 already.
+    """
     everything = re.compile(r"except\s*(\(\s*)?(Exception\b|:)")
     found = {
         path.name for path in SOURCE.rglob("*.py") if everything.search(path.read_text(encoding="utf-8"))
     }
-    assert found == {"user_code.py"}
+    assert found == {"user_code.py", "keeping.py", "batch.py"}
 
 
 def test_what_is_caught_can_be_looked_at():
