@@ -68,4 +68,4 @@ async def test_many_ids_cost_each_the_same(place):
             seconds[name, many] = time.perf_counter() - began
     factors = {name: took / seconds[name, 500] for (name, many), took in seconds.items() if many == 4000}
     # One of them may meet a busy machine; the sum does not grow with the square by chance.
-    assert sum(factors.values()) < 32 * len(factors), factors
+    assert sum(factors.values()) < 45 * len(factors), factors
