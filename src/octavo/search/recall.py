@@ -24,6 +24,7 @@ from octavo.search.question import Filters, Question, queries
 from octavo.search.ranking import MOST_IMPORTANT, Ranking, importance, rank
 
 MOST_HITS = 1000
+_READ_BYTES = 2**19  # of records are read at once: decoding more would hold up everybody else
 _MARGIN = 3  # times the limit are read and looked at again, with what only the whole record tells
 _NO_SCOPE = Scope()
 _Chosen: TypeAlias = tuple[int, Record, float]  # a candidate's position, the record and its score
@@ -202,7 +203,7 @@ class Recall:
             rest = [at for at in ats if at in sizes]
             page: list[_Chosen] = []  # these come after those of the steps before, whatever their score
             while rest and not (full and _is_settled(page, total[rest[0]])):
-                fits = fitting((sizes[at] for at in rest), room)
+                fits = fitting((sizes[at] for at in rest), min(room, _READ_BYTES))
                 part, rest = rest[:fits], rest[fits:]
                 loaded = await self._read(ranked, part, self.store.find)
                 for gone in set(part).difference(loaded):
