@@ -65,12 +65,12 @@ async def list_command(
         asked = {
             "category": category,
             "as_of": at,
-            "limit": None if whose.place else limit + 1,
+            "limit": None if whose.learnt_in else limit + 1,
             **whose.owner,
         }
         for each in layers:
             page = await (memory.layers.profile if each == "profile" else memory.layers.events)(**asked)
-            there = [fact for fact in page if _was_learnt(fact, whose.place)]
+            there = [fact for fact in page if _was_learnt(fact, whose.learnt_in)]
             found, more = found + there[:limit], more or len(there) > limit
         if not found and not filtered:
             kept = await memory.stats(**whose.owner)

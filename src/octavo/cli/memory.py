@@ -98,7 +98,7 @@ async def add_command(call: Call, said: str, no_infer: bool, metadata: str | Non
     async with open_memory(call, make=True) as memory:
         if no_infer:
             whose = Whose(**named)
-            learnt = {**(extra or {}), **whose.place}
+            learnt = {**(extra or {}), **whose.learnt_in}
             kept = await memory.layers.remember(said, **whose.owner, metadata=learnt, **wanted)
             call.say(f"remembered in the {kept.layer} layer as {kept.category}: {plain(kept.id)}")
             return call.document(memory=msgspec.to_builtins(kept))

@@ -168,7 +168,7 @@ class Keeper:
         turn = self._turns.setdefault(options.session, asyncio.Lock())
         try:
             async with turn, self._writing, asyncio.timeout(_KEEP_SECONDS):
-                kept = await self._kept(options)
+                kept = await self._read_kept(options)
                 told = messages_to_keep(talk)
                 keys = [key_of(message) for message in told]
                 old = count_answered(keys) if kept is None else count_kept(keys, kept)
@@ -179,7 +179,7 @@ class Keeper:
         except Exception as error:  # noqa: BLE001 - nobody waits for this but the log
             self._complain("keeping", f"what was said is not kept: {_reason(error, _KEEP_SECONDS)}")
 
-    async def _kept(self, options: Options) -> list[Key] | None:
+    async def _read_kept(self, options: Options) -> list[Key] | None:
         """The last messages of the session, or nothing when they cannot be read: the store may be down, and still queue."""
         scope = Whose(self._behind.layers.tenant, **options.owner).talk
         query = Query(collection=MESSAGES, scope=scope, newest_first=True, limit=_WINDOW)

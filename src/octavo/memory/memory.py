@@ -113,7 +113,7 @@ class AsyncMemory:
         whose = Whose(self.layers.tenant, user_id, agent_id, session_id)
         speaker: Role = "assistant" if "agent_id" in whose.owner else "user"
         said = read_messages(messages, speaker=speaker, metadata=metadata)
-        learnt = {**(metadata or {}), **whose.place}
+        learnt = {**(metadata or {}), **whose.learnt_in}
         if not infer:
             return await self._keep([text for m in said if (text := m.get_text_content())], whose, learnt)
         records = [to_record(message, (), whose.talk) for message in said]

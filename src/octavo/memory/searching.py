@@ -28,7 +28,7 @@ SOURCES = MappingProxyType({
 SOURCE_OF = {collection: source for source, collections in SOURCES.items() for collection in collections}
 _SPARE = 10  # hits asked for beyond twice the limit: a fact and its sentence are one
 _SHOWN_TERMS = 5
-_LONG = 400  # characters of a sentence that its facts are shown in place of
+_LONG = 400  # characters; of a longer sentence the facts are shown instead
 
 
 class Whose(msgspec.Struct, frozen=True):
@@ -59,7 +59,7 @@ class Whose(msgspec.Struct, frozen=True):
         return {"user_id": self.user_id or DEFAULT_USER}
 
     @property
-    def place(self) -> dict[str, str]:
+    def learnt_in(self) -> dict[str, str]:
         """What a fact's metadata says of where it was learnt, beside its owner."""
         named = {"agent_id": self.agent_id, "session_id": self.session_id}
         return {name: value for name, value in named.items() if value and name not in self.owner}
@@ -96,10 +96,9 @@ class Whose(msgspec.Struct, frozen=True):
         for source in _checked(sources):
             for scope in self.scopes():
                 where = dict(metadata or {})
-                if (
-                    source == "facts"
-                ):  # they belong to their owner; where they were learnt is in their metadata
-                    where |= self.place
+                if source == "facts":
+                    # They belong to their owner; where they were learnt is in their metadata.
+                    where |= self.learnt_in
                     agent = scope.agent if "agent_id" in self.owner else None
                     scope = msgspec.structs.replace(scope, session=None, agent=agent)  # noqa: PLW2901
                 filters: Filters = {**wide, "collections": SOURCES[source], "where": where}
@@ -126,7 +125,7 @@ async def search(
     wanted = min(limit * 2 + _SPARE, MOST_HITS) if limit else 0
     found = await recall.answer(question, asked, wanted, explain=True, max_bytes=max_bytes)
     best = max((hit.score for hit in found), default=0.0)
-    shown = [_told(hit, found.presence * math.exp(hit.score - best), found) for hit in distinct(found)]
+    shown = [_tell_hit(hit, found.presence * math.exp(hit.score - best), found) for hit in distinct(found)]
     return Hits(
         shown[:limit],
         probably_absent=found.probably_absent,
@@ -195,7 +194,7 @@ def sources_of(record: Record) -> tuple[str, ...]:
     return tuple(record.data.get("sources") or ()) if record.collection in SOURCES["facts"] else ()
 
 
-def _told(hit: Hit, score: float, found: Recalled) -> MemoryHit:
+def _tell_hit(hit: Hit, score: float, found: Recalled) -> MemoryHit:
     record, scope = hit.record, hit.record.scope
     return MemoryHit(
         id=record.id,

@@ -106,7 +106,7 @@ async def ask_people(
     answered: list[Answered] = []
     total = sum(len(person.pairs) for person in people)
     for person in people:
-        async with _told(person, tell, None if path == "bm25" else embedder) as ask:
+        async with _tell_person(person, tell, None if path == "bm25" else embedder) as ask:
             for pair in person.pairs:
                 answered.append(_judged(pair, path, await ask(pair.question)))
                 if progress is not None:
@@ -171,7 +171,7 @@ def _answers(hit: _Hit, pair: Pair) -> bool:
 
 
 @asynccontextmanager
-async def _told(person: Person, tell: _Tell, embedder: Embedder | None) -> AsyncIterator[_Ask]:
+async def _tell_person(person: Person, tell: _Tell, embedder: Embedder | None) -> AsyncIterator[_Ask]:
     async with _open_memory(embedder) as store:
         ask = await tell(person, store)
         if isinstance(store, Indexed):
@@ -206,7 +206,10 @@ async def _facts(person: Person, store: Store) -> _Ask:
 
     async def ask(question: str) -> _Found:
         found = await memory.recall(question, user_id=person.name, top_k=_FIRST)
-        hits = [_Hit(one.memory.content, _named(one.memory.sources, said), verbatim=False) for one in found]
+        hits = [
+            _Hit(one.memory.content, _find_statements(one.memory.sources, said), verbatim=False)
+            for one in found
+        ]
         absent: bool | None = getattr(found, "probably_absent", None)
         if absent is None:  # the facts do not say it themselves
             names = tuple(COLLECTIONS.values())
@@ -244,7 +247,8 @@ async def _front(make: Callable[[Store], Any], person: Person, store: Store) -> 
     async def ask(question: str) -> _Found:
         found = await memory.search(question, user_id=person.name, limit=_FIRST)
         hits = [
-            _Hit(hit.text, _named([hit.id, *hit.sources], said), verbatim=hit.text in texts) for hit in found
+            _Hit(hit.text, _find_statements([hit.id, *hit.sources], said), verbatim=hit.text in texts)
+            for hit in found
         ]
         return _Found(hits, found.probably_absent)
 
@@ -263,5 +267,5 @@ async def _plain(person: Person, _: Store) -> _Ask:
     return ask
 
 
-def _named(ids: Iterable[str], said: dict[str, str]) -> frozenset[str]:
+def _find_statements(ids: Iterable[str], said: dict[str, str]) -> frozenset[str]:
     return frozenset(said[one] for one in ids if one in said)
