@@ -40,7 +40,7 @@ async def refusing(request, tmp_path):
 
 @pytest.fixture
 async def vault(root, refusing):
-    async with Vault(root, refusing, patience_seconds=1.0) as opened:
+    async with Vault(root, refusing) as opened:
         yield opened
 
 
@@ -74,8 +74,9 @@ async def test_a_text_that_the_store_cannot_take_now_is_queued(vault, refusing, 
     """It is in the file, the answer says `queued`, and the next sync sends it."""
     await vault.put("system", "before")
     refusing.mode = mode
-    async with asyncio.timeout(60):
-        assert (await vault.put("system", "after")).status == "queued"
+    async with Vault(vault.root, refusing, patience_seconds=1.0) as impatient:
+        async with asyncio.timeout(60):
+            assert (await impatient.put("system", "after")).status == "queued"
     assert files(vault)["md/system.md"] == "after"
     refusing.mode = "up"
     assert (await vault.sync()).pushed == ["system"]

@@ -66,6 +66,7 @@ class PostgresDriver(Driver):
                 command_timeout=self._timeout,
                 reset=_as_it_is,
                 connect=_connect,
+                connection_class=_Connection,
             )
             try:
                 await pool.release(
@@ -152,6 +153,11 @@ class PostgresDriver(Driver):
             ),
             Finding("pool", f"{self._pool_size} of the server's {has['max_connections']} connections"),
         ]
+
+
+class _Connection(asyncpg.Connection):  # type: ignore[misc]
+    def _clean_tasks(self) -> None:
+        """Let a request to cancel a query end by itself: interrupted, it leaves such a future behind as `_connect` does."""
 
 
 async def _connect(*args: Any, **named: Any) -> Any:
