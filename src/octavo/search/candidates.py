@@ -66,7 +66,7 @@ async def gather(store: Store, question: Question, queries: Sequence[Query]) -> 
         unseen = {key: n.digest for key, n in named.items() if key not in seen}
         rows += await _read_neighbours(store, queries, unseen, len(question.terms))
     stages["check"] = _since(started)
-    if len(queries) > 1 or near:
+    if near or sum([bool(matches.found) for matches in by_terms]) > 1:  # each by itself is in order
         rows.sort(key=lambda row: (row[1].created_at, row[1].seq, row[1].id, row[1].scope.place))
     if near:
         cosines = {at: named[key].score for at, row in enumerate(rows) if (key := _key(*row)) in named}

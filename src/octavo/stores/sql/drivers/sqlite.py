@@ -25,6 +25,7 @@ _SYNCHRONOUS = {"full": "FULL", "fast": "NORMAL"}
 _LEVELS = ("OFF", "NORMAL", "FULL", "EXTRA")
 _PAGES = 10_000  # of the write-ahead log, 40 MiB, after which it is written back; hot pages then go to disk once for many writes
 _MOST_PAGES = 4  # times as many: then writers wait, or the log would outgrow a slow disk
+_MAPPED_BYTES = 2**27  # of the file are read where the system has them, without a copy
 
 
 class SQLiteDriver(Driver):
@@ -130,8 +131,10 @@ class SQLiteDriver(Driver):
 
     def _connect(self) -> apsw.Connection:
         connection = connect(self.path, self.durability, self.timeout)
-        # 16 MiB for each connection; the file's other pages are in the system's own cache.
+        # 16 MiB for each connection; the file's other pages are in the system's own cache, and read where they are there
+        # (docs/decisions/032-context-in-time.md).
         connection.execute("PRAGMA cache_size = -16384")
+        connection.execute(f"PRAGMA mmap_size = {_MAPPED_BYTES}").fetchall()
         # Else a statement is prepared anew for each value it is given, should the value make for a better plan.
         connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
         return connection
