@@ -109,13 +109,13 @@ def _indexed(settings: Settings, store: Store, given: Embedder | None) -> "Index
 
     def embedder(setting: str, spec: str) -> Embedder:
         secrets = (spec, vector.base_url, f"?api_key={vector.api_key}")
-        opened = _from(setting, secrets, lambda: _embedder(settings, spec))
+        opened = _from(setting, secrets, lambda: open_configured_embedder(settings, spec))
         return Cached(opened, vector.cache_entries) if vector.cache_entries else opened
 
     previous = vector.previous_embedder
     return Indexed(
         store,
-        _index(settings, store),
+        open_index(settings, store),
         given or embedder("vector.embedder", vector.embedder),
         previous=embedder("vector.previous_embedder", previous) if previous else None,
         collections=vector.collections,
@@ -123,7 +123,8 @@ def _indexed(settings: Settings, store: Store, given: Embedder | None) -> "Index
     )
 
 
-def _embedder(settings: Settings, spec: str) -> Embedder:
+def open_configured_embedder(settings: Settings, spec: str) -> Embedder:
+    """The embedder of a spec, with the key and the server that the settings name."""
     from octavo.models import open_embedder
 
     vector = settings.vector
@@ -134,7 +135,7 @@ def _embedder(settings: Settings, spec: str) -> Embedder:
     return embedder
 
 
-def _index(settings: Settings, store: Store) -> VectorIndex:
+def open_index(settings: Settings, store: Store) -> VectorIndex:
     """The index that is named, or else one in the same place as the records."""
     from octavo import vectors
 

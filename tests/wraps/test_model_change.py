@@ -216,3 +216,22 @@ async def test_a_store_filled_before_it_had_an_index(wrap):
     assert len(await entries(index, embedder.name)) == 501
     assert key("new", Scope(tenant="later")) in await entries(index, embedder.name)
     assert not await indexed.verify_vectors()
+
+
+@pytest.mark.parametrize("kind", STORES)
+async def test_no_vote_before_all_are_covered(kind, place, wrap):
+    """The first model of a store that has records: until all of them have vectors, none is found by meaning."""
+    store, index = open_store(place(kind)), open_vectors("memory://")
+    notes = [said(f"m{n}", f"word{n} of many", Scope()) for n in range(COUNT)]
+    await store.apply([Add(notes)])
+    new = Gated(NEW, 128)
+    indexed = await wrap(store, index, new)
+    await new.stuck.wait()
+    assert await near(indexed, "word10 of many", Scope()) == []
+    coverage = await indexed.coverage()
+    assert (coverage.vectors, coverage.records, coverage.complete) == (128, COUNT, False)
+    new.gate.set()
+    await indexed.settle(SETTLED)
+    assert await near(indexed, "word10 of many", Scope()) == ["m10"]
+    coverage = await indexed.coverage()
+    assert (coverage.vectors, coverage.records, coverage.complete) == (COUNT, COUNT, True)

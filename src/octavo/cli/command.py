@@ -382,3 +382,8 @@ def _default_state(*names: object) -> Path | None:
     except (OSError, RuntimeError):  # RuntimeError: nobody has told this process where its home is
         return None
     return folder / f"{names[0]}-{digest}.jsonl" if os.access(folder, os.W_OK) else None
+
+
+def at_store(settings: "Settings", url: str) -> "Settings":
+    """The settings, with this store."""
+    return msgspec.structs.replace(settings, database=msgspec.structs.replace(settings.database, dsn=url))

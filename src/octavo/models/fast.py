@@ -1,49 +1,18 @@
 """Models on this machine's CPU: a hub name, downloaded and run by fastembed, or a local folder."""
 
-import asyncio
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any
 
 from octavo.errors import ConfigError, ModelError
 from octavo.kernel.ports import Vector
-from octavo.models.checks import (
-    NamedEmbedder,
-    batches,
-    check_positive,
-    check_texts,
-    check_vectors,
-    import_package,
-    require_package,
-    tokens_at_most,
-)
+from octavo.models.checks import check_positive, check_vectors, import_package, require_package
 from octavo.models.folder import FolderModel
 from octavo.models.languages import EVERYTHING, Languages, languages_of, prefix_mark, prefixes_of
-from octavo.util.user_code import foreign
-
-T = TypeVar("T")
-
-# Measured on two cores: 8 to 16 texts are fastest, larger batches only wait longer for a question to get its turn.
-_BATCH = 16
-_BATCH_TOKENS = 4096
-_PLANNED = 4096  # texts sorted together; sorting more would only hold more of them in memory
+from octavo.models.local import LocalEmbedder, Model
 
 
-class _Model(Protocol):
-    """What a folder and a hub name have in common."""
-
-    max_tokens: int
-
-    def load(self) -> None: ...
-    def embed(self, texts: list[str], *, asking: bool) -> list[Vector]: ...
-    def quantized_by_batch(self) -> bool: ...
-    def languages(self) -> Languages: ...
-    def unload(self) -> None: ...
-
-
-class FastEmbedder(NamedEmbedder):
+class FastEmbedder(LocalEmbedder):
     """An ONNX model on the CPU, in a thread of its own: loaded on first use, one batch at a time, questions between.
 
     A folder starts with "/", "." or "~"; everything else is a hub name.
@@ -73,31 +42,27 @@ class FastEmbedder(NamedEmbedder):
             if value is not None:
                 kind = "hub name" if local else "local folder"
                 raise ConfigError(f"{option} is for a {kind}, and {str(model)!r} is none")
-        self._model: _Model
+        opened: Model
         if local:
             require_package("onnxruntime", "fastembed")
             folder = FolderModel(
                 Path(model).expanduser(), file=file, pooling=pooling, max_tokens=max_tokens, threads=threads
             )
-            self._model, known_as = folder, folder.called
+            opened, known_as = folder, folder.called
         else:
             require_package("fastembed", "fastembed")
-            self._model = HubModel(
+            opened = HubModel(
                 str(model), threads=threads, cache_dir=cache_dir, local_files_only=bool(local_files_only)
             )
             known_as = str(model)
         family = prefixes_of(known_as)
-        self._prefixes = family.overridden(query_prefix, passage_prefix)
-        self._batch_size = batch_size
-        self._most = 0  # texts in a batch, known once the model is loaded
-        self._thread: ThreadPoolExecutor | None = None
-        self._closed = False
+        prefixes = family.overridden(query_prefix, passage_prefix)
         if name is None and local:
-            name = f"fastembed:{folder.path.resolve().name}@{folder.fingerprint(self._prefixes.passage)}"
+            name = f"fastembed:{folder.path.resolve().name}@{folder.fingerprint(prefixes.passage)}"
         elif name is None:
-            name = f"fastembed:{model}{prefix_mark(self._prefixes, family)}"
+            name = f"fastembed:{model}{prefix_mark(prefixes, family)}"
         declared = languages_of(known_as) if languages is None else Languages.of(languages)
-        super().__init__(name, declared or EVERYTHING)
+        super().__init__(opened, name, declared or EVERYTHING, prefixes=prefixes, batch_size=batch_size)
         self._unknown = declared is None
 
     def reads(self, text: str) -> bool:
@@ -105,50 +70,6 @@ class FastEmbedder(NamedEmbedder):
         if self._unknown:
             self._languages, self._unknown = self._model.languages(), False
         return super().reads(text)
-
-    async def embed(self, texts: Sequence[str], *, asking: bool = False) -> list[Vector]:
-        """One vector of unit length for each text."""
-        given = [self._prefixes(text, asking=asking) for text in check_texts(texts)]
-        found: list[Vector] = []
-        for start in range(0, len(given), _PLANNED):
-            found += await self._embed_planned(given[start : start + _PLANNED], asking=asking)
-        return found
-
-    async def _embed_planned(self, texts: list[str], *, asking: bool) -> list[Vector]:
-        most = self._most or await self._run(self._load)
-        sizes = [min(self._model.max_tokens, tokens_at_most(text)) for text in texts]
-        placed: dict[int, Vector] = {}
-        # Each batch is a turn of its own, so that a question need not wait for ten thousand records.
-        for batch in batches(sizes, most, _BATCH_TOKENS):
-            chosen = [texts[number] for number in batch]
-            rows = await self._run(partial(self._model.embed, chosen, asking=asking))
-            placed.update(zip(batch, rows, strict=True))
-        return [placed[number] for number in range(len(texts))]
-
-    def _load(self) -> int:
-        self._model.load()
-        # Measured with an int8 model: batched, a text got vectors with cosines down to 0.98 to its own, where those of
-        # different texts spread by no more than 0.035. One at a time costs a fifth of the speed and is exact.
-        alone = self._batch_size is None and self._model.quantized_by_batch()
-        self._most = 1 if alone else self._batch_size or _BATCH
-        return self._most
-
-    async def _run(self, work: Callable[[], T]) -> T:
-        """Do this in the model's thread, where nothing else runs at the same time: so it is loaded once."""
-        if self._closed:
-            raise ModelError(f"the embedder {self._name!r} was closed; open another with open_embedder()")
-        if self._thread is None:
-            self._thread = ThreadPoolExecutor(1, thread_name_prefix="octavo-embedder")
-        with foreign(f"the model {self._name!r} failed"):
-            return await asyncio.get_running_loop().run_in_executor(self._thread, work)
-
-    async def close(self) -> None:
-        """Let go of the model and its thread; a second call does nothing."""
-        self._closed = True
-        thread, self._thread = self._thread, None
-        if thread is not None:
-            await asyncio.to_thread(thread.shutdown)  # waits for the batch under way
-        self._model.unload()
 
 
 class HubModel:

@@ -43,6 +43,15 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
         return self.done / self.total if self.total else 1.0
 
 
+class Coverage(msgspec.Struct, frozen=True, kw_only=True):
+    """How many of the records that are to be found by meaning have their vectors."""
+
+    model: str
+    vectors: int
+    records: int | None  # None where counting them would take long
+    complete: bool  # whether all that was there when the model was first used has been embedded
+
+
 class Indexed(Wrap):
     """Keeps vectors of the records beside the store, and finds records by them (`octavo.kernel.ports.Resembles`).
 
@@ -134,13 +143,18 @@ class Indexed(Wrap):
     # Finding by meaning.
 
     async def resembling(self, text: str, scope: Scope, collections: Sequence[str], limit: int) -> list[Near]:
-        """The nearest records, best first; none when no model reads the language of the text."""
+        """The nearest records, best first; none when no model reads the language of the text, or while vectors are made
+        for the first time of what was there before."""
         if limit < 0:
             raise InvalidQuery(f"limit must be 0 or more; got {limit}")
         self._upkeep.start()
         await self._upkeep.learn()
         serving = self._upkeep.serving
         text = text[:MOST_CHARACTERS]
+        if (
+            serving.space == self._upkeep.building
+        ):  # those that have no vector yet would stand behind those that have
+            return []
         if not limit or not text.strip() or not serving.embedder.reads(text):
             return []
         [vector] = await serving.embedder.embed([text], asking=True)
@@ -168,6 +182,17 @@ class Indexed(Wrap):
             building=upkeep.building,
             done=done,
             total=total,
+        )
+
+    async def coverage(self) -> Coverage:
+        """How many records there are to be found by meaning, and how many vectors of them."""
+        spaces = {space.name: space for space in await self._index.spaces()}
+        made = spaces.get(name := self._embedder.name)
+        return Coverage(
+            model=name,
+            vectors=made.entries if made else 0,
+            records=await self._reach(None, None).total(self.inner),
+            complete=bool(made and made.complete),
         )
 
     async def verify_vectors(
