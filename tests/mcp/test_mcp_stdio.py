@@ -11,7 +11,8 @@ import pytest
 
 from mcp import Client, StdioServerParameters
 from octavo import AsyncMemory, Scope, open_store
-from octavo.mcp.graph import Graph
+from octavo.mcp.graph import Entity, Graph
+from serving import LASTING, url_of
 
 COMMAND = (sys.executable, "-m", "octavo", "mcp")
 HELLO = {
@@ -147,8 +148,8 @@ def test_what_it_takes_to_start(url, record_property):
     assert whole < 3 * sdk + 1
 
 
-WRITER = """
-import asyncio, json, sys
+SPEAKER = """
+import asyncio, sys
 from mcp import Client, StdioServerParameters
 
 async def main(url, name):
@@ -162,28 +163,39 @@ async def main(url, name):
 
 asyncio.run(main(*sys.argv[1:]))
 """
+WRITER = """
+import asyncio, sys
+from octavo import Scope, open_store
+from octavo.mcp.graph import Entity, Graph
+
+async def main(url, name):
+    async with open_store(url) as store:
+        graph = Graph(store, Scope(user="default_user"))
+        for number in range(100):
+            assert await graph.create_entities([Entity(f"{name}-{number}", "t", [])])
+            assert await graph.add_observations([("shared", [f"{name}-{number}"])]) == [[f"{name}-{number}"]]
+
+asyncio.run(main(*sys.argv[1:]))
+"""
 
 
-@pytest.mark.parametrize("kind", ["sqlite", "file"])
-def test_two_processes_lose_nothing(tmp_path, kind):
-    """Two programs, each with a server of its own, write 200 times each: half of it to one and the same entity."""
-    url = f"sqlite:///{tmp_path}/graph.db" if kind == "sqlite" else f"file://{tmp_path}/graph"
+@pytest.mark.parametrize(
+    ("kind", "program"),
+    [("sqlite", SPEAKER), *((kind, WRITER) for kind in LASTING)],
+    ids=["sqlite over MCP", *LASTING],
+)
+def test_two_processes_lose_nothing(tmp_path, fresh_url, kind, program):
+    """They write 200 times each, half of it to one and the same entity; once as two programs, each with a server of its own."""
+    url = url_of(kind, tmp_path, fresh_url)
 
-    async def made():
+    async def graph(work):
         async with open_store(url) as store:
-            graph = Graph(store, Scope(user="default_user"))
-            from octavo.mcp.graph import Entity
+            return await work(Graph(store, Scope(user="default_user")))
 
-            await graph.create_entities([Entity("shared", "t", [])])
-
-    async def read():
-        async with open_store(url) as store:
-            return await Graph(store, Scope(user="default_user")).read()
-
-    asyncio.run(made())
-    writers = [subprocess.Popen([sys.executable, "-c", WRITER, url, name]) for name in ("a", "b")]
+    asyncio.run(graph(lambda graph: graph.create_entities([Entity("shared", "t", [])])))
+    writers = [subprocess.Popen([sys.executable, "-c", program, url, name]) for name in ("a", "b")]
     assert [each.wait(timeout=240) for each in writers] == [0, 0]
-    whole = asyncio.run(read())
+    whole = asyncio.run(graph(Graph.read))
     wanted = sorted(f"{name}-{number}" for name in "ab" for number in range(100))
     assert sorted(each.name for each in whole.entities) == [*wanted, "shared"]
     assert sorted(whole.entities[0].observations) == wanted
