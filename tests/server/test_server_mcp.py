@@ -211,6 +211,13 @@ def test_limits_and_nonsense(sqlite_server):
         assert "1,024 bytes" in told["result"]["content"][0]["text"]
 
 
+def test_a_body_of_many_values(sqlite_server):
+    """Everybody else would wait while it is read."""
+    with sqlite_server().client() as client:
+        many = client.post("/mcp", json={**LIST, "params": {"x": [0] * 30_000}}, headers=HEADERS)
+        assert (many.status_code, many.json()["detail"]) == (400, "a body may hold at most 20,000 values")
+
+
 def test_a_key_may_call_so_often(sqlite_server, store_url, new_key):
     server = sqlite_server(auth="on", requests_per_minute=3)
     with server.client(new_key(store_url("sqlite"), "read").key) as client:

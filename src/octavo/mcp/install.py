@@ -10,6 +10,7 @@ import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote, urlsplit
 
 import msgspec
 
@@ -46,14 +47,18 @@ class Entry(msgspec.Struct, frozen=True):
                 f"{url} forgets everything with the program that started it; name another --store"
             )
         if path is not None and not Path(path).is_absolute():
-            url = url.replace(path, str(Path(path).absolute()), 1)
+            parts = urlsplit(url)
+            url = f"{parts.scheme}:///{quote(str(Path(path).absolute()))}{parts.query and '?'}{parts.query}"
         args += ["--store", url, "--user", settings.mcp.user]
         if settings.service.tenant:
             args += ["--tenant", settings.service.tenant]
         if settings.mcp.toolset != "memory":
             args += ["--toolset", settings.mcp.toolset]
-        command = shutil.which(NAME) or str(Path(sys.executable).with_name(NAME))
-        if not Path(command).exists():
+        beside = Path(sys.executable).with_name(
+            NAME
+        )  # of this installation, before any other that is on the path
+        command = str(beside) if beside.exists() else shutil.which(NAME)
+        if command is None:
             return cls(sys.executable, ["-m", "octavo", *args])
         return cls(str(Path(command).absolute()), args)
 

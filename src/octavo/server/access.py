@@ -45,10 +45,9 @@ class Caller(msgspec.Struct, frozen=True):
 
     tenant: str
     key_id: str | None = None
-    #: The one user whose memory is theirs; None is every user of the tenant.
-    user: str | None = None
     # Where no keys are needed, only this machine's own programs can call: they could open the store themselves.
     access: Access = "admin"
+    user: str | None = None  # the one user whose memory is theirs; None is every user of the tenant
 
     @property
     def admin(self) -> bool:
@@ -127,7 +126,7 @@ class Door:
             return problem(403, f"this needs a key with {access} access; this one has {key.access}")
         if key.user is not None and not for_one_user(path):
             return problem(403, f"this key opens the memory of one user, and {path[:80]} is not only theirs")
-        return Caller(key.tenant, key.id, key.user, key.access)
+        return Caller(key.tenant, key.id, key.access, key.user)
 
     async def _checked(self, text: str, *, queues: bool) -> KeyInfo | None:
         name = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()

@@ -14,6 +14,7 @@ from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.routing import Match, Route
+from starlette.types import Message, Receive, Scope, Send
 
 from octavo import __version__
 from octavo.assemble import Assembled, assemble
@@ -32,8 +33,10 @@ from octavo.server.logs import Secrets
 from octavo.server.openapi import docs_page, document
 from octavo.server.problems import problem, refusal, sentence
 from octavo.server.routes import batch, events, memories, search, upkeep, users
+from octavo.server.routing import check_values
 from octavo.service.memory import AsyncMemoryService
 from octavo.service.records import Health
+from octavo.util.turns import let_others
 
 _ABOUT = """Memory for AI agents: who somebody is (the profile layer) and what happened (the event layer), with a log of every change.
 
@@ -142,16 +145,28 @@ def _mcp_endpoint(settings: Settings, held: "Memories") -> Endpoint:
 
 
 class _McpRoute:
-    """What answers at /mcp; without the package that it needs, it says which."""
+    """What answers at /mcp: to a body that others need not wait for; without the package that it needs, it says which."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
 
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if needed := self._endpoint.missing:
             await problem(501, f"/mcp needs {needed}")(scope, receive, send)
-        else:
-            await self._endpoint(scope, receive, send)
+            return
+        body: bytes | None = await Request(scope, receive).body()
+        check_values(body or b"")
+        await let_others(len(body or b""))
+
+        async def again() -> Message:
+            nonlocal body
+            if body is None:
+                return await receive()
+            message = {"type": "http.request", "body": body, "more_body": False}
+            body = None
+            return message
+
+        await self._endpoint(scope, again, send)
 
 
 def _answer_errors(app: FastAPI, secrets: Secrets) -> None:
