@@ -18,7 +18,7 @@ from typing import Generic, Literal, TypeAlias, TypeVar, cast
 import msgspec
 
 from octavo.errors import InvalidRecord, NotFound
-from octavo.kernel.codec import MAX_NAME_BYTES, MAX_TENANT_BYTES
+from octavo.kernel.codec import MAX_NAME_BYTES, MAX_TENANT_BYTES, is_name
 from octavo.kernel.ids import now
 from octavo.kernel.model import Add, Change, Query, Record, Scope, utc
 from octavo.kernel.ports import Store
@@ -41,6 +41,7 @@ class KeyInfo(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     access: Access
     tenant: str
+    user: str | None = None  # the only user whose memory it opens; None is every user of the tenant
     created_at: datetime
     expires_at: datetime | None = None
     revoked_at: datetime | None = None
@@ -91,15 +92,20 @@ class Keys:
         *,
         access: Access = "read",
         tenant: str = "",
+        user: str | None = None,
         expires: datetime | timedelta | None = None,
     ) -> Created:
-        """Make a key for one tenant; it is in the answer and nowhere else."""
+        """Make a key for one tenant, or for one user of it; it is in the answer and nowhere else."""
         at = self._clock()
         if access not in _RANK:
             raise InvalidRecord(f"access {access!r} is none of {', '.join(ACCESS)}")
         if not name.strip() or len(name.encode("utf-8", "replace")) > MAX_NAME_BYTES:
             raise InvalidRecord(f"a key needs a name of at most {MAX_NAME_BYTES} bytes; got {name[:80]!r}")
         _check_tenant(tenant)
+        if user is not None and not is_name(user):
+            raise InvalidRecord(f"a user's name is 1 to {MAX_NAME_BYTES} bytes of text; got {user[:80]!r}")
+        if user is not None and access == "admin":
+            raise InvalidRecord("a key with admin access sees every user; bind one with read or write access")
         id_, secret = secrets.token_hex(8), secrets.token_hex(32)
         record = Record(
             collection=COLLECTION,
@@ -108,7 +114,7 @@ class Keys:
             text=name,
             created_at=at,
             expires_at=_expiry(expires, at),
-            data={"hash": _hash(secret), "tenant": tenant},
+            data={"hash": _hash(secret), "tenant": tenant, **({} if user is None else {"user": user})},
         )
         await self._store.apply([Add([record])])
         return Created(key=f"oct_{id_}_{secret}", info=_info(record))
@@ -249,6 +255,7 @@ def _info(record: Record) -> KeyInfo:
         name=record.text,
         access=cast(Access, record.kind),
         tenant=record.data.get("tenant", ""),
+        user=record.data.get("user"),
         created_at=record.created_at,
         expires_at=record.expires_at,
         revoked_at=None if revoked is None else datetime.fromisoformat(revoked),

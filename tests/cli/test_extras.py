@@ -59,6 +59,8 @@ def brought(extra):
             ["serve", "--store=redis://127.0.0.1/0"],
             "octavo serve needs click, uvicorn and redis: pip install 'octavo[server,redis]'",
         ),
+        (["mcp"], ["mcp"], "octavo mcp needs mcp: pip install 'octavo[mcp]'"),
+        (["click", "mcp"], ["mcp"], "octavo mcp needs click and mcp: pip install 'octavo[mcp]'"),
         (
             ["click", "asyncmy"],
             ["doctor", "mysql://lin@127.0.0.1/x"],

@@ -43,7 +43,7 @@ READING = {
     ("keys", "revoke"): ("k1", "--store", "{}"),
 }
 UNREAD = {("copy",), ("stores",), ("events", "migrate"), ("bench", "recall"), ("completion",)}
-RUNS = {("serve",)}  # tests/server/test_serve_command.py starts it
+RUNS = {("serve",), ("mcp",)}  # tests/server/test_serve_command.py and tests/mcp/test_mcp_stdio.py start them
 EMBEDDED = {path: words for path, words in READING.items() if "{}" in words}
 reading = pytest.mark.parametrize("path", READING, ids=" ".join)
 storing = pytest.mark.parametrize("path", EMBEDDED, ids=" ".join)

@@ -65,6 +65,7 @@ CALLS = {
     ("keys", "list"): [STORE, (*STORE, *TENANT)],
     ("keys", "revoke"): [("KEY", *STORE), (NASTY, *STORE)],
     ("bench", "recall"): [],  # shows figures; what it writes to a store is removed again
+    ("mcp",): [],  # speaks a protocol of JSON lines: tests/mcp/test_mcp_stdio.py
     ("serve",): [],  # its log is lines of JSON: tests/server/test_server_logs.py
     ("completion",): [],  # prints a script
 }  # fmt: skip

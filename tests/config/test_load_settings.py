@@ -283,6 +283,8 @@ def test_every_setting_is_overridden_by_its_variable(load, setting):
         "server.max_content_bytes": ("2000", 2000),
         "server.max_body_bytes": ("2000", 2000),
         "server.max_page_bytes": ("3000", 3000),
+        "mcp.toolset": ("graph", "graph"),
+        "mcp.max_tokens": ("300", 300),
         "files.group_access": ("yes", True),
     }.get(setting.key, ("20", 20 if "number" in setting.expected else "20"))
     embedder = {} if setting.key == "vector.embedder" else {"OCTAVO__VECTOR__EMBEDDER": "openai:x"}

@@ -14,7 +14,7 @@ def test_the_page(tmp_path):
     """From top to bottom, in one folder, with a server that wants a key."""
     with reader(tmp_path) as somebody:
         somebody.read(PAGE)
-    assert somebody.ran == ["console", "yaml", "console", "console", "python", "output"]
+    assert somebody.ran == ["console", "yaml", "console", "console", "console", "python", "output"]
 
 
 def test_the_table_of_access():

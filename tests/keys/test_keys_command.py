@@ -55,12 +55,32 @@ def test_json(octavo):
     made = json.loads(octavo("keys", "create", "board", "--expires", "90d", "--json", "--store", URL).stdout)
     assert KEY.fullmatch(made.pop("key"))
     assert made.pop("expires_at") > made["created_at"]
-    wanted = {"ok": True, "command": "keys create", "name": "board", "access": "read", "tenant": ""}
+    wanted = {
+        "ok": True,
+        "command": "keys create",
+        "name": "board",
+        "access": "read",
+        "tenant": "",
+        "user": None,
+    }
     assert made == {**wanted, "id": made["id"], "created_at": made["created_at"], "revoked_at": None}
     listed = json.loads(octavo("keys", "list", "--json", "--store", URL).stdout)
     assert [each["id"] for each in listed["keys"]] == [made["id"]]
     revoked = json.loads(octavo("keys", "revoke", made["id"], "--json", "--store", URL).stdout)
     assert revoked["revoked_at"] is not None
+
+
+def test_for_one_user(octavo):
+    made = octavo("keys", "create", "phone", "--access", "write", "--user", "lin", "--json", "--store", URL)
+    assert json.loads(made.stdout)["user"] == "lin"
+    assert "phone  user lin" in octavo("keys", "list", "--store", URL).stdout
+    for more, sentence in (
+        (["--access", "admin"], "admin access sees every user"),
+        (["--user", ""], "a user's name"),
+    ):
+        refused = octavo("keys", "create", "x", "--user", "lin", *more, "--store", URL)
+        assert (refused.exit_code, sentence in refused.stderr) == (1, True)
+    assert octavo("keys", "list", "--store", URL).stdout.count("\n") == 1
 
 
 def test_a_date_of_expiry(octavo):

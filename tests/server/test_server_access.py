@@ -311,6 +311,7 @@ def test_a_key_that_has_ended(store_url, settings_of, serving, new_key):
     [
         ("GET", "/anything/new", "read"),
         ("POST", "/memory/query", "read"),
+        ("POST", "/mcp", "read"),  # each of its tools needs what it needs: tests/server/test_server_mcp.py
         ("PATCH", "/anything/new", "write"),
         ("GET", "/queue/anything", "admin"),
     ],

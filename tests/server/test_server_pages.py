@@ -203,7 +203,7 @@ async def test_every_session_comes_once_however_long_the_story_is():
         await store.apply([Add(rare)])
         listed, after = [], None
         while True:
-            page, after = await sessions_page(store, "", 40, after)
+            page, after = await sessions_page(store, Scope(), 40, after)
             listed += page
             if after is None:
                 break

@@ -26,6 +26,7 @@ import apsw
 import asyncpg
 import fastapi
 import hypothesis
+import mcp.server.mcpserver
 import numpy as np
 import pytest
 import redis.asyncio
@@ -40,6 +41,7 @@ LOADED = (
         asyncpg,
         fastapi,
         hypothesis,
+        mcp.server.mcpserver,
         np,
         pytest,
         redis.asyncio,

@@ -11,7 +11,13 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
     """Run the command and end the process: 0 is well, 1 is failed, 2 is a mistake in what was asked, 130 is interrupted."""
     end_at_once()
     try:
-        _check_packages(sys.argv[1:] if args is None else args)
+        given = sys.argv[1:] if args is None else args
+        _check_packages(given)
+        if [*given[:1]] == ["mcp"] and not {"-h", "--help"}.intersection(given):
+            # Programs start it and wait for it: of the other commands nothing is imported.
+            from octavo.cli.mcp import mcp_command
+
+            mcp_command(args=given[1:], prog_name="octavo mcp")
         from octavo.cli.commands import octavo
 
         octavo(args=args, prog_name="octavo")
@@ -25,8 +31,11 @@ def _check_packages(args: Sequence[str]) -> None:
     from octavo.util.extras import missing_packages, store_extra
 
     if missing_packages("cli"):
-        serves = [*args[:1]] == ["serve"]
+        extra = {"serve": "server", "mcp": "mcp"}.get("".join(args[:1]), "cli")
         urls = [each for word in args for each in store_extra(word.rpartition("=")[2])]
-        needed = missing_packages("server" if serves else "cli", *dict.fromkeys(urls))
-        print(f"octavo: {'octavo serve' if serves else 'the command'} needs {needed}", file=sys.stderr)
+        needed = missing_packages(extra, *dict.fromkeys(urls))
+        print(
+            f"octavo: {'the command' if extra == 'cli' else f'octavo {args[0]}'} needs {needed}",
+            file=sys.stderr,
+        )
         sys.exit(2)

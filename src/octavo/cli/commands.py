@@ -22,6 +22,7 @@ from octavo.cli.facts import (
     show_command,
     undo_command,
 )
+from octavo.cli.mcp import mcp_command
 from octavo.cli.memory import add_command, context_command, search_command
 from octavo.cli.queue import queue
 from octavo.cli.reindex import reindex_command
@@ -73,7 +74,7 @@ def octavo() -> None:
 for _command in (
     *(add_command, search_command, context_command),
     *(list_command, show_command, history_command, undo_command, delete_command, prune_command),
-    *(serve_command, keys, events, vault, queue),
+    *(serve_command, keys, mcp_command, events, vault, queue),
     *(copy_command, export_command, import_command, reindex_command, bench),
 ):
     octavo.add_command(_command)

@@ -126,10 +126,13 @@ def keys() -> None:
     help="What it may do; each includes those before it.",
 )
 @text("--tenant", "NAME", "Whose memory it opens. [default: service.tenant, of the settings]")
+@text("--user", "NAME", "The only user whose memory it opens. [default: every user of the tenant]")
 @text("--expires", "WHEN", "When it ends: 90d, or 2027-03-01. [default: when it is revoked]")
 @store_option
 @runs
-async def create_command(call: Call, name: str, access: Any, tenant: str | None, expires: str | None) -> int:
+async def create_command(
+    call: Call, name: str, access: Any, tenant: str | None, user: str | None, expires: str | None
+) -> int:
     """Make a key called NAME and print it, this once.
 
     Only a hash of it is kept, so it cannot be shown again; with --quiet the key is all that is printed. Send it as
@@ -141,7 +144,7 @@ async def create_command(call: Call, name: str, access: Any, tenant: str | None,
     tenant = call.settings.service.tenant if tenant is None else tenant
     ends = parse_time("--expires", expires, ages="from now")
     async with _open_keys(call, make=True) as held:
-        created = await held.create(name, access=access, tenant=tenant, expires=ends)
+        created = await held.create(name, access=access, tenant=tenant, user=user, expires=ends)
     if call.quiet and not call.json:
         click.echo(created.key)
     call.say(created.key)
@@ -203,4 +206,5 @@ def _row(info: KeyInfo) -> str:
     elif info.expires_at is not None:
         state = f"  {'expired' if info.expires_at <= now() else 'expires'} {time_text(info.expires_at)}"
     tenant = f"  tenant {info.tenant}" if info.tenant else ""
-    return f"{info.id}  {info.access:5}  {time_text(info.created_at)}  {info.name}{tenant}{state}"
+    user = f"  user {info.user}" if info.user else ""
+    return f"{info.id}  {info.access:5}  {time_text(info.created_at)}  {info.name}{tenant}{user}{state}"

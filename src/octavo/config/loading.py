@@ -224,7 +224,7 @@ def _overrides(environ: Mapping[str, str]) -> dict[str, tuple[str, str]]:
     for variable in sorted(name for name in environ if name.startswith(PREFIX)):
         key = table.get(variable.upper())
         if key is None:
-            near = difflib.get_close_matches(variable.upper(), table, 1)
+            near = difflib.get_close_matches(variable.upper(), table, 1) if variable != PREFIX else []
             form = f"it is {PREFIX}SECTION__KEY, as in OCTAVO__DATABASE__DSN"
             cure = f"did you mean {near[0]}?" if near else form
             raise ConfigError(f"the environment variable {variable} names no setting; {cure}")

@@ -284,6 +284,19 @@ class Server(Section, frozen=True):
             )
 
 
+class Mcp(Section, frozen=True):
+    """What `octavo mcp` and the server's /mcp offer to models.
+
+    user: Whose memory it is, unless the caller's key is bound to a user.
+    toolset: The tools: memory, those of the official memory server (graph), or mem0's names.
+    max_tokens: The most that a tool answers at once, as an estimate; of a graph, all is answered.
+    """
+
+    user: Annotated[str, FILLED] = "default_user"
+    toolset: Literal["memory", "graph", "mem0"] = "memory"
+    max_tokens: Annotated[int, within(200, 100_000)] = 2000
+
+
 class Files(Section, frozen=True):
     """Who may read what is kept on disk.
 
@@ -313,6 +326,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     layers: Layers = field(default_factory=Layers)
     extraction: Extraction = field(default_factory=Extraction)
     server: Server = field(default_factory=Server)
+    mcp: Mcp = field(default_factory=Mcp)
     files: Files = field(default_factory=Files)
     cache: Cache = field(default_factory=Cache)
 

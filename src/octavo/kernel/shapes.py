@@ -147,6 +147,20 @@ _ALL = (
         uncounted=(("session",),),
         extras=(Extra("memory_layer", "name", _value("memory_layer")),),
     ),
+    Shape(  # a knowledge graph: `text` is the name of an entity, `kind` its type
+        collection="graph_nodes",
+        table="graph_nodes",
+        names={"kind": "entity_type", "text": "name"},
+        axes=((), ("user",)),
+        uncounted=(("user",),),
+    ),
+    Shape(
+        collection="graph_edges",
+        table="graph_edges",
+        names={"kind": "relation_type"},
+        axes=((), ("user",)),
+        uncounted=(("user",),),
+    ),
     Shape(  # who may call the server: `kind` is the strongest thing a key may do, `text` what it is for
         collection="keys",
         table="api_keys",

@@ -259,15 +259,15 @@ class LayeredMemory(Reading):
 
         return memory_of((await shared.change(self.tenant, memory_id, attempt)).memory)
 
-    async def undo(self, log_id: str, reason: str | None = None) -> LogEntry:
+    async def undo(self, log_id: str, reason: str | None = None, *, user_id: str | None = None) -> LogEntry:
         """Take back the last change of a memory, which is a change itself; Conflict when it is not the last.
 
-        What is brought back has its old end, unless that has passed: then it has none.
+        With a user, only of a memory of theirs. What is brought back has its old end, unless that has passed: then it has none.
         """
         shared = self._begin()
         why = checking.reason(reason)
         name = checking.name("log_id", log_id)
-        query = Query(collection=LOG, ids=(name,), scope=Scope(tenant=self.tenant), limit=1)
+        query = Query(collection=LOG, ids=(name,), scope=self._scope(user_id, None), limit=1)
         found = await self.store.find(query)
         if not found:
             raise NotFound(f"there is no log row {log_id!r}")

@@ -32,10 +32,10 @@ class Reading:
     tenant: str
     _shared: Shared
 
-    async def get(self, memory_id: str) -> Fact:
-        """One memory, or NotFound."""
+    async def get(self, memory_id: str, *, user_id: str | None = None, agent_id: str | None = None) -> Fact:
+        """One memory, or NotFound; of an owner that is named, only if it is theirs."""
         self._begin()
-        return memory_of(await self._found(memory_id, None, None, None))
+        return memory_of(await self._found(memory_id, user_id, agent_id, None))
 
     async def profile(
         self,

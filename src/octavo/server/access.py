@@ -21,8 +21,11 @@ if TYPE_CHECKING:
 
 #: What needs no key.
 OPEN = frozenset({"/health", "/docs", "/openapi.json"})
+MCP = "/mcp"  # each of its tools needs what it needs
 _BATCH = "/batch"  # each of its parts comes this way again, and needs what it needs
-_ASKS = {"/memory/query", "/search", "/context", _BATCH}  # sent, but they change nothing
+_ASKS = {"/memory/query", "/search", "/context", _BATCH, MCP}  # sent, but they change nothing
+#: Where a key that is bound to a user may go: all of these look at whose key it is. What is not here is refused to it.
+_OF_A_USER = ("/memory/", "/events", "/sessions", "/users", "/stats", "/search", "/context", _BATCH, MCP)
 _READS = frozenset({"GET", "HEAD", "OPTIONS"})
 _FORWARDED = (
     b"forwarded",
@@ -44,6 +47,7 @@ class Caller(msgspec.Struct, frozen=True):
     key_id: str | None = None
     # Where no keys are needed, only this machine's own programs can call: they could open the store themselves.
     access: Access = "admin"
+    user: str | None = None  # the one user whose memory is theirs; None is every user of the tenant
 
     @property
     def admin(self) -> bool:
@@ -56,6 +60,11 @@ def needed_access(method: str, path: str) -> Access:
     if path in {"/config", "/queue"} or path.startswith("/queue/"):
         return "admin"
     return "read" if method in _READS or path in _ASKS else "write"
+
+
+def for_one_user(path: str) -> bool:
+    """Whether a key that is bound to a user may ask for this path; no new route is open to it before it is named here."""
+    return any(path == each.rstrip("/") or path.startswith(f"{each.rstrip('/')}/") for each in _OF_A_USER)
 
 
 class Door:
@@ -115,7 +124,9 @@ class Door:
             return problem(429, detail, {"Retry-After": str(seconds)})
         if not key.allows(access):
             return problem(403, f"this needs a key with {access} access; this one has {key.access}")
-        return Caller(key.tenant, key.id, key.access)
+        if key.user is not None and not for_one_user(path):
+            return problem(403, f"this key opens the memory of one user, and {path[:80]} is not only theirs")
+        return Caller(key.tenant, key.id, key.access, key.user)
 
     async def _checked(self, text: str, *, queues: bool) -> KeyInfo | None:
         name = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()

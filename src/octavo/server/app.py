@@ -13,7 +13,8 @@ import msgspec
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
-from starlette.routing import Match
+from starlette.routing import Match, Route
+from starlette.types import Message, Receive, Scope, Send
 
 from octavo import __version__
 from octavo.assemble import Assembled, assemble
@@ -22,15 +23,20 @@ from octavo.errors import OctavoError
 from octavo.kernel.terms import topics
 from octavo.keys import Keys
 from octavo.layers import LayeredMemory
-from octavo.server.access import Door
+from octavo.mcp import callers as mcp_callers
+from octavo.mcp.http import Endpoint
+from octavo.memory import AsyncMemory
+from octavo.server.access import MCP, Door
 from octavo.server.cors import Cors
-from octavo.server.gate import CALLER, REQUEST_ID, Gate
+from octavo.server.gate import CALLER, REQUEST_ID, Gate, caller_of
 from octavo.server.logs import Secrets
 from octavo.server.openapi import docs_page, document
 from octavo.server.problems import problem, refusal, sentence
 from octavo.server.routes import batch, events, memories, search, upkeep, users
+from octavo.server.routing import check_values
 from octavo.service.memory import AsyncMemoryService
 from octavo.service.records import Health
+from octavo.util.turns import let_others
 
 _ABOUT = """Memory for AI agents: who somebody is (the profile layer) and what happened (the event layer), with a log of every change.
 
@@ -77,12 +83,15 @@ def create(settings: Settings, *, assembled: Assembled | None = None, sample: bo
     secrets = Secrets(settings)
     held = Memories(settings, assembled)
 
+    mcp = _mcp_endpoint(settings, held)
+
     @asynccontextmanager
     async def life(_: FastAPI) -> AsyncIterator[None]:
         try:
             await held.start(sample=sample)
             yield
         finally:
+            await mcp.close()
             await held.close()
 
     app = FastAPI(
@@ -115,7 +124,49 @@ def create(settings: Settings, *, assembled: Assembled | None = None, sample: bo
 
     app.openapi = openapi  # type: ignore[method-assign]
     app.add_route("/docs", lambda _: docs_page(openapi()), include_in_schema=False)
+    app.router.routes.append(Route(MCP, _McpRoute(mcp), methods=["POST"], include_in_schema=False))
     return app
+
+
+def _mcp_endpoint(settings: Settings, held: "Memories") -> Endpoint:
+    def find_caller(request: Request) -> mcp_callers.Caller:
+        caller = caller_of(request.scope)
+        return mcp_callers.Caller(
+            memory=AsyncMemory.from_layers(held.layers(caller.tenant)),
+            user_id=caller.user or settings.mcp.user,
+            may_write=caller.access != "read",
+        )
+
+    limits = mcp_callers.Limits(
+        answer_tokens=settings.mcp.max_tokens, content_bytes=settings.server.max_content_bytes
+    )
+    most = settings.server.max_body_bytes
+    return Endpoint(find_caller, settings.mcp.toolset, limits, max_body_bytes=most)
+
+
+class _McpRoute:
+    """What answers at /mcp: to a body that others need not wait for; without the package that it needs, it says which."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._endpoint = endpoint
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if needed := self._endpoint.missing:
+            await problem(501, f"/mcp needs {needed}")(scope, receive, send)
+            return
+        body: bytes | None = await Request(scope, receive).body()
+        check_values(body or b"")
+        await let_others(len(body or b""))
+
+        async def again() -> Message:
+            nonlocal body
+            if body is None:
+                return await receive()
+            message = {"type": "http.request", "body": body, "more_body": False}
+            body = None
+            return message
+
+        await self._endpoint(scope, again, send)
 
 
 def _answer_errors(app: FastAPI, secrets: Secrets) -> None:

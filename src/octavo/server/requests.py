@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, TypeVar
 
 import msgspec
 from fastapi import Path, Query, Request
+from fastapi.exceptions import RequestValidationError
 from msgspec import UNSET, UnsetType
 from pydantic import (
     AfterValidator,
@@ -23,6 +24,7 @@ from pydantic import (
     WithJsonSchema,
     model_validator,
 )
+from starlette.exceptions import HTTPException
 
 from octavo.kernel.codec import EARLIEST, MAX_NAME_BYTES
 from octavo.kernel.model import Cursor
@@ -223,6 +225,10 @@ class Revision(Body):
         return self
 
 
+_WHOSE = 'whose memory? give user_id, agent_id or session_id, or "everyone": true'
+_WHOSE_MEMORIES = 'whose memories? give user_id or agent_id, or "everyone": true'
+
+
 class Question(Body):
     """What to look for, and in whose memories; `everyone` needs a key with admin access, where keys are needed."""
 
@@ -242,10 +248,8 @@ class Question(Body):
     def _one_owner(self) -> "Question":
         if self.user_id is not None and self.agent_id is not None:
             raise ValueError("give user_id or agent_id, not both")
-        named = self.user_id is not None or self.agent_id is not None
-        if named is self.everyone:
-            both = ", not both" if named else ""
-            raise ValueError(f'whose memories? give user_id or agent_id, or "everyone": true{both}')
+        if self.everyone and (self.user_id is not None or self.agent_id is not None):
+            raise ValueError(f"{_WHOSE_MEMORIES}, not both")
         return self
 
 
@@ -262,10 +266,10 @@ class _Whose(Body):
         """Whose memory is meant, as `octavo.AsyncMemory` is told."""
         return {"user_id": self.user_id, "agent_id": self.agent_id, "session_id": self.session_id}
 
-    def _check_owner(self, *, everyone: bool = False) -> None:
-        if any(self.whose.values()) is everyone:
-            both = ", not both" if everyone else ""
-            raise ValueError(f'whose memory? give user_id, agent_id or session_id, or "everyone": true{both}')
+    def check_not_both(self, *, everyone: bool) -> None:
+        """Refuse a name beside everyone."""
+        if everyone and any(self.whose.values()):
+            raise ValueError(f"{_WHOSE}, not both")
 
 
 class Search(_Whose):
@@ -287,7 +291,7 @@ class Search(_Whose):
 
     @model_validator(mode="after")
     def _has_owner(self) -> "Search":
-        self._check_owner(everyone=self.everyone)
+        self.check_not_both(everyone=self.everyone)
         return self
 
 
@@ -299,11 +303,6 @@ class Prompt(_Whose):
     )
 
     max_tokens: Annotated[StrictInt, Field(ge=0, le=100_000)] = 1000
-
-    @model_validator(mode="after")
-    def _has_owner(self) -> "Prompt":
-        self._check_owner()
-        return self
 
 
 class Undoing(Body):
@@ -388,6 +387,40 @@ def page_bytes(request: Request) -> int:
 def memory_of(request: Request) -> AsyncMemory:
     """The front door of what the caller may see."""
     return AsyncMemory.from_layers(layers_of(request))
+
+
+def user_of(request: Request, named: str | None = None) -> str | None:
+    """The user that a request is about: the one that is named, or the only one whom the caller's key opens."""
+    own = caller_of(request.scope).user
+    if own is not None and named not in (None, own):
+        raise HTTPException(403, "this key opens the memory of another user; name that user, or nobody")
+    return named if own is None else own
+
+
+def owner_of(request: Request, body: Search | Prompt) -> dict[str, Any]:
+    """Whose memory is meant, as far as the caller's key opens it."""
+    whose = {**body.whose, "user_id": user_of(request, body.user_id)}
+    if not any(whose.values()):
+        raise _nobody(_WHOSE)
+    return whose
+
+
+def one_owner(request: Request, user_id: str | None, agent_id: str | None) -> dict[str, Any]:
+    """The user or the agent whose own memory is meant; that of an agent belongs to no user, so a user's key does not open it."""
+    if agent_id is not None:
+        if user_of(request) is not None:
+            raise HTTPException(403, "this key opens the memory of one user, and no agent's own")
+        return {"agent_id": agent_id}
+    user = user_of(request, user_id)
+    if user is None:
+        raise _nobody(_WHOSE_MEMORIES)
+    return {"user_id": user}
+
+
+def _nobody(sentence: str) -> RequestValidationError:
+    return RequestValidationError(
+        [{"type": "value_error", "loc": ("body",), "msg": f"Value error, {sentence}"}]
+    )
 
 
 def layers_of(request: Request) -> LayeredMemory:

@@ -76,8 +76,7 @@ async def _read_body(request: Request, kind: TypeAdapter[Any], *, needed: bool) 
     raw = await request.body()
     if needed and not raw:
         raise RequestValidationError([{"type": "missing", "loc": ("body",), "msg": "Field required"}])
-    if not _few_values(raw):
-        raise HTTPException(400, f"a body may hold at most {_MOST_VALUES:,} values")
+    check_values(raw)
     await let_others(len(raw))
     try:
         value = json.loads(raw) if raw and request.headers.get("content-type") else raw or None
@@ -100,6 +99,12 @@ def _checked(where: str, check: Callable[[Any], Any], value: Any) -> Any:
     except ValidationError as error:
         told = error.errors(include_url=False, include_context=False)
     raise RequestValidationError([{**each, "loc": (where, *each["loc"])} for each in told])
+
+
+def check_values(body: bytes) -> None:
+    """Refuse a body of more values than others should wait for."""
+    if not _few_values(body):
+        raise HTTPException(400, f"a body may hold at most {_MOST_VALUES:,} values")
 
 
 def _few_values(body: bytes) -> bool:

@@ -6,6 +6,7 @@ from types import MappingProxyType
 #: extra → its packages, as Python imports them.
 PACKAGES = MappingProxyType({
     "cli": ("click",),
+    "mcp": ("click", "mcp"),
     "server": ("click", "fastapi", "uvicorn", "yaml"),
     "postgres": ("asyncpg",),
     "mysql": ("asyncmy",),

@@ -8,6 +8,7 @@ from fastapi import Request, Response
 from msgspec.structs import replace
 
 from octavo.client.exchange import Session
+from octavo.errors import Conflict
 from octavo.kernel.ids import new_id, now
 from octavo.kernel.model import Cursor, Head, Query, Scope
 from octavo.kernel.ports import Store, heads
@@ -26,6 +27,7 @@ from octavo.server.requests import (
     page_bytes,
     service_of,
     token,
+    user_of,
 )
 from octavo.service.records import (
     EVENTS,
@@ -44,7 +46,7 @@ _LATEST = datetime.max.replace(tzinfo=UTC) - _TICK
 _NEWEST = 1000  # events that are looked through for their sessions
 
 
-@router.answers("POST", "/events", "Append an event", example(EventRecord))
+@router.answers("POST", "/events", "Append an event", example(EventRecord), 409)
 async def append_event(body: NewEvent, request: Request) -> Response:
     """Remember an observation; sent again with the same `obs_id`, it is the event it already is.
 
@@ -59,12 +61,18 @@ async def append_event(body: NewEvent, request: Request) -> Response:
         obs_id=body.obs_id or new_id("obs_"),
         timestamp=body.timestamp or now(),
         metadata=body.metadata,
-        user_id=body.user_id,
+        user_id=user_of(request, body.user_id),
     )
     service = service_of(request)
-    return answer(
-        await service.append_event(observed, body.session_key, gate_result=body.gate_result, meta=body.meta)
+    own = user_of(request)
+    made = await service.append_event(
+        observed, body.session_key, gate_result=body.gate_result, meta=body.meta, user_id=own
     )
+    if own is not None and made.user_id != own:
+        raise Conflict(
+            f"the obs_id {body.obs_id!r} is another one's in this session; give it an id of its own"
+        )
+    return answer(made)
 
 
 @router.answers("GET", "/events", "The newest events", example(EventList, session=None))
@@ -87,7 +95,7 @@ async def list_sessions(request: Request, limit: Limit = 100, after: AfterSessio
     """
     store = memories_of(request).assembled.store
     tenant = caller_of(request.scope).tenant
-    found, following = await sessions_page(store, tenant, limit, after)
+    found, following = await sessions_page(store, Scope(tenant=tenant, user=user_of(request)), limit, after)
     return answer(SessionList(count=len(found), sessions=found, next=token(following)))
 
 
@@ -112,7 +120,7 @@ async def list_session_turns(
 ) -> Response:
     """What the agent did in a session, newest first."""
     found, following = await service_of(request).page(
-        TURNS, session, limit, after=after, max_bytes=page_bytes(request)
+        TURNS, session, limit, after=after, max_bytes=page_bytes(request), user_id=user_of(request)
     )
     turns = [turn_of(record) for record in found]
     return answer(TurnList(session=session, count=len(turns), turns=turns, next=token(following)))
@@ -122,7 +130,7 @@ async def _events(
     request: Request, session: str | None, limit: int, after: Cursor | None, user_id: str | None = None
 ) -> Response:
     found, following = await service_of(request).page(
-        EVENTS, session, limit, after=after, max_bytes=page_bytes(request), user_id=user_id
+        EVENTS, session, limit, after=after, max_bytes=page_bytes(request), user_id=user_of(request, user_id)
     )
     events = [event_of(record) for record in found]
     return answer(EventList(session=session, count=len(events), events=events, next=token(following)))
@@ -137,14 +145,14 @@ def _kind(word: str) -> ObservationType:
 
 
 async def sessions_page(
-    store: Store, tenant: str, limit: int, after: SessionCursor | None
+    store: Store, scope: Scope, limit: int, after: SessionCursor | None
 ) -> tuple[list[Session], SessionCursor | None]:
     """The sessions of the newest events from a cursor on, the latest first, and where to go on.
 
     A session stands where its newest event did when the listing began. One that had a newer event then than the cursor
     was on an earlier page.
     """
-    query = Query(collection=EVENTS, scope=Scope(tenant=tenant), newest_first=True)
+    query = Query(collection=EVENTS, scope=scope, newest_first=True)
     position = None if after is None else after.after
     newest = await heads(store, replace(query, limit=_NEWEST + 1, after=position)) if limit else []
     if not newest:
@@ -156,7 +164,7 @@ async def sessions_page(
         latest.setdefault(head.scope.session or "", head)
     found: list[Session] = []
     for name, head in latest.items():
-        own = replace(query, scope=Scope(tenant=tenant, session=name))
+        own = replace(query, scope=replace(scope, session=name))
         if after is not None and await heads(store, replace(own, limit=1, after=Cursor(at=began))) != [head]:
             continue
         if len(found) == limit:

@@ -28,8 +28,10 @@ from octavo.server.requests import (
     When,
     layers_of,
     memories_of,
+    one_owner,
     page_bytes,
     token,
+    user_of,
 )
 
 router = Routes("memories")
@@ -62,14 +64,14 @@ async def query_memories(body: Question, request: Request) -> Response:
         raise HTTPException(
             403, "to ask about everyone needs a key with admin access; or give user_id or agent_id"
         )
+    whose = {} if body.everyone else one_owner(request, body.user_id, body.agent_id)
     found = await layers_of(request).recall(
         body.query,
         max_bytes=page_bytes(request),
-        user_id=body.user_id,
-        agent_id=body.agent_id,
         layer=body.layer,
         top_k=body.top_k,
         everyone=body.everyone,
+        **whose,
     )
     memories = [FoundMemory(**_fields(each.memory), score=each.score) for each in found]
     told = Answers(
@@ -92,7 +94,7 @@ async def query_memories(body: Question, request: Request) -> Response:
 async def get_memory(memory_id: PathName, request: Request, after: After = None) -> Response:
     """A memory as it is now, and its changes, oldest first; of a long history the newest, and `next` for what was before."""
     layers = layers_of(request)
-    memory = await layers.get(memory_id)
+    memory = await layers.get(memory_id, user_id=user_of(request))
     rows = await layers.logs(memory_id, limit=MAX_LIMIT, after=after, max_bytes=page_bytes(request))
     return answer(MemoryWithHistory(**_fields(memory), history=rows[::-1], next=token(rows.following)))
 
@@ -105,7 +107,7 @@ async def remember(
 
     A memory that is kept while the store is down answers `queued`: it is on disk, and is stored when the store is back.
     """
-    layers, whose = layers_of(request), _owner(memory_type, entity_id)
+    layers, whose = layers_of(request), _owner(request, memory_type, entity_id)
     _check_content(request, body.content)
     if body.auto_extract:
         made = await layers.extract(body.content, metadata=body.metadata, **whose)
@@ -136,7 +138,7 @@ async def get_profile(
     after: After = None,
 ) -> Response:
     """The profile of a user or an agent, what was changed last first; with `as_of`, as it was then."""
-    whose = _owner(memory_type, entity_id)
+    whose = _owner(request, memory_type, entity_id)
     found = await layers_of(request).profile(
         category=category, limit=limit, as_of=as_of, after=after, max_bytes=page_bytes(request), **whose
     )
@@ -165,7 +167,7 @@ async def get_event_memories(
     after: After = None,
 ) -> Response:
     """The event memories of a user or an agent, newest first; `since` and before `until`, or as they were then."""
-    whose = _owner(memory_type, entity_id)
+    whose = _owner(request, memory_type, entity_id)
     found = await layers_of(request).events(
         category=category,
         limit=limit,
@@ -195,7 +197,7 @@ async def revise_memory(
         name: getattr(body, name) if name in body.model_fields_set else UNSET
         for name in ("content", "metadata", "category", "is_permanent", "expiry_date")
     }
-    whose = _owner(memory_type, entity_id)
+    whose = _owner(request, memory_type, entity_id)
     return answer(
         await layers_of(request).revise(memory_id, layer=layer, reason=body.reason, **whose, **changes)
     )
@@ -211,7 +213,7 @@ async def forget_memory(
     reason: Annotated[Reason | None, Query()] = None,
 ) -> Response:
     """Forget it, and answer what was forgotten; its log stays."""
-    whose = _owner(memory_type, entity_id)
+    whose = _owner(request, memory_type, entity_id)
     return answer(await layers_of(request).forget(memory_id, layer=layer, reason=reason, **whose))
 
 
@@ -229,6 +231,7 @@ async def get_memory_log(
     """Every change of a memory and why, newest first; also after it was forgotten."""
     rows = await layers_of(request).logs(
         memory_id,
+        user_id=user_of(request),
         memory_layer=memory_layer,
         action=action,
         limit=limit,
@@ -255,7 +258,7 @@ async def get_owner_log(
     after: After = None,
 ) -> Response:
     """Every change of the memories of a user or an agent, newest first."""
-    whose = _owner(memory_type, entity_id)
+    whose = _owner(request, memory_type, entity_id)
     rows = await layers_of(request).logs(
         memory_layer=memory_layer,
         action=action,
@@ -270,7 +273,8 @@ async def get_owner_log(
 @log_router.answers("POST", "/memory/logs/{log_id:name}/undo", "Undo a change", _UNDONE, 404, 409)
 async def undo_change(log_id: PathName, request: Request, body: Undoing | None = None) -> Response:
     """Bring a memory back to what it was before its newest change; this is logged as a change of its own."""
-    return answer(await layers_of(request).undo(log_id, reason=None if body is None else body.reason))
+    reason = None if body is None else body.reason
+    return answer(await layers_of(request).undo(log_id, reason, user_id=user_of(request)))
 
 
 def _fields(memory: Fact) -> dict[str, Any]:
@@ -285,6 +289,7 @@ def _check_content(request: Request, content: str | None) -> None:
         raise RequestValidationError([{"type": "too_long", "loc": ("body", "content"), "msg": wrong}])
 
 
-def _owner(memory_type: OwnerType, entity_id: str) -> dict[str, Any]:
+def _owner(request: Request, memory_type: OwnerType, entity_id: str) -> dict[str, Any]:
     """Whose memories: `user_id` or `agent_id`."""
-    return {f"{memory_type}_id": entity_id}
+    named = {"user": None, "agent": None, memory_type: entity_id}
+    return one_owner(request, named["user"], named["agent"])

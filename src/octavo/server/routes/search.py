@@ -9,7 +9,7 @@ from octavo.search.hits import Context, MemoryHit, Source
 from octavo.server.answers import answer, example
 from octavo.server.gate import caller_of
 from octavo.server.openapi import Routes
-from octavo.server.requests import Prompt, Search, memory_of, page_bytes
+from octavo.server.requests import Prompt, Search, memory_of, owner_of, page_bytes
 
 router = Routes("memories")
 _HIT = example(
@@ -34,6 +34,7 @@ async def search(body: Search, request: Request) -> Response:
 
     `probably_absent` says that there is probably no answer: the hits are then the least bad ones.
     """
+    whose = {} if body.everyone else owner_of(request, body)
     if body.everyone and not caller_of(request.scope).admin:
         raise HTTPException(
             403, "to ask about everyone needs a key with admin access; or name whose memory it is"
@@ -47,7 +48,7 @@ async def search(body: Search, request: Request) -> Response:
         limit=body.limit,
         everyone=body.everyone,
         max_bytes=page_bytes(request),
-        **body.whose,
+        **whose,
     )
     told = SearchAnswer(
         query=body.query,
@@ -63,4 +64,5 @@ async def search(body: Search, request: Request) -> Response:
 @router.answers("POST", "/context", "A block for a prompt", _CONTEXT)
 async def context(body: Prompt, request: Request) -> Response:
     """Who the user is, this session so far and what else was found, in one fenced block within `max_tokens`."""
-    return answer(await memory_of(request).context(body.query, max_tokens=body.max_tokens, **body.whose))
+    whose = owner_of(request, body)
+    return answer(await memory_of(request).context(body.query, max_tokens=body.max_tokens, **whose))

@@ -13,7 +13,7 @@ from octavo.kernel.ids import now
 from octavo.server.answers import answer, example
 from octavo.server.gate import caller_of
 from octavo.server.openapi import Routes
-from octavo.server.requests import memories_of
+from octavo.server.requests import memories_of, user_of
 from octavo.service.records import EVENTS, TURNS
 from octavo.wraps.journal import Journal, JournalStatus
 
@@ -56,9 +56,9 @@ async def get_health(request: Request) -> Response:
     example(Stats, event=_NONE, logs=_CHANGES, events=_NONE, turns=_NONE),
 )
 async def get_stats(request: Request) -> Response:
-    """Numbers of the caller's tenant: memories by category, log rows by action, events and turns by type."""
+    """Numbers of the caller's tenant, or of the user that the key is bound to: memories by category, log rows by action, events and turns by type."""
     store = memories_of(request).assembled.store
-    scope = model.Scope(tenant=caller_of(request.scope).tenant)
+    scope = model.Scope(tenant=caller_of(request.scope).tenant, user=user_of(request))
     names = {"profile": "profile", "event": "episodes", "logs": "log", "events": EVENTS, "turns": TURNS}
     counted: dict[str, Counted] = {}
     for name, collection in names.items():

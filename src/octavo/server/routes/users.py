@@ -13,7 +13,7 @@ from octavo.kernel.shapes import SHAPES
 from octavo.server.answers import UserList, answer, example
 from octavo.server.gate import caller_of
 from octavo.server.openapi import Routes
-from octavo.server.requests import AfterName, Limit, memories_of, token
+from octavo.server.requests import AfterName, Limit, memories_of, token, user_of
 
 router = Routes("memories")
 #: Where users have what is remembered of them, by the word for it in an answer.
@@ -30,6 +30,11 @@ async def list_users(request: Request, limit: Limit = 100, after: AfterName = No
     """
     store = memories_of(request).assembled.store
     tenant = caller_of(request.scope).tenant
+    if (only := user_of(request)) is not None:
+        at = now()
+        counted = {word: await _alive(store, tenant, word, only, at) for word in COLLECTIONS}
+        alone = [user for user in [_user(only, counted)] if user is not None][:limit]
+        return answer(UserList(count=len(alone), users=alone, next=token(None)))
     found, following = await users_page(store, tenant, limit, "" if after is None else after.id)
     return answer(UserList(count=len(found), users=found, next=token(following)))
 

@@ -1,0 +1,242 @@
+"""A knowledge graph: entities with observations, and relations between them, as the official MCP memory server keeps them.
+
+Each entity and each relation is a record. A change names what it expects to find and is tried again when somebody else was
+quicker, so that two processes lose nothing of each other's.
+"""
+
+import asyncio
+import hashlib
+import random
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import TypeVar
+
+import msgspec
+
+from octavo.errors import Conflict, NotFound, StoreUnavailable
+from octavo.kernel.codec import is_name
+from octavo.kernel.model import Add, Change, Op, Query, Record, Remove, Scope, exact_scope
+from octavo.kernel.ports import Store, walk, written
+
+NODES, EDGES = "graph_nodes", "graph_edges"
+_TRIES = 200
+_PAUSE_SECONDS = 0.02
+T = TypeVar("T")
+
+
+class Entity(msgspec.Struct, frozen=True, rename="camel"):
+    """Somebody or something, and what was observed of it."""
+
+    name: str
+    entity_type: str
+    observations: list[str]
+
+
+class Relation(msgspec.Struct, frozen=True, rename={"from_": "from", "relation_type": "relationType"}):
+    """How one entity stands to another; neither need be known."""
+
+    from_: str
+    to: str
+    relation_type: str
+
+
+class KnowledgeGraph(msgspec.Struct, frozen=True):
+    """Entities and relations, each in the order in which they were made."""
+
+    entities: list[Entity]
+    relations: list[Relation]
+
+
+class Graph:
+    """The graph of one scope in a store, which stays open."""
+
+    def __init__(self, store: Store, scope: Scope) -> None:
+        self._store = store
+        self._scope = exact_scope(scope)
+
+    # --- reading
+
+    async def read(self) -> KnowledgeGraph:
+        """All of it."""
+        nodes, edges = await asyncio.gather(self._all(NODES), self._all(EDGES))
+        return KnowledgeGraph([*map(_entity, nodes)], [*map(_relation, edges)])
+
+    async def search(self, query: str) -> KnowledgeGraph:
+        """The entities whose name, type or observations hold these characters, whatever their case, and their relations."""
+        needle = query.lower()
+
+        def holds(entity: Entity) -> bool:
+            texts = (entity.name, entity.entity_type, *entity.observations)
+            return any(needle in text.lower() for text in texts)
+
+        graph = await self.read()
+        return _around(graph.relations, [entity for entity in graph.entities if holds(entity)])
+
+    async def open(self, names: Sequence[str]) -> KnowledgeGraph:
+        """The entities of these names, and their relations."""
+        found = await self._nodes(names)
+        entities = [_entity(record) for record in found.values()]
+        edges = await self._all(EDGES) if entities else []
+        return _around([*map(_relation, edges)], entities)
+
+    # --- writing
+
+    async def create_entities(self, entities: Sequence[Entity]) -> list[Entity]:
+        """Keep those whose names are new; answer which those were."""
+        return await self._add(NODES, [(_key(each.name), each) for each in entities], _node)
+
+    async def create_relations(self, relations: Sequence[Relation]) -> list[Relation]:
+        """Keep those that are new; answer which those were."""
+        return await self._add(EDGES, [(_edge_key(each), each) for each in relations], _edge)
+
+    async def add_observations(self, additions: Sequence[tuple[str, Sequence[str]]]) -> list[list[str]]:
+        """Add what was not observed yet to each of these entities; answer what that was. NotFound if one is not there."""
+
+        async def attempt() -> tuple[list[Op], list[list[str]]]:
+            found = await self._nodes([name for name, _ in additions])
+            known = {name: _entity(record).observations[:] for name, record in found.items()}
+            added: list[list[str]] = []
+            for name, contents in additions:
+                if name not in known:
+                    raise NotFound(f"Entity with name {name} not found")
+                new = [text for text in contents if text not in known[name]]
+                known[name] += new
+                added.append(new)
+            return self._changes(found, known), added
+
+        return await self._try(attempt)
+
+    async def delete_observations(self, deletions: Sequence[tuple[str, Sequence[str]]]) -> None:
+        """Take these observations from these entities; what is not there is left alone."""
+
+        async def attempt() -> tuple[list[Op], None]:
+            found = await self._nodes([name for name, _ in deletions])
+            known = {name: _entity(record).observations for name, record in found.items()}
+            for name, gone in deletions:
+                if name in known:
+                    known[name] = [text for text in known[name] if text not in gone]
+            return self._changes(found, known), None
+
+        await self._try(attempt)
+
+    async def delete_entities(self, names: Sequence[str]) -> None:
+        """Remove these entities with all their relations."""
+        keys = tuple(dict.fromkeys(map(_key, names)))
+        if not keys:
+            return
+        gone = set(names)
+        edges = [
+            record.id
+            for record in await self._all(EDGES)
+            if record.data["from"] in gone or record.data["to"] in gone
+        ]
+        more = [Remove(self._query(EDGES, edges))] if edges else []
+        await self._write([Remove(self._query(NODES, keys)), *more])
+
+    async def delete_relations(self, relations: Sequence[Relation]) -> None:
+        """Remove these relations."""
+        if relations:
+            await self._write([Remove(self._query(EDGES, map(_edge_key, relations)))])
+
+    # --- how it is kept
+
+    def _query(self, collection: str, ids: Iterable[str] | None = None) -> Query:
+        named = None if ids is None else tuple(dict.fromkeys(ids))
+        return Query(collection=collection, ids=named, scope=self._scope)
+
+    async def _all(self, collection: str) -> list[Record]:
+        return [record async for page in walk(self._store, self._query(collection)) for record in page]
+
+    async def _nodes(self, names: Sequence[str]) -> dict[str, Record]:
+        """The records of the entities that are there, by name, in the order in which they were made."""
+        found = await self._store.find(self._query(NODES, map(_key, names))) if names else []
+        return {_entity(record).name: record for record in found}
+
+    async def _add(
+        self, collection: str, keyed: Sequence[tuple[str, T]], record_of: Callable[[str, T, Scope], Record]
+    ) -> list[T]:
+        wanted: dict[str, T] = {}
+        for key, each in keyed:  # the first of several with one name, as if they had come one by one
+            wanted.setdefault(key, each)
+
+        async def attempt() -> tuple[list[Op], list[T]]:
+            found = await self._store.find(self._query(collection, wanted)) if wanted else []
+            known = {record.id for record in found}
+            new = {key: each for key, each in wanted.items() if key not in known}
+            records = [record_of(key, each, self._scope) for key, each in new.items()]
+            return [Add(records, expect=len(records))] if records else [], list(new.values())
+
+        return await self._try(attempt)
+
+    def _changes(self, found: dict[str, Record], known: dict[str, list[str]]) -> list[Op]:
+        """What makes the entities have these observations, if nobody has changed them since they were read."""
+        changes: list[Op] = []
+        for name, record in found.items():
+            if known[name] != record.data["observations"]:
+                version = record.metadata["version"]
+                query = msgspec.structs.replace(self._query(NODES, [record.id]), where={"version": version})
+                merge = {"observations": known[name]}
+                changes.append(Change(query=query, merge=merge, metadata={"version": version + 1}, expect=1))
+        return changes
+
+    async def _try(self, attempt: Callable[[], Awaitable[tuple[list[Op], T]]]) -> T:
+        """Apply what `attempt` makes of what is there now, as often as others come before it."""
+        for tried in range(_TRIES):
+            ops, answer = await attempt()
+            try:
+                await self._write(ops)
+            except Conflict:
+                await asyncio.sleep(random.random() * _PAUSE_SECONDS * (tried > 0))  # noqa: S311 - to be out of step
+            else:
+                return answer
+        raise Conflict(f"others changed the graph {_TRIES} times while this change was tried; try again")
+
+    async def _write(self, ops: list[Op]) -> None:
+        # What would wait on disk could meet another graph than the one it was made for.
+        if ops and not (await written(self._store, ops, queue=False)).stored:
+            raise StoreUnavailable("the store is down, and the graph is as it was; try again later")
+
+
+def _around(relations: list[Relation], entities: list[Entity]) -> KnowledgeGraph:
+    """These entities, and the relations that begin or end at one of them."""
+    names = {entity.name for entity in entities}
+    return KnowledgeGraph(entities, [each for each in relations if each.from_ in names or each.to in names])
+
+
+def _key(*parts: str) -> str:
+    """A name of any length as an id."""
+    spelled = "".join(f"{len(part)}:{part}" for part in parts)
+    return hashlib.blake2b(spelled.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+
+
+def _edge_key(edge: Relation) -> str:
+    return _key(edge.from_, edge.to, edge.relation_type)
+
+
+def _kind(word: str) -> str:
+    """What records are counted by, where that can be a kind."""
+    return word if is_name(word) else ""
+
+
+def _node(key: str, entity: Entity, scope: Scope) -> Record:
+    return Record(
+        collection=NODES,
+        id=key,
+        kind=_kind(entity.entity_type),
+        scope=scope,
+        text=entity.name,
+        data={"entity_type": entity.entity_type, "observations": entity.observations},
+        metadata={"version": 1},
+    )
+
+
+def _entity(record: Record) -> Entity:
+    return Entity(record.text, record.data["entity_type"], list(record.data["observations"]))
+
+
+def _edge(key: str, edge: Relation, scope: Scope) -> Record:
+    data = {"from": edge.from_, "to": edge.to, "relation_type": edge.relation_type}
+    return Record(collection=EDGES, id=key, kind=_kind(edge.relation_type), scope=scope, data=data)
+
+
+def _relation(record: Record) -> Relation:
+    return Relation(record.data["from"], record.data["to"], record.data["relation_type"])

@@ -1,0 +1,157 @@
+"""What can be read by name: the user's profile, what was said in a session, documents; and two prompts to begin with."""
+
+from typing import Annotated
+from urllib.parse import quote
+
+import msgspec
+from mcp.server.mcpserver.prompts import Prompt
+from mcp.types import Resource
+from pydantic import Field
+
+from octavo.errors import NotFound
+from octavo.kernel.ids import now
+from octavo.kernel.model import Query, Scope
+from octavo.kernel.ports import ListsNames, heads, read_page
+from octavo.kernel.terms.matching import content
+from octavo.mcp.callers import CALLER, Limits
+from octavo.mcp.server import MemoryServer
+from octavo.search.hits import one_line
+
+_PROFILE = "octavo://profile"
+_SESSIONS = "octavo://sessions/"
+_DOCUMENTS = "octavo://documents/"
+_BYTES = 2**18  # that one resource shows
+_LINES = 500  # messages of a transcript
+_LISTED = 100  # sessions, and documents of each collection
+_MARKDOWN = "text/markdown"
+
+
+def add_resources(server: MemoryServer) -> None:
+    """Let what is kept for the caller be read."""
+
+    @server.resource(_PROFILE, title="Profile", mime_type=_MARKDOWN)
+    async def profile() -> str:
+        """Who the user is: every fact of the profile, what changed last first."""
+        caller = CALLER.get()
+        facts = await caller.memory.layers.profile(user_id=caller.user_id, max_bytes=_BYTES, limit=1000)
+        lines = [f"- {fact.updated_at:%Y-%m-%d} {fact.category}: {one_line(fact.content)}" for fact in facts]
+        more = ["", "(more facts did not fit)"] if facts.following else []
+        return "\n".join([f"# What is known about {one_line(caller.user_id)}", "", *lines, *more, ""])
+
+    @server.resource(f"{_SESSIONS}{{session_id}}", title="Transcript of a session", mime_type=_MARKDOWN)
+    async def transcript(session_id: str) -> str:
+        """What was said in a session, oldest first; of a long one the end."""
+        caller = CALLER.get()
+        scope = msgspec.structs.replace(caller.scope, session=session_id)
+        query = Query(collection="messages", scope=scope, alive_at=now(), newest_first=True, limit=_LINES)
+        said, earlier = await read_page(caller.memory.store, query, _BYTES)
+        if not said:
+            raise NotFound(
+                f"nothing was said in a session {session_id[:80]!r}; the list of resources has those there are"
+            )
+        lines = [
+            f"- {m.created_at:%Y-%m-%d %H:%M} {one_line(m.kind)}: {one_line(content(m.text, m.data))}"
+            for m in said
+        ]
+        head = ["(earlier messages did not fit)", ""] if earlier else []
+        return "\n".join([f"# {one_line(session_id)}", "", *head, *lines[::-1], ""])
+
+    @server.resource(f"{_DOCUMENTS}{{+key}}", title="A document", mime_type=_MARKDOWN)
+    async def document(key: str) -> str:
+        """A document of the vault: the user's own, or one that is about nobody in particular."""
+        for scope in _document_scopes():
+            for collection in ("configs", "knowledge"):
+                query = Query(collection=collection, ids=(key,), scope=scope, alive_at=now(), limit=1)
+                for record in await CALLER.get().memory.store.find(query):
+                    if _may_see(record.id):
+                        return record.text
+        raise NotFound(f"there is no document {key[:80]!r}; the list of resources has those there are")
+
+    async def list_more() -> list[Resource]:
+        return [*await _sessions(), *await _documents()]
+
+    server.list_more = list_more
+
+
+async def _sessions() -> list[Resource]:
+    caller = CALLER.get()
+    if not isinstance(caller.memory.store, ListsNames):
+        return []
+    found = await caller.memory.store.names("messages", "session", caller.scope, limit=_LISTED)
+    return [
+        Resource(
+            uri=_SESSIONS + quote(each.name, safe=""),
+            name=each.name,
+            description=f"What was said in this session, {each.total} messages until {each.last:%Y-%m-%d %H:%M}.",
+            mime_type=_MARKDOWN,
+        )
+        for each in found
+    ]
+
+
+async def _documents() -> list[Resource]:
+    store = CALLER.get().memory.store
+    found: dict[str, Resource] = {}
+    for scope in _document_scopes():
+        for collection in ("configs", "knowledge"):
+            query = Query(
+                collection=collection, scope=scope, newest_first=True, limit=_LISTED, alive_at=now()
+            )
+            for head in await heads(store, query):
+                if _may_see(head.id):
+                    found.setdefault(
+                        head.id,
+                        Resource(
+                            uri=_DOCUMENTS + quote(head.id),
+                            name=head.id,
+                            description=f"A document of kind {head.kind}, from {head.updated_at:%Y-%m-%d}.",
+                            mime_type=_MARKDOWN,
+                            size=head.size_bytes,
+                        ),
+                    )
+    return list(found.values())
+
+
+def _document_scopes() -> tuple[Scope, Scope]:
+    """Where the caller's documents are, and those of nobody in particular."""
+    own = CALLER.get().scope
+    return own, msgspec.structs.replace(own, user="")
+
+
+def _may_see(key: str) -> bool:
+    """Whether a document of this key is the caller's or nobody's: `users/alice` is Alice's, whoever kept it."""
+    from octavo.service.vault.names import user_of  # the service takes a tenth of a second to import
+
+    return user_of(key) in (None, CALLER.get().user_id)
+
+
+def add_prompts(server: MemoryServer, limits: Limits) -> None:
+    """Two ways to begin a conversation with what is known."""
+
+    async def what_do_you_know_about_me() -> str:
+        """Tell the user everything that is remembered about them."""
+        known = await _block("What do you know about me?", limits.answer_tokens)
+        return (
+            f"What do you know about me? Tell me in a few sentences, with dates where they matter, and say what you are "
+            f"not sure of. Use only what is remembered:\n\n{known}"
+        )
+
+    async def start_with_my_context(
+        topic: Annotated[str, Field(description="What the conversation is about.")] = "",
+    ) -> str:
+        """Begin a conversation knowing the user."""
+        known = await _block(topic.strip() or "What do you know about me?", limits.answer_tokens)
+        about = f" I want to talk about: {one_line(topic)}" if topic.strip() else ""
+        return f"Here is what you remember about me. Keep it in mind, and do not repeat it.{about}\n\n{known}"
+
+    for function, title in (
+        (what_do_you_know_about_me, "What do you know about me?"),
+        (start_with_my_context, "Start with my context"),
+    ):
+        server.add_prompt(Prompt.from_function(function, title=title))
+
+
+async def _block(query: str, max_tokens: int) -> str:
+    caller = CALLER.get()
+    block = await caller.memory.context(query, user_id=caller.user_id, max_tokens=max_tokens)
+    return block.text or "(nothing is remembered yet)"
