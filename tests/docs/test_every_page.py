@@ -39,6 +39,7 @@ RUN_BY = {
     "docs/keys.md": "docs/test_keys_page.py",
     "docs/langchain.md": "integrations/test_langchain.py",
     "docs/layers.md": "layers/test_layers_page.py",
+    "docs/mem0.md": "mem0/test_mem0_page.py",
     "docs/measuring-recall.md": "cli/test_bench_recall.py",
     "docs/moving-data.md": "cli/test_moving_data_page.py",
     "docs/queue.md": "cli/test_queue_page.py",

@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 OPEN = frozenset({"/health", "/docs", "/openapi.json"})
 _BATCH = "/batch"  # each of its parts comes this way again, and needs what it needs
 _ASKS = {"/memory/query", "/search", "/context", _BATCH}  # sent, but they change nothing
+_ASKS |= {f"/{v}/memories/{verb}" for v in ("v2", "v3") for verb in ("", "search/")} | {
+    "/mem0/search"
+}  # mem0's
+_SCHEMES = frozenset({"bearer", "token"})  # mem0's clients say Token
 _READS = frozenset({"GET", "HEAD", "OPTIONS"})
 _FORWARDED = (
     b"forwarded",
@@ -53,7 +57,7 @@ class Caller(msgspec.Struct, frozen=True):
 
 def needed_access(method: str, path: str) -> Access:
     """What a request needs. It depends on nothing but these two, so that no new route can be left open."""
-    if path in {"/config", "/queue"} or path.startswith("/queue/"):
+    if path in {"/config", "/queue", "/mem0/reset"} or path.startswith("/queue/"):
         return "admin"
     return "read" if method in _READS or path in _ASKS else "write"
 
@@ -149,7 +153,7 @@ def _shown_keys(headers: Iterable[tuple[bytes, bytes]]) -> set[str]:
     for name, value in headers:
         if name == b"authorization":
             scheme, _, text = value.decode("latin-1").partition(" ")
-            shown.add(text.strip() if scheme.lower() == "bearer" else "")
+            shown.add(text.strip() if scheme.lower() in _SCHEMES else "")
         elif name == b"x-api-key":
             shown.add(value.decode("latin-1").strip())
     return shown - {""}
