@@ -36,6 +36,7 @@ RUN_BY = {
     "docs/event-stores/sqlite.md": "docs/test_event_pages.py",
     "docs/events.md": "docs/test_event_pages.py",
     "docs/front-door.md": "docs/test_front_door_page.py",
+    "docs/import.md": "importers/test_import_page.py",
     "docs/keys.md": "docs/test_keys_page.py",
     "docs/langchain.md": "integrations/test_langchain.py",
     "docs/layers.md": "layers/test_layers_page.py",
