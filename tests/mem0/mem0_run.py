@@ -40,7 +40,8 @@ async def every_method(call):
     told["add again"] = await call("add", TALK[0], user_id="lin")
     told["add as it is"] = await call("add", "Ann is her sister", user_id="lin", infer=False, app_id="desk")
     told["add without a fact"] = await call("add", PLAIN, user_id="bob")
-    told["add for an agent"] = await call("add", "Answers briefly", agent_id="planner", infer=False)
+    brief = [{"role": "assistant", "content": "Answers briefly"}]
+    told["add for an agent"] = await call("add", brief, agent_id="planner")
     told["add with an end"] = await call(
         "add", "Has a cold", user_id="lin", infer=False, expiration_date="2099-01-01"
     )

@@ -1,6 +1,5 @@
 """Histories of frameworks: LangChain's tables and files, AgentScope's tables and states, LightAgent's files and tables."""
 
-import re
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -30,9 +29,8 @@ from octavo.importers.values import (
     stable_id,
     tried,
 )
+from octavo.kernel.ids import now
 from octavo.kernel.model import Record, Scope
-
-_ARCHIVED = re.compile(r"_\d{8}_\d{6}")
 
 
 def _is_database(source: Source) -> bool:
@@ -60,7 +58,7 @@ async def read_langchain(source: Source, owner: Owner) -> Items:
         async with open_tables(source.path, source.url) as tables:
             await need(tables, "message_store", what="LangChain")
             clocks: dict[str, Times] = {}
-            start = _modified(source.path) if source.path else datetime(1970, 1, 1, tzinfo=UTC)
+            start = _modified(source.path) if source.path else now()
             async for row in rows(tables, "message_store", "id"):
                 session = str(row["session_id"])
                 clock = clocks.setdefault(session, Times(start))

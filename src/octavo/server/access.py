@@ -23,10 +23,6 @@ if TYPE_CHECKING:
 OPEN = frozenset({"/health", "/docs", "/openapi.json"})
 _BATCH = "/batch"  # each of its parts comes this way again, and needs what it needs
 _ASKS = {"/memory/query", "/search", "/context", _BATCH}  # sent, but they change nothing
-_ASKS |= {f"/{v}/memories/{verb}" for v in ("v2", "v3") for verb in ("", "search/")} | {
-    "/mem0/search"
-}  # mem0's
-_SCHEMES = frozenset({"bearer", "token"})  # mem0's clients say Token
 _READS = frozenset({"GET", "HEAD", "OPTIONS"})
 _FORWARDED = (
     b"forwarded",
@@ -39,6 +35,15 @@ _FORWARDED = (
 _HOST = re.compile(r"(\[[0-9a-f:]+\]|[0-9a-z.-]+)(?::\d*)?", re.IGNORECASE)
 _STALE_SECONDS = 900.0  # for which a key that was good may write while the store cannot be asked
 _MOST_KEYS = 10_000
+#: What mem0's clients send without changing anything, and how they show a key.
+_MEM0_ASKS = {
+    "/v2/memories/",
+    "/v2/memories/search/",
+    "/v3/memories/",
+    "/v3/memories/search/",
+    "/mem0/search",
+}
+_SCHEMES = frozenset({"bearer", "token"})
 
 
 class Caller(msgspec.Struct, frozen=True):
@@ -59,7 +64,7 @@ def needed_access(method: str, path: str) -> Access:
     """What a request needs. It depends on nothing but these two, so that no new route can be left open."""
     if path in {"/config", "/queue", "/mem0/reset"} or path.startswith("/queue/"):
         return "admin"
-    return "read" if method in _READS or path in _ASKS else "write"
+    return "read" if method in _READS or path in _ASKS | _MEM0_ASKS else "write"
 
 
 class Door:

@@ -5,6 +5,7 @@ They stand in no OpenAPI document of ours: it is somebody else's interface. docs
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Annotated, Any, Literal, TypeVar
 
 from fastapi import Query as QueryParameter
@@ -86,8 +87,9 @@ async def mem0_add(body: NewMessages, request: Request) -> Response:
     added = await memory.add(said, metadata=metadata, infer=body.infer is not False, **meant.owner)
     if added.status == "queued":
         return answer({"results": [], "status": "PENDING", "message": added.note})
-    if not added.memories and body.infer is not False:
-        own = [m for m in said if not isinstance(m, dict) or m.get("role") == "user"]
+    if not (added.memories or added.note or body.infer is False):
+        speaker = "user" if {"user_id", "session_id"} & {*meant.owner} else "assistant"  # as `add` has it
+        own = [m for m in said if not isinstance(m, dict) or m.get("role") == speaker]
         added = await memory.add(own, metadata=metadata, infer=False, **meant.owner) if own else added
     changed = [outcome for outcome in added.memories if outcome.action in EVENTS]
     if (expiry := read_expiry(body.expiration_date)) is not None:
@@ -112,12 +114,20 @@ async def mem0_search(body: Asked, request: Request) -> Response:
     )
     # Entities of a conversation are facts for a search, but no memories that could be changed by their id.
     scores = {hit.id: hit.score for hit in hits if hit.kind in _CATEGORIES}
-    facts = await asyncio.gather(*map(memory.get, scores), return_exceptions=True)
-    return answer({"results": [
+    found = await asyncio.gather(*(_perhaps(memory, each) for each in scores))
+    results = [
         tell_fact(fact, body.fields, score=scores[fact.id])
-        for fact in facts
-        if isinstance(fact, Fact) and scores[fact.id] >= (body.threshold or 0)
-    ]})  # fmt: skip
+        for fact in found
+        if fact is not None and scores[fact.id] >= (body.threshold or 0)
+    ]
+    return answer({"results": results})
+
+
+async def _perhaps(memory: AsyncMemory, memory_id: str) -> Fact | None:
+    """A memory, or None if somebody has deleted it by now."""
+    with suppress(NotFound):
+        return await memory.get(memory_id)
+    return None
 
 
 @_route("POST", "/v3/memories/", "/v2/memories/")
@@ -232,7 +242,8 @@ async def _delete_all(memory: AsyncMemory, meant: Meant) -> int:
     count = 0
     while found := await memory.get_all(metadata=meant.metadata, limit=_PAGE, **meant.owner):
         for fact in found:
-            await memory.delete(fact.id, reason=_BY_CLIENT)
+            with suppress(NotFound):  # somebody else was quicker
+                await memory.delete(fact.id, reason=_BY_CLIENT)
         count += len(found)
     return count
 
