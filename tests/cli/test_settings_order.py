@@ -29,6 +29,7 @@ READING = {
     ("events", "search"): ("hello", "--agent", "a", "--store", "{}"),
     ("events", "stats"): ("--store", "{}"),
     ("events", "prune"): ("--older-than", "1d", "--store", "{}"),
+    ("copy",): ("memory://", "--store", "{}"),
     ("add",): ("tea", "--store", "{}"),
     ("search",): ("tea", "--store", "{}"),
     ("context",): ("tea", "--store", "{}"),
@@ -42,7 +43,7 @@ READING = {
     ("keys", "list"): ("--store", "{}"),
     ("keys", "revoke"): ("k1", "--store", "{}"),
 }
-UNREAD = {("copy",), ("stores",), ("events", "migrate"), ("bench", "recall"), ("completion",)}
+UNREAD = {("stores",), ("events", "migrate"), ("bench", "recall"), ("completion",)}
 RUNS = {("serve",), ("mcp",)}  # tests/server/test_serve_command.py and tests/mcp/test_mcp_stdio.py start them
 EMBEDDED = {path: words for path, words in READING.items() if "{}" in words}
 reading = pytest.mark.parametrize("path", READING, ids=" ".join)

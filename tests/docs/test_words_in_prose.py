@@ -9,6 +9,7 @@ from pages import FENCE, ROOT
 
 from octavo.cli.commands import octavo
 from octavo.config.settings import SECTIONS, every_setting
+from octavo.server.app import mem0
 
 PAGES = sorted(
     path.relative_to(ROOT).as_posix()
@@ -21,6 +22,11 @@ ROUTES = {
     for path, methods in json.loads((ROOT / "docs/reference/openapi.json").read_text())["paths"].items()
     for method in methods
 } | {("GET", "/docs"), ("GET", "/openapi.json")}
+ROUTES |= {  # which stand in no document: mem0's
+    (method, re.sub(r"{[^}]+}", "{}", path))
+    for route in mem0.router.routes
+    for method, path in ((verb, route.path) for verb in route.methods)
+}
 
 
 def spans(page):

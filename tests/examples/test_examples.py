@@ -96,6 +96,7 @@ without memory:
 RUN_BY = {
     "chat_redis_service": "examples/test_chat_services.py",
     "chat_sqlalchemy_service": "examples/test_chat_services.py",
+    "mem0_langgraph": "mem0/test_mem0_page.py",
     "first_memory": "cli/test_first_memory.py",
     "memory_service": "config/test_service_example.py",
     "memory_storage": "agent/test_agent_page.py",

@@ -1,4 +1,4 @@
-"""`octavo copy`, `octavo export` and `octavo import`: moving records between stores and files."""
+"""`octavo copy`, `octavo export` and `octavo import`: moving records between stores and files, and bringing along other people's."""
 
 import sys
 from pathlib import Path
@@ -10,16 +10,17 @@ import msgspec
 from octavo.cli.command import (
     Call,
     check_exists,
-    configured,
+    flag,
     number,
     options,
     resumable,
     runs,
     several,
-    store_argument,
+    store_option,
     text,
 )
 from octavo.errors import ConfigError
+from octavo.importers.formats import FORMATS
 from octavo.kernel.model import Scope
 from octavo.kernel.shapes import SHAPES
 from octavo.stores import open_store
@@ -27,7 +28,7 @@ from octavo.transfer import BadLine, Moved, copy, export, import_
 from octavo.util.file_modes import open_file
 from octavo.util.secrets import shown
 
-_MOST_TOLD = 10  # bad lines on stderr; the file of skipped lines has them all
+MOST_TOLD = 10  # bad lines on stderr; the file of skipped lines has them all
 _OWNERS = ("tenant", "user", "agent", "session")
 
 _which = options(
@@ -51,12 +52,13 @@ _pace = options(
 
 @click.command("copy")
 @click.argument("source")
-@click.argument("target")
+@click.argument("target", required=False)
 @_which
 @_pace
+@store_option
 @runs
-async def copy_command(call: Call, source: str, target: str, **given: Any) -> int:
-    """Copy every record of SOURCE into TARGET.
+async def copy_command(call: Call, source: str, target: str | None, **given: Any) -> int:
+    """Copy every record of SOURCE into TARGET, or into the store of --store.
 
     Order, ids, times and marks are kept; what TARGET already keeps is left as it is, so that copying twice adds
     nothing. An interrupted copy goes on where it stopped when the same command is run again.
@@ -65,6 +67,7 @@ async def copy_command(call: Call, source: str, target: str, **given: Any) -> in
     Example: octavo copy sqlite:///octavo.db postgresql://octavo@localhost/octavo
     """
     check_exists(source)
+    target = _store(call, target)
     arguments = _arguments(call, given, source, target)
     with call.progress("copied") as progress:
         async with open_store(source) as old, open_store(target) as new:
@@ -75,14 +78,22 @@ async def copy_command(call: Call, source: str, target: str, **given: Any) -> in
 
 
 @click.command("export")
-@click.argument("url", required=False)
+@click.argument("source", metavar="[URL]", required=False)
 @click.argument("file", required=False)
+@click.option(
+    "--format",
+    "format_",
+    type=click.Choice(["jsonl", "markdown-folder"]),
+    default="jsonl",
+    show_default=True,
+    help="JSON lines of all records, or the facts of a user (--user, --agent) as a folder with a MEMORY.md.",
+)
 @_which
 @_pace
-@configured
+@store_option
 @runs
-async def export_command(call: Call, url: str | None, file: str | None, **given: Any) -> int:
-    """Write every record of a store to a file of JSON lines.
+async def export_command(call: Call, source: str | None, file: str | None, format_: str, **given: Any) -> int:
+    """Write every record of a store to a file of JSON lines, or its facts to a folder of Markdown.
 
     Without FILE, or with -, the lines go to stdout. A FILE ending in .gz is compressed. FILE appears only when it is
     whole. URL left out is the store of OCTAVO_URL or the settings, or sqlite:///octavo.db.
@@ -92,12 +103,15 @@ async def export_command(call: Call, url: str | None, file: str | None, **given:
     """
     # A single word is the file where something else names a store. Without that it is more likely the path of a
     # database, which would be overwritten.
-    word = url is not None and file is None and "://" not in url
-    if word and (url == "-" or call.is_set("database.dsn")):
-        url, file = None, url
-    if url is not None:
-        call.overrides["database.dsn"] = ("URL", url)
-    store, to = call.existing_store(), file or "-"
+    word = source is not None and file is None and "://" not in source
+    named = "database.dsn" in call.overrides or call.is_set("database.dsn")
+    if word and (source == "-" or named or format_ == "markdown-folder"):
+        source, file = None, source
+    store, to = check_exists(_store(call, source)), file or "-"
+    if format_ == "markdown-folder":
+        from octavo.cli.importing import export_folder
+
+        return await export_folder(call, store, to, given)
     if call.json and to == "-":
         raise ConfigError("--json needs a FILE to export to, since stdout carries the records")
     arguments = _arguments(call, given, store, to)
@@ -111,32 +125,61 @@ async def export_command(call: Call, url: str | None, file: str | None, **given:
 
 
 @click.command("import")
-@click.argument("file", type=click.Path(exists=True, dir_okay=False, allow_dash=True))
-@store_argument
+@click.argument("source")
+@click.argument("target", metavar="[URL]", required=False)
+@click.option(
+    "--from",
+    "format_",
+    type=click.Choice(tuple(FORMATS)),
+    help="What SOURCE is. [default: what `octavo export` writes]",
+)
+@flag("--dry-run", "Say what would come in, with samples, and write nothing.")
+@text("--tenant", "NAME", "Whose tenant it becomes. [default: the empty one]")
+@text("--user", "NAME", "Whose it becomes where SOURCE does not say. [default: default_user]")
+@text("--session", "NAME", "The session that all messages become part of. [default: as SOURCE has them]")
 @click.option(
     "--on-error",
     type=click.Choice(["stop", "skip"]),
     default="stop",
     show_default=True,
-    help="At a line that holds no record: stop, with all before it kept; or set it aside and go on.",
+    help="At a line of an export that holds no record: stop, with all before it kept; or set it aside and go on.",
 )
-@text("--set-aside", "FILE", "Where skipped lines go. [default: FILE.bad]")
+@text("--set-aside", "FILE", "Where skipped lines of an export go. [default: SOURCE.bad]")
 @_pace
-@configured
+@store_option
 @runs
-async def import_command(call: Call, file: str, on_error: str, set_aside: str | None, **given: Any) -> int:
-    """Add every record of an exported file to a store.
+async def import_command(
+    call: Call, source: str, target: str | None, format_: str | None, **given: Any
+) -> int:
+    """Add everything of SOURCE to a store: an exported file, or what another program keeps.
 
-    With - for FILE the lines come from stdin. A FILE ending in .gz is uncompressed. What the store already keeps is
-    left as it is, so that importing twice adds nothing. URL left out is the store of OCTAVO_URL or the settings,
+    With --from, SOURCE is a file, a folder or the URL of a database; nothing is fetched from the network. Without it,
+    SOURCE is an export, - is stdin, and a name ending in .gz is uncompressed. What the store already keeps is left as
+    it is, so that importing twice adds nothing. The store is that of --store or URL, or of OCTAVO_URL or the settings,
     or sqlite:///octavo.db.
 
     \b
-    Example: octavo import memory.jsonl.gz sqlite:///octavo.db
+    Example: octavo import conversations.json --from chatgpt --user lin
     """
-    store = call.settings.database.dsn
+    store = _store(call, target)
+    if format_ is not None:
+        from octavo.cli.importing import import_foreign
+
+        return await import_foreign(call, source, store, format_, given)
+    return await _import_export(call, source, store, given)
+
+
+async def _import_export(call: Call, file: str, store: str, given: dict[str, Any]) -> int:
+    """Import what `octavo export` wrote."""
+    if unused := [
+        f"--{name.replace('_', '-')}" for name in ("dry_run", "tenant", "user", "session") if given[name]
+    ]:
+        raise ConfigError(f"{unused[0]} needs --from: an export says itself whose its records are")
     if file == "-" and sys.stdin.isatty():
         raise ConfigError("stdin is a terminal; name a FILE or send an export through a pipe")
+    if file != "-":
+        _check_file(Path(file))
+    set_aside = given["set_aside"]
     skipped = _SkippedLines(call, Path(set_aside or ("octavo-import.bad" if file == "-" else f"{file}.bad")))
     arguments = _arguments(call, given, file, store)
     with call.progress("imported") as progress:
@@ -144,7 +187,7 @@ async def import_command(call: Call, file: str, on_error: str, set_aside: str | 
             moved = await import_(
                 sys.stdin.buffer if file == "-" else file,
                 opened,
-                on_bad=skipped.take if on_error == "skip" else None,
+                on_bad=skipped.take if given["on_error"] == "skip" else None,
                 progress=progress,
                 **arguments,
             )
@@ -152,6 +195,22 @@ async def import_command(call: Call, file: str, on_error: str, set_aside: str | 
     lines = [{"line": each.number, "reason": each.reason} for each in skipped.first]
     more = {"bad": moved.bad, "bad_lines": lines, "set_aside": kept}
     return _tell(call, "imported", moved, file=file, target=shown(store), **more)
+
+
+def _check_file(path: Path) -> None:
+    """Refuse what no export can be."""
+    if not path.exists() or path.is_dir():
+        wrong = "is a folder; --from says what it holds" if path.is_dir() else "does not exist"
+        raise ConfigError(f"{str(path)!r} {wrong}")
+
+
+def _store(call: Call, url: str | None) -> str:
+    """The store that is meant: the one that stands in its place, or of --store or the settings."""
+    if url is not None:
+        if "database.dsn" in call.overrides:
+            raise ConfigError(f"two stores are named: {shown(url)} and --store; name one")
+        call.overrides["database.dsn"] = ("URL", url)
+    return call.settings.database.dsn
 
 
 class _SkippedLines:
@@ -169,7 +228,7 @@ class _SkippedLines:
             with open(self.path, "ab", opener=open_file) as file:
                 file.write(bad.line if bad.line.endswith(b"\n") else bad.line + b"\n")
             self.written = True
-        if len(self.first) < _MOST_TOLD:
+        if len(self.first) < MOST_TOLD:
             self._call.note(f"line {bad.number}: {bad.reason}")
         if len(self.first) < 100:
             self.first.append(bad)

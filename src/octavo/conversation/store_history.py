@@ -168,11 +168,11 @@ class StoreChatMessageHistory(BoundStore, BaseChatMessageHistory):
     async def aadd_messages(self, messages: Sequence[BaseMessage]) -> None:
         """Add messages in this order, all of them or none."""
         if messages:
-            await self._apply([Add([_record(message, self._scope) for message in messages])])
+            await self._apply([Add([to_record(message, self._scope) for message in messages])])
 
     async def areplace(self, messages: Sequence[BaseMessage]) -> None:
         """Hold these messages in place of all others, in one write; states stay."""
-        records = [_record(message, self._scope) for message in messages]
+        records = [to_record(message, self._scope) for message in messages]
         await self._apply([Remove(self._query()), Add(records)])
 
     async def aclear(self) -> None:
@@ -260,7 +260,8 @@ class StoreChatMessageHistory(BoundStore, BaseChatMessageHistory):
         return Query(collection=ENTITIES if name == ENTITIES else SUMMARIES, scope=self._scope, ids=(name,))
 
 
-def _record(message: BaseMessage, scope: Scope) -> Record:
+def to_record(message: BaseMessage, scope: Scope) -> Record:
+    """The record that a message is kept as; its place in the order is the moment of this call."""
     plain = message_to_dict(message)
     if isinstance(message.content, str):  # it is the record's text already
         del plain["data"]["content"]

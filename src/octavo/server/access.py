@@ -38,6 +38,15 @@ _FORWARDED = (
 _HOST = re.compile(r"(\[[0-9a-f:]+\]|[0-9a-z.-]+)(?::\d*)?", re.IGNORECASE)
 _STALE_SECONDS = 900.0  # for which a key that was good may write while the store cannot be asked
 _MOST_KEYS = 10_000
+#: What mem0's clients send without changing anything, and how they show a key.
+_MEM0_ASKS = {
+    "/v2/memories/",
+    "/v2/memories/search/",
+    "/v3/memories/",
+    "/v3/memories/search/",
+    "/mem0/search",
+}
+_SCHEMES = frozenset({"bearer", "token"})
 
 
 class Caller(msgspec.Struct, frozen=True):
@@ -57,9 +66,9 @@ class Caller(msgspec.Struct, frozen=True):
 
 def needed_access(method: str, path: str) -> Access:
     """What a request needs. It depends on nothing but these two, so that no new route can be left open."""
-    if path in {"/config", "/queue"} or path.startswith("/queue/"):
+    if path in {"/config", "/queue", "/mem0/reset"} or path.startswith("/queue/"):
         return "admin"
-    return "read" if method in _READS or path in _ASKS else "write"
+    return "read" if method in _READS or path in _ASKS | _MEM0_ASKS else "write"
 
 
 def for_one_user(path: str) -> bool:
@@ -160,7 +169,7 @@ def _shown_keys(headers: Iterable[tuple[bytes, bytes]]) -> set[str]:
     for name, value in headers:
         if name == b"authorization":
             scheme, _, text = value.decode("latin-1").partition(" ")
-            shown.add(text.strip() if scheme.lower() == "bearer" else "")
+            shown.add(text.strip() if scheme.lower() in _SCHEMES else "")
         elif name == b"x-api-key":
             shown.add(value.decode("latin-1").strip())
     return shown - {""}

@@ -32,7 +32,7 @@ from octavo.server.gate import CALLER, REQUEST_ID, Gate, caller_of
 from octavo.server.logs import Secrets
 from octavo.server.openapi import docs_page, document
 from octavo.server.problems import problem, refusal, sentence
-from octavo.server.routes import batch, events, memories, search, upkeep, users
+from octavo.server.routes import batch, events, mem0, memories, search, upkeep, users
 from octavo.server.routing import check_values
 from octavo.service.memory import AsyncMemoryService
 from octavo.service.records import Health
@@ -75,6 +75,7 @@ _ROUTERS = (
     batch.router,
     upkeep.router,
     upkeep.admin_router,
+    mem0.router,
 )
 
 

@@ -141,7 +141,7 @@ def document(app: FastAPI, settings: Settings) -> dict[str, Any]:
             "header": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
         }
     for route in app.routes:
-        if isinstance(route, APIRoute):
+        if isinstance(route, APIRoute) and route.include_in_schema:
             for method in route.methods or ():
                 # FastAPI drops what is null, which an example must show.
                 told["paths"][route.path_format][method.lower()]["responses"]["200"] = route.responses[200]

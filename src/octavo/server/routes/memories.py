@@ -108,7 +108,7 @@ async def remember(
     A memory that is kept while the store is down answers `queued`: it is on disk, and is stored when the store is back.
     """
     layers, whose = layers_of(request), _owner(request, memory_type, entity_id)
-    _check_content(request, body.content)
+    check_content(request, body.content)
     if body.auto_extract:
         made = await layers.extract(body.content, metadata=body.metadata, **whose)
         extracted = msgspec.convert(made, AutoExtracted, from_attributes=True)
@@ -192,7 +192,7 @@ async def revise_memory(
     request: Request,
 ) -> Response:
     """Change what is given and keep the rest; the change is logged with its reason."""
-    _check_content(request, body.content)
+    check_content(request, body.content)
     changes: dict[str, Any] = {
         name: getattr(body, name) if name in body.model_fields_set else UNSET
         for name in ("content", "metadata", "category", "is_permanent", "expiry_date")
@@ -281,7 +281,7 @@ def _fields(memory: Fact) -> dict[str, Any]:
     return msgspec.structs.asdict(memory)
 
 
-def _check_content(request: Request, content: str | None) -> None:
+def check_content(request: Request, content: str | None) -> None:
     """Refuse content that is longer than this server takes."""
     most = memories_of(request).settings.server.max_content_bytes
     if content is not None and len(content.encode()) > most:

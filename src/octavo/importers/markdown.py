@@ -1,0 +1,186 @@
+"""Markdown as memory: notes, and folders with a `MEMORY.md` and topic files as Claude Code, AgentScope 2 and Agent Framework have them."""
+
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from octavo.errors import ConfigError
+from octavo.importers.json_items import no_files
+from octavo.importers.sources import Source
+from octavo.importers.values import (
+    Item,
+    Items,
+    LeftOut,
+    Owner,
+    Times,
+    Unreadable,
+    fact_records,
+    moment,
+    stable_id,
+    tried,
+)
+from octavo.layers.values import CATEGORIES, Layer
+from octavo.service.vault.documents import parse
+
+INDEX = "MEMORY.md"
+_BULLET = re.compile(r"(?:[-*+]|\d{1,9}[.)]) +(?:\[[ xX]\] +)?")
+_HEADING = re.compile(r"#{1,6}\s+(.*?)\s*#*\s*")
+_FENCE = re.compile(r"\s*(```|~~~)")
+_LINK = re.compile(r"\[[^\]]*\]\(<?([^)>\s]+)>?\)")
+_NOTE = re.compile(r"\s*<!-- (\{.*\}) -->$")
+
+
+class Block(msgspec.Struct, frozen=True):
+    """One bullet or paragraph of a page."""
+
+    text: str
+    line: int
+    heading: str = ""
+    bullet: bool = False
+
+
+class Note(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What an export writes behind a fact, so that it is known again; `sum` is of the text it was written behind."""
+
+    id: str
+    sum: str
+    created_at: datetime
+    updated_at: datetime
+    expires_at: datetime | None = None
+    is_permanent: bool | None = None
+    text: str | None = None  # where Markdown cannot say it
+    metadata: dict[str, Any] = {}
+
+
+def text_sum(text: str) -> str:
+    """By which an edited text is told from the one that was written."""
+    return stable_id(text)[:8]
+
+
+def blocks_of(body: str) -> Iterator[Block]:
+    """The bullets and paragraphs of a page; what is indented below a bullet, and fenced code, belongs to it."""
+    heading, start, bullet, fence = "", 0, False, ""
+    held: list[str] = []
+
+    def made() -> Iterator[Block]:
+        if text := "\n".join(held).strip("\n"):
+            yield Block(text, start, heading, bullet)
+        held.clear()
+
+    for number, line in enumerate(body.splitlines(), 1):
+        opened = _FENCE.match(line)
+        if fence:
+            held.append(line[2:] if bullet and line.startswith("  ") else line)
+            fence = "" if opened and opened[1] == fence else fence
+            continue
+        found = _BULLET.match(line)
+        if found or (title := _HEADING.fullmatch(line)):
+            yield from made()
+            bullet, start = bool(found), number
+            if found:
+                held.append(line[found.end() :])
+            elif title:
+                heading = title[1]
+        elif not line.strip():
+            if bullet:
+                held.append("")  # what comes may be indented still
+            else:
+                yield from made()
+        elif bullet and line[:1] in " \t":
+            held.append(line[2:] if line.startswith("  ") else line.lstrip())
+        else:
+            if (bullet and held and held[-1] == "") or not held:
+                yield from made()
+                bullet, start = False, number
+            held.append(line)
+        if opened and held:
+            fence = opened[1]
+    yield from made()
+
+
+async def read_markdown(source: Source, owner: Owner) -> Items:
+    """Notes: each bullet and each paragraph is a fact."""
+    for path, shown in _pages(source.file):
+        for item in _read_page(path, shown, owner, "markdown", whole=False):
+            yield item
+
+
+async def read_memory_folder(source: Source, owner: Owner) -> Items:
+    """A memory folder: the bullets of a topic file are facts, and one without bullets is one. The index leads to them."""
+    folder = source.file if source.file.is_dir() else source.file.parent
+    if not (folder / INDEX).is_file():
+        raise ConfigError(f"there is no {INDEX} in {folder}")
+    for path, shown in _pages(folder):
+        for item in _read_page(path, shown, owner, "claude-code", whole=path.name != INDEX):
+            yield item
+
+
+def _pages(path: Path) -> list[tuple[Path, str]]:
+    if path.is_file():
+        return [(path, path.name)]
+    found = sorted(each for each in path.rglob("*.md") if each.is_file())
+    if not found:
+        raise no_files(path, "*.md")
+    return [(each, each.relative_to(path).as_posix()) for each in found]
+
+
+def _read_page(path: Path, shown: str, owner: Owner, format_: str, *, whole: bool) -> Iterator[Item]:
+    try:
+        page = parse(path.read_text(encoding="utf-8"))
+    except UnicodeDecodeError as error:
+        yield Unreadable(shown, f"it is no UTF-8: {error.reason} at byte {error.start}")
+        return
+    skipped = page.head.count("\n")
+    blocks = [msgspec.structs.replace(block, line=block.line + skipped) for block in blocks_of(page.body)]
+    if whole and page.front and not all(block.bullet for block in blocks):
+        blocks = [Block(page.body.strip(), skipped + 1)]
+    times = Times(datetime.fromtimestamp(path.stat().st_mtime, UTC))
+    for block in blocks:
+        link = _LINK.match(block.text)
+        if path.name == INDEX and link and (path.parent / link[1]).is_file():
+            yield LeftOut("lines of the index")
+        else:
+            yield tried(f"{shown}, line {block.line}", _fact, block, page.front, shown, times, owner, format_)
+
+
+def _fact(block: Block, front: dict[str, Any], shown: str, times: Times, owner: Owner, format_: str) -> Item:
+    text, note = read_note(block.text)
+    layer: Layer = "event" if front.get("layer") == "event" else "profile"
+    category = front.get("category")
+    known = category if category in CATEGORIES[layer] else None
+    if note is not None:
+        return fact_records(
+            owner,
+            note.id,
+            note.text or text,
+            note.created_at,
+            came_from=shown,
+            layer=layer,
+            category=known,
+            metadata=note.metadata,
+            updated_at=note.updated_at,
+            expires_at=note.expires_at,
+            is_permanent=note.is_permanent,
+        )
+    told = {"topic": front.get("name"), "type": front.get("type"), "heading": block.heading}
+    metadata = {"file": shown, **{name: value for name, value in told.items() if value}}
+    at = times.next(moment(front.get("created_at")))
+    id_ = stable_id(format_, shown, text)
+    return fact_records(owner, id_, text, at, came_from=shown, layer=layer, category=known, metadata=metadata)
+
+
+def read_note(text: str) -> tuple[str, Note | None]:
+    """A text and what an export wrote behind it, unless the text was edited since."""
+    found = _NOTE.search(text)
+    if found is None:
+        return text, None
+    bare = text[: found.start()]
+    try:
+        note = msgspec.json.decode(found[1], type=Note)
+    except msgspec.DecodeError:
+        return text, None
+    return bare, note if note.sum == text_sum(bare) else None

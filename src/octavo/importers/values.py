@@ -1,0 +1,157 @@
+"""What every reader yields: records, what could not be read and what was left out; and how messages and facts become records."""
+
+import hashlib
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, TypeAlias
+
+import msgspec
+
+from octavo.chat.messages import Msg, stamp
+from octavo.chat.records import to_record
+from octavo.errors import InvalidRecord
+from octavo.kernel.ids import now
+from octavo.kernel.model import Record, Scope, utc
+from octavo.layers import records as facts
+from octavo.layers.changes import insertion
+from octavo.layers.values import DEFAULTS, Layer, State
+from octavo.memory.values import DEFAULT_USER
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_TICK = timedelta(microseconds=1)
+
+
+class Unreadable(msgspec.Struct, frozen=True):
+    """Something of the source that could not be read: where it stands, and why."""
+
+    place: str
+    reason: str
+
+
+class LeftOut(msgspec.Struct, frozen=True):
+    """Something of the source that is no memory; it is counted by its reason."""
+
+    reason: str
+
+
+#: One thing of a source; records that are kept together or not at all are a tuple.
+Item: TypeAlias = Record | tuple[Record, ...] | Unreadable | LeftOut
+Items: TypeAlias = AsyncGenerator[Item, None]
+
+
+class Owner(msgspec.Struct, frozen=True, kw_only=True):
+    """Whose it becomes where the source does not say."""
+
+    tenant: str = ""
+    user: str = DEFAULT_USER
+    session: str | None = None
+
+    def talk(self, session: str, user: str | None = None) -> Scope:
+        """Where the messages of a session are, as the chat face keeps them."""
+        return Scope(tenant=self.tenant, user=user or self.user, agent="", session=self.session or session)
+
+
+class Times:
+    """Times that go on: where a source has none, or the same twice, its order is kept."""
+
+    def __init__(self, start: datetime | None = None) -> None:
+        self._last = (start or _EPOCH) - _TICK
+
+    def next(self, at: datetime | None) -> datetime:
+        """This time, or the first one after the last."""
+        self._last = at if at is not None and at > self._last else self._last + _TICK
+        return self._last
+
+
+def stable_id(*parts: object) -> str:
+    """An id that is the same whenever the same is read."""
+    spelled = "".join(f"{len(text)}:{text}" for text in map(str, parts))
+    return hashlib.blake2b(spelled.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+
+
+def moment(given: Any) -> datetime | None:
+    """A time in UTC of what a source says: seconds or milliseconds since 1970, ISO 8601, or a datetime; None for anything else.
+
+    One without an offset is UTC.
+    """
+    try:
+        if isinstance(given, int | float) and not isinstance(given, bool):
+            return _EPOCH + timedelta(seconds=given / 1000 if given > 1e11 else given)
+        at = datetime.fromisoformat(given) if isinstance(given, str) else given
+        if isinstance(at, datetime):
+            return at.replace(tzinfo=UTC) if at.tzinfo is None else utc(at)
+    except (ValueError, OverflowError):
+        pass
+    return None
+
+
+def seq_of(at: datetime) -> int:
+    """The sequence number of a record of that time: the same whenever it is read."""
+    return (at - _EPOCH) // _TICK
+
+
+def message_record(
+    message: Msg, scope: Scope, at: datetime, marks: Sequence[str] = (), *, stamped: bool = True
+) -> Record:
+    """The record of a message of that time, under the message's own id."""
+    if stamped:
+        message.timestamp = stamp(at)
+    record = to_record(message, tuple(marks), scope)
+    return msgspec.structs.replace(record, created_at=at, seq=seq_of(at))
+
+
+def make_message(
+    id_: str, role: str, content: Any, metadata: Mapping[str, Any], name: str | None = None
+) -> Msg:
+    """A message as the chat face has it; what is neither the user's nor the assistant's is the system's."""
+    known: Any = role if role in ("user", "assistant") else "system"
+    message = Msg(name or role, content, known, dict(metadata))
+    message.id = id_
+    return message
+
+
+def fact_records(
+    owner: Owner,
+    id_: str,
+    text: str,
+    at: datetime | None,
+    *,
+    came_from: str,
+    user: str | None = None,
+    agent: str | None = None,
+    layer: Layer = "profile",
+    category: str | None = None,
+    metadata: Mapping[str, Any] | None = None,
+    updated_at: datetime | None = None,
+    expires_at: datetime | None = None,
+    is_permanent: bool | None = None,
+) -> tuple[Record, ...]:
+    """A fact and the log row that says where it came from, which are kept together."""
+    from octavo.layers.rules import categorise
+
+    if not text.strip():
+        raise InvalidRecord("it says nothing")
+    began = at or now()
+    whose = facts.Owner("agent", agent) if agent and not user else facts.Owner("user", user or owner.user)
+    permanent = (layer == "profile" and expires_at is None) if is_permanent is None else is_permanent
+    state = State(
+        category=category or categorise(text, layer) or DEFAULTS[layer],
+        content=text,
+        metadata=dict(metadata or {}),
+        data={"is_permanent": permanent, "sources": []},
+        created_at=began,
+        updated_at=max(began, updated_at or began),
+        expires_at=expires_at,
+    )
+    fact = facts.record_of(id_, whose, owner.tenant, layer, state, 1)
+    fact = facts.storable(msgspec.structs.replace(fact, seq=seq_of(began)))
+    return fact, insertion(fact, f"imported from {came_from}").log
+
+
+def tried(place: str, make: Callable[..., Any], *given: Any) -> Any:
+    """What is made of this, or Unreadable with the place and the reason why nothing can be."""
+    try:
+        return make(*given)
+    except (InvalidRecord, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        reason = f"{error} is missing" if isinstance(error, KeyError) else str(error)
+        return Unreadable(place, " ".join(reason.split())[:300] or type(error).__name__)

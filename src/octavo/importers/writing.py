@@ -1,0 +1,213 @@
+"""The one writer: batches, resumed where they stopped; and the look ahead that writes nothing."""
+
+from collections import Counter
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import msgspec
+
+from octavo.errors import InvalidRecord
+from octavo.importers.values import Items, LeftOut, Unreadable
+from octavo.kernel.codec import encode_record, seal
+from octavo.kernel.model import Add, Query, Record, Scope
+from octavo.kernel.ports import Store
+from octavo.layers.records import LOG
+from octavo.transfer.copying import PAGE_BYTES, Progress, Step, Trail, checked_size
+
+_SAMPLES = 3  # of each collection
+_SAMPLE_CHARACTERS = 100
+_MOST_LISTED = 1000  # of what could not be read; all of it is counted
+
+#: Begins to read a source; called again, it begins again.
+Read: TypeAlias = Callable[[], Items]
+
+
+class _Counts(msgspec.Struct, kw_only=True):
+    """What a source came to."""
+
+    read: int = 0  # records, in this run
+    collections: dict[str, int] = msgspec.field(default_factory=dict)
+    unreadable: list[Unreadable] = msgspec.field(default_factory=list)  # the first thousand
+    bad: int = 0  # all that could not be read
+    left_out: dict[str, int] = msgspec.field(default_factory=dict)  # by reason
+
+    def note(self, item: Unreadable | LeftOut) -> None:
+        """Count what is no record."""
+        if isinstance(item, LeftOut):
+            self.left_out[item.reason] = self.left_out.get(item.reason, 0) + 1
+            return
+        self.bad += 1
+        if len(self.unreadable) < _MOST_LISTED:
+            self.unreadable.append(item)
+
+    def count(self, records: list[Record]) -> None:
+        """Count records, by collection."""
+        self.read += len(records)
+        for record in records:
+            self.collections[record.collection] = self.collections.get(record.collection, 0) + 1
+
+
+class Brought(_Counts, kw_only=True):
+    """What an import came to; nothing is counted before the store has acknowledged it."""
+
+    added: int = 0  # of the records read, new to the store
+    resumed: int = 0  # brought by an interrupted run before this one
+
+
+class Sample(msgspec.Struct, frozen=True):
+    """One record of a look ahead."""
+
+    collection: str
+    kind: str
+    user: str | None
+    session: str | None
+    text: str
+
+
+class Preview(_Counts, kw_only=True):
+    """What an import would bring."""
+
+    kinds: dict[str, int] = msgspec.field(default_factory=dict)  # "messages user" → how many
+    users: int = 0
+    sessions: int = 0
+    samples: list[Sample] = msgspec.field(default_factory=list)
+
+
+async def _checked(items: Items) -> AsyncGenerator[tuple[Record, ...] | Unreadable | LeftOut, None]:
+    """What is read; records that no store would take are unreadable."""
+    async with aclosing(items):  # or a file would stay open when the import is stopped
+        async for item in items:
+            if isinstance(item, Unreadable | LeftOut):
+                yield item
+                continue
+            records = item if isinstance(item, tuple) else (item,)
+            try:
+                for record in records:
+                    seal(record)
+            except InvalidRecord as error:
+                yield Unreadable(f"{records[0].collection} {records[0].id!r}"[:200], str(error))
+            else:
+                yield records
+
+
+async def preview(read: Read, progress: Progress | None = None) -> Preview:
+    """Read a source to its end, and say what is in it."""
+    told, shown, kinds = Preview(), Counter[str](), Counter[str]()
+    users: set[Any] = set()
+    sessions: set[Any] = set()
+    async with aclosing(_checked(read())) as everything:
+        async for found in everything:
+            if not isinstance(found, tuple):
+                told.note(found)
+                continue
+            told.count(list(found))
+            record = found[0]
+            kinds[f"{record.collection} {record.kind}".strip()] += 1
+            users.add(record.scope.user)
+            sessions.add((record.scope.user, record.scope.session))
+            if shown[record.collection] < _SAMPLES:
+                shown[record.collection] += 1
+                text = " ".join((record.text or str(record.data)).split())
+                cut = text if len(text) <= _SAMPLE_CHARACTERS else f"{text[:_SAMPLE_CHARACTERS]}…"
+                scope = record.scope
+                told.samples.append(Sample(record.collection, record.kind, scope.user, scope.session, cut))
+            if progress is not None:
+                progress(told.read, None)
+    told.kinds = dict(kinds)
+    told.users = len({user for user in users if user})
+    told.sessions = len({named for named in sessions if named[1]})
+    return told
+
+
+async def bring(
+    read: Read,
+    target: Store,
+    run: str,
+    *,
+    batch: int = 1000,
+    progress: Progress | None = None,
+    resume: Path | str | None = None,
+) -> Brought:
+    """Add all that is read to the target; what it keeps already is left as it is, and what was forgotten stays forgotten.
+
+    With `resume`, an interrupted import of the same `run` that is called again with the same file goes on where it stopped.
+    """
+    size = checked_size(batch)
+    with Trail(resume, run) as trail:
+        if trail.last is not None and not await trail.last.holds(target):
+            trail.clear()
+        brought = await _run(read, target, trail, size, progress)
+        if brought is None:  # the source is not what it was
+            trail.clear()
+            brought = await _run(read, target, trail, size, progress)
+        assert brought is not None  # noqa: S101 - there is nothing to go on from now
+        trail.clear()
+    return brought
+
+
+async def _run(
+    read: Read, target: Store, trail: Trail, size: int, progress: Progress | None
+) -> Brought | None:
+    """Bring what stands behind the end of the trail; None when the source does not lead there any more."""
+    begun, told = trail.last, Brought()
+    left = begun.read if begun else 0
+    waiting: list[tuple[Record, ...]] = []
+    count = waiting_bytes = 0
+
+    async def flush() -> None:
+        nonlocal count, waiting_bytes
+        records = [record for each in waiting for record in each]
+        told.added += await _write(target, waiting)
+        told.count(records)
+        last = records[-1]
+        done = told.resumed + told.read
+        step = Step(tenant=last.scope.tenant, collection=last.collection, cursor=last.cursor, read=done)
+        trail.mark(step)
+        if progress is not None:
+            progress(done, None)
+        waiting.clear()
+        count = waiting_bytes = 0
+
+    async with aclosing(_checked(read())) as everything:
+        async for found in everything:
+            if not isinstance(found, tuple):
+                told.note(found)
+                continue
+            if left > 0:
+                left -= len(found)
+                told.resumed += len(found)
+                if left <= 0 and (left < 0 or begun is None or found[-1].id != begun.cursor.id):
+                    return None
+                continue
+            waiting.append(found)
+            count += len(found)
+            waiting_bytes += sum(len(encode_record(record)) for record in found)
+            if count >= size or waiting_bytes >= PAGE_BYTES:
+                await flush()
+    if left > 0:
+        return None
+    if waiting:
+        await flush()
+    return told
+
+
+async def _write(target: Store, items: list[tuple[Record, ...]]) -> int:
+    """Add records; a fact whose log says that it was here before is not brought back."""
+    rows = [record for item in items for record in item if record.collection == LOG and len(item) > 1]
+    known: set[tuple[str, str]] = set()
+    for tenant in {record.scope.tenant for record in rows}:
+        ids = tuple(dict.fromkeys(record.id for record in rows if record.scope.tenant == tenant))
+        found = await target.find(Query(collection=LOG, ids=ids, scope=Scope(tenant=tenant)))
+        known |= {(record.scope.place, record.id) for record in found}
+    new = [
+        record
+        for item in items
+        if not any(record.collection == LOG and (record.scope.place, record.id) in known for record in item)
+        for record in item
+    ]
+    if not new:
+        return 0
+    [added] = await target.apply([Add(new)])
+    return added

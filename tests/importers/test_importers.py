@@ -1,0 +1,329 @@
+"""Every format: what is in it arrives, once; what cannot be read is listed; an interrupted import goes on."""
+
+import gzip
+import json
+import zipfile
+
+import pytest
+from import_cases import CASES
+from made import chatgpt_conversations
+
+from octavo import ConfigError, Memory, Query, Scope, open_store
+from octavo.chat import ChatMemory
+from octavo.conversation import StoreChatMessageHistory
+from octavo.importers.formats import FORMATS
+from octavo.importers.sources import Source, open_reader
+from octavo.importers.values import Owner
+from octavo.importers.writing import bring, preview
+from octavo.kernel.shapes import SHAPES
+from octavo.layers import LayeredMemory
+
+GRAPH = pytest.mark.skipif("graph_nodes" not in SHAPES, reason="there is no collection for graphs")
+STORED = [pytest.param(name, marks=[GRAPH] if name == "mcp-memory" else []) for name in CASES]
+
+
+def reader(format_, path, **owner):
+    source, read = Source.parse(str(path), format_), open_reader(format_)
+    return lambda: read(source, Owner(**owner))
+
+
+async def records(store, collection, **clauses):
+    return await store.find(Query(collection=collection, scope=Scope(), **clauses))
+
+
+def test_every_format_is_here():
+    assert set(CASES) == set(FORMATS)
+
+
+@pytest.mark.parametrize("format_", STORED)
+async def test_all_of_it_arrives_once(format_, written, tmp_path):
+    _, _, collections, bad, left_out = CASES[format_]
+    read = reader(format_, written(format_))
+    told = await preview(read)
+    assert (told.collections, told.bad, sum(told.left_out.values())) == (collections, bad, left_out)
+    assert len(told.unreadable) == bad
+    assert all(each.place and each.reason for each in told.unreadable)
+    assert len(told.samples) >= len({*collections} - {"log"})
+    async with open_store(f"sqlite:///{tmp_path / 'octavo.db'}") as store:
+        first = await bring(read, store, "run")
+        assert (first.collections, first.bad, first.added) == (collections, bad, first.read)
+        before = {name: await records(store, name) for name in collections}
+        assert {name: len(found) for name, found in before.items()} == collections
+        again = await bring(read, store, "run")
+        assert (again.added, again.read) == (0, first.read)
+        assert {name: await records(store, name) for name in collections} == before
+
+
+@pytest.mark.parametrize("format_", STORED)
+async def test_an_interrupted_import_goes_on(format_, written, tmp_path):
+    _, _, collections, *_ = CASES[format_]
+    read = reader(format_, written(format_))
+    total, state = sum(collections.values()), tmp_path / "state"
+
+    def stop(done, _):
+        raise KeyboardInterrupt
+
+    async with open_store(f"sqlite:///{tmp_path / 'octavo.db'}") as store:
+        with pytest.raises(KeyboardInterrupt):
+            await bring(read, store, "run", batch=1, progress=stop, resume=state)
+        assert state.exists()
+        rest = await bring(read, store, "run", batch=1, resume=state)
+        assert rest.resumed > 0
+        assert rest.resumed + rest.read == total
+        assert rest.added == rest.read
+        assert not state.exists()
+        assert {name: len(await records(store, name)) for name in collections} == collections
+
+
+async def test_a_source_that_changed_is_read_from_its_beginning(tmp_path):
+    path, state = tmp_path / "talk.jsonl", tmp_path / "state"
+    path.write_text('{"role":"user","content":"one","id":"a"}\n{"role":"user","content":"two","id":"b"}\n')
+
+    def stop(done, _):
+        raise KeyboardInterrupt
+
+    async with open_store("memory://") as store:
+        with pytest.raises(KeyboardInterrupt):
+            await bring(reader("chat-jsonl", path), store, "run", batch=1, progress=stop, resume=state)
+        path.write_text('{"role":"user","content":"zero","id":"z"}\n' + path.read_text())
+        told = await bring(reader("chat-jsonl", path), store, "run", batch=1, resume=state)
+        assert (told.resumed, told.read, told.added) == (0, 3, 2)
+
+
+async def test_chatgpt(written):
+    async with open_store("memory://") as store:
+        told = await bring(reader("chatgpt", written("chatgpt"), user="lin"), store, "run")
+        assert told.left_out == {
+            "messages without a content": 1,
+            "messages of branches that were given up": 1,
+        }
+        memory = ChatMemory(store, user_id="lin", session_id="c1")
+        said = await memory.get_memory()
+        assert [(m.role, m.get_text_content()) for m in said] == [
+            ("user", "I live in Berlin."),
+            ("assistant", None),
+            ("assistant", "好的，记住了。"),
+            ("user", "What is this?"),
+        ]
+        assert said[1].content == [{"type": "thinking", "thinking": "Home\nBerlin it is."}]
+        assert said[3].content[0] == {
+            "type": "image",
+            "source": {"type": "url", "url": "file-service://file-1"},
+        }
+        assert said[2].metadata == {"title": "Home", "model": "gpt-5"}
+        first, *_ = await records(store, "messages")
+        assert first.created_at.isoformat() == "2023-11-14T22:13:20.500000+00:00"
+
+
+@pytest.mark.parametrize("kind", ["zip", "folder", "parts", "gz"])
+async def test_an_export_as_it_is_downloaded(kind, tmp_path):
+    told = json.dumps(chatgpt_conversations())
+    if kind == "zip":
+        path = tmp_path / "export.zip"
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr("user.json", "{}")
+            archive.writestr("conversations.json", told)
+    elif kind == "gz":
+        path = tmp_path / "conversations.json.gz"
+        path.write_bytes(gzip.compress(told.encode()))
+    else:
+        path = tmp_path / "export"
+        path.mkdir()
+        names = (
+            ["conversations.json"]
+            if kind == "folder"
+            else ["conversations-000.json", "conversations-001.json"]
+        )
+        for name, part in zip(
+            names,
+            [told] if kind == "folder" else map(json.dumps, ([c] for c in chatgpt_conversations())),
+            strict=True,
+        ):
+            (path / name).write_text(part)
+    assert (await preview(reader("chatgpt", path))).collections == {"messages": 5}
+
+
+@pytest.mark.parametrize(
+    ("spoilt", "count"),
+    [
+        (lambda text: text[:-200], 4),  # cut short in the second conversation
+        (lambda text: text.replace('"title": "Again"', '"title" "Again"'), 4),
+        (lambda text: text[:-1], 5),
+        (lambda text: text.replace("[", "[7, ", 1), 5),
+    ],
+)
+async def test_what_cannot_be_read_of_a_file_is_told(spoilt, count, tmp_path):
+    path = tmp_path / "conversations.json"
+    path.write_text(spoilt(json.dumps(chatgpt_conversations())))
+    told = await preview(reader("chatgpt", path))
+    assert (told.read, told.bad) == (count, 1)
+    assert "conversations.json" in told.unreadable[0].place
+
+
+async def test_claude(written):
+    async with open_store("memory://") as store:
+        await bring(reader("claude", written("claude")), store, "run")
+        said = await ChatMemory(store, session_id="k1").get_memory()
+        assert [m.role for m in said] == ["user", "assistant", "user"]
+        assert [block["type"] for block in said[1].content] == ["thinking", "tool_use", "tool_result", "text"]
+        assert said[2].metadata["attachments"][0]["extracted_content"] == "Satay"
+
+
+async def test_mem0(written, tmp_path):
+    url = f"sqlite:///{tmp_path / 'octavo.db'}"
+    async with open_store(url) as store:
+        await bring(reader("mem0", written("mem0"), user="nobody"), store, "run")
+    with Memory(url) as memory:
+        facts = memory.get_all(user_id="lin")
+        assert {fact.content for fact in facts} == {"Allergic to peanuts", "Has a cold"}
+        [peanuts] = [fact for fact in facts if "peanuts" in fact.content]
+        assert peanuts.metadata == {"sure": True, "categories": ["food"], "session_id": "monday"}
+        assert peanuts.created_at.isoformat() == "2026-03-01T20:00:00+00:00"
+        assert [row.reason for row in memory.history(peanuts.id)] == ["imported from mem0"]
+        assert [fact.content for fact in memory.get_all(agent_id="planner")] == ["Answers briefly"]
+        assert memory.search("peanuts", user_id="lin")[0].text == "Allergic to peanuts"
+
+
+async def test_what_was_forgotten_is_not_brought_back(written, tmp_path):
+    path, url = written("mem0"), f"sqlite:///{tmp_path / 'octavo.db'}"
+    async with open_store(url) as store:
+        await bring(reader("mem0", path), store, "run")
+        layers = LayeredMemory(store)
+        [cold] = [fact for fact in await layers.profile(user_id="lin") if fact.content == "Has a cold"]
+        await layers.forget(cold.id)
+        again = await bring(reader("mem0", path), store, "run")
+        assert again.added == 0
+        assert [fact.content for fact in await layers.profile(user_id="lin")] == ["Allergic to peanuts"]
+
+
+async def test_langchain(written):
+    async with open_store("memory://") as store:
+        await bring(reader("langchain", written("langchain"), user="lin"), store, "run")
+        messages = await StoreChatMessageHistory(store, "friday", "lin").aget_messages()
+        assert [(m.type, m.content) for m in messages] == [("human", "I live in Berlin."), ("ai", "Noted.")]
+        assert messages[1].id == "run-1"
+
+
+async def test_agentscope(written):
+    async with open_store("memory://") as store:
+        await bring(reader("agentscope", written("agentscope")), store, "run")
+        memory = ChatMemory(store, session_id="lin_s1-agent")
+        summary, *said = await memory.get_memory()
+        assert summary.content == "They spoke of Berlin."
+        assert [m.id for m in said] == ["a1", "a2"]
+        assert [m.id for m in await memory.get_memory(mark="hint", prepend_summary=False)] == ["a1"]
+
+
+async def test_mk2(written):
+    async with open_store("memory://") as store:
+        await bring(reader("mk2", written("mk2"), user="nobody"), store, "run")
+        [event] = await records(store, "observations")
+        assert (event.id, event.text, event.scope.user, event.scope.session) == (
+            "e1",
+            "我对花生过敏",
+            "lin",
+            "dm:lin",
+        )
+        assert event.data["gate_result"] == {"action": "deliver"}
+        assert event.data["extra"]["tags"] == ["a"]
+        [turn] = await records(store, "turns")
+        assert (turn.kind, turn.data["plan"], turn.metadata) == (
+            "ok",
+            {"steps": ["answer"]},
+            {"tool_calls": [{"name": "x"}]},
+        )
+        [config] = await records(store, "configs")
+        assert (config.id, config.text, config.scope.user) == ("users/lin", "Likes tea.", "lin")
+        [known] = await records(store, "knowledge")
+        assert (known.id, known.text) == ("facts/tea", "Green tea at 70 degrees.")
+
+
+async def test_z_memory(written):
+    async with open_store("memory://") as store:
+        await bring(reader("z-memory", written("z-memory")), store, "run")
+        layers = LayeredMemory(store)
+        [profile] = await layers.profile(user_id="user123")
+        assert (profile.id, profile.category, profile.metadata) == ("p1", "career", {"source": "chat"})
+        [event] = await layers.events(user_id="user123")
+        assert event.expiry_date is not None
+        assert [fact.content for fact in await layers.profile(agent_id="planner")] == ["回答要简短"]
+        assert {row.reason for row in await layers.logs("p1")} == {"imported from Z-Memory", "新的职业信息"}
+        assert [row.action for row in await layers.logs("gone")] == ["delete"]
+
+
+async def test_markdown(written):
+    async with open_store("memory://") as store:
+        await bring(reader("markdown", written("markdown")), store, "run")
+        found = {record.text: record.metadata for record in await records(store, "profile")}
+        assert [*found] == [
+            "Likes tea\nand biscuits",
+            "Lives in Berlin",
+            "A paragraph of\ntwo lines.",
+            "Uses pnpm\n - never npm",
+        ]
+        assert found["Lives in Berlin"] == {"file": "notes.md", "heading": "Notes"}
+
+
+async def test_a_memory_folder(written):
+    async with open_store("memory://") as store:
+        told = await bring(reader("claude-code", written("claude-code")), store, "run")
+        found = {record.text: record.metadata for record in await records(store, "profile")}
+        assert told.left_out == {"lines of the index": 1}
+        assert set(found) == {
+            "The build is `make all`",
+            "Run the focused tests only.\n\n**Why:** the machine is shared.",
+            "Uses ruff",
+            "Uses mypy",
+        }
+        assert found["Uses ruff"]["topic"] == "tools"
+
+
+async def test_the_graph(written):
+    found = [item async for item in reader("mcp-memory", written("mcp-memory"), user="lin")()]
+    node, other, edge, bad = found
+    assert (node.text, node.kind, node.data["observations"]) == (
+        "Lin",
+        "person",
+        ["lives in Berlin", "drinks tea"],
+    )
+    assert (other.collection, edge.collection) == ("graph_nodes", "graph_edges")
+    assert edge.data == {"from": "Lin", "to": "Octavo", "relation_type": "uses"}
+    assert node.scope.user == "lin"
+    assert "type is entity or relation" in bad.reason
+
+
+@pytest.mark.parametrize(
+    ("given", "format_", "said"),
+    [
+        ("https://example.com/conversations.json", "chatgpt", "nothing is fetched"),
+        ("nowhere.json", "chatgpt", "there is no nowhere.json"),
+        ("postgresql://u:secret@h/d", "chatgpt", "a file or a folder"),
+        ("redis://h/0", "langchain", "a file, a folder or the URL"),
+        ("x", "word", "unknown format"),
+    ],
+)
+def test_what_is_no_source_is_refused(given, format_, said):
+    with pytest.raises(ConfigError, match=said) as refused:
+        Source.parse(given, format_)
+    assert "secret" not in str(refused.value)
+
+
+async def test_a_database_of_something_else_is_refused(written):
+    with pytest.raises(ConfigError, match="no database of Z-Memory"):
+        await preview(reader("z-memory", written("mk2")))
+
+
+@pytest.mark.parametrize("kind", ["memory", "file", "sqlite", "postgres", "mysql", "redis"])
+async def test_into_every_store(kind, written, tmp_path, request):
+    if kind in {"postgres", "mysql", "redis"}:
+        url = request.getfixturevalue("fresh_url")(kind)
+    else:
+        url = {"memory": "memory://", "file": f"file://{tmp_path}/f", "sqlite": f"sqlite:///{tmp_path}/s.db"}[
+            kind
+        ]
+    async with open_store(url) as store:
+        for format_ in ("chatgpt", "mem0", "mk2", "z-memory"):
+            read = reader(format_, written(format_) if format_ != "z-memory" else written("z-memory"))
+            told = await bring(read, store, format_)
+            assert told.added == told.read
+            assert (await bring(read, store, format_)).added == 0
