@@ -258,3 +258,30 @@ def test_quiet(octavo, nurse):
     assert octavo("show", nurse["id"], "--quiet").output == ""
     assert octavo("search", "zebra", "--user", "lin", "-q").output == ""
     assert octavo("prune", "-q").output == ""
+
+
+def test_undo_of_many(octavo, told):
+    """All that one message made, then all of that again; a dry run changes nothing."""
+    [said] = told("add", "I live in Berlin.", "--user", "mia")["messages"]
+    assert octavo("undo", "--add", said, "--user", "mia", "--dry-run").stdout.endswith(
+        "would take back 1 change and 1 message\n"
+    )
+    assert told("list", "--user", "mia")["count"] == 1
+    undone = told("undo", "--add", said, "--user", "mia", "--reason", "a joke")
+    assert (len(undone["changes"]), undone["messages"], undone["kept"]) == (1, [said], {})
+    assert told("list", "--user", "mia")["count"] == 0
+    assert octavo("search", "where do I live?", "--user", "mia").exit_code == 1
+    again = octavo("undo", "--undo", undone["id"], "--user", "mia")
+    assert "took back 1 change and 1 message; octavo undo --undo undo_" in again.stdout
+    assert told("list", "--user", "mia")["count"] == 1
+    assert told("undo", "--since", "1h", "--user", "mia")["changes"]
+    assert octavo("undo", "--since", "1h", "x").exit_code == 2
+    assert octavo("undo").exit_code == 2
+    assert octavo("undo", "x", "--dry-run").exit_code == 2
+
+
+def test_as_of_in_search_and_context(octavo, told):
+    told("add", "I live in Berlin.", "--user", "mia")
+    assert octavo("search", "where do I live?", "--user", "mia", "--as-of", "1h").exit_code == 1
+    assert octavo("context", "where do I live?", "--user", "mia", "--as-of", "1h").stdout == ""
+    assert "Berlin" in octavo("context", "where do I live?", "--user", "mia").stdout

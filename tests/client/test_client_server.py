@@ -80,6 +80,11 @@ def test_a_memory_from_its_making_to_its_end(client, user):
     )
     assert (revised.version, revised.content, revised.metadata) == (2, "用户是一名高级软件工程师", {"a": 1})
     assert client.profile(user_id=user, as_of=before) == [memory]
+    [then, *_] = client.search("软件工程师", user_id=user, as_of=before)
+    assert then.text == "用户是一名软件工程师"
+    assert "高级" not in client.context("软件工程师", user_id=user, as_of=before).text
+    dry = client.undo_all(user_id=user, since=before, dry_run=True)
+    assert ([row.version for row in dry.changes], dry.dry_run) == ([2], True)
     got = client.get(made.id)
     assert msgspec.convert(got, Fact, from_attributes=True) == revised
     assert [row.action for row in got.history] == ["insert", "update"]
@@ -276,7 +281,7 @@ def test_every_route_has_its_call():
     assert len(paths) >= 15
     plain = {re.sub(r"\{[^}]*\}", "{}", path) for path in paths}
     written = set(re.findall(r'"(/[^"]*)"', re.sub(r"\{[^}]*\}", "{}", source)))
-    owned = {f"/memory/{{}}/{{}}{tail}" for tail in ("", "/profile", "/events", "/logs", "/{}/{}")}
+    owned = {f"/memory/{{}}/{{}}{tail}" for tail in ("", "/profile", "/events", "/logs", "/undo", "/{}/{}")}
     # The events of a session are also /events?session=, which is the one that is called.
     assert plain - written - owned == {"/sessions/{}/events"}
     assert callable(Client.recent_events)

@@ -52,6 +52,7 @@ MATRIX = {
     ("PUT", "/memory/{memory_type}/{entity_id}/{layer}/{memory_id}"): CHANGE,
     ("DELETE", "/memory/{memory_type}/{entity_id}/{layer}/{memory_id}"): CHANGE,
     ("POST", "/memory/logs/{log_id}/undo"): CHANGE,
+    ("POST", "/memory/{memory_type}/{entity_id}/undo"): WRITE,
 }
 BODIES = {
     ("POST", "/batch"): {"requests": [{"path": "/stats"}]},
@@ -59,6 +60,7 @@ BODIES = {
     ("POST", "/memory/query"): {"query": "tea", "user_id": "lin"},
     ("POST", "/search"): {"query": "tea", "user_id": "lin"},
     ("POST", "/context"): {"query": "tea", "user_id": "lin"},
+    ("POST", "/memory/{memory_type}/{entity_id}/undo"): {"since": "2026-01-01T00:00:00Z", "dry_run": True},
     ("POST", "/memory/{memory_type}/{entity_id}"): {"content": "likes tea", "category": "other"},
     ("PUT", "/memory/{memory_type}/{entity_id}/{layer}/{memory_id}"): {"content": "likes coffee"},
 }

@@ -7,8 +7,9 @@ from typing import Any
 import click
 import msgspec
 
-from octavo.cli.command import Call, flag, limit, options, parse_time, runs, text, time_text
+from octavo.cli.command import Call, flag, limit, options, parse_time, runs, several, text, time_text
 from octavo.cli.memory import (
+    as_of_option,
     category_option,
     layer_of,
     layer_option,
@@ -25,7 +26,7 @@ from octavo.kernel.model import Query, Record, Scope
 from octavo.kernel.terms.matching import content
 from octavo.kernel.text import spell
 from octavo.layers import Fact, Layer, LogEntry
-from octavo.layers.values import ACTIONS, LAYERS
+from octavo.layers.values import ACTIONS, LAYERS, Undone
 from octavo.memory import DEFAULT_USER, SOURCES, AsyncMemory
 from octavo.memory.searching import SOURCE_OF, Whose
 
@@ -42,7 +43,7 @@ _if_owned = options(
 @layer_option("Only this layer. [default: both, the profile first]")
 @category_option("Only this category.")
 @limit(50, "No more than these of each layer.")
-@text("--as-of", "WHEN", "What was known then: 2026-03-01T12:00, or 2h for two hours ago.")
+@as_of_option
 @where_options
 @runs
 async def list_command(
@@ -286,23 +287,56 @@ def _say_history(call: Call, entries: Sequence[LogEntry]) -> None:
 
 
 @click.command("undo")
-@click.argument("log_id", metavar="LOG_ID")
+@click.argument("log_id", metavar="[LOG_ID]", required=False)
+@text("--add", "ID", "All that the message ID made, and itself; may be given several times.", multiple=True)
+@text("--since", "WHEN", "All that was changed from then on: 2026-03-01T12:00, or 2h for two hours ago.")
+@text("--undo", "ID", "All that an earlier undo of --add, --since or --undo took back.")
+@owner_options
+@flag("--dry-run", "Only say what would be taken back.")
 @reason_option
 @where_options
 @runs
-async def undo_command(call: Call, log_id: str, reason: str | None) -> int:
-    """Take back the last change of a memory.
+async def undo_command(
+    call: Call, log_id: str | None, add: tuple[str, ...], undo: str | None, dry_run: bool, **given: Any
+) -> int:
+    """Take back the last change of a memory, or many changes.
 
-    `octavo history` shows the LOG_ID of each change. Taking back is a change too, and can be taken back.
+    `octavo history` shows the LOG_ID of each change. With --add, --since or --undo it is many changes of one owner. Taking
+    back is a change too, and can be taken back.
 
     \b
     Example: octavo undo log_user_lin_1790000000.123456804310226914_2
     """
+    since = parse_time("--since", given["since"], ages="ago")
+    named = {f"{name}_id": given[name] for name in ("user", "agent")}
+    if sum(map(bool, (log_id, add, since, undo))) != 1:
+        raise ConfigError(
+            "give one of LOG_ID, --add, --since and --undo; octavo history shows what was changed"
+        )
+    if log_id is not None and (dry_run or any(named.values())):
+        raise ConfigError("--dry-run, --user and --agent go with --add, --since or --undo, not with a LOG_ID")
     async with open_memory(call) as memory:
-        entry = await memory.undo(log_id, reason=reason)
+        if log_id is None:
+            undone = await memory.undo_all(
+                add=add or None, since=since, undo=undo, reason=given["reason"], dry_run=dry_run, **named
+            )
+            return _tell_undone(call, undone)
+        entry = await memory.undo(log_id, reason=given["reason"])
     name = plain(entry.memory_id)
     call.say(f"{name} is {quoted(entry.after.content)} again" if entry.after else f"removed {name} again")
     return call.document(log=msgspec.to_builtins(entry))
+
+
+def _tell_undone(call: Call, undone: Undone) -> int:
+    _say_history(call, undone.changes)
+    for name, why in undone.kept.items():
+        call.note(f"{plain(name)} stays as it is: {why}")
+    counts = f"{several(len(undone.changes), 'change')} and {several(len(undone.messages), 'message')}"
+    if undone.dry_run:
+        call.say(f"would take back {counts}")
+    else:
+        call.say(f"took back {counts}; octavo undo --undo {plain(undone.id)} takes that back")
+    return call.document(**msgspec.to_builtins(undone))
 
 
 @click.command("delete")

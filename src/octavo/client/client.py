@@ -32,7 +32,7 @@ from octavo.client.exchange import (
     path_name,
 )
 from octavo.errors import InvalidQuery, StoreClosed
-from octavo.layers.values import Action, Extracted, Fact, Found, Layer, LogEntry, Page
+from octavo.layers.values import Action, Extracted, Fact, Found, Layer, LogEntry, Page, Undone
 from octavo.search.hits import Context, Hits
 from octavo.util.attributes import Fixed
 from octavo.util.secrets import shown
@@ -193,6 +193,21 @@ class AsyncClient(Exchange):
         path = f"/memory/logs/{path_name(log_id)}/undo"
         return await self._ask(Request("POST", path, body=given(reason=reason)), LogEntry)
 
+    async def undo_all(
+        self,
+        *,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+        add: Sequence[str] | None = None,
+        since: datetime | None = None,
+        undo: str | None = None,
+        reason: str | None = None,
+        dry_run: bool = False,
+    ) -> Undone:
+        """Take back what one add did (the ids of its messages), all since a moment, or an earlier `undo_all` (its id)."""
+        body = given(add=add, since=since, undo=undo, reason=reason, dry_run=dry_run)
+        return await self._ask(Request("POST", f"{owner_path(user_id, agent_id)}/undo", body=body), Undone)
+
     async def query(
         self,
         query: str,
@@ -227,6 +242,7 @@ class AsyncClient(Exchange):
         metadata: Mapping[str, Any] | None = None,
         limit: int = 10,
         everyone: bool = False,
+        as_of: datetime | None = None,
     ) -> Hits:
         """What answers a question best, of everything that is kept for somebody: facts, messages, events, documents."""
         body = given(
@@ -239,6 +255,7 @@ class AsyncClient(Exchange):
             until=until,
             metadata=metadata,
             limit=limit,
+            as_of=as_of,
         )
         if everyone:
             body["everyone"] = True
@@ -258,10 +275,16 @@ class AsyncClient(Exchange):
         agent_id: str | None = None,
         session_id: str | None = None,
         max_tokens: int = 1000,
+        as_of: datetime | None = None,
     ) -> Context:
         """One fenced block for a prompt: who the user is, this session so far, and what else was found."""
         body = given(
-            query=query, user_id=user_id, agent_id=agent_id, session_id=session_id, max_tokens=max_tokens
+            query=query,
+            user_id=user_id,
+            agent_id=agent_id,
+            session_id=session_id,
+            max_tokens=max_tokens,
+            as_of=as_of,
         )
         return await self._ask(Request("POST", "/context", body=body, reads=True), Context)
 
@@ -405,6 +428,7 @@ class Client:
     revise = blocking(AsyncClient.revise)
     forget = blocking(AsyncClient.forget)
     undo = blocking(AsyncClient.undo)
+    undo_all = blocking(AsyncClient.undo_all)
     query = blocking(AsyncClient.query)
     append_event = blocking(AsyncClient.append_event)
     recent_events = blocking(AsyncClient.recent_events)

@@ -285,6 +285,35 @@ class LayeredMemory(Reading):
 
         return entry_of((await shared.change(self.tenant, entry.memory_id, attempt)).log)
 
+    async def undo_together(
+        self, entries: Sequence[LogEntry], name: str, reason: str | None = None, *, dry_run: bool = False
+    ) -> LogEntry:
+        """Bring one memory back to what it was before these changes of it, which must be its last ones.
+
+        The row of it has `name` in its metadata, as `undo`; a dry run answers the last of the changes, and writes nothing.
+        """
+        shared = self._begin()
+        why = checking.reason(reason)
+        memory_id = entries[0].memory_id
+        by_version = {entry.version: entry for entry in entries}
+
+        async def attempt() -> Step:
+            newest = await shared.last_change(memory_id, self.tenant)
+            last = None if newest is None else entry_of(newest)
+            if newest is None or last is None or last.version not in by_version:
+                raise Conflict(f"the memory {memory_id!r} was changed again since")
+            first = last
+            while (first.version or 0) - 1 in by_version:
+                first = by_version[(first.version or 0) - 1]
+            present = None if last.after is None else await self._changed_by(last)
+            at = shared.after(last.created_at)
+            return undoing(first, newest.scope, present, why, at, last=last, metadata={"undo": name})
+
+        if dry_run:
+            await attempt()
+            return entries[-1]
+        return entry_of((await shared.change(self.tenant, memory_id, attempt)).log)
+
     async def _changed_by(self, entry: LogEntry) -> Record:
         """The memory at the version that the change made; the row alone may be older than what is there by now."""
         try:

@@ -9,7 +9,7 @@ from msgspec import UNSET
 from starlette.exceptions import HTTPException
 
 from octavo.client.exchange import Answers, FoundMemory, MemoryWithHistory, Remembered
-from octavo.layers.values import Action, Fact, Layer, LogEntry, OwnerType, State
+from octavo.layers.values import Action, Fact, Layer, LogEntry, OwnerType, State, Undone
 from octavo.server.answers import AutoExtracted, LogList, MemoryList, answer, example
 from octavo.server.gate import caller_of
 from octavo.server.openapi import Routes
@@ -25,9 +25,11 @@ from octavo.server.requests import (
     Reason,
     Revision,
     Undoing,
+    UndoingAll,
     When,
     layers_of,
     memories_of,
+    memory_of,
     page_bytes,
     token,
 )
@@ -271,6 +273,32 @@ async def get_owner_log(
 async def undo_change(log_id: PathName, request: Request, body: Undoing | None = None) -> Response:
     """Bring a memory back to what it was before its newest change; this is logged as a change of its own."""
     return answer(await layers_of(request).undo(log_id, reason=None if body is None else body.reason))
+
+
+@log_router.answers(
+    "POST",
+    f"{_OWNER}/undo",
+    "Undo many changes of somebody",
+    example(Undone, id="undo_066069c3cff3ed8f", changes=[_ROW]),
+    404,
+    409,
+)
+async def undo_changes(
+    memory_type: OwnerType, entity_id: PathName, body: UndoingAll, request: Request
+) -> Response:
+    """Take back what one add did, all since a moment, or what was taken back so before; a dry run says what that would be.
+
+    A memory that was changed again since stays as it is, and is named in `kept`.
+    """
+    undone = await memory_of(request).undo_all(
+        add=body.add,
+        since=body.since,
+        undo=body.undo,
+        reason=body.reason,
+        dry_run=body.dry_run,
+        **_owner(memory_type, entity_id),
+    )
+    return answer(undone)
 
 
 def _fields(memory: Fact) -> dict[str, Any]:

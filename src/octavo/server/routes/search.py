@@ -46,6 +46,7 @@ async def search(body: Search, request: Request) -> Response:
         metadata=body.metadata,
         limit=body.limit,
         everyone=body.everyone,
+        as_of=body.as_of,
         max_bytes=page_bytes(request),
         **body.whose,
     )
@@ -63,4 +64,8 @@ async def search(body: Search, request: Request) -> Response:
 @router.answers("POST", "/context", "A block for a prompt", _CONTEXT)
 async def context(body: Prompt, request: Request) -> Response:
     """Who the user is, this session so far and what else was found, in one fenced block within `max_tokens`."""
-    return answer(await memory_of(request).context(body.query, max_tokens=body.max_tokens, **body.whose))
+    return answer(
+        await memory_of(request).context(
+            body.query, max_tokens=body.max_tokens, as_of=body.as_of, **body.whose
+        )
+    )
