@@ -7,7 +7,7 @@ from calling import NOON, URL, happened
 
 from octavo.memory import DEFAULT_USER
 
-EVERY = ("add", "search", "context", "list", "show", "history", "undo", "delete", "prune")
+EVERY = ("add", "search", "context", "list", "show", "history", "undo", "delete", "allow", "prune")
 
 
 def test_they_come_first_in_the_help_of_the_whole(octavo):
@@ -285,3 +285,14 @@ def test_as_of_in_search_and_context(octavo, told):
     assert octavo("search", "where do I live?", "--user", "mia", "--as-of", "1h").exit_code == 1
     assert octavo("context", "where do I live?", "--user", "mia", "--as-of", "1h").stdout == ""
     assert "Berlin" in octavo("context", "where do I live?", "--user", "mia").stdout
+
+
+def test_rejected_and_allowed(octavo, told):
+    """Deleted forever, it is not learnt again, until it is allowed."""
+    [home] = told("add", "I live in Berlin.", "--user", "mia")["memories"]
+    gone = octavo("delete", home["id"], "--forever", "--yes")
+    assert f"and it is not learnt again (octavo allow {home['id']})" in gone.stdout
+    assert told("add", "I live in Berlin.", "--user", "mia")["inserted"] == 0
+    assert octavo("allow", home["id"]).stdout == f"what {home['id']} said may be learnt again\n"
+    assert octavo("allow", home["id"]).exit_code == 1
+    assert told("add", "I live in Berlin.", "--user", "mia")["inserted"] == 1

@@ -98,6 +98,13 @@ def test_a_memory_from_its_making_to_its_end(client, user):
     with pytest.raises(Conflict):
         client.undo(got.history[0].id)
 
+    client.forget(made.id, user_id=user, layer="profile", forever=True)
+    assert client.extract("他是一名软件工程师", user_id=user).inserted == 0
+    client.allow(made.id, user_id=user)
+    with pytest.raises(NotFound):
+        client.allow(made.id, user_id=user)
+    client.undo(client.logs(made.id, limit=1)[0].id)
+
     gone = client.forget(made.id, user_id=user, layer="profile", reason="不需要了")
     assert (gone.id, gone.content) == (made.id, "用户是一名软件工程师")
     assert client.profile(user_id=user) == []
@@ -281,7 +288,10 @@ def test_every_route_has_its_call():
     assert len(paths) >= 15
     plain = {re.sub(r"\{[^}]*\}", "{}", path) for path in paths}
     written = set(re.findall(r'"(/[^"]*)"', re.sub(r"\{[^}]*\}", "{}", source)))
-    owned = {f"/memory/{{}}/{{}}{tail}" for tail in ("", "/profile", "/events", "/logs", "/undo", "/{}/{}")}
+    owned = {
+        f"/memory/{{}}/{{}}{tail}"
+        for tail in ("", "/profile", "/events", "/logs", "/undo", "/allow/{}", "/{}/{}")
+    }
     # The events of a session are also /events?session=, which is the one that is called.
     assert plain - written - owned == {"/sessions/{}/events"}
     assert callable(Client.recent_events)

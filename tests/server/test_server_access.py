@@ -51,6 +51,7 @@ MATRIX = {
     ("GET", "/memory/{memory_type}/{entity_id}/logs"): READ,
     ("PUT", "/memory/{memory_type}/{entity_id}/{layer}/{memory_id}"): CHANGE,
     ("DELETE", "/memory/{memory_type}/{entity_id}/{layer}/{memory_id}"): CHANGE,
+    ("POST", "/memory/{memory_type}/{entity_id}/allow/{memory_id}"): (401, 401, 404, 403, 404, 404),
     ("POST", "/memory/logs/{log_id}/undo"): CHANGE,
     ("POST", "/memory/{memory_type}/{entity_id}/undo"): WRITE,
 }

@@ -1,4 +1,4 @@
-"""`octavo list`, `show`, `history`, `undo`, `delete` and `prune`: look after what is remembered, one memory at a time."""
+"""`octavo list`, `show`, `history`, `undo`, `delete`, `allow` and `prune`: look after what is remembered, one memory at a time."""
 
 import asyncio
 from collections.abc import Sequence
@@ -343,10 +343,13 @@ def _tell_undone(call: Call, undone: Undone) -> int:
 @_memory_argument
 @_if_owned
 @reason_option
+@flag("--forever", "Never learn it again, from whatever text; `octavo allow` lifts that.")
 @flag("--yes -y", "Do not ask.")
 @where_options
 @runs
-async def delete_command(call: Call, id_: str, reason: str | None, yes: bool, **owner: Any) -> int:
+async def delete_command(
+    call: Call, id_: str, reason: str | None, forever: bool, yes: bool, **owner: Any
+) -> int:
     """Remove a memory; that can be undone.
 
     What it was stays in its history, and `octavo undo` brings it back.
@@ -367,10 +370,33 @@ async def delete_command(call: Call, id_: str, reason: str | None, yes: bool, **
                     raise NotFound(f"the {kind} {name} has no memory {id_!r}")
             whose = quoted(_owner(there))
             click.confirm(f"Delete {quoted(there.content)} of {whose}?", abort=True, err=True)
-        gone = await memory.layers.forget(id_, **named, reason=reason)
+        gone = await memory.layers.forget(id_, **named, reason=reason, forever=forever)
         last = (await memory.layers.logs(id_, action="delete", limit=1))[0]
-    call.say(f"deleted {quoted(gone.content)}; octavo undo {plain(last.id)} brings it back")
+    learnt = f", and it is not learnt again (octavo allow {plain(id_)})" if forever else ""
+    call.say(f"deleted {quoted(gone.content)}{learnt}; octavo undo {plain(last.id)} brings it back")
     return call.document(memory=msgspec.to_builtins(gone), log=msgspec.to_builtins(last))
+
+
+@click.command("allow")
+@_memory_argument
+@options(
+    text("--user", "NAME", "Whose it was, where its history is gone."),
+    text("--agent", "NAME", "The agent whose own it was."),
+)
+@where_options
+@runs
+async def allow_command(call: Call, id_: str, user: str | None, agent: str | None) -> int:
+    """Let what a memory said be learnt again.
+
+    ID is that of a memory which was removed by `octavo delete --forever`. It stays removed; a text that says it again adds it.
+
+    \b
+    Example: octavo allow user_lin_1790000000.123456804310226914
+    """
+    async with open_memory(call) as memory:
+        await memory.allow(id_, user_id=user, agent_id=agent)
+    call.say(f"what {plain(id_)} said may be learnt again")
+    return call.document(allowed=id_)
 
 
 @click.command("prune")

@@ -183,10 +183,17 @@ class AsyncClient(Exchange):
         agent_id: str | None = None,
         layer: Layer,
         reason: str | None = None,
+        forever: bool = False,
     ) -> Fact:
-        """Remove a memory, and answer what it was; its log stays."""
+        """Remove a memory, and answer what it was; its log stays. What goes `forever` is not learnt again."""
         path = f"{owner_path(user_id, agent_id)}/{layer}/{path_name(memory_id)}"
-        return await self._ask(Request("DELETE", path, given_params(reason=reason)), Fact)
+        params = given_params(reason=reason, forever="true" if forever else None)
+        return await self._ask(Request("DELETE", path, params), Fact)
+
+    async def allow(self, memory_id: str, *, user_id: str | None = None, agent_id: str | None = None) -> None:
+        """Let what a memory said be learnt again, after it was removed forever."""
+        path = f"{owner_path(user_id, agent_id)}/allow/{path_name(memory_id)}"
+        await self._ask(Request("POST", path), dict[str, str])
 
     async def undo(self, log_id: str, *, reason: str | None = None) -> LogEntry:
         """Take back the newest change of a memory; the log says so."""
@@ -427,6 +434,7 @@ class Client:
     logs = blocking(AsyncClient.logs)
     revise = blocking(AsyncClient.revise)
     forget = blocking(AsyncClient.forget)
+    allow = blocking(AsyncClient.allow)
     undo = blocking(AsyncClient.undo)
     undo_all = blocking(AsyncClient.undo_all)
     query = blocking(AsyncClient.query)

@@ -27,7 +27,7 @@ from octavo.kernel.shapes import SHAPES
 from octavo.util.cache import DEFAULT_BYTES
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
-_UNREAD = ("vectors", "pending", "keys")  # nothing in these is told to anybody
+_UNREAD = ("vectors", "pending", "keys", "owners")  # nothing in these is told to anybody
 _BY_MEANING = ("observations", "knowledge", "configs", "profile", "episodes")
 _CONTENT_BYTES = 1_048_576
 _ORIGIN = re.compile(r"https?://(\[[0-9a-f:.]+\]|[0-9a-z._-]+)(:\d{1,5})?")
@@ -181,10 +181,12 @@ class Layers(Section, frozen=True):
 
     event_ttl_days: After how long an event memory expires that is not permanent and says no date; null is never.
     sweep_seconds: How often expired memories are removed and logged; unseen they are at once. 0 is never.
+    digest_key: The key of what was rejected, which the store must not know; empty is digest.key beside the queue.
     """
 
     event_ttl_days: Annotated[float, above(0, 36_500)] | None = None
     sweep_seconds: Annotated[float, within(0, 86_400)] = 60.0
+    digest_key: Annotated[str, SECRET] = ""
 
 
 class Extraction(Section, frozen=True):

@@ -166,9 +166,20 @@ class AsyncMemory:
         """Let a memory say this instead; its log says what it said before, and why it changed."""
         return await self.layers.revise(memory_id, content=text, reason=reason)
 
-    async def delete(self, memory_id: str, *, reason: str | None = None) -> Fact:
-        """Remove a memory, and answer what it was; its log stays, and `undo` brings it back."""
-        return await self.layers.forget(memory_id, reason=reason)
+    async def delete(self, memory_id: str, *, reason: str | None = None, forever: bool = False) -> Fact:
+        """Remove a memory, and answer what it was; its log stays, and `undo` brings it back.
+
+        What is removed `forever` is not learnt again, from whatever text.
+        """
+        return await self.layers.forget(memory_id, reason=reason, forever=forever)
+
+    async def reject(self, memory_id: str, *, reason: str | None = None) -> Fact:
+        """Remove a memory forever: what it says is not learnt again, until `allow` or `undo` lifts that."""
+        return await self.delete(memory_id, reason=reason, forever=True)
+
+    async def allow(self, memory_id: str, *, user_id: str | None = None, agent_id: str | None = None) -> None:
+        """Let what a rejected memory said be learnt again; whose it was is named where its log is gone."""
+        await self.layers.allow(memory_id, user_id=user_id, agent_id=agent_id)
 
     async def undo(self, change: str | LogEntry, *, reason: str | None = None) -> LogEntry:
         """Take back the last change of a memory: a row of its history, or the row's id."""
@@ -370,6 +381,8 @@ class Memory:
     get_all = blocking(AsyncMemory.get_all)
     update = blocking(AsyncMemory.update)
     delete = blocking(AsyncMemory.delete)
+    reject = blocking(AsyncMemory.reject)
+    allow = blocking(AsyncMemory.allow)
     history = blocking(AsyncMemory.history)
     undo = blocking(AsyncMemory.undo)
     undo_all = blocking(AsyncMemory.undo_all)

@@ -35,6 +35,12 @@ class MemoryList(msgspec.Struct, frozen=True, kw_only=True):
     next: str | UnsetType = UNSET  # what `after` is given for more
 
 
+class Allowed(msgspec.Struct, frozen=True, kw_only=True):
+    """The memory whose fact may be learnt again."""
+
+    allowed: str
+
+
 class LogList(msgspec.Struct, frozen=True, kw_only=True):
     """Log rows of one memory, or of one user or agent; newest first."""
 

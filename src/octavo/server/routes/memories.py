@@ -10,7 +10,7 @@ from starlette.exceptions import HTTPException
 
 from octavo.client.exchange import Answers, FoundMemory, MemoryWithHistory, Remembered
 from octavo.layers.values import Action, Fact, Layer, LogEntry, OwnerType, State, Undone
-from octavo.server.answers import AutoExtracted, LogList, MemoryList, answer, example
+from octavo.server.answers import Allowed, AutoExtracted, LogList, MemoryList, answer, example
 from octavo.server.gate import caller_of
 from octavo.server.openapi import Routes
 from octavo.server.requests import (
@@ -211,10 +211,29 @@ async def forget_memory(
     memory_id: PathName,
     request: Request,
     reason: Annotated[Reason | None, Query()] = None,
+    forever: bool = False,
 ) -> Response:
-    """Forget it, and answer what was forgotten; its log stays."""
+    """Forget it, and answer what was forgotten; its log stays. With `forever` it is not learnt again, from whatever text."""
     whose = _owner(memory_type, entity_id)
-    return answer(await layers_of(request).forget(memory_id, layer=layer, reason=reason, **whose))
+    return answer(
+        await layers_of(request).forget(memory_id, layer=layer, reason=reason, forever=forever, **whose)
+    )
+
+
+@router.answers(
+    "POST",
+    f"{_OWNER}/allow/{{memory_id:name}}",
+    "Let a rejected fact be learnt again",
+    Allowed(allowed=_EPISODE.id),
+    404,
+    409,
+)
+async def allow_memory(
+    memory_type: OwnerType, entity_id: PathName, memory_id: PathName, request: Request
+) -> Response:
+    """Lift what `forever` did when the memory was forgotten; it stays forgotten, until a text says it again."""
+    await layers_of(request).allow(memory_id, **_owner(memory_type, entity_id))
+    return answer(Allowed(allowed=memory_id))
 
 
 @log_router.answers(
