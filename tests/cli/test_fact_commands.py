@@ -296,3 +296,30 @@ def test_rejected_and_allowed(octavo, told):
     assert octavo("allow", home["id"]).stdout == f"what {home['id']} said may be learnt again\n"
     assert octavo("allow", home["id"]).exit_code == 1
     assert told("add", "I live in Berlin.", "--user", "mia")["inserted"] == 1
+
+
+def test_everything_of_a_person(octavo, told, tmp_path):
+    """What was said under a session for nobody is in it, if nobody else was there; imported, the answers are the same."""
+    told("add", "I live in Berlin.", "--user", "mia", "--session", "monday")
+    told("add", "I live in Rome.", "--user", "bo")
+    asked = ("search", "where do I live?", "--user", "mia")
+    before = told(*asked)["hits"]
+    url = f"sqlite:///{tmp_path}/other.db"
+    done = octavo("export", URL, "mia.jsonl", "--user", "mia", "--page", "mia.md")
+    assert done.stdout.startswith("exported 3 records")
+    assert octavo("import", "mia.jsonl", url).exit_code == 0
+    assert told(*asked, "--store", url)["hits"] == before
+    assert told("list", "--user", "bo", "--store", url)["count"] == 0
+    assert octavo("export", URL, "mia.jsonl", "--page", "mia.md").exit_code == 2
+
+
+def test_prune_by_the_settings(octavo, told):
+    """What is more than the settings keep; a dry run changes nothing."""
+    for number in range(3):
+        told("add", f"number {number}", "--user", "mia")
+    Path("kept.yaml").write_text("retention:\n  messages_most: 1\n")
+    dry = octavo("prune", "--dry-run", "--config", "kept.yaml")
+    assert dry.stdout == "would remove 0 expired memories\nwould remove 2 of messages\n"
+    done = told("prune", "--config", "kept.yaml")
+    assert (done["removed"], done["counts"]["messages"], done["dry_run"]) == (2, 2, False)
+    assert octavo("prune", "--config", "kept.yaml").stdout == "removed 0 expired memories\n"

@@ -1,6 +1,7 @@
 """The client against a running server: every call, both ways of calling, keys, and names of any characters."""
 
 import asyncio
+import json
 import re
 import subprocess
 import sys
@@ -295,3 +296,16 @@ def test_every_route_has_its_call():
     # The events of a session are also /events?session=, which is the one that is called.
     assert plain - written - owned == {"/sessions/{}/events"}
     assert callable(Client.recent_events)
+
+
+def test_everything_of_a_user(client, user, tmp_path):
+    """The lines are those of an export, and the page is for people; of nobody there is nothing."""
+    client.remember("用户喜欢喝绿茶", user_id=user, layer="profile")
+    size = client.export(tmp_path / "all.jsonl", user_id=user)
+    lines = (tmp_path / "all.jsonl").read_text("utf-8").splitlines()
+    assert size == (tmp_path / "all.jsonl").stat().st_size
+    assert [json.loads(line).get("collection") for line in lines] == [None, "profile", "log", None]
+    client.export(tmp_path / "all.md", user_id=user, page=True)
+    assert "用户喜欢喝绿茶" in (tmp_path / "all.md").read_text("utf-8")
+    client.export(tmp_path / "none.jsonl", user_id="nobody at all")
+    assert len((tmp_path / "none.jsonl").read_text().splitlines()) == 2

@@ -28,6 +28,7 @@ from octavo.kernel.text import spell
 from octavo.layers import Fact, Layer, LogEntry
 from octavo.layers.values import ACTIONS, LAYERS, Undone
 from octavo.memory import DEFAULT_USER, SOURCES, AsyncMemory
+from octavo.memory.retention import EXPIRED, Retention
 from octavo.memory.searching import SOURCE_OF, Whose
 
 _memory_argument = click.argument("id_", metavar="ID")
@@ -400,21 +401,30 @@ async def allow_command(call: Call, id_: str, user: str | None, agent: str | Non
 
 
 @click.command("prune")
+@flag("--dry-run", "Only say how much would go.")
 @where_options
 @runs
-async def prune_command(call: Call) -> int:
-    """Remove memories that have expired.
+async def prune_command(call: Call, dry_run: bool) -> int:
+    """Remove what has expired, and what is not kept any longer.
 
-    Nobody sees them any more, of whatever tenant they are. Each removal is in the history. A running server prunes by
-    itself. Events of agents have an age in place of an end: see `octavo events prune`.
+    Expired memories nobody sees any more, of whatever tenant they are; each removal is in the history. How long and how much is
+    kept of messages, events, log rows, versions and dead letters is in the section `retention` of the settings. What waits
+    in a queue stays. A running server prunes by itself. Of one agent's events see `octavo events prune`.
 
     \b
-    Example: octavo prune --store sqlite:///octavo.db
+    Example: octavo prune --dry-run --store sqlite:///octavo.db
     """
     async with open_memory(call) as memory:
-        removed = await memory.layers.sweep()
-    call.say(f"removed {removed:,} expired {'memory' if removed == 1 else 'memories'}")
-    return call.document(removed=removed)
+        with call.progress("would remove" if dry_run else "removed") as progress:
+            counted = await Retention(memory.layers, call.settings).prune(dry_run=dry_run, progress=progress)
+    done = "would remove" if dry_run else "removed"
+    expired = counted.pop(EXPIRED)
+    call.say(f"{done} {expired:,} expired {'memory' if expired == 1 else 'memories'}")
+    for name, count in counted.items():
+        if count:
+            call.say(f"{done} {count:,} of {name}")
+    removed = 0 if dry_run else expired + sum(counted.values())
+    return call.document(removed=removed, dry_run=dry_run, counts={EXPIRED: expired, **counted})
 
 
 def _owner(fact: Fact) -> str:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
+from pathlib import Path
 from typing import Any, Self
 
 import msgspec
@@ -350,6 +351,12 @@ class AsyncClient(Exchange):
         """Who has memories, by name; 100 unless told otherwise."""
         return await self._list("/users", "users", User, given_params(limit=limit), 100)
 
+    async def export(self, to: Path | str, *, user_id: str, page: bool = False) -> int:
+        """Write everything of a user to a file, as the lines that `octavo import` reads or as a page for people; how many bytes."""
+        return await self._download(
+            f"/users/{path_name(user_id)}/export", {"page": str(page).lower()}, Path(to)
+        )
+
     async def batch(self, requests: Sequence[Mapping[str, Any]]) -> list[BatchAnswer]:
         """Send several requests at once, each a `path`, and perhaps a `method` (else GET) and a `body`.
 
@@ -443,6 +450,7 @@ class Client:
     turns = blocking(AsyncClient.turns)
     sessions = blocking(AsyncClient.sessions)
     users = blocking(AsyncClient.users)
+    export = blocking(AsyncClient.export)
     batch = blocking(AsyncClient.batch)
     stats = blocking(AsyncClient.stats)
     queue = blocking(AsyncClient.queue)

@@ -189,6 +189,43 @@ class Layers(Section, frozen=True):
     digest_key: Annotated[str, SECRET] = ""
 
 
+class Retention(Section, frozen=True):
+    """For how long and how much is kept: what is older, or more than the newest so many of a tenant, is removed.
+
+    every_seconds: How often a server looks; `octavo prune` does so at once.
+    messages_days: Messages: days that they are kept; null is for ever.
+    messages_most: How many of them are kept, the newest; null is all.
+    observations_days: Events that the service observed: days that they are kept; null is for ever.
+    observations_most: How many of them are kept, the newest; null is all.
+    events_days: Events of agents: days that they are kept; null is for ever.
+    events_most: How many of them are kept, the newest; null is all.
+    turns_days: Turns of agents: days that they are kept; null is for ever.
+    turns_most: How many of them are kept, the newest; null is all.
+    log_days: Rows of the log, without which nothing is undone or asked as of: days that they are kept; null is for ever.
+    log_most: How many of them are kept, the newest; null is all.
+    versions_days: Earlier versions of documents: days that they are kept; null is for ever.
+    versions_most: How many of them are kept, the newest; null is all.
+    dead_letters_days: Writes that were given up: days that they are kept; null is for ever.
+    dead_letters_most: How many of them are kept, the newest; null is all.
+    """
+
+    every_seconds: Annotated[float, within(1, 86_400 * 30)] = 3600.0
+    messages_days: Annotated[float, above(0, 36_500)] | None = None
+    messages_most: Annotated[int, within(0, MOST)] | None = None
+    observations_days: Annotated[float, above(0, 36_500)] | None = None
+    observations_most: Annotated[int, within(0, MOST)] | None = None
+    events_days: Annotated[float, above(0, 36_500)] | None = None
+    events_most: Annotated[int, within(0, MOST)] | None = None
+    turns_days: Annotated[float, above(0, 36_500)] | None = None
+    turns_most: Annotated[int, within(0, MOST)] | None = None
+    log_days: Annotated[float, above(0, 36_500)] | None = None
+    log_most: Annotated[int, within(0, MOST)] | None = None
+    versions_days: Annotated[float, above(0, 36_500)] | None = None
+    versions_most: Annotated[int, within(0, MOST)] | None = None
+    dead_letters_days: Annotated[float, above(0, 36_500)] | None = None
+    dead_letters_most: Annotated[int, within(0, MOST)] | None = None
+
+
 class Extraction(Section, frozen=True):
     """How single facts are found in a text: by rules, or by a language model with the rules behind it.
 
@@ -310,6 +347,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     failure_queue: FailureQueue = field(default_factory=FailureQueue)
     service: Service = field(default_factory=Service)
     layers: Layers = field(default_factory=Layers)
+    retention: Retention = field(default_factory=Retention)
     extraction: Extraction = field(default_factory=Extraction)
     server: Server = field(default_factory=Server)
     files: Files = field(default_factory=Files)

@@ -22,6 +22,7 @@ from octavo.layers.records import COLLECTIONS, memory_of
 from octavo.layers.values import Extractor, Fact, LogEntry, Outcome, Page, Undone
 from octavo.memory import context as contexts
 from octavo.memory.as_of import StoreAsOf
+from octavo.memory.exporting import export_user
 from octavo.memory.messages import Said, read_messages
 from octavo.memory.pending import PendingFacts, note_for
 from octavo.memory.searching import SOURCE_OF, SOURCES, Whose, distinct, search
@@ -29,6 +30,7 @@ from octavo.memory.undoing import Undoing
 from octavo.memory.values import Added
 from octavo.search.hits import Context, Hits
 from octavo.search.recall import Recall
+from octavo.transfer import Moved
 from octavo.util.sync import Portal, blocking
 
 #: The settings of this folder, which the commands read too.
@@ -320,6 +322,17 @@ class AsyncMemory:
         """All that happened to a memory and why, oldest first, also when it is gone."""
         return await self.layers.history(memory_id)
 
+    async def export(
+        self, to: Path | str, *, user_id: str | None = None, page: Path | str | None = None
+    ) -> Moved:
+        """Write everything of a user to a file of JSON lines, which `octavo import` reads, and as a `page` of Markdown.
+
+        That is what any face kept for him, with its log and earlier versions, and what was kept for nobody in sessions where
+        he is the only user.
+        """
+        [user] = Whose(self.layers.tenant, user_id).owner.values()
+        return await export_user(self.store, user, to, page, tenant=self.layers.tenant)
+
     async def stats(self, *, user_id: str | None = None, agent_id: str | None = None) -> dict[str, Any]:
         """How many records of each source there are, of somebody or of all; and what waits on disk for the store."""
         whose = Whose(self.layers.tenant, user_id, agent_id, everyone=user_id is None and agent_id is None)
@@ -386,6 +399,7 @@ class Memory:
     history = blocking(AsyncMemory.history)
     undo = blocking(AsyncMemory.undo)
     undo_all = blocking(AsyncMemory.undo_all)
+    export = blocking(AsyncMemory.export)
     stats = blocking(AsyncMemory.stats)
     _close = blocking(AsyncMemory.close)
 
