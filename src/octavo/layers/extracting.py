@@ -1,6 +1,7 @@
 """From a text to memories: what is known is read, every fact is decided, and all of it is written in one go."""
 
 import asyncio
+import random
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
@@ -34,7 +35,8 @@ PROFILE, EVENTS = 500, 200  # of each layer, the newest are looked at, and what 
 _KNOWN_BYTES, _LARGE_BYTES = 2**20, 2**16
 SOURCES = 100  # of a memory, the newest that it names
 _ASKED = 2000  # characters of a text that recall is asked with; a book would be a question of a million terms
-ROUNDS = 8  # how often a fact is decided that others come before
+ROUNDS = 12  # how often a fact is decided that others come before
+_PAUSE_SECONDS = 0.02  # and the longest pause before the second time; later ones are longer
 
 
 class Extraction:
@@ -75,6 +77,8 @@ class Extraction:
                 f"others changed the same memories {ROUNDS} times, so {text[:60]!r} and what follows it was not kept; "
                 f"the text itself is kept as {self._source!r}"
             )
+        if again is not None:  # to be out of step with others who add facts of the same owner
+            await asyncio.sleep(random.random() * _PAUSE_SECONDS * (ROUNDS - rounds))  # noqa: S311
         # Before what is known: whoever adds a fact after this was read makes this text be decided again.
         self._noted = await OwnerNotes.read(self._shared.store, self._scope, self._shared.digest_key)
         known = await self._known(text)
