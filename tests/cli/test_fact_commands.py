@@ -7,7 +7,7 @@ from calling import NOON, URL, happened
 
 from octavo.memory import DEFAULT_USER
 
-EVERY = ("add", "search", "context", "list", "show", "history", "undo", "delete", "prune")
+EVERY = ("add", "search", "context", "list", "show", "history", "undo", "delete", "allow", "prune")
 
 
 def test_they_come_first_in_the_help_of_the_whole(octavo):
@@ -258,3 +258,68 @@ def test_quiet(octavo, nurse):
     assert octavo("show", nurse["id"], "--quiet").output == ""
     assert octavo("search", "zebra", "--user", "lin", "-q").output == ""
     assert octavo("prune", "-q").output == ""
+
+
+def test_undo_of_many(octavo, told):
+    """All that one message made, then all of that again; a dry run changes nothing."""
+    [said] = told("add", "I live in Berlin.", "--user", "mia")["messages"]
+    assert octavo("undo", "--add", said, "--user", "mia", "--dry-run").stdout.endswith(
+        "would take back 1 change and 1 message\n"
+    )
+    assert told("list", "--user", "mia")["count"] == 1
+    undone = told("undo", "--add", said, "--user", "mia", "--reason", "a joke")
+    assert (len(undone["changes"]), undone["messages"], undone["kept"]) == (1, [said], {})
+    assert told("list", "--user", "mia")["count"] == 0
+    assert octavo("search", "where do I live?", "--user", "mia").exit_code == 1
+    again = octavo("undo", "--undo", undone["id"], "--user", "mia")
+    assert "took back 1 change and 1 message; octavo undo --undo undo_" in again.stdout
+    assert told("list", "--user", "mia")["count"] == 1
+    assert told("undo", "--since", "1h", "--user", "mia")["changes"]
+    assert octavo("undo", "--since", "1h", "x").exit_code == 2
+    assert octavo("undo").exit_code == 2
+    assert octavo("undo", "x", "--dry-run").exit_code == 2
+
+
+def test_as_of_in_search_and_context(octavo, told):
+    told("add", "I live in Berlin.", "--user", "mia")
+    assert octavo("search", "where do I live?", "--user", "mia", "--as-of", "1h").exit_code == 1
+    assert octavo("context", "where do I live?", "--user", "mia", "--as-of", "1h").stdout == ""
+    assert "Berlin" in octavo("context", "where do I live?", "--user", "mia").stdout
+
+
+def test_rejected_and_allowed(octavo, told):
+    """Deleted forever, it is not learnt again, until it is allowed."""
+    [home] = told("add", "I live in Berlin.", "--user", "mia")["memories"]
+    gone = octavo("delete", home["id"], "--forever", "--yes")
+    assert f"and it is not learnt again (octavo allow {home['id']})" in gone.stdout
+    assert told("add", "I live in Berlin.", "--user", "mia")["inserted"] == 0
+    assert octavo("allow", home["id"]).stdout == f"what {home['id']} said may be learnt again\n"
+    assert octavo("allow", home["id"]).exit_code == 1
+    assert told("add", "I live in Berlin.", "--user", "mia")["inserted"] == 1
+
+
+def test_everything_of_a_person(octavo, told, tmp_path):
+    """What was said under a session for nobody is in it, if nobody else was there; imported, the answers are the same."""
+    told("add", "I live in Berlin.", "--user", "mia", "--session", "monday")
+    told("add", "I live in Rome.", "--user", "bo")
+    asked = ("search", "where do I live?", "--user", "mia")
+    before = told(*asked)["hits"]
+    url = f"sqlite:///{tmp_path}/other.db"
+    done = octavo("export", URL, "mia.jsonl", "--user", "mia", "--page", "mia.md")
+    assert done.stdout.startswith("exported 3 records")
+    assert octavo("import", "mia.jsonl", url).exit_code == 0
+    assert told(*asked, "--store", url)["hits"] == before
+    assert told("list", "--user", "bo", "--store", url)["count"] == 0
+    assert octavo("export", URL, "mia.jsonl", "--page", "mia.md").exit_code == 2
+
+
+def test_prune_by_the_settings(octavo, told):
+    """What is more than the settings keep; a dry run changes nothing."""
+    for number in range(3):
+        told("add", f"number {number}", "--user", "mia")
+    Path("kept.yaml").write_text("retention:\n  messages_most: 1\n")
+    dry = octavo("prune", "--dry-run", "--config", "kept.yaml")
+    assert dry.stdout == "would remove 0 expired memories\nwould remove 2 of messages\n"
+    done = told("prune", "--config", "kept.yaml")
+    assert (done["removed"], done["counts"]["messages"], done["dry_run"]) == (2, 2, False)
+    assert octavo("prune", "--config", "kept.yaml").stdout == "removed 0 expired memories\n"

@@ -38,6 +38,7 @@ READING = {
     ("history",): ("--store", "{}"),
     ("undo",): ("l1", "--store", "{}"),
     ("delete",): ("m1", "--yes", "--store", "{}"),
+    ("allow",): ("m1", "--store", "{}"),
     ("prune",): ("--store", "{}"),
     ("keys", "create"): ("name", "--store", "{}"),
     ("keys", "list"): ("--store", "{}"),

@@ -60,6 +60,7 @@ CALLS = {
     ("history",): [("--user", "u", *STORE), (NASTY, "--user", "u", *STORE)],
     ("delete",): [("MEMORY", "--user", "u", "--yes", *STORE), (NASTY, "--yes", *STORE), ("MEMORY", *STORE)],
     ("undo",): [("LOG", *STORE), (NASTY, *STORE)],
+    ("allow",): [(NASTY, *STORE), ("MEMORY", "--user", NASTY, *STORE)],
     ("prune",): [STORE],
     ("keys", "create"): [(NASTY, *STORE)],
     ("keys", "list"): [STORE, (*STORE, *TENANT)],

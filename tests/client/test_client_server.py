@@ -1,6 +1,7 @@
 """The client against a running server: every call, both ways of calling, keys, and names of any characters."""
 
 import asyncio
+import json
 import re
 import subprocess
 import sys
@@ -80,6 +81,11 @@ def test_a_memory_from_its_making_to_its_end(client, user):
     )
     assert (revised.version, revised.content, revised.metadata) == (2, "用户是一名高级软件工程师", {"a": 1})
     assert client.profile(user_id=user, as_of=before) == [memory]
+    [then, *_] = client.search("软件工程师", user_id=user, as_of=before)
+    assert then.text == "用户是一名软件工程师"
+    assert "高级" not in client.context("软件工程师", user_id=user, as_of=before).text
+    dry = client.undo_all(user_id=user, since=before, dry_run=True)
+    assert ([row.version for row in dry.changes], dry.dry_run) == ([2], True)
     got = client.get(made.id)
     assert msgspec.convert(got, Fact, from_attributes=True) == revised
     assert [row.action for row in got.history] == ["insert", "update"]
@@ -92,6 +98,13 @@ def test_a_memory_from_its_making_to_its_end(client, user):
     assert (undone.reason, client.profile(user_id=user)[0].content) == ("错了", "用户是一名软件工程师")
     with pytest.raises(Conflict):
         client.undo(got.history[0].id)
+
+    client.forget(made.id, user_id=user, layer="profile", forever=True)
+    assert client.extract("他是一名软件工程师", user_id=user).inserted == 0
+    client.allow(made.id, user_id=user)
+    with pytest.raises(NotFound):
+        client.allow(made.id, user_id=user)
+    client.undo(client.logs(made.id, limit=1)[0].id)
 
     gone = client.forget(made.id, user_id=user, layer="profile", reason="不需要了")
     assert (gone.id, gone.content) == (made.id, "用户是一名软件工程师")
@@ -276,7 +289,23 @@ def test_every_route_has_its_call():
     assert len(paths) >= 15
     plain = {re.sub(r"\{[^}]*\}", "{}", path) for path in paths}
     written = set(re.findall(r'"(/[^"]*)"', re.sub(r"\{[^}]*\}", "{}", source)))
-    owned = {f"/memory/{{}}/{{}}{tail}" for tail in ("", "/profile", "/events", "/logs", "/{}/{}")}
+    owned = {
+        f"/memory/{{}}/{{}}{tail}"
+        for tail in ("", "/profile", "/events", "/logs", "/undo", "/allow/{}", "/{}/{}")
+    }
     # The events of a session are also /events?session=, which is the one that is called.
     assert plain - written - owned == {"/sessions/{}/events"}
     assert callable(Client.recent_events)
+
+
+def test_everything_of_a_user(client, user, tmp_path):
+    """The lines are those of an export, and the page is for people; of nobody there is nothing."""
+    client.remember("用户喜欢喝绿茶", user_id=user, layer="profile")
+    size = client.export(tmp_path / "all.jsonl", user_id=user)
+    lines = (tmp_path / "all.jsonl").read_text("utf-8").splitlines()
+    assert size == (tmp_path / "all.jsonl").stat().st_size
+    assert [json.loads(line).get("collection") for line in lines] == [None, "profile", "log", None]
+    client.export(tmp_path / "all.md", user_id=user, page=True)
+    assert "用户喜欢喝绿茶" in (tmp_path / "all.md").read_text("utf-8")
+    client.export(tmp_path / "none.jsonl", user_id="nobody at all")
+    assert len((tmp_path / "none.jsonl").read_text().splitlines()) == 2

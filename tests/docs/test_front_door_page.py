@@ -15,7 +15,7 @@ pytestmark = pytest.mark.parametrize("page", ["docs/front-door.md", "docs/zh/fro
 def test_every_block(page, tmp_path):
     with reader(tmp_path) as somebody:
         somebody.read(ROOT / page)
-    assert somebody.ran == ["python", "output"] * 3
+    assert somebody.ran == ["python", "output"] * 6
 
 
 def test_every_name(page):

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from extracting_child import FACTS
 from layers_kit import agree
 
 from octavo import Conflict, NotFound
@@ -131,6 +132,32 @@ async def test_everything_at_once(store, tenant):
     await agree(store, tenant)
 
 
+def run_together(child, *arguments):
+    """Start a program twice, let both begin at the same moment, and answer what each of them told."""
+    with contextlib.ExitStack() as stack:
+        children = [
+            stack.enter_context(
+                subprocess.Popen(
+                    [sys.executable, str(child), *named],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                    text=True,
+                )
+            )
+            for named in arguments
+        ]
+        for one in children:
+            assert one.stdout.readline() == "ready\n", one.stderr.read()
+        for one in children:
+            one.stdin.write("go\n")
+            one.stdin.flush()
+        answers = [one.communicate(timeout=200) for one in children]
+    assert [one.returncode for one in children] == [0, 0], answers
+    assert not any(errors for _, errors in answers), answers
+    return [int(told) for told, _ in answers]
+
+
 @pytest.mark.parametrize("kind", LASTING)
 async def test_two_processes(kind, tmp_path, fresh_url, size):
     """Two processes revise, forget and undo one memory; every change that one of them made is one row."""
@@ -138,28 +165,35 @@ async def test_two_processes(kind, tmp_path, fresh_url, size):
     count = size(40, 400)
     async with LayeredMemory(url) as memory:
         made = await memory.remember("0", **LIN, layer="profile", category="value")
-        with contextlib.ExitStack() as stack:
-            children = [
-                stack.enter_context(
-                    subprocess.Popen(
-                        [sys.executable, str(CHILD), url, made.id, name, str(count)],
-                        stdin=subprocess.PIPE,
-                        stdout=subprocess.PIPE,
-                        stderr=subprocess.PIPE,
-                        text=True,
-                    )
-                )
-                for name in ("ann", "bob")
-            ]
-            for child in children:
-                assert child.stdout.readline() == "ready\n", child.stderr.read()
-            for child in children:
-                child.stdin.write("go\n")
-                child.stdin.flush()
-            answers = [child.communicate(timeout=200) for child in children]
-        assert [child.returncode for child in children] == [0, 0], answers
-        assert not any(errors for _, errors in answers), answers
-        changes = [int(told) for told, _ in answers]
+        changes = run_together(CHILD, *([url, made.id, name, str(count)] for name in ("ann", "bob")))
         assert min(changes) > 0
         assert len(await memory.history(made.id)) == 1 + sum(changes)
         await agree(memory.store, "")
+
+
+@pytest.mark.parametrize("kind", LASTING)
+async def test_two_processes_find_the_same_facts(kind, tmp_path, fresh_url):
+    """Each new fact is kept once, whichever of the two adds it."""
+    url = url_of(kind, tmp_path, fresh_url)
+    added = run_together(CHILD.with_name("extracting_child.py"), [url], [url])
+    assert sum(added) == len(FACTS)
+    async with LayeredMemory(url) as memory:
+        known = [fact.content for fact in await memory.profile(**LIN)]
+        assert len(known) == len(set(known)) == len(FACTS)
+        await agree(memory.store, "")
+
+
+async def test_the_same_fact_just_before(store, tenant):
+    """Somebody adds the fact between the look at what is known and the write: it is ignored, and was added once."""
+    late = Late(store, owned=False)
+    here, there = LayeredMemory(late, tenant=tenant), LayeredMemory(store, tenant=tenant)
+    await here.extract("I like opera.", **LIN)
+
+    async def add_it():
+        late.before = lambda: there.extract("I like tea.", **LIN)
+
+    late.before = add_it  # at the first write, which keeps the text; at the second the fact would be added
+    told = await here.extract("I like tea.", **LIN)
+    assert [one.action for one in told.memories] == ["ignore"]
+    assert len(await here.profile(**LIN)) == 2
+    await agree(store, tenant)

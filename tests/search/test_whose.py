@@ -28,7 +28,7 @@ SEARCHED = (
 #: How many records each face writes for a user, by collection.
 OF_A_USER = Counter(
     events=1 + 3, observations=2 + 1, turns=1, configs=1, versions=1, messages=1 + 2, summaries=1 + 1, entities=1,
-    exchanges=1, profile=1 + 1, episodes=1, log=3,
+    exchanges=1, profile=1 + 1, episodes=1, log=3, owners=1,
 )  # fmt: skip
 OF_NOBODY = Counter(events=1 + 3, observations=1, turns=1, configs=1, knowledge=1, versions=1)
 

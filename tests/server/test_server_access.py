@@ -39,6 +39,7 @@ MATRIX = {
     ("GET", "/events"): READ,
     ("POST", "/events"): WRITE,
     ("GET", "/users"): READ,
+    ("GET", "/users/{user_id}/export"): READ,
     ("GET", "/sessions"): READ,
     ("GET", "/sessions/{session}/events"): READ,
     ("GET", "/sessions/{session}/turns"): READ,
@@ -54,7 +55,9 @@ MATRIX = {
     ("GET", "/memory/{memory_type}/{entity_id}/logs"): READ,
     ("PUT", "/memory/{memory_type}/{entity_id}/{layer}/{memory_id}"): CHANGE,
     ("DELETE", "/memory/{memory_type}/{entity_id}/{layer}/{memory_id}"): CHANGE,
+    ("POST", "/memory/{memory_type}/{entity_id}/allow/{memory_id}"): (401, 401, 404, 403, 404, 404),
     ("POST", "/memory/logs/{log_id}/undo"): CHANGE,
+    ("POST", "/memory/{memory_type}/{entity_id}/undo"): WRITE,
     # mem0's, which stand in no document of ours.
     ("GET", "/v1/ping/"): READ,
     ("POST", "/v3/memories/add/"): WRITE,
@@ -100,6 +103,7 @@ BODIES = {
     ("POST", "/memory/query"): {"query": "tea", "user_id": "lin"},
     ("POST", "/search"): {"query": "tea", "user_id": "lin"},
     ("POST", "/context"): {"query": "tea", "user_id": "lin"},
+    ("POST", "/memory/{memory_type}/{entity_id}/undo"): {"since": "2026-01-01T00:00:00Z", "dry_run": True},
     ("POST", "/memory/{memory_type}/{entity_id}"): {"content": "likes tea", "category": "other"},
     ("PUT", "/memory/{memory_type}/{entity_id}/{layer}/{memory_id}"): {"content": "likes coffee"},
     **{
@@ -165,7 +169,7 @@ def names_of_something(admin):
     body = {"content": "a", "category": "preference", "memory_layer": "profile"}
     made = admin.post("/memory/user/lin", json=body).json()["id"]
     log = admin.get(f"/memory/{made}/logs").json()["logs"][0]["id"]
-    return {"memory_type": "user", "entity_id": "lin", "layer": "profile", "memory_id": made, "log_id": log, "session": "s", "kind": "user", "name": "lin", "more": "x"}  # fmt: skip
+    return {"memory_type": "user", "entity_id": "lin", "layer": "profile", "memory_id": made, "log_id": log, "session": "s", "kind": "user", "name": "lin", "more": "x", "user_id": "lin"}  # fmt: skip
 
 
 @pytest.mark.parametrize("caller", CALLERS)

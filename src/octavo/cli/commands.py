@@ -15,6 +15,7 @@ from octavo.cli.bench import bench
 from octavo.cli.command import Call, at_store, configured, flag, runs, several, store_argument
 from octavo.cli.events import events
 from octavo.cli.facts import (
+    allow_command,
     delete_command,
     history_command,
     list_command,
@@ -73,7 +74,8 @@ def octavo() -> None:
 
 for _command in (
     *(add_command, search_command, context_command),
-    *(list_command, show_command, history_command, undo_command, delete_command, prune_command),
+    *(list_command, show_command, history_command, undo_command),
+    *(delete_command, allow_command, prune_command),
     *(serve_command, keys, mcp_command, events, vault, queue),
     *(copy_command, export_command, import_command, reindex_command, bench),
 ):

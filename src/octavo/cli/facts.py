@@ -1,4 +1,4 @@
-"""`octavo list`, `show`, `history`, `undo`, `delete` and `prune`: look after what is remembered, one memory at a time."""
+"""`octavo list`, `show`, `history`, `undo`, `delete`, `allow` and `prune`: look after what is remembered, one memory at a time."""
 
 import asyncio
 from collections.abc import Sequence
@@ -7,8 +7,9 @@ from typing import Any
 import click
 import msgspec
 
-from octavo.cli.command import Call, flag, limit, options, parse_time, runs, text, time_text
+from octavo.cli.command import Call, flag, limit, options, parse_time, runs, several, text, time_text
 from octavo.cli.memory import (
+    as_of_option,
     category_option,
     layer_of,
     layer_option,
@@ -25,8 +26,9 @@ from octavo.kernel.model import Query, Record, Scope
 from octavo.kernel.terms.matching import content
 from octavo.kernel.text import spell
 from octavo.layers import Fact, Layer, LogEntry
-from octavo.layers.values import ACTIONS, LAYERS
+from octavo.layers.values import ACTIONS, LAYERS, Undone
 from octavo.memory import DEFAULT_USER, SOURCES, AsyncMemory
+from octavo.memory.retention import EXPIRED, Retention
 from octavo.memory.searching import SOURCE_OF, Whose
 
 _memory_argument = click.argument("id_", metavar="ID")
@@ -42,7 +44,7 @@ _if_owned = options(
 @layer_option("Only this layer. [default: both, the profile first]")
 @category_option("Only this category.")
 @limit(50, "No more than these of each layer.")
-@text("--as-of", "WHEN", "What was known then: 2026-03-01T12:00, or 2h for two hours ago.")
+@as_of_option
 @where_options
 @runs
 async def list_command(
@@ -286,33 +288,69 @@ def _say_history(call: Call, entries: Sequence[LogEntry]) -> None:
 
 
 @click.command("undo")
-@click.argument("log_id", metavar="LOG_ID")
+@click.argument("log_id", metavar="[LOG_ID]", required=False)
+@text("--add", "ID", "All that the message ID made, and itself; may be given several times.", multiple=True)
+@text("--since", "WHEN", "All that was changed from then on: 2026-03-01T12:00, or 2h for two hours ago.")
+@text("--undo", "ID", "All that an earlier undo of --add, --since or --undo took back.")
+@owner_options
+@flag("--dry-run", "Only say what would be taken back.")
 @reason_option
 @where_options
 @runs
-async def undo_command(call: Call, log_id: str, reason: str | None) -> int:
-    """Take back the last change of a memory.
+async def undo_command(
+    call: Call, log_id: str | None, add: tuple[str, ...], undo: str | None, dry_run: bool, **given: Any
+) -> int:
+    """Take back the last change of a memory, or many changes.
 
-    `octavo history` shows the LOG_ID of each change. Taking back is a change too, and can be taken back.
+    `octavo history` shows the LOG_ID of each change. With --add, --since or --undo it is many changes of one owner. Taking
+    back is a change too, and can be taken back.
 
     \b
     Example: octavo undo log_user_lin_1790000000.123456804310226914_2
     """
+    since = parse_time("--since", given["since"], ages="ago")
+    named = {f"{name}_id": given[name] for name in ("user", "agent")}
+    if sum(map(bool, (log_id, add, since, undo))) != 1:
+        raise ConfigError(
+            "give one of LOG_ID, --add, --since and --undo; octavo history shows what was changed"
+        )
+    if log_id is not None and (dry_run or any(named.values())):
+        raise ConfigError("--dry-run, --user and --agent go with --add, --since or --undo, not with a LOG_ID")
     async with open_memory(call) as memory:
-        entry = await memory.undo(log_id, reason=reason)
+        if log_id is None:
+            undone = await memory.undo_all(
+                add=add or None, since=since, undo=undo, reason=given["reason"], dry_run=dry_run, **named
+            )
+            return _tell_undone(call, undone)
+        entry = await memory.undo(log_id, reason=given["reason"])
     name = plain(entry.memory_id)
     call.say(f"{name} is {quoted(entry.after.content)} again" if entry.after else f"removed {name} again")
     return call.document(log=msgspec.to_builtins(entry))
+
+
+def _tell_undone(call: Call, undone: Undone) -> int:
+    _say_history(call, undone.changes)
+    for name, why in undone.kept.items():
+        call.note(f"{plain(name)} stays as it is: {why}")
+    counts = f"{several(len(undone.changes), 'change')} and {several(len(undone.messages), 'message')}"
+    if undone.dry_run:
+        call.say(f"would take back {counts}")
+    else:
+        call.say(f"took back {counts}; octavo undo --undo {plain(undone.id)} takes that back")
+    return call.document(**msgspec.to_builtins(undone))
 
 
 @click.command("delete")
 @_memory_argument
 @_if_owned
 @reason_option
+@flag("--forever", "Never learn it again, from whatever text; `octavo allow` lifts that.")
 @flag("--yes -y", "Do not ask.")
 @where_options
 @runs
-async def delete_command(call: Call, id_: str, reason: str | None, yes: bool, **owner: Any) -> int:
+async def delete_command(
+    call: Call, id_: str, reason: str | None, forever: bool, yes: bool, **owner: Any
+) -> int:
     """Remove a memory; that can be undone.
 
     What it was stays in its history, and `octavo undo` brings it back.
@@ -333,28 +371,60 @@ async def delete_command(call: Call, id_: str, reason: str | None, yes: bool, **
                     raise NotFound(f"the {kind} {name} has no memory {id_!r}")
             whose = quoted(_owner(there))
             click.confirm(f"Delete {quoted(there.content)} of {whose}?", abort=True, err=True)
-        gone = await memory.layers.forget(id_, **named, reason=reason)
+        gone = await memory.layers.forget(id_, **named, reason=reason, forever=forever)
         last = (await memory.layers.logs(id_, action="delete", limit=1))[0]
-    call.say(f"deleted {quoted(gone.content)}; octavo undo {plain(last.id)} brings it back")
+    learnt = f", and it is not learnt again (octavo allow {plain(id_)})" if forever else ""
+    call.say(f"deleted {quoted(gone.content)}{learnt}; octavo undo {plain(last.id)} brings it back")
     return call.document(memory=msgspec.to_builtins(gone), log=msgspec.to_builtins(last))
 
 
-@click.command("prune")
+@click.command("allow")
+@_memory_argument
+@options(
+    text("--user", "NAME", "Whose it was, where its history is gone."),
+    text("--agent", "NAME", "The agent whose own it was."),
+)
 @where_options
 @runs
-async def prune_command(call: Call) -> int:
-    """Remove memories that have expired.
+async def allow_command(call: Call, id_: str, user: str | None, agent: str | None) -> int:
+    """Let what a memory said be learnt again.
 
-    Nobody sees them any more, of whatever tenant they are. Each removal is in the history. A running server prunes by
-    itself. Events of agents have an age in place of an end: see `octavo events prune`.
+    ID is that of a memory which was removed by `octavo delete --forever`. It stays removed; a text that says it again adds it.
 
     \b
-    Example: octavo prune --store sqlite:///octavo.db
+    Example: octavo allow user_lin_1790000000.123456804310226914
     """
     async with open_memory(call) as memory:
-        removed = await memory.layers.sweep()
-    call.say(f"removed {removed:,} expired {'memory' if removed == 1 else 'memories'}")
-    return call.document(removed=removed)
+        await memory.allow(id_, user_id=user, agent_id=agent)
+    call.say(f"what {plain(id_)} said may be learnt again")
+    return call.document(allowed=id_)
+
+
+@click.command("prune")
+@flag("--dry-run", "Only say how much would go.")
+@where_options
+@runs
+async def prune_command(call: Call, dry_run: bool) -> int:
+    """Remove what has expired, and what is not kept any longer.
+
+    Expired memories nobody sees any more, of whatever tenant they are; each removal is in the history. How long and how much is
+    kept of messages, events, log rows, versions and dead letters is in the section `retention` of the settings. What waits
+    in a queue stays. A running server prunes by itself. Of one agent's events see `octavo events prune`.
+
+    \b
+    Example: octavo prune --dry-run --store sqlite:///octavo.db
+    """
+    async with open_memory(call) as memory:
+        with call.progress("would remove" if dry_run else "removed") as progress:
+            counted = await Retention(memory.layers, call.settings).prune(dry_run=dry_run, progress=progress)
+    done = "would remove" if dry_run else "removed"
+    expired = counted.pop(EXPIRED)
+    call.say(f"{done} {expired:,} expired {'memory' if expired == 1 else 'memories'}")
+    for name, count in counted.items():
+        if count:
+            call.say(f"{done} {count:,} of {name}")
+    removed = 0 if dry_run else expired + sum(counted.values())
+    return call.document(removed=removed, dry_run=dry_run, counts={EXPIRED: expired, **counted})
 
 
 def _owner(fact: Fact) -> str:

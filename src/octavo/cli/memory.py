@@ -50,6 +50,7 @@ where_options = options(
     text("--tenant", "NAME", "Of this tenant. [default: as configured]", **override("service.tenant")),
 )
 reason_option = text("--reason", "TEXT", "Why, for the history.")
+as_of_option = text("--as-of", "WHEN", "What was known then: 2026-03-01T12:00, or 2h for two hours ago.")
 
 
 def layer_option(help_: str) -> Callable[[F], F]:
@@ -132,6 +133,7 @@ def _changed(content: str, before: str | None) -> str:
 @text("--metadata", "JSON", 'Only what has this metadata, such as {"from": "mail"}.')
 @limit(10)
 @flag("--everyone", "What is kept of everyone, in place of --user, --agent or --session.")
+@as_of_option
 @where_options
 @runs
 async def search_command(
@@ -161,10 +163,13 @@ async def search_command(
         "until": parse_time("--until", given["until"], ages="ago"),
         "metadata": parse_metadata(given["metadata"]),
     }
+    as_of = parse_time("--as-of", given["as_of"], ages="ago")
+    if layer is not None and as_of is not None:
+        raise ConfigError("give --layer or --as-of, not both; octavo list takes both")
     async with open_memory(call) as memory:
         if layer is None:
             hits = await memory.search(
-                question, **named, sources=chosen, limit=limit, everyone=everyone, **filters
+                question, **named, sources=chosen, limit=limit, everyone=everyone, as_of=as_of, **filters
             )
         else:
             whose = Whose(tenant=memory.layers.tenant, everyone=everyone, **named)
@@ -210,9 +215,10 @@ def _say_hits(call: Call, hits: Hits) -> None:
 @owner_options
 @text("--session", "NAME", "The conversation whose summary and last turns are part of it.")
 @number("--max-tokens", "No more tokens than these.", 0, default=1000)
+@as_of_option
 @where_options
 @runs
-async def context_command(call: Call, question: str, max_tokens: int, **given: Any) -> int:
+async def context_command(call: Call, question: str, max_tokens: int, as_of: str | None, **given: Any) -> int:
     """Print what is known as a block for a prompt.
 
     It says what a model should know to answer QUESTION: who the user is, the conversation so far, and what else was found, each line with its date, within a budget. The block
@@ -222,8 +228,9 @@ async def context_command(call: Call, question: str, max_tokens: int, **given: A
     Example: octavo context "what shall I cook?" --session monday --max-tokens 800
     """
     named = {f"{name}_id": value for name, value in given.items()}
+    at = parse_time("--as-of", as_of, ages="ago")
     async with open_memory(call) as memory:
-        block = await memory.context(question, **named, max_tokens=max_tokens)
+        block = await memory.context(question, **named, max_tokens=max_tokens, as_of=at)
     if block.text:
         call.say_lines(block.text)
     elif block.left_out:

@@ -23,6 +23,7 @@ from octavo.errors import ConfigError
 from octavo.importers.formats import FORMATS
 from octavo.kernel.model import Scope
 from octavo.kernel.shapes import SHAPES
+from octavo.memory.exporting import PersonReach, write_page
 from octavo.stores import open_store
 from octavo.transfer import BadLine, Moved, copy, export, import_
 from octavo.util.file_modes import open_file
@@ -89,14 +90,18 @@ async def copy_command(call: Call, source: str, target: str | None, **given: Any
     help="JSON lines of all records, or the facts of a user (--user, --agent) as a folder with a MEMORY.md.",
 )
 @_which
+@text("--page", "FILE", "With --user: also a page of Markdown to read.")
 @_pace
 @store_option
 @runs
-async def export_command(call: Call, source: str | None, file: str | None, format_: str, **given: Any) -> int:
+async def export_command(
+    call: Call, source: str | None, file: str | None, format_: str, page: str | None, **given: Any
+) -> int:
     """Write every record of a store to a file of JSON lines, or its facts to a folder of Markdown.
 
     Without FILE, or with -, the lines go to stdout. A FILE ending in .gz is compressed. FILE appears only when it is
-    whole. URL left out is the store of OCTAVO_URL or the settings, or sqlite:///octavo.db.
+    whole. URL left out is the store of OCTAVO_URL or the settings, or sqlite:///octavo.db. With --user alone it is everything
+    of that person, also what was kept for nobody in sessions where that is the only user.
 
     \b
     Example: octavo export sqlite:///octavo.db memory.jsonl.gz
@@ -114,11 +119,21 @@ async def export_command(call: Call, source: str | None, file: str | None, forma
         return await export_folder(call, store, to, given)
     if call.json and to == "-":
         raise ConfigError("--json needs a FILE to export to, since stdout carries the records")
+    person = given["user"] is not None and not (given["agent"] or given["session"] or given["collections"])
+    if page is not None and not person:
+        raise ConfigError(
+            "--page shows one person: give --user, and neither --agent, --session nor --collection"
+        )
     arguments = _arguments(call, given, store, to)
     with call.progress("exported") as progress:
         async with open_store(store) as opened:
             if arguments["scope"] is None:
                 call.warn_of_tenants(opened)
+            if person:
+                reach = await PersonReach.of_user(opened, given["user"], given["tenant"] or "")
+                arguments |= {"reach": reach, "resume": None}
+            if person and page is not None:
+                await write_page(opened, reach, page)
             out = sys.stdout.buffer if to == "-" else to
             moved = await export(opened, out, progress=progress, **arguments)
     return _tell(call, "exported", moved, source=shown(store), file=to)

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
+from pathlib import Path
 from typing import Any, Self
 
 import msgspec
@@ -32,7 +33,7 @@ from octavo.client.exchange import (
     path_name,
 )
 from octavo.errors import InvalidQuery, StoreClosed
-from octavo.layers.values import Action, Extracted, Fact, Found, Layer, LogEntry, Page
+from octavo.layers.values import Action, Extracted, Fact, Found, Layer, LogEntry, Page, Undone
 from octavo.search.hits import Context, Hits
 from octavo.util.attributes import Fixed
 from octavo.util.secrets import shown
@@ -183,15 +184,37 @@ class AsyncClient(Exchange):
         agent_id: str | None = None,
         layer: Layer,
         reason: str | None = None,
+        forever: bool = False,
     ) -> Fact:
-        """Remove a memory, and answer what it was; its log stays."""
+        """Remove a memory, and answer what it was; its log stays. What goes `forever` is not learnt again."""
         path = f"{owner_path(user_id, agent_id)}/{layer}/{path_name(memory_id)}"
-        return await self._ask(Request("DELETE", path, given_params(reason=reason)), Fact)
+        params = given_params(reason=reason, forever="true" if forever else None)
+        return await self._ask(Request("DELETE", path, params), Fact)
+
+    async def allow(self, memory_id: str, *, user_id: str | None = None, agent_id: str | None = None) -> None:
+        """Let what a memory said be learnt again, after it was removed forever."""
+        path = f"{owner_path(user_id, agent_id)}/allow/{path_name(memory_id)}"
+        await self._ask(Request("POST", path), dict[str, str])
 
     async def undo(self, log_id: str, *, reason: str | None = None) -> LogEntry:
         """Take back the newest change of a memory; the log says so."""
         path = f"/memory/logs/{path_name(log_id)}/undo"
         return await self._ask(Request("POST", path, body=given(reason=reason)), LogEntry)
+
+    async def undo_all(
+        self,
+        *,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+        add: Sequence[str] | None = None,
+        since: datetime | None = None,
+        undo: str | None = None,
+        reason: str | None = None,
+        dry_run: bool = False,
+    ) -> Undone:
+        """Take back what one add did (the ids of its messages), all since a moment, or an earlier `undo_all` (its id)."""
+        body = given(add=add, since=since, undo=undo, reason=reason, dry_run=dry_run)
+        return await self._ask(Request("POST", f"{owner_path(user_id, agent_id)}/undo", body=body), Undone)
 
     async def query(
         self,
@@ -227,6 +250,7 @@ class AsyncClient(Exchange):
         metadata: Mapping[str, Any] | None = None,
         limit: int = 10,
         everyone: bool = False,
+        as_of: datetime | None = None,
     ) -> Hits:
         """What answers a question best, of everything that is kept for somebody: facts, messages, events, documents."""
         body = given(
@@ -239,6 +263,7 @@ class AsyncClient(Exchange):
             until=until,
             metadata=metadata,
             limit=limit,
+            as_of=as_of,
         )
         if everyone:
             body["everyone"] = True
@@ -258,10 +283,16 @@ class AsyncClient(Exchange):
         agent_id: str | None = None,
         session_id: str | None = None,
         max_tokens: int = 1000,
+        as_of: datetime | None = None,
     ) -> Context:
         """One fenced block for a prompt: who the user is, this session so far, and what else was found."""
         body = given(
-            query=query, user_id=user_id, agent_id=agent_id, session_id=session_id, max_tokens=max_tokens
+            query=query,
+            user_id=user_id,
+            agent_id=agent_id,
+            session_id=session_id,
+            max_tokens=max_tokens,
+            as_of=as_of,
         )
         return await self._ask(Request("POST", "/context", body=body, reads=True), Context)
 
@@ -319,6 +350,12 @@ class AsyncClient(Exchange):
     async def users(self, *, limit: int | None = None) -> list[User]:
         """Who has memories, by name; 100 unless told otherwise."""
         return await self._list("/users", "users", User, given_params(limit=limit), 100)
+
+    async def export(self, to: Path | str, *, user_id: str, page: bool = False) -> int:
+        """Write everything of a user to a file, as the lines that `octavo import` reads or as a page for people; how many bytes."""
+        return await self._download(
+            f"/users/{path_name(user_id)}/export", {"page": str(page).lower()}, Path(to)
+        )
 
     async def batch(self, requests: Sequence[Mapping[str, Any]]) -> list[BatchAnswer]:
         """Send several requests at once, each a `path`, and perhaps a `method` (else GET) and a `body`.
@@ -404,13 +441,16 @@ class Client:
     logs = blocking(AsyncClient.logs)
     revise = blocking(AsyncClient.revise)
     forget = blocking(AsyncClient.forget)
+    allow = blocking(AsyncClient.allow)
     undo = blocking(AsyncClient.undo)
+    undo_all = blocking(AsyncClient.undo_all)
     query = blocking(AsyncClient.query)
     append_event = blocking(AsyncClient.append_event)
     recent_events = blocking(AsyncClient.recent_events)
     turns = blocking(AsyncClient.turns)
     sessions = blocking(AsyncClient.sessions)
     users = blocking(AsyncClient.users)
+    export = blocking(AsyncClient.export)
     batch = blocking(AsyncClient.batch)
     stats = blocking(AsyncClient.stats)
     queue = blocking(AsyncClient.queue)

@@ -9,6 +9,8 @@ import os
 import random
 from collections.abc import Mapping
 from datetime import datetime
+from io import FileIO
+from pathlib import Path
 from typing import Any, Literal, Self, TypeVar
 from urllib.parse import quote, urlsplit
 
@@ -31,6 +33,7 @@ from octavo.kernel.model import utc
 from octavo.layers.values import Fact, Layer, LogEntry, Status
 from octavo.search.hits import MemoryHit
 from octavo.util.attributes import Fixed
+from octavo.util.file_modes import open_file
 from octavo.util.secrets import shown
 
 T = TypeVar("T")
@@ -250,6 +253,26 @@ class Exchange:
     async def _read(self, path: str, answer: type[T]) -> T:
         """What is at a path."""
         return await self._ask(Request("GET", path, reads=True), answer)
+
+    async def _download(self, path: str, params: dict[str, str], to: Path) -> int:
+        """Write what is at a path to a file, piece by piece; the file has its name when it is whole. How many bytes."""
+        if self._closed:
+            raise StoreClosed(f"this {type(self).__name__} was closed; open another")
+        part = to.with_name(f"{to.name}.part")
+        try:
+            async with self._http.stream("GET", path, params=params) as reply:
+                if reply.status_code != 200:
+                    asked = Request("GET", path)
+                    raise asked.error(reply.status_code, await reply.aread(), self._server)
+                with FileIO(part, "wb", opener=open_file) as file:
+                    async for piece in reply.aiter_bytes():
+                        file.write(piece)
+                    size = file.tell()
+        except self._httpx.RequestError as error:
+            reason = " ".join(str(error).split()) or type(error).__name__
+            raise StoreUnavailable(f"no whole answer from {self._server}: {reason}") from error
+        part.replace(to)
+        return size
 
     async def _ask(self, request: Request, answer: type[T]) -> T:
         """Send a request until it is answered or given up."""

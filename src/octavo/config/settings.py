@@ -27,7 +27,7 @@ from octavo.kernel.shapes import SHAPES
 from octavo.util.cache import DEFAULT_BYTES
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
-_UNREAD = ("vectors", "pending", "keys")  # nothing in these is told to anybody
+_UNREAD = ("vectors", "pending", "keys", "owners")  # nothing in these is told to anybody
 _BY_MEANING = (
     *("observations", "knowledge", "configs", "profile", "episodes"),
     *("messages", "exchanges", "events"),
@@ -184,10 +184,49 @@ class Layers(Section, frozen=True):
 
     event_ttl_days: After how long an event memory expires that is not permanent and says no date; null is never.
     sweep_seconds: How often expired memories are removed and logged; unseen they are at once. 0 is never.
+    digest_key: The key of what was rejected, which the store must not know; empty is digest.key beside the queue.
     """
 
     event_ttl_days: Annotated[float, above(0, 36_500)] | None = None
     sweep_seconds: Annotated[float, within(0, 86_400)] = 60.0
+    digest_key: Annotated[str, SECRET] = ""
+
+
+class Retention(Section, frozen=True):
+    """For how long and how much is kept: what is older, or more than the newest so many of a tenant, is removed.
+
+    every_seconds: How often a server looks; `octavo prune` does so at once.
+    messages_days: Messages: days that they are kept; null is for ever.
+    messages_most: How many of them are kept, the newest; null is all.
+    observations_days: Events that the service observed: days that they are kept; null is for ever.
+    observations_most: How many of them are kept, the newest; null is all.
+    events_days: Events of agents: days that they are kept; null is for ever.
+    events_most: How many of them are kept, the newest; null is all.
+    turns_days: Turns of agents: days that they are kept; null is for ever.
+    turns_most: How many of them are kept, the newest; null is all.
+    log_days: Rows of the log, without which nothing is undone or asked as of: days that they are kept; null is for ever.
+    log_most: How many of them are kept, the newest; null is all.
+    versions_days: Earlier versions of documents: days that they are kept; null is for ever.
+    versions_most: How many of them are kept, the newest; null is all.
+    dead_letters_days: Writes that were given up: days that they are kept; null is for ever.
+    dead_letters_most: How many of them are kept, the newest; null is all.
+    """
+
+    every_seconds: Annotated[float, within(1, 86_400 * 30)] = 3600.0
+    messages_days: Annotated[float, above(0, 36_500)] | None = None
+    messages_most: Annotated[int, within(0, MOST)] | None = None
+    observations_days: Annotated[float, above(0, 36_500)] | None = None
+    observations_most: Annotated[int, within(0, MOST)] | None = None
+    events_days: Annotated[float, above(0, 36_500)] | None = None
+    events_most: Annotated[int, within(0, MOST)] | None = None
+    turns_days: Annotated[float, above(0, 36_500)] | None = None
+    turns_most: Annotated[int, within(0, MOST)] | None = None
+    log_days: Annotated[float, above(0, 36_500)] | None = None
+    log_most: Annotated[int, within(0, MOST)] | None = None
+    versions_days: Annotated[float, above(0, 36_500)] | None = None
+    versions_most: Annotated[int, within(0, MOST)] | None = None
+    dead_letters_days: Annotated[float, above(0, 36_500)] | None = None
+    dead_letters_most: Annotated[int, within(0, MOST)] | None = None
 
 
 class Extraction(Section, frozen=True):
@@ -324,6 +363,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     failure_queue: FailureQueue = field(default_factory=FailureQueue)
     service: Service = field(default_factory=Service)
     layers: Layers = field(default_factory=Layers)
+    retention: Retention = field(default_factory=Retention)
     extraction: Extraction = field(default_factory=Extraction)
     server: Server = field(default_factory=Server)
     mcp: Mcp = field(default_factory=Mcp)

@@ -161,6 +161,12 @@ _ALL = (
         axes=((), ("user",)),
         uncounted=(("user",),),
     ),
+    Shape(  # what is noted about the owner of facts: what he rejected, and a mark that each new fact renews
+        collection="owners",
+        table="memory_owners",
+        axes=((), ("user",), ("agent",)),
+        uncounted=(("user",), ("agent",)),
+    ),
     Shape(  # who may call the server: `kind` is the strongest thing a key may do, `text` what it is for
         collection="keys",
         table="api_keys",

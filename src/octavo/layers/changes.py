@@ -142,9 +142,22 @@ def _substance(record: Record) -> tuple[Any, ...]:
     return (record.kind, record.text, record.expires_at, spell(data), spell(record.metadata))
 
 
-def undoing(entry: LogEntry, scope: Scope, present: Record | None, why: str | None, at: datetime) -> Step:
-    """The step that takes back the last change of a memory; `present` is what that change made of it, if it left anything."""
-    facts = {"undo_of": entry.id}
+def undoing(
+    entry: LogEntry,
+    scope: Scope,
+    present: Record | None,
+    why: str | None,
+    at: datetime,
+    *,
+    last: LogEntry | None = None,
+    metadata: dict[str, Any] | None = None,
+) -> Step:
+    """The step that takes back the last change of a memory, or all from `entry` to its `last` one.
+
+    `present` is what the last change made of it, if it left anything.
+    """
+    last = last or entry
+    facts = {"undo_of": last.id, **(metadata or {})}
     state = entry.before
     if state is None:  # it began with that change, so it ends now
         if present is None:
@@ -156,7 +169,7 @@ def undoing(entry: LogEntry, scope: Scope, present: Record | None, why: str | No
     state = msgspec.structs.replace(
         state, updated_at=at, expires_at=None if ends is None or ends <= at else ends
     )
-    version = (entry.version or 0) + 1
+    version = (last.version or 0) + 1
     restored = record_of(entry.memory_id, owner_of(scope), scope.tenant, entry.memory_layer, state, version)
     reason = why or reasons.undone(state.content, entry.action, entry.reason)
     if present is None:

@@ -1,6 +1,7 @@
 """From a text to memories: what is known is read, every fact is decided, and all of it is written in one go."""
 
 import asyncio
+import random
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
@@ -12,6 +13,7 @@ from octavo.kernel.model import Op, Query, Record
 from octavo.kernel.ports import heads
 from octavo.layers import checking, reasons
 from octavo.layers.changes import Step, alteration, insertion, next_version, remark
+from octavo.layers.owners import OwnerNotes
 from octavo.layers.reading import read_heads
 from octavo.layers.records import COLLECTIONS, LAYER_OF, Owner, happened_at_of, new_memory
 from octavo.layers.shared import Shared
@@ -33,7 +35,8 @@ PROFILE, EVENTS = 500, 200  # of each layer, the newest are looked at, and what 
 _KNOWN_BYTES, _LARGE_BYTES = 2**20, 2**16
 SOURCES = 100  # of a memory, the newest that it names
 _ASKED = 2000  # characters of a text that recall is asked with; a book would be a question of a million terms
-ROUNDS = 8  # how often a fact is decided that others come before
+ROUNDS = 12  # how often a fact is decided that others come before
+_PAUSE_SECONDS = 0.02  # and the longest pause before the second time; later ones are longer
 
 
 class Extraction:
@@ -74,6 +77,10 @@ class Extraction:
                 f"others changed the same memories {ROUNDS} times, so {text[:60]!r} and what follows it was not kept; "
                 f"the text itself is kept as {self._source!r}"
             )
+        if again is not None:  # to be out of step with others who add facts of the same owner
+            await asyncio.sleep(random.random() * _PAUSE_SECONDS * (ROUNDS - rounds))  # noqa: S311
+        # Before what is known: whoever adds a fact after this was read makes this text be decided again.
+        self._noted = await OwnerNotes.read(self._shared.store, self._scope, self._shared.digest_key)
         known = await self._known(text)
         decisions = await self._decided(text, known)
         if not decisions and again is not None:
@@ -128,6 +135,13 @@ class Extraction:
     def _step(self, decision: Decision, known: dict[str, Record]) -> tuple[Step, Outcome]:
         """What to write for a decision; `known` is brought up to what will be there afterwards."""
         target = known.get(decision.target or "")
+        if decision.action != "ignore" and self._noted.rejects(decision.content, decision.happened_at):
+            reason = reasons.rejected(decision.content)
+            decision = msgspec.structs.replace(decision, action="ignore", reason=reason)
+            # Without the fact: what is not to be learnt must not live on in the log.
+            at, facts = self._shared.after(None), {"source_id": self._source, "rejected": True}
+            step = remark(None, self._scope, decision.layer, reason, at, facts)
+            return step, _outcome(decision, "ignore", None)
         if decision.action == "update" and target is not None:
             changed = self._updated(decision, target)
             if _statement(changed) != _statement(target):
@@ -142,7 +156,9 @@ class Extraction:
             return step, _outcome(decision, "ignore", target)
         record = self._inserted(decision)
         known[record.id] = record
-        return insertion(record, decision.reason, self._facts(decision)), _outcome(decision, "insert", record)
+        step = insertion(record, decision.reason, self._facts(decision))
+        guarded = msgspec.structs.replace(step, ops=[self._noted.guard(), *step.ops])
+        return guarded, _outcome(decision, "insert", record)
 
     def _inserted(self, decision: Decision) -> Record:
         at = self._shared.clock()

@@ -2,7 +2,9 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any, Self
 
 from msgspec import UNSET, UnsetType
@@ -16,9 +18,19 @@ from octavo.kernel.ports import Embedder, Store
 from octavo.layers import checking, reasons
 from octavo.layers.changes import Step, insertion, removal, revision, undoing
 from octavo.layers.extracting import Extraction
+from octavo.layers.owners import KEY_FILE, OwnerNotes
 from octavo.layers.reading import Reading
-from octavo.layers.records import LOG, entry_of, log_id, memory_of, new_memory, source_record, version_of
-from octavo.layers.shared import Shared
+from octavo.layers.records import (
+    LOG,
+    entry_of,
+    log_id,
+    memory_of,
+    new_memory,
+    owner_of,
+    source_record,
+    version_of,
+)
+from octavo.layers.shared import TRIES, Shared
 from octavo.layers.values import DEFAULTS, Extracted, Extractor, Fact, Layer, LogEntry
 from octavo.stores import to_store
 from octavo.util.attributes import Fixed
@@ -45,6 +57,7 @@ class LayeredMemory(Reading):
         sweep_seconds: float | None = None,
         known_memories: int = 50,
         clock: Callable[[], datetime] = now,
+        digest_key: str | Path = "",
     ) -> None:
         if event_ttl is not None and event_ttl <= timedelta():
             raise ConfigError(f"event_ttl must be more than 0, or None for never; got {event_ttl}")
@@ -60,6 +73,7 @@ class LayeredMemory(Reading):
             sweep_seconds=sweep_seconds,
             known_memories=known_memories,
             clock=clock,
+            digest_key=digest_key,
         )
         if isinstance(store, str):
             self._shared.closing.append(self._shared.store)
@@ -91,6 +105,7 @@ class LayeredMemory(Reading):
             event_ttl=None if days is None else timedelta(days=days),
             sweep_seconds=settings.layers.sweep_seconds or None,
             known_memories=settings.extraction.known_memories,
+            digest_key=settings.layers.digest_key or Path(settings.failure_queue.directory, KEY_FILE.name),
         )
         if settings.extraction.model and extractor is None:
             memory._shared.use_model(settings)
@@ -247,17 +262,47 @@ class LayeredMemory(Reading):
         agent_id: str | None = None,
         layer: Layer | None = None,
         reason: str | None = None,
+        forever: bool = False,
     ) -> Fact:
-        """Remove a memory, and answer what it was; its log stays."""
+        """Remove a memory, and answer what it was; its log stays.
+
+        What is removed `forever` is not learnt again from any text, until it is allowed again or the removal is undone.
+        """
         shared = self._begin()
         why = checking.reason(reason)
 
         async def attempt() -> Step:
             before = await self._found(memory_id, user_id, agent_id, layer)
             at = shared.after(before.updated_at)
-            return removal(before, "delete", why or reasons.deleted(before.text), at)
+            said = why or reasons.deleted(before.text)
+            step = removal(before, "delete", said, at, {"rejected": True} if forever else None)
+            if forever:
+                step.ops.append((await self._noted(before.scope)).rejecting(before))
+            return step
 
         return memory_of((await shared.change(self.tenant, memory_id, attempt)).memory)
+
+    async def allow(self, memory_id: str, *, user_id: str | None = None, agent_id: str | None = None) -> None:
+        """Let what a memory said be learnt again, after it was removed forever; the owner is named where no log tells him."""
+        shared = self._begin()
+        scope = self._scope(user_id, agent_id)
+        if scope == Scope(tenant=self.tenant):
+            last = await shared.last_change(checking.name("memory_id", memory_id), self.tenant)
+            if last is None:
+                raise NotFound(f"there is no memory {memory_id!r}, and there was none")
+            scope = last.scope
+        for _ in range(TRIES):
+            noted = await self._noted(scope)
+            if memory_id not in noted.rejected:
+                raise NotFound(f"nothing was rejected with the memory {memory_id!r}")
+            with suppress(Conflict):
+                await shared.write([noted.allowing(memory_id)])
+                return
+        raise Conflict(f"others changed what is noted of the owner of {memory_id!r}; try again")
+
+    async def _noted(self, scope: Scope) -> OwnerNotes:
+        owner = owner_of(scope).scope(scope.tenant)
+        return await OwnerNotes.read(self._shared.store, owner, self._shared.digest_key)
 
     async def undo(self, log_id: str, reason: str | None = None, *, user_id: str | None = None) -> LogEntry:
         """Take back the last change of a memory, which is a change itself; Conflict when it is not the last.
@@ -281,9 +326,48 @@ class LayeredMemory(Reading):
                 later = "" if newest is None else f": {newest.id!r} is newer ({newest.kind})"
                 raise Conflict(f"only the last change of a memory can be undone{later}")
             present = None if entry.after is None else await self._changed_by(entry)
-            return undoing(entry, newest.scope, present, why, shared.after(entry.created_at))
+            step = undoing(entry, newest.scope, present, why, shared.after(entry.created_at))
+            return await self._allowed(step, entry)
 
         return entry_of((await shared.change(self.tenant, entry.memory_id, attempt)).log)
+
+    async def undo_together(
+        self, entries: Sequence[LogEntry], name: str, reason: str | None = None, *, dry_run: bool = False
+    ) -> LogEntry:
+        """Bring one memory back to what it was before these changes of it, which must be its last ones.
+
+        The row of it has `name` in its metadata, as `undo`; a dry run answers the last of the changes, and writes nothing.
+        """
+        shared = self._begin()
+        why = checking.reason(reason)
+        memory_id = entries[0].memory_id
+        by_version = {entry.version: entry for entry in entries}
+
+        async def attempt() -> Step:
+            newest = await shared.last_change(memory_id, self.tenant)
+            last = None if newest is None else entry_of(newest)
+            if newest is None or last is None or last.version not in by_version:
+                raise Conflict(f"the memory {memory_id!r} was changed again since")
+            first = last
+            while (first.version or 0) - 1 in by_version:
+                first = by_version[(first.version or 0) - 1]
+            present = None if last.after is None else await self._changed_by(last)
+            at = shared.after(last.created_at)
+            step = undoing(first, newest.scope, present, why, at, last=last, metadata={"undo": name})
+            return await self._allowed(step, last)
+
+        if dry_run:
+            await attempt()
+            return entries[-1]
+        return entry_of((await shared.change(self.tenant, memory_id, attempt)).log)
+
+    async def _allowed(self, step: Step, undone: LogEntry) -> Step:
+        """The step that also lifts the rejection which the undone change was."""
+        if undone.metadata.get("rejected"):
+            noted = await self._noted(step.log.scope)
+            if undone.memory_id in noted.rejected:
+                step.ops.append(noted.allowing(undone.memory_id))
+        return step
 
     async def _changed_by(self, entry: LogEntry) -> Record:
         """The memory at the version that the change made; the row alone may be older than what is there by now."""

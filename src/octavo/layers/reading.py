@@ -12,7 +12,7 @@ from octavo.errors import InvalidQuery, NotFound
 from octavo.kernel.model import START, Cursor, Head, Query, Record, Scope
 from octavo.kernel.ports import Store, fitting, heads, read_page
 from octavo.layers import checking
-from octavo.layers.records import COLLECTIONS, LOG, entry_of, memory_of, owner_of, record_of
+from octavo.layers.records import COLLECTIONS, LAYER_OF, LOG, entry_of, memory_of, owner_of, record_of
 from octavo.layers.shared import CHANGES, Shared
 from octavo.layers.values import Action, Fact, Found, Layer, LogEntry, Page, State
 
@@ -245,9 +245,7 @@ async def _latest_first(
     what is answered is read.
     """
     if at is not None:
-        at = min(at, _LATEST)
-        until = at + _TICK if query.until is None else min(query.until, at + _TICK)
-        query = replace(query, until=until, alive_at=at)
+        query, at = _at_that_time(query, at)
     while True:
         # The table first: whatever changes after it was read is in the log when that is read, and is taken back.
         present = await heads(store, query)
@@ -264,7 +262,30 @@ async def _latest_first(
         found = await _read_seen(store, query, layer, page)
         if len(found) == len(page):  # else one of them has changed while it was looked for
             more = page and len(page) < len(ordered)
-            return Page(found, Cursor(at=page[-1].at, id=page[-1].id) if more else None)
+            return Page(map(memory_of, found), Cursor(at=page[-1].at, id=page[-1].id) if more else None)
+
+
+async def records_as_of(store: Store, query: Query, at: datetime) -> list[Record]:
+    """The memories of a layer that could be seen at that time, as they were then, in no order."""
+    layer = LAYER_OF[query.collection]
+    query, at = _at_that_time(query, at)
+    while True:
+        present = await heads(store, replace(query, newest_first=True))
+        seen: dict[str, _Seen | None] = {
+            head.id: _Seen(head.created_at, head.id, head.size_bytes, updated_at=head.updated_at)
+            for head in present
+        }
+        page = [one for one in (seen | await _first_changes(store, query, layer, at)).values() if one]
+        found = await _read_seen(store, query, layer, page)
+        if len(found) == len(page):
+            return found
+
+
+def _at_that_time(query: Query, at: datetime) -> tuple[Query, datetime]:
+    """The query about what was there and alive at that time, and the time as far as time can be counted."""
+    at = min(at, _LATEST)
+    until = at + _TICK if query.until is None else min(query.until, at + _TICK)
+    return replace(query, until=until, alive_at=at), at
 
 
 async def _first_changes(store: Store, query: Query, layer: Layer, at: datetime) -> dict[str, _Seen | None]:
@@ -286,21 +307,21 @@ async def _first_changes(store: Store, query: Query, layer: Layer, at: datetime)
     return first
 
 
-async def _read_seen(store: Store, query: Query, layer: Layer, page: list[_Seen]) -> list[Fact]:
+async def _read_seen(store: Store, query: Query, layer: Layer, page: list[_Seen]) -> list[Record]:
     """What these memories are or were, in their order, without those that have changed meanwhile."""
     same = {one.id: one.updated_at for one in page if not one.row}
     rows = tuple(one.row for one in page if one.row)
-    read: dict[str, Fact] = {}
+    read: dict[str, Record] = {}
     if same:
         for record in await store.find(
             Query(collection=query.collection, scope=query.scope, ids=tuple(same))
         ):
             if (record.updated_at or record.created_at) == same[record.id]:
-                read[record.id] = memory_of(record)
+                read[record.id] = record
     if rows:
         for row in await store.find(Query(collection=LOG, scope=query.scope, ids=rows)):
             if (state := entry_of(row).before) is not None:
-                read[row.scope.session or ""] = memory_of(_record_then(row, layer, state))
+                read[row.scope.session or ""] = _record_then(row, layer, state)
     return [read[one.id] for one in page if one.id in read]
 
 

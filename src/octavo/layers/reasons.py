@@ -86,6 +86,15 @@ def deleted(content: str) -> str:
     return "应要求删除。" if chinese(content) else "Removed on request."
 
 
+def rejected(content: str) -> str:
+    """Why a fact is not learnt again; without the fact."""
+    return (
+        "该信息此前已被拒绝，不再记录。"
+        if chinese(content)
+        else "This was rejected, and is not learnt again."
+    )
+
+
 def expired(content: str, at: datetime) -> str:
     """Why a memory is over."""
     when = at.isoformat(sep=" ", timespec="seconds")

@@ -7,6 +7,7 @@ import random
 import weakref
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 from octavo.config import Settings
@@ -15,6 +16,7 @@ from octavo.kernel.model import Op, Query, Record, Scope
 from octavo.kernel.ports import ListsTenants, Resembles, Store, written
 from octavo.layers import reasons
 from octavo.layers.changes import Step, removal
+from octavo.layers.owners import DigestKey
 from octavo.layers.records import COLLECTIONS, LOG
 from octavo.layers.values import LAYERS, Action, Extractor, Layer, Status
 from octavo.search.recall import Recall
@@ -40,11 +42,13 @@ class Shared:
         sweep_seconds: float | None,
         known_memories: int,
         clock: Callable[[], datetime],
+        digest_key: str | Path = "",
     ) -> None:
         self.store = store
         self.clock = clock
         self.recall = Recall(store, clock)
         self.event_ttl = event_ttl
+        self.digest_key = DigestKey(digest_key)
         self.known_memories = known_memories
         self.embeds = isinstance(store, Resembles)
         self.closing: list[Any] = []

@@ -128,6 +128,16 @@ class Extracted(msgspec.Struct, frozen=True, kw_only=True):
         return sum(outcome.action == action for outcome in self.memories)
 
 
+class Undone(msgspec.Struct, frozen=True, kw_only=True):
+    """What was taken back at once, or would be: the newest change of each memory, and the messages."""
+
+    id: str  # by which all of it is taken back again
+    changes: list[LogEntry] = []  # that were undone, one for each memory
+    messages: list[str] = []  # ids of what was said and is gone, or is there again
+    kept: dict[str, str] = {}  # memories that stay as they are, and why
+    dry_run: bool = False
+
+
 class Found(msgspec.Struct, frozen=True, kw_only=True):
     """A memory found again; the score, from 0 to 1, is how likely it is to answer."""
 

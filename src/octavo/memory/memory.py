@@ -16,16 +16,21 @@ from octavo.kernel.ids import now
 from octavo.kernel.model import Add, Cursor, Query, Record, Scope
 from octavo.kernel.ports import Embedder, Store, WriteStatus, read_page, written
 from octavo.kernel.terms.tokens import estimate_tokens
+from octavo.layers import checking
 from octavo.layers.memory import LayeredMemory
 from octavo.layers.records import COLLECTIONS, memory_of
-from octavo.layers.values import Extractor, Fact, LogEntry, Outcome, Page
+from octavo.layers.values import Extractor, Fact, LogEntry, Outcome, Page, Undone
 from octavo.memory import context as contexts
+from octavo.memory.as_of import StoreAsOf
+from octavo.memory.exporting import export_user
 from octavo.memory.messages import Said, read_messages
 from octavo.memory.pending import PendingFacts, note_for
 from octavo.memory.searching import SOURCE_OF, SOURCES, Whose, distinct, search
+from octavo.memory.undoing import Undoing
 from octavo.memory.values import Added
 from octavo.search.hits import Context, Hits
 from octavo.search.recall import Recall
+from octavo.transfer import Moved
 from octavo.util.sync import Portal, blocking
 
 #: The settings of this folder, which the commands read too.
@@ -163,13 +168,42 @@ class AsyncMemory:
         """Let a memory say this instead; its log says what it said before, and why it changed."""
         return await self.layers.revise(memory_id, content=text, reason=reason)
 
-    async def delete(self, memory_id: str, *, reason: str | None = None) -> Fact:
-        """Remove a memory, and answer what it was; its log stays, and `undo` brings it back."""
-        return await self.layers.forget(memory_id, reason=reason)
+    async def delete(self, memory_id: str, *, reason: str | None = None, forever: bool = False) -> Fact:
+        """Remove a memory, and answer what it was; its log stays, and `undo` brings it back.
+
+        What is removed `forever` is not learnt again, from whatever text.
+        """
+        return await self.layers.forget(memory_id, reason=reason, forever=forever)
+
+    async def reject(self, memory_id: str, *, reason: str | None = None) -> Fact:
+        """Remove a memory forever: what it says is not learnt again, until `allow` or `undo` lifts that."""
+        return await self.delete(memory_id, reason=reason, forever=True)
+
+    async def allow(self, memory_id: str, *, user_id: str | None = None, agent_id: str | None = None) -> None:
+        """Let what a rejected memory said be learnt again; whose it was is named where its log is gone."""
+        await self.layers.allow(memory_id, user_id=user_id, agent_id=agent_id)
 
     async def undo(self, change: str | LogEntry, *, reason: str | None = None) -> LogEntry:
         """Take back the last change of a memory: a row of its history, or the row's id."""
         return await self.layers.undo(change.id if isinstance(change, LogEntry) else change, reason)
+
+    async def undo_all(
+        self,
+        *,
+        add: Added | str | Sequence[str] | None = None,
+        since: datetime | None = None,
+        undo: str | None = None,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+        reason: str | None = None,
+        dry_run: bool = False,
+    ) -> Undone:
+        """Take back all that one `add` did, all since a moment, or all that an earlier `undo_all` did (its id).
+
+        What was changed again since is left as it is, and named in `kept`. A dry run says what would be taken back.
+        """
+        whose = Whose(self.layers.tenant, user_id, agent_id)
+        return await Undoing(self.layers, whose, reason, dry_run=dry_run).run(add, _moment(since), undo)
 
     # --- finding
 
@@ -186,15 +220,19 @@ class AsyncMemory:
         metadata: Mapping[str, Any] | None = None,
         limit: int = 10,
         everyone: bool = False,
+        as_of: datetime | None = None,
         max_bytes: int = 2**22,
     ) -> Hits:
         """What answers a question best, of everything that is kept for somebody: facts, messages, events, documents.
 
-        `sources` names some of these. With a session, only what was said, learnt or done in it is searched.
+        `sources` names some of these. With a session, only what was said, learnt or done in it is searched. `as_of` asks
+        what the answer would have been at that moment.
         """
         whose = Whose(self.layers.tenant, user_id, agent_id, session_id, everyone)
-        asked = whose.queries(now(), sources, since, until, metadata)
-        return await search(self._recall, query, asked, limit, max_bytes)
+        at = _moment(as_of)
+        asked = whose.queries(at or now(), sources, since, until, metadata)
+        store = await self._store_at(at, asked)
+        return await search(self._recalling(store, at), query, asked, limit, max_bytes)
 
     async def context(
         self,
@@ -206,20 +244,25 @@ class AsyncMemory:
         max_tokens: int = 1000,
         count: Callable[[str], int] = estimate_tokens,
         shown: Sequence[str] = (),
+        as_of: datetime | None = None,
     ) -> Context:
         """One fenced block for a prompt, within a budget: who the user is, this session so far, and what else was found.
 
         Each line has its date; `parts` says how many tokens each part took. What it holds is data: it cannot close the fence.
-        `shown` is what the prompt says already, which is not said again.
+        `shown` is what the prompt says already, which is not said again. `as_of` asks what the block would have been at
+        that moment.
         """
         whose = Whose(self.layers.tenant, user_id, agent_id)
+        at = _moment(as_of)
+        asked = whose.queries(at or now())
+        store = await self._store_at(at, asked)
         talk = Whose(self.layers.tenant, user_id, agent_id, session_id).talk
         owner = Scope(tenant=self.layers.tenant, **{key[:-3]: name for key, name in whose.owner.items()})
         found, profile, summary, recent = await asyncio.gather(
-            self._recall.answer(query, whose.queries(now()), _FOUND, explain=True, max_bytes=_PART_BYTES),
-            self._newest("profile", owner, _PROFILE),
-            self._newest(SUMMARIES, talk, 1),
-            self._newest(MESSAGES, talk, _RECENT),
+            self._recalling(store, at).answer(query, asked, _FOUND, explain=True, max_bytes=_PART_BYTES),
+            _newest(store, "profile", owner, at or now(), _PROFILE),
+            _newest(store, SUMMARIES, talk, at or now(), 1),
+            _newest(store, MESSAGES, talk, at or now(), _RECENT),
         )
         profile.sort(key=lambda fact: (fact.data.get("is_permanent", False), fact.updated_at), reverse=True)
         language = contexts.language_of([query, *(message.text for message in recent)])
@@ -232,9 +275,12 @@ class AsyncMemory:
         block = contexts.build(parts, language, max_tokens, count, shown)
         return msgspec.structs.replace(block, probably_absent=found.probably_absent)
 
-    async def _newest(self, collection: str, scope: Scope, limit: int) -> list[Record]:
-        query = Query(collection=collection, scope=scope, alive_at=now(), newest_first=True, limit=limit)
-        return (await read_page(self.store, query, _PART_BYTES))[0]
+    async def _store_at(self, at: datetime | None, asked: Sequence[Query]) -> Store:
+        """The store as it is, or was at that moment."""
+        return self.store if at is None else await StoreAsOf.of(self.store, at, asked)
+
+    def _recalling(self, store: Store, at: datetime | None) -> Recall:
+        return self._recall if at is None else Recall(store, lambda: at)
 
     # --- looking
 
@@ -251,17 +297,23 @@ class AsyncMemory:
         metadata: Mapping[str, Any] | None = None,
         limit: int = 100,
         after: Cursor | None = None,
+        as_of: datetime | None = None,
     ) -> Page[Fact]:
-        """What is remembered about somebody, newest first; the next page is `after` the cursor `following` of this one."""
+        """What is remembered about somebody, newest first; the next page is `after` the cursor `following` of this one.
+
+        `as_of` asks what was remembered at that moment.
+        """
         if not isinstance(limit, int) or limit < 0:
             raise InvalidQuery(f"limit must be a number, 0 or more; got {limit!r}")
         whose = Whose(self.layers.tenant, user_id, agent_id, session_id)
+        at = _moment(as_of)
         asked = [
             msgspec.structs.replace(query, newest_first=True, limit=limit + 1, after=after)
-            for query in whose.queries(now(), ["facts"], metadata=metadata)
+            for query in whose.queries(at or now(), ["facts"], metadata=metadata)
             if query.collection in COLLECTIONS.values()
         ]
-        pages = await asyncio.gather(*map(self.store.find, asked))
+        store = await self._store_at(at, asked)
+        pages = await asyncio.gather(*map(store.find, asked))
         found = sorted((record for page in pages for record in page), key=lambda r: r.rank, reverse=True)
         more = len(found) > limit > 0
         return Page(map(memory_of, found[:limit]), found[limit - 1].cursor if more else None)
@@ -269,6 +321,17 @@ class AsyncMemory:
     async def history(self, memory_id: str) -> list[LogEntry]:
         """All that happened to a memory and why, oldest first, also when it is gone."""
         return await self.layers.history(memory_id)
+
+    async def export(
+        self, to: Path | str, *, user_id: str | None = None, page: Path | str | None = None
+    ) -> Moved:
+        """Write everything of a user to a file of JSON lines, which `octavo import` reads, and as a `page` of Markdown.
+
+        That is what any face kept for him, with its log and earlier versions, and what was kept for nobody in sessions where
+        he is the only user.
+        """
+        [user] = Whose(self.layers.tenant, user_id).owner.values()
+        return await export_user(self.store, user, to, page, tenant=self.layers.tenant)
 
     async def stats(self, *, user_id: str | None = None, agent_id: str | None = None) -> dict[str, Any]:
         """How many records of each source there are, of somebody or of all; what waits on disk for the store; and with an
@@ -304,6 +367,15 @@ class AsyncMemory:
         await self.close()
 
 
+async def _newest(store: Store, collection: str, scope: Scope, at: datetime, limit: int) -> list[Record]:
+    query = Query(collection=collection, scope=scope, alive_at=at, newest_first=True, limit=limit)
+    return (await read_page(store, query, _PART_BYTES))[0]
+
+
+def _moment(at: datetime | None) -> datetime | None:
+    return checking.moment("as_of", at)
+
+
 class Memory:
     """The same for callers who block: `with Memory() as memory: …`, or `close()` at the end."""
 
@@ -325,8 +397,12 @@ class Memory:
     get_all = blocking(AsyncMemory.get_all)
     update = blocking(AsyncMemory.update)
     delete = blocking(AsyncMemory.delete)
+    reject = blocking(AsyncMemory.reject)
+    allow = blocking(AsyncMemory.allow)
     history = blocking(AsyncMemory.history)
     undo = blocking(AsyncMemory.undo)
+    undo_all = blocking(AsyncMemory.undo_all)
+    export = blocking(AsyncMemory.export)
     stats = blocking(AsyncMemory.stats)
     _close = blocking(AsyncMemory.close)
 

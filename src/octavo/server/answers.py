@@ -35,6 +35,29 @@ class MemoryList(msgspec.Struct, frozen=True, kw_only=True):
     next: str | UnsetType = UNSET  # what `after` is given for more
 
 
+class ExportedRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """One line of an export: a record, without what is empty."""
+
+    collection: str
+    id: str
+    created_at: datetime
+    seq: int
+    kind: str | UnsetType = UNSET
+    scope: dict[str, str] | UnsetType = UNSET  # tenant, user, agent and session
+    text: str | UnsetType = UNSET
+    data: dict[str, Any] | UnsetType = UNSET
+    metadata: dict[str, Any] | UnsetType = UNSET
+    marks: list[str] | UnsetType = UNSET
+    updated_at: datetime | UnsetType = UNSET
+    expires_at: datetime | UnsetType = UNSET
+
+
+class Allowed(msgspec.Struct, frozen=True, kw_only=True):
+    """The memory whose fact may be learnt again."""
+
+    allowed: str
+
+
 class LogList(msgspec.Struct, frozen=True, kw_only=True):
     """Log rows of one memory, or of one user or agent; newest first."""
 

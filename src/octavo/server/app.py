@@ -26,6 +26,7 @@ from octavo.layers import LayeredMemory
 from octavo.mcp import callers as mcp_callers
 from octavo.mcp.http import Endpoint
 from octavo.memory import AsyncMemory
+from octavo.memory.retention import Retention
 from octavo.server.access import MCP, Door
 from octavo.server.cors import Cors
 from octavo.server.gate import CALLER, REQUEST_ID, Gate, caller_of
@@ -227,6 +228,8 @@ class Memories:
         self._asking: asyncio.Task[Health] | None = None
         self._asked = 0.0
         self._first_sweep: asyncio.Task[None] | None = None
+        self._retention = Retention(self._layers, settings)
+        self._pruning: asyncio.Task[None] | None = None
         self._service = self.service(settings.service.tenant)
 
     def layers(self, tenant: str) -> LayeredMemory:
@@ -260,11 +263,16 @@ class Memories:
         if self.settings.layers.sweep_seconds:
             # What expired while no server ran is swept now; the later sweeps follow from this one.
             self._first_sweep = asyncio.create_task(self._sweep())
+        if self._retention.limits:
+            self._pruning = asyncio.create_task(self._retention.run())
         if sample:
             await add_sample(self.layers(self.settings.service.tenant))
 
     async def close(self) -> None:
         """End the sweep, deliver what waits or leave it on disk, and close what was opened here."""
+        if self._pruning is not None:
+            self._pruning.cancel()
+            await asyncio.wait([self._pruning])
         if self._first_sweep is not None:
             # Let it come to its end: it may be in the middle of making tables.
             await asyncio.wait([self._first_sweep], timeout=self.settings.service.timeout_seconds)

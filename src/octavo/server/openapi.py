@@ -31,7 +31,9 @@ _POLICY = (
     f"default-src 'none'; style-src 'sha256-{base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()}'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
-_NAMES = {"memory_type": "user", "entity_id": "user123", "layer": "profile", "session": "dm:lin"}
+_NAMES = {
+    "memory_type": "user", "entity_id": "user123", "layer": "profile", "session": "dm:lin", "user_id": "user123",
+}  # fmt: skip
 _REF = "#/components/schemas/{name}"
 
 _MEANING = {
@@ -79,6 +81,7 @@ class Routes(APIRouter):
         *statuses: int,
         also: type[msgspec.Struct] | None = None,
         keyless: bool = False,
+        media: tuple[str, ...] = ("application/json",),
     ) -> Callable[[F], F]:
         """Make a function the route that answers such a value, or one of another kind, or one of these statuses."""
         kinds = [type(example)] if also is None else [type(example), also]
@@ -87,7 +90,10 @@ class Routes(APIRouter):
         schema = refs[0] if len(refs) == 1 else {"anyOf": refs}
         answer = {
             "description": " ".join((each.__doc__ or "").splitlines()[0] for each in kinds),
-            "content": {"application/json": {"schema": schema, "example": msgspec.to_builtins(example)}},
+            "content": {
+                media[0]: {"schema": schema, "example": msgspec.to_builtins(example)},
+                **{text: {"schema": {"type": "string"}} for text in media[1:]},
+            },
         }
 
         def add(function: F) -> F:
@@ -217,7 +223,8 @@ def _route(document: dict[str, Any], method: str, path: str, told: dict[str, Any
         f"<tr><td><code>{escape(name)}</code><td>{where}<td><code>{escape(_kind(schema))}</code>"
         for name, where, schema in rows
     )
-    example = told["responses"]["200"]["content"]["application/json"]["example"]
+    answer = next(iter(told["responses"]["200"]["content"].values()))
+    example = answer["example"]
     line = " \\\n  ".join(curl)
     refusals = ", ".join(status for status in told["responses"] if status != "200")
     return (

@@ -288,6 +288,7 @@ class Search(_Whose):
     )
     limit: Annotated[StrictInt, Field(ge=1, le=100)] = 10
     everyone: StrictBool = False
+    as_of: When | None = Field(None, description="What the answer would have been at that moment.")
 
     @model_validator(mode="after")
     def _has_owner(self) -> "Search":
@@ -303,6 +304,7 @@ class Prompt(_Whose):
     )
 
     max_tokens: Annotated[StrictInt, Field(ge=0, le=100_000)] = 1000
+    as_of: When | None = Field(None, description="What the block would have been at that moment.")
 
 
 class Undoing(Body):
@@ -311,6 +313,28 @@ class Undoing(Body):
     model_config = _examples({"reason": "记错了"})
 
     reason: Reason | None = None
+
+
+class UndoingAll(Undoing):
+    """What is to be taken back of an owner: what one add did, all since a moment, or an earlier undo of many changes."""
+
+    model_config = _examples(
+        {"since": "2026-01-31T12:00:00Z", "dry_run": True},
+        {"undo": "undo_066069c3cff3ed8f", "reason": "记错了"},
+    )
+
+    add: Annotated[list[Name], Field(min_length=1)] | None = Field(
+        None, description="Ids of the messages that it kept."
+    )
+    since: When | None = None
+    undo: Name | None = Field(None, description="The id of that undo.")
+    dry_run: StrictBool = False
+
+    @model_validator(mode="after")
+    def _one(self) -> "UndoingAll":
+        if sum(each is not None for each in (self.add, self.since, self.undo)) != 1:
+            raise ValueError("give one of add, since and undo")
+        return self
 
 
 class NewEvent(Body):

@@ -83,14 +83,15 @@ async def export(
     batch: int = 1000,
     progress: Progress | None = None,
     resume: Path | str | None = None,
+    reach: Reach | None = None,
 ) -> Moved:
-    """Write every record of the store as a line of JSON; a path ending in .gz is compressed.
+    """Write every record of the store, or of that reach, as a line of JSON; a path ending in .gz is compressed.
 
     A file appears under its name only when it is whole: until then it is called `….part`. With `resume`, an
     interrupted export that is called again with the same file goes on where it stopped.
     """
     size = checked_size(batch)
-    reach = await Reach.of(store, collections, scope)
+    reach = reach or await Reach.of(store, collections, scope)
     with _open(to) as out, Trail(resume if isinstance(out, _Part) else None, reach.run("export")) as trail:
         moved = await move(store, reach, out, trail, size, progress)
         out.write(msgspec.json.encode(End(moved.resumed + moved.read)) + b"\n")

@@ -9,8 +9,8 @@ from msgspec import UNSET
 from starlette.exceptions import HTTPException
 
 from octavo.client.exchange import Answers, FoundMemory, MemoryWithHistory, Remembered
-from octavo.layers.values import Action, Fact, Layer, LogEntry, OwnerType, State
-from octavo.server.answers import AutoExtracted, LogList, MemoryList, answer, example
+from octavo.layers.values import Action, Fact, Layer, LogEntry, OwnerType, State, Undone
+from octavo.server.answers import Allowed, AutoExtracted, LogList, MemoryList, answer, example
 from octavo.server.gate import caller_of
 from octavo.server.openapi import Routes
 from octavo.server.requests import (
@@ -25,9 +25,11 @@ from octavo.server.requests import (
     Reason,
     Revision,
     Undoing,
+    UndoingAll,
     When,
     layers_of,
     memories_of,
+    memory_of,
     one_owner,
     page_bytes,
     token,
@@ -211,10 +213,29 @@ async def forget_memory(
     memory_id: PathName,
     request: Request,
     reason: Annotated[Reason | None, Query()] = None,
+    forever: bool = False,
 ) -> Response:
-    """Forget it, and answer what was forgotten; its log stays."""
+    """Forget it, and answer what was forgotten; its log stays. With `forever` it is not learnt again, from whatever text."""
     whose = _owner(request, memory_type, entity_id)
-    return answer(await layers_of(request).forget(memory_id, layer=layer, reason=reason, **whose))
+    return answer(
+        await layers_of(request).forget(memory_id, layer=layer, reason=reason, forever=forever, **whose)
+    )
+
+
+@router.answers(
+    "POST",
+    f"{_OWNER}/allow/{{memory_id:name}}",
+    "Let a rejected fact be learnt again",
+    Allowed(allowed=_EPISODE.id),
+    404,
+    409,
+)
+async def allow_memory(
+    memory_type: OwnerType, entity_id: PathName, memory_id: PathName, request: Request
+) -> Response:
+    """Lift what `forever` did when the memory was forgotten; it stays forgotten, until a text says it again."""
+    await layers_of(request).allow(memory_id, **_owner(request, memory_type, entity_id))
+    return answer(Allowed(allowed=memory_id))
 
 
 @log_router.answers(
@@ -275,6 +296,32 @@ async def undo_change(log_id: PathName, request: Request, body: Undoing | None =
     """Bring a memory back to what it was before its newest change; this is logged as a change of its own."""
     reason = None if body is None else body.reason
     return answer(await layers_of(request).undo(log_id, reason, user_id=user_of(request)))
+
+
+@log_router.answers(
+    "POST",
+    f"{_OWNER}/undo",
+    "Undo many changes of somebody",
+    example(Undone, id="undo_066069c3cff3ed8f", changes=[_ROW]),
+    404,
+    409,
+)
+async def undo_changes(
+    memory_type: OwnerType, entity_id: PathName, body: UndoingAll, request: Request
+) -> Response:
+    """Take back what one add did, all since a moment, or what was taken back so before; a dry run says what that would be.
+
+    A memory that was changed again since stays as it is, and is named in `kept`.
+    """
+    undone = await memory_of(request).undo_all(
+        add=body.add,
+        since=body.since,
+        undo=body.undo,
+        reason=body.reason,
+        dry_run=body.dry_run,
+        **_owner(request, memory_type, entity_id),
+    )
+    return answer(undone)
 
 
 def _fields(memory: Fact) -> dict[str, Any]:

@@ -47,6 +47,7 @@ async def search(body: Search, request: Request) -> Response:
         metadata=body.metadata,
         limit=body.limit,
         everyone=body.everyone,
+        as_of=body.as_of,
         max_bytes=page_bytes(request),
         **whose,
     )
@@ -65,4 +66,6 @@ async def search(body: Search, request: Request) -> Response:
 async def context(body: Prompt, request: Request) -> Response:
     """Who the user is, this session so far and what else was found, in one fenced block within `max_tokens`."""
     whose = owner_of(request, body)
-    return answer(await memory_of(request).context(body.query, max_tokens=body.max_tokens, **whose))
+    return answer(
+        await memory_of(request).context(body.query, max_tokens=body.max_tokens, as_of=body.as_of, **whose)
+    )

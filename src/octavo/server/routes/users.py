@@ -1,19 +1,21 @@
-"""Who has memories."""
+"""Who has memories, and all that is kept about one of them."""
 
-from datetime import datetime
+from datetime import UTC, datetime
 
 from fastapi import Request, Response
 from starlette.exceptions import HTTPException
+from starlette.responses import StreamingResponse
 
 from octavo.client.exchange import User
 from octavo.kernel.ids import now
 from octavo.kernel.model import Cursor, NameCount, Query, Scope
 from octavo.kernel.ports import ListsNames, Store
 from octavo.kernel.shapes import SHAPES
-from octavo.server.answers import UserList, answer, example
+from octavo.memory.exporting import PersonReach, json_lines, markdown
+from octavo.server.answers import ExportedRecord, UserList, answer, example
 from octavo.server.gate import caller_of
 from octavo.server.openapi import Routes
-from octavo.server.requests import AfterName, Limit, memories_of, token, user_of
+from octavo.server.requests import AfterName, Limit, PathName, memories_of, one_owner, token, user_of
 
 router = Routes("memories")
 #: Where users have what is remembered of them, by the word for it in an answer.
@@ -37,6 +39,35 @@ async def list_users(request: Request, limit: Limit = 100, after: AfterName = No
         return answer(UserList(count=len(alone), users=alone, next=token(None)))
     found, following = await users_page(store, tenant, limit, "" if after is None else after.id)
     return answer(UserList(count=len(found), users=found, next=token(following)))
+
+
+@router.answers(
+    "GET",
+    "/users/{user_id:name}/export",
+    "All that is kept about a user",
+    ExportedRecord(
+        collection="messages",
+        id="066069c3cff3ed8f",
+        created_at=datetime(2026, 1, 31, 12, tzinfo=UTC),
+        seq=1,
+        kind="user",
+        scope={"user": "user123", "session": "monday"},
+        text="我对花生过敏",
+    ),
+    media=("application/x-ndjson", "text/markdown"),
+)
+async def export_user(user_id: PathName, request: Request, page: bool = False) -> Response:
+    """Everything of one user, also what was kept for nobody in sessions where that is the only user.
+
+    One record a line, between a line that begins the export and one that ends it, as `octavo import` reads it; or as
+    a `page` of Markdown, for people.
+    """
+    one_owner(request, user_id, None)
+    store, tenant = memories_of(request).assembled.store, caller_of(request.scope).tenant
+    reach = await PersonReach.of_user(store, user_id, tenant)
+    if page:
+        return StreamingResponse(markdown(store, reach), media_type="text/markdown; charset=utf-8")
+    return StreamingResponse(json_lines(store, reach), media_type="application/x-ndjson")
 
 
 async def users_page(

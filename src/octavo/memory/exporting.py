@@ -1,0 +1,164 @@
+"""Everything of one person, as the lines that `octavo import` reads and as a page to read; page by page, whatever there is."""
+
+import re
+from collections.abc import AsyncIterator, Iterator, Sequence
+from io import FileIO
+from pathlib import Path
+
+import msgspec
+
+from octavo.kernel.codec import encode_record
+from octavo.kernel.model import Query, Record, Scope
+from octavo.kernel.ports import ListsNames, Store, walk
+from octavo.kernel.shapes import SHAPES
+from octavo.kernel.terms.matching import content
+from octavo.search.hits import one_line
+from octavo.transfer.copying import PAGE_BYTES, Moved, Progress, Reach
+from octavo.transfer.exporting import FORMAT, End, Header, export
+from octavo.util.file_modes import open_file
+
+#: What is made anew from the rest, or belongs to nobody who could ask for it. Digests of what was rejected say nothing elsewhere.
+_LEFT_OUT = ("vectors", "pending", "keys", "owners")
+EXPORTED = tuple(name for name in SHAPES if name not in _LEFT_OUT)
+#: Where `session` is no session: of a log row it is the memory, of a version the document.
+_NO_SESSIONS = ("log", "versions")
+_PAGE = 1000
+_TITLES = {
+    "profile": "Who you are", "episodes": "What happened", "log": "What was changed, and why",
+    "messages": "What was said", "summaries": "Summaries of conversations", "entities": "People and things",
+    "exchanges": "Exchanges", "observations": "What was observed", "turns": "What the agent did",
+    "events": "Events of agents", "configs": "Documents", "knowledge": "Knowledge", "versions": "Earlier documents",
+}  # fmt: skip
+_SIGNS = re.compile(r"([\\`*_\[\]<>#|~])")
+
+
+class PersonReach(Reach, frozen=True):
+    """All records of a user, and those of nobody in sessions where he is the only user."""
+
+    sessions: Sequence[str] = ()
+
+    @classmethod
+    async def of_user(cls, store: Store, user: str, tenant: str = "") -> "PersonReach":
+        """What is kept of that user."""
+        sessions = [
+            name
+            for name in await _sessions(store, user, tenant)
+            if await _is_alone(store, user, tenant, name)
+        ]
+        return cls([tenant], EXPORTED, Scope(tenant=tenant, user=user), sessions)
+
+    def queries(self) -> Iterator[Query]:
+        """One question for each collection, and one for each session in it."""
+        for query in super().queries():
+            yield query
+            for session in () if query.collection in _NO_SESSIONS else self.sessions:
+                scope = Scope(tenant=self.scope.tenant, user="", session=session)
+                yield Query(collection=query.collection, scope=scope)
+
+
+async def _sessions(store: Store, user: str, tenant: str) -> list[str]:
+    """The sessions in which something is kept of a user."""
+    found: set[str] = set()
+    scope = Scope(tenant=tenant, user=user)
+    for collection in EXPORTED:
+        if collection in _NO_SESSIONS:
+            continue
+        if isinstance(store, ListsNames):
+            after = ""
+            while page := await store.names(collection, "session", scope, after=after, limit=_PAGE):
+                found.update(one.name for one in page)
+                after = page[-1].name
+        else:
+            async for records in walk(store, Query(collection=collection, scope=scope), _PAGE, PAGE_BYTES):
+                found.update(record.scope.session or "" for record in records)
+    return sorted(found - {""})
+
+
+async def _is_alone(store: Store, user: str, tenant: str, session: str) -> bool:
+    """Whether a session has something of nobody, and of no other user."""
+    scope = Scope(tenant=tenant, session=session)
+    unnamed = msgspec.structs.replace(scope, user="")
+    collections = [name for name in EXPORTED if name not in _NO_SESSIONS]
+    for collection in collections:
+        if (await store.tally(Query(collection=collection, scope=unnamed))).total:
+            break
+    else:
+        return False
+    for collection in collections:
+        if isinstance(store, ListsNames):
+            names = {one.name for one in await store.names(collection, "user", scope, limit=2)}
+        else:
+            pages = walk(store, Query(collection=collection, scope=scope), _PAGE, PAGE_BYTES)
+            names = {record.scope.user or "" async for page in pages for record in page}
+        if names - {user, ""}:
+            return False
+    return True
+
+
+async def export_user(
+    store: Store,
+    user: str,
+    to: Path | str,
+    page: Path | str | None = None,
+    *,
+    tenant: str = "",
+    progress: Progress | None = None,
+) -> Moved:
+    """Write everything of a user to a file of JSON lines, and as a page of Markdown if that is wanted."""
+    reach = await PersonReach.of_user(store, user, tenant)
+    moved = await export(store, to, reach=reach, progress=progress)
+    if page is not None:
+        await write_page(store, reach, page)
+    return moved
+
+
+async def write_page(store: Store, reach: Reach, path: Path | str) -> None:
+    """Write the page for people."""
+    with FileIO(path, "wb", opener=open_file) as file:
+        async for text in markdown(store, reach):
+            file.write(text)
+
+
+async def json_lines(store: Store, reach: Reach) -> AsyncIterator[bytes]:
+    """The lines of an export, a page of records at a time."""
+    yield msgspec.json.encode(Header(FORMAT)) + b"\n"
+    count = 0
+    async for page in _pages(store, reach):
+        count += len(page)
+        yield b"".join([encode_record(record) + b"\n" for record in page])
+    yield msgspec.json.encode(End(count)) + b"\n"
+
+
+async def markdown(store: Store, reach: Reach) -> AsyncIterator[bytes]:
+    """The same for people: each thing on a line with its time, under what it is."""
+    yield f"# What is kept about {_plain(reach.scope.user or '')}\n".encode()
+    title = ""
+    count = 0
+    async for page in _pages(store, reach):
+        lines = []
+        for record in page:
+            if (wanted := _TITLES.get(record.collection, record.collection)) != title:
+                title = wanted
+                lines.append(f"\n## {title}\n")
+            lines.append(_line(record))
+        count += len(page)
+        yield ("\n".join(lines) + "\n").encode("utf-8", "replace")
+    yield f"\nThat is all: {count:,} records.\n".encode()
+
+
+async def _pages(store: Store, reach: Reach) -> AsyncIterator[list[Record]]:
+    for query in reach.queries():
+        async for page in walk(store, query, _PAGE, PAGE_BYTES):
+            yield page
+
+
+def _line(record: Record) -> str:
+    at = (record.updated_at or record.created_at).strftime("%Y-%m-%d %H:%M")
+    who = record.id if record.collection in ("configs", "knowledge", "entities") else record.kind
+    where = f" ({_plain(record.scope.session)})" if record.scope.session else ""
+    return f"- {at}{where} {_plain(who)}: {_plain(content(record.text, record.data))}"
+
+
+def _plain(text: str) -> str:
+    """A text on one line, in which no sign means anything."""
+    return _SIGNS.sub(r"\\\1", one_line(text))
