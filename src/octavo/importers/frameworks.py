@@ -15,7 +15,7 @@ from octavo.events.records import AgentEvent
 from octavo.events.records import to_record as event_record
 from octavo.importers.json_items import find_files, items_of, lines_of, no_files, open_binary
 from octavo.importers.sources import Source
-from octavo.importers.tables import Row, is_sqlite, need, open_tables, rows
+from octavo.importers.tables import Row, decoded, is_sqlite, need, open_tables, rows
 from octavo.importers.values import (
     Item,
     Items,
@@ -35,11 +35,6 @@ from octavo.kernel.model import Record, Scope
 
 def _is_database(source: Source) -> bool:
     return source.path is None or is_sqlite(source.path)
-
-
-def _decoded(value: Any) -> Any:
-    """A JSON column: some drivers give its text."""
-    return msgspec.json.decode(value) if isinstance(value, str | bytes) else value
 
 
 def _modified(path: Path) -> datetime:
@@ -82,7 +77,7 @@ async def read_langchain(source: Source, owner: Owner) -> Items:
 
 
 def _langchain(told: Any, owner: Owner, session: str, id_: str, clock: Times) -> Record:
-    message: BaseMessage = message_from_dict(_decoded(told))
+    message: BaseMessage = message_from_dict(decoded(told))
     at = clock.next(None)
     record = conversation_record(message, owner.talk(session))
     return msgspec.structs.replace(record, id=id_, created_at=at, seq=seq_of(at))
@@ -133,7 +128,7 @@ async def _agentscope_tables(source: Source, owner: Owner) -> Items:
 
 
 def _agentscope_message(told: Any, scope: Scope, clock: Times, marks: Any) -> Record:
-    message = Msg.from_dict(_decoded(told))
+    message = Msg.from_dict(decoded(told))
     return message_record(message, scope, clock.next(_local(message.timestamp)), marks, stamped=False)
 
 
@@ -194,7 +189,7 @@ async def read_lightagent(source: Source, owner: Owner) -> Items:
             name = "agent_events" if "agent_events" in await tables.names() else "events"
             await need(tables, name, what="LightAgent")
             async for row in rows(tables, name, "timestamp", "event_id"):
-                told = {**row, "data": _decoded(row["data"]), "metadata": _decoded(row.get("metadata"))}
+                told = {**row, "data": decoded(row["data"]), "metadata": decoded(row.get("metadata"))}
                 yield tried(f"{name} {row['event_id']}", _event, told, owner)
         return
     files = find_files(source.file, "session_*.json*", "events*.json*")

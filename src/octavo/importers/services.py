@@ -1,12 +1,9 @@
 """Whole databases of two programs that Octavo's service and layers descend from: mk2's and Z-Memory's."""
 
-from typing import Any
-
 import msgspec
 
-from octavo.errors import ConfigError
 from octavo.importers.sources import Source
-from octavo.importers.tables import Row, Tables, is_sqlite, need, open_tables, rows
+from octavo.importers.tables import Row, Tables, decoded, need, open_tables, rows
 from octavo.importers.values import Item, Items, Owner, fact_records, moment, seq_of, tried
 from octavo.kernel.codec import is_name
 from octavo.kernel.ids import now
@@ -20,22 +17,12 @@ from octavo.service.vault.names import address_of
 _LAYERS: dict[Layer, str] = {"profile": "profile_memories", "event": "event_memories"}
 
 
-def _checked(source: Source) -> Source:
-    if source.path is not None and not is_sqlite(source.path):
-        raise ConfigError(f"{source.path} is no SQLite database")
-    return source
-
-
-def _decoded(value: Any) -> Any:
-    return msgspec.json.decode(value) if isinstance(value, str | bytes) and value else value or None
-
-
 # --- mk2
 
 
 async def read_mk2(source: Source, owner: Owner) -> Items:
     """mk2's database: events, turns, configs and knowledge."""
-    async with open_tables(_checked(source).path, source.url) as tables:
+    async with open_tables(source.path, source.url) as tables:
         await need(tables, "events", "turns", what="mk2")
         async for row in rows(tables, "events", "ts", "event_id"):
             yield tried(f"events {row['event_id']}", _mk2_event, row, owner)
@@ -49,20 +36,20 @@ async def read_mk2(source: Source, owner: Owner) -> Items:
 
 
 def _mk2_event(row: Row, owner: Owner) -> Record:
-    obs = _decoded(row["obs_json"])
+    obs = decoded(row["obs_json"])
     actor = obs.get("actor")
     named = actor.get("actor_id") if isinstance(actor, dict) else actor
     user = named if isinstance(named, str) and is_name(named) else None
     at = moment(row["ts"]) or moment(row["created_at"]) or now()
     scope = Scope(tenant=owner.tenant, user=user, session=row["session_key"])
-    record = event_to_record(obs, scope, _decoded(row["gate_json"]), _decoded(row["meta_json"]), at)
+    record = event_to_record(obs, scope, decoded(row["gate_json"]), decoded(row["meta_json"]), at)
     return msgspec.structs.replace(record, id=row["event_id"], seq=seq_of(at))
 
 
 def _mk2_turn(row: Row, owner: Owner) -> Record:
     began = moment(row["started_ts"]) or moment(row["created_at"]) or now()
     finished = moment(row["finished_ts"])
-    more = {name: _decoded(row[f"{name}_json"]) for name in ("tool_calls", "tool_results")}
+    more = {name: decoded(row[f"{name}_json"]) for name in ("tool_calls", "tool_results")}
     return Record(
         collection=TURNS,
         id=row["turn_id"],
@@ -70,13 +57,13 @@ def _mk2_turn(row: Row, owner: Owner) -> Record:
         scope=Scope(tenant=owner.tenant, session=row["session_key"]),
         data={
             "input_event_id": row["input_event_id"],
-            "plan": _decoded(row["plan_json"]),
+            "plan": decoded(row["plan_json"]),
             "final_output_obs_id": row["final_output_obs_id"],
             "error": row["error"],
             "finished_at": None if finished is None else finished.isoformat(),
         },
         metadata={
-            **(_decoded(row["meta_json"]) or {}),
+            **(decoded(row["meta_json"]) or {}),
             **{name: value for name, value in more.items() if value},
         },
         created_at=began,
@@ -88,7 +75,7 @@ def _mk2_document(row: Row, key: str, table: str, owner: Owner) -> Record:
     address = address_of(key)
     if address.collection != table:  # the first part of a key decides where a document belongs
         address = address_of(f"facts/{key}")
-    content = compose(row["content"] or "", _decoded(row["frontmatter_json"]) or {})
+    content = compose(row["content"] or "", decoded(row["frontmatter_json"]) or {})
     began = moment(row["created_at"]) or now()
     times = began, moment(row["updated_at"]) or began
     documents = DocumentRecords(Scope(tenant=owner.tenant))
@@ -100,7 +87,7 @@ def _mk2_document(row: Row, key: str, table: str, owner: Owner) -> Record:
 
 async def read_z_memory(source: Source, owner: Owner) -> Items:
     """Z-Memory's database: profile and event memories, and their log."""
-    async with open_tables(_checked(source).path, source.url) as tables:
+    async with open_tables(source.path, source.url) as tables:
         await need(tables, *_LAYERS.values(), what="Z-Memory")
         owners: dict[str, facts.Owner] = {}
         for layer, table in _LAYERS.items():
@@ -123,7 +110,7 @@ def _z_fact(row: Row, layer: Layer, owner: Owner) -> Item:
         moment(row["created_at"]),
         came_from="Z-Memory",
         layer=layer,
-        metadata=_decoded(row["metadata"]),
+        metadata=decoded(row["metadata"]),
         updated_at=moment(row["updated_at"]),
         expires_at=ends,
         is_permanent=bool(row.get("is_permanent", layer == "profile")) and ends is None,
@@ -143,7 +130,7 @@ def _z_row(row: Row, scope: Scope) -> Record:
     if row["action"] not in ACTIONS:
         raise ValueError(f"unknown action {row['action']!r}")
     at = moment(row["created_at"]) or now()
-    metadata = _decoded(row["metadata"]) or {}
+    metadata = decoded(row["metadata"]) or {}
     told = facts.log_record(
         scope, row["memory_id"], layer, row["action"], row["reason"], at, metadata=metadata
     )

@@ -6,6 +6,8 @@ from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
+import msgspec
+
 from octavo.errors import ConfigError, StoreUnavailable
 from octavo.stores.sql.urls import parse
 from octavo.util.extras import missing_packages, store_extra
@@ -40,6 +42,11 @@ async def need(tables: Tables, *wanted: str, what: str) -> None:
     if missing := [name for name in wanted if name not in there]:
         found = ", ".join(sorted(there)[:8]) or "none"
         raise ConfigError(f"this is no database of {what}: there is no table {missing[0]!r} (found: {found})")
+
+
+def decoded(value: Any) -> Any:
+    """The value of a JSON column, whose text some drivers give; None for nothing."""
+    return msgspec.json.decode(value) if isinstance(value, str | bytes) and value else value or None
 
 
 def is_sqlite(path: Path) -> bool:
