@@ -100,11 +100,15 @@ PAIRS: tuple[tuple[str, str, str], ...] = (
     ("I speak French", "I speak Spanish", "insert"),
     ("I'm a nurse", "I used to be a teacher", "insert"),
     ("I work in Boston", "I work at Meta", "insert"),
-    # somebody else
-    ("我是医生", "我妈妈是老师", ""),
-    ("我住在上海", "我同事住在北京", ""),
-    ("I'm a doctor", "My mother is a teacher", ""),
-    ("I like coffee", "My boss doesn't like coffee", ""),
+    # somebody else: the owner's own people, who never change what is known of the owner
+    ("我是医生", "我妈妈是老师", "insert"),
+    ("我住在上海", "我同事住在北京", "insert"),
+    ("I'm a doctor", "My mother is a teacher", "insert"),
+    ("I like coffee", "My boss doesn't like coffee", "insert"),
+    ("My wife Sarah is a teacher", "My wife Sarah is a nurse", "update"),
+    ("My wife Sarah is a teacher", "My sister is a nurse", "insert"),
+    ("我老婆是老师", "我老婆现在是护士", "update"),
+    ("我家猫叫芝麻", "我叫王芳", "insert"),
 )
 
 

@@ -168,6 +168,8 @@ def categorise(text: str, layer: Layer) -> str | None:
 
 def compare(fact: Fact, memories: Memories, at: datetime) -> Match:
     """The nearest match of a fact among the memories: the same one before one that changes."""
+    if (same := memories.same(fact)) is not None:
+        return Match("same", *same)
     changed: Match | None = None
     own_words = fact.words or words(fact.content)
     for known, other, facts in memories.near(fact):
