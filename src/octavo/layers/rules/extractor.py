@@ -9,6 +9,7 @@ from octavo.layers.rules.clauses import LONGEST_CLAUSE, MOST_CHARACTERS
 from octavo.layers.rules.facts import CHINESE, COMMON, ENGLISH, Fact, alike, has_han, words
 from octavo.layers.rules.profile import CHINESE_PROFILE, ENGLISH_PROFILE
 from octavo.layers.rules.reading import GRADED_MANY, MOST_OF_MEMORY, Memories, memories_of, read, reading
+from octavo.layers.topics import topic_of
 from octavo.layers.values import Decision, Known, Layer, OwnerType
 from octavo.util.turns import at_once, in_turns
 
@@ -135,6 +136,8 @@ def _decision(fact: Fact, match: Match, compared: int, changed: Sequence[Fact | 
         target=match.known.id if match.known else None,
         happened_at=fact.happened_at,
         time_text=fact.time_text,
+        topic=topic_of(fact.content, fact.slots),
+        quote=fact.quote,
     )
 
 

@@ -128,6 +128,7 @@ class Fact(NamedTuple):
     happened_at: datetime | None = None
     time_text: str = ""
     implied: "Fact | None" = None  # what changes with what happened: who moved lives elsewhere now
+    quote: str = ""  # the sentence that says so
 
 
 class Statement(NamedTuple):

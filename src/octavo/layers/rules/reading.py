@@ -48,7 +48,9 @@ def reading(text: str, owner_type: OwnerType, at: datetime) -> Generator[None, N
             break
         for sentence in _by_language(whole):
             read_one = read_chinese if has_han(sentence.text) else read_english
+            before = len(found)
             read_one(sentence, context)
+            found[before:] = [fact._replace(quote=sentence.text) for fact in found[before:]]
     return [_as_former(fact) for fact in found[:MOST_FACTS] if fact.content]
 
 
