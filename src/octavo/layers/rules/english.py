@@ -16,7 +16,7 @@ _CONTRACTED = tuple(
     for short, full in (
         ("can't", "can not"), ("cannot", "can not"), ("won't", "will not"), ("shan't", "shall not"), ("i'm", "I am"), (r"(\w+)n't", r"\1 not"), (r"(\w+)'ve", r"\1 have"),
         (r"(\w+)'re", r"\1 are"), (r"(\w+)'ll", r"\1 will"), ("gonna", "going to"), ("wanna", "want to"), (r"(i|we|they|you)'d (?=(?:\w+ )?(?:rather|prefer|like|love|be|say|never|always|hate))", r"\1 would "),
-        (r"(i|he|she|we|they|you)'d", r"\1 had"), (rf"({ENGLISH.KIN.pattern})'s (?=(?:an?|the|been|from|not|in|at|on|called|named) )", r"\1 is "), (r"(he|she|it|that|there|who|user)'s (?=(?!called|named|married|retired|engaged|divorced|based)(?:been|had|got|just|already|recently|\w+ed)\b)", r"\1 has "),
+        (r"(i|he|she|we|they|you)'d", r"\1 had"), (rf"({ENGLISH.KIN.pattern})'s (?=(?:an?|the|been|from|not|in|at|on|called|named) )", r"\1 is "), (r"(he|she|it|that|there|who|user)'s (?=(?!called|named|married|retired|engaged|divorced|based|\w+ed (?:with|in|by|about|of|at|to)\b)(?:been|had|got|just|already|recently|\w+ed)\b)", r"\1 has "),
         (r"(he|she|it|that|there|who|what|how|where|my (?:\w+ )?(?:name|job|title|birthday|age|hobby|major|email|address|favou?rite \w+))'s", r"\1 is"), ("im", "I am"), ("ive", "I have"), ("dont", "do not"), ("doesnt", "does not"),
     )
 )  # fmt: skip
@@ -70,6 +70,9 @@ def _introduced(text: str) -> str:
     )
     if match := ENGLISH.LED_IN.match(text):
         text = f"{text[match.end() :]} {match['when'][0].lower()}{match['when'][1:]}"
+    text = re.sub(
+        r"(?i)\b(I am \d{1,3}), (?=from |an? )", r"\1, I am ", ENGLISH.DID_TOO.sub(r"\g<did>, I did ", text)
+    )
     text = ENGLISH.AND_IS.sub(lambda match: f"{match[1] or match[2]}, I am ", text)
     return ENGLISH.LIVES_WITH.sub(r"\g<live>, \g<who> live ", text)
 
@@ -182,7 +185,9 @@ class EnglishReader(ClauseReader):
         agents = self.context.owner_type == "agent"
         if agents or not subject.owner or depth or not stated or ENGLISH.AT_HAND.search(said):
             return []
-        category = "career" if ENGLISH.WORKS_SO.match(said) else category_of(said)
+        works = ENGLISH.WORKS_SO.match(said) or ENGLISH.AT_WORK.match(clause)
+        left = self.context.open and ENGLISH.LEFT_WORK.search(self.context.found[-1].content)
+        category = "career" if works or left else category_of(said)
         content = self.content(clause, subject)
         return [Fact("profile", category, content, {f"says:{plain(said)}": YES})]
 
@@ -264,7 +269,8 @@ class EnglishReader(ClauseReader):
         verb, _, rest = said.partition(" ")
         habit = subject.owner and rest and verb.lower() in _HABITS and not ENGLISH.POINTING.search(said)
         if category is None and (habit or (ENGLISH.HABITUAL.search(clause) and re.match(r"\w+", said))):
-            kind = "career" if habit and ENGLISH.WORKS_SO.match(said) else "preference"
+            works = ENGLISH.WORKS_SO.match(said) or ENGLISH.AT_WORK.match(clause)
+            kind = "career" if habit and works else "preference"
             return [Fact("profile", kind, content, {f"habit:{plain(said)}": YES})]
         return self.event(category, clause, subject, said, implies=bool(subject.owner)) if category else []
 
@@ -295,6 +301,10 @@ class EnglishReader(ClauseReader):
                 f"{self.name} lives in {match['to']}",
                 {"residence": plain(match["to"])},
             )
+        if (match := ENGLISH.QUIT.search(clause)) and not ENGLISH.DENIED.search(clause):
+            where = match["where"] or ""
+            content = f"{self.name} no longer works {f'at {self.in_third_person(where)}' if where else 'where they did'}"
+            return Fact("profile", "career", content, {"not employer": plain(where), "not occupation": ""})
         if match := re.search(r"\bgot (married|engaged|divorced)\b", clause, _I):
             status = match[1].lower()
             return Fact("profile", "preference", f"{self.name} is {status}", {"civil status": status})
