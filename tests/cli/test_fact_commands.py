@@ -19,7 +19,7 @@ def test_they_come_first_in_the_help_of_the_whole(octavo):
 def test_list(octavo, told, nurse):
     header, row = octavo("list", "--user", "lin").stdout.splitlines()
     assert header.split("  ")[0] == "TEXT"
-    assert header.split()[1:] == ["LAYER", "CATEGORY", "WHEN", "(UTC)", "OWNER", "ID"]
+    assert header.split()[1:] == ["LAYER", "CATEGORY", "TOPIC", "WHEN", "(UTC)", "OWNER", "ID"]
     assert row.startswith("Lin is a nurse  profile  career")
     assert row.split()[-2:] == ["lin", nurse["id"]]
     told("add", "x", "--user", "lin", "--no-infer", "--category", "other", "--expires", "2999-01-01")

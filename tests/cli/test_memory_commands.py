@@ -88,7 +88,7 @@ async def test_add_with_a_model(octavo):
     async with chat_endpoint() as server:
         options = ("--config", "memory.yaml", "--user", "lin", "--json")
         env = {"OCTAVO__EXTRACTION__BASE_URL": server.url, "NO_PROXY": "127.0.0.1"}
-        fact = {"action": "insert", "layer": "profile", "category": "value", "content": "Lin is kind", "reason": "said"}  # fmt: skip
+        fact = {"action": "insert", "layer": "profile", "category": "value", "content": "Lin is kind", "quote": "I am kind", "reason": "said"}  # fmt: skip
         server.script.append(said(json.dumps({"facts": [fact]})))
         done = await asyncio.to_thread(octavo, "add", "I am kind", *options, env=env)
         assert [each["content"] for each in json.loads(done.stdout)["memories"]] == ["Lin is kind"]

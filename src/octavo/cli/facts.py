@@ -97,10 +97,10 @@ def _was_learnt(fact: Fact, place: dict[str, str]) -> bool:
 
 
 def _say_facts(call: Call, facts: Sequence[Fact]) -> None:
-    header = [TEXT, "LAYER", "CATEGORY", WHEN, "UNTIL (UTC)", "OWNER", "ID"]
+    header = [TEXT, "LAYER", "CATEGORY", "TOPIC", WHEN, "UNTIL (UTC)", "OWNER", "ID"]
     rows = [
         [
-            *(fact.content, fact.layer, fact.category, when(fact.updated_at)),
+            *(fact.content, fact.layer, fact.category, fact.topic or "-", when(fact.updated_at)),
             "" if fact.expiry_date is None else when(fact.expiry_date),
             *(_owner(fact), fact.id),
         ]
@@ -108,7 +108,7 @@ def _say_facts(call: Call, facts: Sequence[Fact]) -> None:
     ]
     if not any(fact.expiry_date for fact in facts):
         for row in (header, *rows):
-            del row[4]
+            del row[5]
     say_table(call, header, rows)
 
 
@@ -143,6 +143,7 @@ async def show_command(call: Call, id_: str) -> int:
         owner=_owner(fact),
         layer=fact.layer,
         category=fact.category,
+        topic=fact.topic,
         created=time_text(fact.created_at),
         updated=time_text(fact.updated_at),
         happened="" if fact.happened_at is None else time_text(fact.happened_at),

@@ -13,6 +13,7 @@ from msgspec import UNSET
 
 from octavo.errors import Conflict, InvalidRecord
 from octavo.kernel.model import Add, Change, Op, Query, Record, Remove, Scope
+from octavo.kernel.terms.matching import FOUND_BY
 from octavo.kernel.text import spell
 from octavo.layers import checking, reasons
 from octavo.layers.records import (
@@ -25,6 +26,7 @@ from octavo.layers.records import (
     storable,
     version_of,
 )
+from octavo.layers.topics import topic_of
 from octavo.layers.values import Action, Layer, LogEntry
 
 
@@ -106,7 +108,10 @@ def _query(record: Record) -> Query:
 def next_version(before: Record, at: datetime, data: dict[str, Any], **changes: Any) -> Record:
     """The memory as it is after a change, checked as a new one is; `data` is added to what it has."""
     version = version_of(before) + 1
-    data = {**before.data, **data, "version": version}
+    kept = before.data
+    if changes.get("text", before.text) != before.text:  # what it was found by, it says no more
+        kept = {**kept, FOUND_BY: [topic_of(changes["text"]), ""]}
+    data = {**kept, **data, "version": version}
     return storable(
         msgspec.structs.replace(before, data=data, marks=(mark_of(version),), updated_at=at, **changes)
     )

@@ -11,12 +11,14 @@ import msgspec
 from octavo.errors import Conflict, ModelError
 from octavo.kernel.model import Op, Query, Record
 from octavo.kernel.ports import heads
+from octavo.kernel.terms.matching import FOUND_BY
 from octavo.layers import checking, reasons
 from octavo.layers.changes import Step, alteration, insertion, next_version, remark
 from octavo.layers.owners import OwnerNotes
 from octavo.layers.reading import read_heads
-from octavo.layers.records import COLLECTIONS, LAYER_OF, Owner, happened_at_of, new_memory
+from octavo.layers.records import COLLECTIONS, LAYER_OF, Owner, happened_at_of, new_memory, topic_in
 from octavo.layers.shared import Shared
+from octavo.layers.topics import topic_of
 from octavo.layers.values import (
     CATEGORIES,
     DEFAULTS,
@@ -35,6 +37,7 @@ PROFILE, EVENTS = 500, 200  # of each layer, the newest are looked at, and what 
 _KNOWN_BYTES, _LARGE_BYTES = 2**20, 2**16
 SOURCES = 100  # of a memory, the newest that it names
 _ASKED = 2000  # characters of a text that recall is asked with; a book would be a question of a million terms
+_QUOTED = 500  # characters of the sentence that a fact is found by, beside its own
 ROUNDS = 12  # how often a fact is decided that others come before
 _PAUSE_SECONDS = 0.02  # and the longest pause before the second time; later ones are longer
 
@@ -163,7 +166,7 @@ class Extraction:
     def _inserted(self, decision: Decision) -> Record:
         at = self._shared.clock()
         ending = checking.ending(decision.layer, at, event_ttl=self._shared.event_ttl)
-        data = {"is_permanent": ending.is_permanent, "sources": [self._source], **_happened(decision)}
+        data = {"is_permanent": ending.is_permanent, "sources": [self._source], **_told(decision)}
         return new_memory(
             self._owner,
             self._tenant,
@@ -183,7 +186,7 @@ class Extraction:
         return next_version(
             target,
             self._shared.after(target.updated_at),
-            {"sources": sources, **_happened(decision)},
+            {"sources": sources, **_told(decision)},
             kind=decision.category,
             text=decision.content,
             metadata={**target.metadata, **self._metadata},
@@ -195,10 +198,11 @@ class Extraction:
         return {**facts, "time_text": decision.time_text} if decision.time_text else facts
 
 
-def _happened(decision: Decision) -> dict[str, str]:
-    """When an event happened, as the data of a memory keeps it."""
+def _told(decision: Decision) -> dict[str, Any]:
+    """When an event happened, what a fact is about and the words that said it, as the data of a memory keeps them."""
     at = checking.moment("happened_at", decision.happened_at)
-    return {} if at is None else {"happened_at": at.isoformat()}
+    told = {FOUND_BY: [decision.topic or topic_of(decision.content), decision.quote[:_QUOTED]]}
+    return told if at is None else {**told, "happened_at": at.isoformat()}
 
 
 def _known(record: Record) -> Known:
@@ -249,4 +253,5 @@ def _outcome(
         reason=decision.reason,
         happened_at=decision.happened_at,
         supersedes=supersedes,
+        topic="" if record is None else topic_in(record.data),
     )

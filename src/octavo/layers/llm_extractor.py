@@ -22,10 +22,13 @@ _BY_SCHEMA = {
     "type": "json_schema",
     "json_schema": {"name": "facts", "strict": True, "schema": llm_messages.SCHEMA},
 }
+_LIMITS = {"temperature": 0, "max_tokens": 8000}  # as many as the most facts take that are kept
 #: How an answer is asked for, the strictest first; what a server refuses is not asked of it again.
 _FORMATS: tuple[dict[str, Any], ...] = (
-    {"response_format": _BY_SCHEMA},
-    {"response_format": {"type": "json_object"}},
+    {"response_format": _BY_SCHEMA, **_LIMITS},
+    {"response_format": {"type": "json_object"}, **_LIMITS},
+    _LIMITS,
+    {"response_format": _BY_SCHEMA},  # some take neither a temperature nor a limit
     {},
 )
 _REFUSED_REQUEST = (400, 422)  # what servers say to a parameter that they do not know
@@ -106,6 +109,7 @@ class ModelExtractor:
                 if not whole:
                     raise ModelError("it was cut off; say less")
                 facts, more = facts_of(answer, at)
+                kept = llm_messages.stated(facts, text)
             except ModelError as error:
                 wrong = str(error)
                 messages += llm_messages.asked_again(answer[:_LONGEST_REPEATED] or "…", wrong, text)
@@ -117,7 +121,10 @@ class ModelExtractor:
                     several(more, "fact"),
                     llm_messages.MOST_FACTS,
                 )
-            return facts
+            if len(kept) < len(facts):
+                dropped = several(len(facts) - len(kept), "fact")
+                _log.warning("%r: %s quoted what the text does not say, and will not be kept", self, dropped)
+            return kept
         raise ModelError(f"its answer is of no use: {wrong}")
 
     async def _ask(self, messages: list[dict[str, str]]) -> tuple[str, bool]:
@@ -277,6 +284,7 @@ class DecisionMaker:
             reason=given or reason or self._reasons[action],
             target=target,
             happened_at=fact.happened_at if layer == "event" else None,
+            quote=fact.quote,
         )
 
 

@@ -14,6 +14,7 @@ from octavo.errors import ModelError
 from octavo.kernel.codec import EARLIEST
 from octavo.kernel.model import utc
 from octavo.kernel.terms.terms import terms
+from octavo.kernel.text import fold
 from octavo.layers.reasons import chinese
 from octavo.layers.values import CATEGORIES, LAYERS, Known, Layer, OwnerType, Verdict
 
@@ -30,6 +31,8 @@ _MOST_STARTS = 200  # places where JSON may begin; a hostile answer has one at e
 # What was begun and never closed goes to the end: looking for its end from each beginning would take for ever.
 _THINKING = re.compile(r"<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)", re.DOTALL | re.IGNORECASE)
 _STRING_OR_COMMA = re.compile(r'("(?:[^"\\]|\\.)*(?:"|\\?\Z))|,(?=\s*[}\]])', re.DOTALL)
+_MARKS = re.compile(r"[\W_]+")
+_OMITTED = re.compile(r"\.{3,}|…")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 _LAYER_OF: dict[str, Layer] = {category: layer for layer, names in CATEGORIES.items() for category in names}
 
@@ -38,6 +41,7 @@ _FACT: dict[str, Any] = {
     "layer": {"type": "string", "enum": list(CATEGORIES)},
     "category": {"type": "string", "enum": [each for names in CATEGORIES.values() for each in names]},
     "content": {"type": "string"},
+    "quote": {"type": "string"},
     "reason": {"type": "string"},
     "target": {"type": ["string", "null"]},
     "happened_at": {"type": ["string", "null"]},
@@ -61,8 +65,12 @@ _OWNERS: dict[Language, dict[OwnerType, str]] = {
     "zh": {"user": "用户", "agent": "智能体"},
 }
 _EXAMPLES: dict[Language, dict[str, Any]] = {
-    "en": {"content": "The {owner} is a nurse", "reason": "A career that was not known."},
-    "zh": {"content": "{owner}是一名护士", "reason": "新的职业信息。"},
+    "en": {
+        "content": "The {owner} is a nurse",
+        "quote": "I work as a nurse",
+        "reason": "A career that was not known.",
+    },
+    "zh": {"content": "{owner}是一名护士", "quote": "我是护士", "reason": "新的职业信息。"},
 }
 _AGAIN: dict[Language, str] = {
     "en": "That answer cannot be used: {wrong}. Answer again, with the one JSON object and nothing else.",
@@ -158,6 +166,7 @@ class ModelFact(msgspec.Struct, frozen=True, kw_only=True):
     """A fact as far as the model said it; what is None it did not say, or nobody can tell what it meant."""
 
     content: str
+    quote: str = ""
     action: Verdict | None = None
     layer: Layer | None = None
     category: str | None = None
@@ -184,6 +193,38 @@ def facts_of(answer: str, at: datetime) -> tuple[list[ModelFact], int]:
     if listed and not found:
         raise ModelError('no entry of "facts" has a "content" that is text')
     return found[:MOST_FACTS], max(0, len(listed) - MOST_FACTS)
+
+
+def stated(facts: Sequence[ModelFact], text: str) -> list[ModelFact]:
+    """The facts whose quote stands in the text; ModelError when there are facts and none quotes anything.
+
+    A model may make a fact up, or repeat the example of the prompt: what nobody wrote is not kept.
+    """
+    if facts and not any(fact.quote for fact in facts):
+        raise ModelError('no entry of "facts" has a "quote" that is copied from the text')
+    said = _letters(text[:TEXT_CHARACTERS])
+    return [fact for fact in facts if _stands_in(fact.quote, said) and not _is_example(fact, said)]
+
+
+def _stands_in(quote: str, said: str) -> bool:
+    """Whether each part of a quote, between its dots of omission, stands in the text."""
+    parts = [letters for part in _OMITTED.split(quote) if (letters := _letters(part))]
+    return sum(map(len, parts)) > 1 and all(part in said for part in parts)
+
+
+def _is_example(fact: ModelFact, said: str) -> bool:
+    """Whether it is the example of the prompt, told of a text that does not speak of it."""
+    content = _letters(fact.content)
+    for language, example in _EXAMPLES.items():
+        told = (example["content"].format(owner=owner) for owner in _OWNERS[language].values())
+        if content in map(_letters, told) and not any(word in said for word in ("nurse", "护士")):
+            return True
+    return False
+
+
+def _letters(text: str) -> str:
+    """The letters and digits of a text, whatever its case, width and punctuation."""
+    return _MARKS.sub("", fold(text))
 
 
 def _listed(spoken: str) -> list[Any] | None:
@@ -233,6 +274,7 @@ def _fact(given: Any, at: datetime) -> ModelFact | None:
     target = given.get("target")
     return ModelFact(
         content=content,
+        quote=_plain(given.get("quote"), MOST_CHARACTERS),
         action=_one_of(given.get("action"), get_args(Verdict)),
         # A category is of one layer only, so it decides when both are said and do not fit.
         layer=_LAYER_OF[category] if category else _one_of(given.get("layer"), LAYERS),

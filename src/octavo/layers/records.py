@@ -11,6 +11,8 @@ from octavo.errors import InvalidRecord, StoreError
 from octavo.kernel.codec import seal
 from octavo.kernel.ids import new_id, next_seq
 from octavo.kernel.model import Record, Scope
+from octavo.kernel.terms.matching import FOUND_BY
+from octavo.layers.topics import topic_of
 from octavo.layers.values import Action, Fact, Layer, LogEntry, OwnerType, State, Status
 
 COLLECTIONS: dict[Layer, str] = {"profile": "profile", "event": "episodes"}
@@ -100,6 +102,12 @@ def happened_at_of(record: Record) -> datetime | None:
     return None if happened is None else datetime.fromisoformat(happened)
 
 
+def topic_in(data: dict[str, Any]) -> str:
+    """What the data of a memory says that it is about."""
+    topic, _ = data.get(FOUND_BY) or ("", "")
+    return str(topic)
+
+
 def memory_of(record: Record, status: Status = "success") -> Fact:
     """The memory that is kept in this record."""
     # Without a State in between: a profile of a hundred memories is read often.
@@ -120,6 +128,7 @@ def memory_of(record: Record, status: Status = "success") -> Fact:
         sources=tuple(data.get("sources") or ()),
         happened_at=happened_at_of(record),
         status=status,
+        topic=topic_in(data),
     )
 
 
@@ -138,6 +147,8 @@ def new_memory(
 ) -> Record:
     """The record of a memory that begins now, under a fresh id."""
     id_ = memory_id(owner, at)
+    if FOUND_BY not in data and (topic := topic_of(content)):
+        data = {**data, FOUND_BY: [topic, ""]}
     state = State(
         category=category,
         content=content,
@@ -152,6 +163,9 @@ def new_memory(
 
 def storable(record: Record) -> Record:
     """The record as it will be stored, or InvalidRecord when it cannot be, or its log could not."""
+    if FOUND_BY in record.data:  # where stores look for it
+        data = {FOUND_BY: record.data[FOUND_BY], **record.data}
+        record = msgspec.structs.replace(record, data=data)
     stored = seal(record).record
     size = len(msgspec.json.encode(state_of(stored)))
     if size > _MEMORY_BYTES:

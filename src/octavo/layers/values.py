@@ -48,6 +48,7 @@ class Fact(msgspec.Struct, frozen=True, kw_only=True):
     sources: tuple[str, ...] = ()  # ids of the events it was made from
     happened_at: datetime | None = None  # when, for an event that says so
     status: Status = "success"  # whether the store has it already
+    topic: str = ""  # what it is about, finer than its category: name, home, family, health, work …; "" if nobody can tell
 
 
 class State(msgspec.Struct, frozen=True, kw_only=True):
@@ -88,6 +89,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
     happened_at: datetime | None = None
     supersedes: str | None = None  # what the memory said before, for an update
+    topic: str = ""
 
 
 class Extracted(msgspec.Struct, frozen=True, kw_only=True):
@@ -193,6 +195,8 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     target: str | None = None
     happened_at: datetime | None = None  # when, for an event that says so
     time_text: str = ""  # the words that said it
+    topic: str = ""  # what it is about; left out, its words decide
+    quote: str = ""  # the words of the text that say so; the memory is found by them too
 
 
 class Extractor(Protocol):

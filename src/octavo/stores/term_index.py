@@ -12,7 +12,7 @@ from octavo.kernel.codec import StoredRecord
 from octavo.kernel.model import Query, Rank
 from octavo.kernel.ports import Lexicon
 from octavo.kernel.terms.matches import MOST, Match, Matches, nominated
-from octavo.kernel.terms.matching import content, count_terms
+from octavo.kernel.terms.matching import count_terms, stored_index_text
 from octavo.stores.base import Progress
 from octavo.stores.records import CollectionIndex
 
@@ -176,4 +176,4 @@ class _Search:
 
 
 def _counted(sealed: StoredRecord) -> tuple[Counter[str], int]:
-    return count_terms(sealed.text or content("", sealed.data))
+    return count_terms(*stored_index_text(sealed.text, sealed.data_json))

@@ -42,7 +42,7 @@ def ruled(**more):
 
 def fact(**more):
     return {
-        "action": "insert", "layer": "profile", "category": "career", "content": "用户是一名护士", "reason": "新的职业",
+        "action": "insert", "layer": "profile", "category": "career", "content": "用户是一名厨师", "quote": "他是一名软件工程师", "reason": "新的职业",
         "target": None, "happened_at": None, **more,
     }  # fmt: skip
 

@@ -31,18 +31,20 @@ async def test_it_asks_and_decides(server, rules, extractor):
     assert await decide(extractor, known=[ENGINEER, PARTY]) == [
         Decision(
             action="ignore", layer="profile", category="career", content="用户是软件工程师", reason="已经知道",
-            target=ENGINEER.id,
+            target=ENGINEER.id, quote="他是一名软件工程师",
         ),
         Decision(
-            action="insert", layer="profile", category="education", content="用户毕业于北京大学", reason="新的学历"
+            action="insert", layer="profile", category="education", content="用户毕业于北京大学", reason="新的学历",
+            quote="他是一名软件工程师",
         ),
         Decision(
             action="insert", layer="event", category="meeting", content="用户参加了技术分享会", reason="发生的事",
-            happened_at=datetime(2026, 3, 1, 7, tzinfo=UTC),
+            happened_at=datetime(2026, 3, 1, 7, tzinfo=UTC), quote="他是一名软件工程师",
         ),
     ]  # fmt: skip
     [request] = server.requests
     assert request["model"] == "m"
+    assert (request["temperature"], request["max_tokens"]) == (0, 8000)
     assert data_of(request) == {
         "now": NOON.isoformat(),
         "memories": [
@@ -105,7 +107,7 @@ PLAIN = json.dumps({"facts": [fact()]}, ensure_ascii=False)
         json.dumps({"memories": [fact()]}),
         json.dumps({"facts": fact()}),
         json.dumps({"count": 1, "facts": [fact(), {"content": ""}, None, 7]}),
-        PLAIN.replace("用户是一名护士", "用户是\n一名护士").replace("用户是\n一名护士", "用户是一名护士\n"),
+        PLAIN.replace("用户是一名厨师", "用户是\n一名厨师").replace("用户是\n一名厨师", "用户是一名厨师\n"),
         json.dumps(fact(action="INSERT ", layer="Profile", category="Career")),
         json.dumps(fact(layer="event")),
         json.dumps(fact(layer=None)),
@@ -116,7 +118,7 @@ async def test_repaired(server, rules, extractor, answer):
     """Fences, thoughts, remarks, commas, a layer that does not fit: the fact is the same."""
     server.script.append(said(answer))
     assert await decide(extractor) == [
-        Decision(action="insert", layer="profile", category="career", content="用户是一名护士", reason="新的职业")
+        Decision(action="insert", layer="profile", category="career", content="用户是一名厨师", reason="新的职业", quote="他是一名软件工程师")
     ]  # fmt: skip
     assert len(server.requests) == 1
     assert rules.asked == []
@@ -158,7 +160,7 @@ async def test_an_unknown_category_is_the_rules_to_say(server, rules, extractor)
 @pytest.mark.parametrize("target", ["user_somebody_else_9.9", None, "", ENGINEER.id.upper(), 5, PARTY.id])
 async def test_an_update_of_no_memory(server, rules, extractor, target):
     """Of an id that is not known, or of the other layer: the rules compare, and without them it is new. Nothing is lost."""
-    senior, nurse = "用户是高级软件工程师", "用户是一名护士"
+    senior, nurse = "用户是高级软件工程师", "用户是一名厨师"
     rules.decided[senior] = [
         ruled(action="update", layer="profile", category="career", target=ENGINEER.id, reason="职级变了")
     ]
@@ -180,7 +182,7 @@ async def test_what_may_not_be_done_is_compared(server, rules, extractor, action
     server.script.append(found(fact(action=action, target="user_u_404")))
     [decision] = await decide(extractor, known=[ENGINEER])
     assert (decision.action, decision.target) == ("insert", None)
-    assert rules.asked == [("用户是一名护士", [ENGINEER.id], "user", NOON)]
+    assert rules.asked == [("用户是一名厨师", [ENGINEER.id], "user", NOON)]
 
 
 async def test_an_ignored_fact_is_of_the_place_of_what_it_repeats(server, extractor):
@@ -231,9 +233,9 @@ async def test_what_is_known_word_for_word_is_not_new(server, extractor):
 
 async def test_facts_that_repeat_each_other_are_one(server, extractor):
     server.script.append(
-        found(fact(), fact(content="用户是一名护士。", reason="again"), fact(content="别的"))
+        found(fact(), fact(content="用户是一名厨师。", reason="again"), fact(content="别的"))
     )
-    assert [each.content for each in await decide(extractor)] == ["用户是一名护士", "别的"]
+    assert [each.content for each in await decide(extractor)] == ["用户是一名厨师", "别的"]
 
 
 async def test_the_model_is_shown_what_matters_and_the_rules_know_the_rest(server, rules):
@@ -258,7 +260,7 @@ async def test_the_model_is_shown_what_matters_and_the_rules_know_the_rest(serve
     assert first.reason == "规则：已知"
     assert second.action == "insert"
     unseen = [each.id for each in known if each.id not in ("k0", "k1", ENGINEER.id)]
-    assert rules.asked == [("又一件事", unseen, "user", NOON), ("用户是一名护士", unseen, "user", NOON)]
+    assert rules.asked == [("又一件事", unseen, "user", NOON), ("用户是一名厨师", unseen, "user", NOON)]
 
 
 @pytest.mark.parametrize(

@@ -46,7 +46,7 @@ HOSTILE = (
 async def test_it_is_asked_again_with_what_was_wrong(server, rules, extractor, answer):
     server.script += [said(answer), found(fact())]
     [decision] = await decide(extractor)
-    assert decision.content == "用户是一名护士"
+    assert decision.content == "用户是一名厨师"
     first, second = server.requests
     assert second["messages"][:2] == first["messages"]
     assert second["messages"][2] == {"role": "assistant", "content": answer or "…"}
@@ -79,7 +79,7 @@ async def test_half_an_answer_is_not_taken_for_a_whole(server, rules, extractor)
     """Facts after the cut would be lost without a word."""
     whole = json.dumps({"facts": [fact(content=f"fact {n}") for n in range(3)]})
     server.script += [said(whole[:-40]), found(fact())]
-    assert [each.content for each in await decide(extractor)] == ["用户是一名护士"]
+    assert [each.content for each in await decide(extractor)] == ["用户是一名厨师"]
     body = {"choices": [{"index": 0, "finish_reason": "length", "message": {"role": "assistant", "content": whole}}]}  # fmt: skip
     server.script += [http("200 OK", json.dumps(body).encode())] * 2
     assert await decide(extractor) == [ruled()]
@@ -109,7 +109,7 @@ async def test_a_server_that_fails_is_not_asked_twice(server, rules, extractor, 
     server.script.clear()
     server.script.append(found(fact()))
     assert [each.content for each in await decide(extractor)] == [
-        "用户是一名护士"
+        "用户是一名厨师"
     ]  # and it is asked next time
 
 
@@ -169,11 +169,11 @@ async def test_a_server_that_knows_no_schema(server, rules, extractor, status):
     server.script += [refused, found(fact()), found(fact())]
     for _ in range(2):
         [decision] = await decide(extractor)
-        assert decision.content == "用户是一名护士"
+        assert decision.content == "用户是一名厨师"
     server.script += [refused, found(fact()), found(fact())]
     for _ in range(2):
         [decision] = await decide(extractor)
-        assert decision.content == "用户是一名护士"
+        assert decision.content == "用户是一名厨师"
     formats = [request.get("response_format", {}).get("type") for request in server.requests]
     assert formats == ["json_schema", "json_object", "json_object", "json_object", None, None]
     assert rules.asked == []
@@ -181,9 +181,9 @@ async def test_a_server_that_knows_no_schema(server, rules, extractor, status):
 
 async def test_a_server_that_refuses_every_form(server, rules, extractor, caplog):
     """Then it is the text that it refuses; the next is asked for by schema again."""
-    server.script += [REFUSED] * 3
+    server.script += [REFUSED] * 5
     assert await decide(extractor) == [ruled()]
-    assert len(server.requests) == 3
+    assert len(server.requests) == 5
     assert "too long" in caplog.text
     server.script.append(found(fact()))
     await decide(extractor)

@@ -1,8 +1,11 @@
 """Sentences as users of agents write them, and the facts each holds: written before the rules, and not changed for them.
 
+One border was drawn anew later: what is said of the user's own family, friends, pets and things is a fact.
+
 A fact is named by its category; a category belongs to one layer. "" is no fact at all. How the borders were drawn:
 
-* What somebody else is, likes or can is no fact about the user; what happened to the user's own people is an event.
+* What is said of the user's own people, pets and things is a `preference`, and what happened to them an event; what is said
+  of anybody else is no fact.
 * Name, age, home, family and health have no category of their own among the twelve: they are `preference`.
 * A plan (打算, plan to) is a decision; something fixed for a time is named by what will be done.
 * A lasting wish about answers ("always answer in Chinese") is a preference; a wish for now is a command, so nothing.
@@ -102,10 +105,10 @@ CHINESE: tuple[tuple[str, str], ...] = (
     ("昨天晚上家里停电了", "other"),
     ("我这两天一直失眠", "other"),
     # no fact of the user's
-    ("我妈妈是医生", ""),
+    ("我妈妈是医生", "preference"),
     ("他说他的同事会Python", ""),
-    ("我朋友小李在谷歌工作", ""),
-    ("我老板喜欢喝茶", ""),
+    ("我朋友小李在谷歌工作", "preference"),
+    ("我老板喜欢喝茶", "preference"),
     ("你好，在吗？", ""),
     ("北京今天天气怎么样", ""),
     ("帮我写一个快速排序", ""),
@@ -121,8 +124,8 @@ CHINESE: tuple[tuple[str, str], ...] = (
         "career education meeting",
     ),
     ("他是一名软件工程师，毕业于北京大学", "career education"),
-    ("我是老师，我先生是警察", "career"),
-    ("我姐姐是护士，我是会计", "career"),
+    ("我是老师，我先生是警察", "career preference"),
+    ("我姐姐是护士，我是会计", "preference career"),
     ("我在深圳工作，周末喜欢跑步，昨天跑了半马", "career preference action"),
     ("我大学学的是法律，但现在做的是用户研究，性格偏外向", "education career personality"),
     ("你好，我叫王芳，能帮我看看这段代码吗？", "preference"),
@@ -154,7 +157,7 @@ ENGLISH: tuple[tuple[str, str], ...] = (
     ("I'm allergic to peanuts", "preference"),
     ("I can't stand loud music", "preference"),
     ("Please always answer me in British English", "preference"),
-    ("I live in Berlin with my two cats", "preference"),
+    ("I live in Berlin with my two cats", "preference preference"),
     ("My name is Priya and I'm 34 years old", "preference preference"),
     ("I'm vegan", "preference"),
     ("Remember that I like short answers", "preference"),
@@ -214,10 +217,10 @@ ENGLISH: tuple[tuple[str, str], ...] = (
     ("I had a terrible headache yesterday", "other"),
     ("The power went out at our place last night", "other"),
     # no fact of the user's
-    ("My mother is a doctor", ""),
+    ("My mother is a doctor", "preference"),
     ("He said his colleague knows Python", ""),
-    ("My friend Tom works at Amazon", ""),
-    ("My boss likes golf", ""),
+    ("My friend Tom works at Amazon", "preference"),
+    ("My boss likes golf", "preference"),
     ("Hi there!", ""),
     ("What's the weather like in Paris?", ""),
     ("Write me a function that sorts a list", ""),
@@ -229,8 +232,8 @@ ENGLISH: tuple[tuple[str, str], ...] = (
     ("Ok, got it", ""),
     # mixed
     ("The user told me he is a software engineer who graduated from Stanford", "career education"),
-    ("I'm a teacher and my husband is a cop", "career"),
-    ("My sister is a nurse, but I'm an accountant", "career"),
+    ("I'm a teacher and my husband is a cop", "career preference"),
+    ("My sister is a nurse, but I'm an accountant", "preference career"),
     ("I work in Boston, love running, and ran a half marathon yesterday", "career preference action"),
     ("I studied law but now I work as a UX researcher", "education career"),
     ("Hello, my name is Wang Fang, could you review this code?", "preference"),

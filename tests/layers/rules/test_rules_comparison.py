@@ -100,11 +100,15 @@ PAIRS: tuple[tuple[str, str, str], ...] = (
     ("I speak French", "I speak Spanish", "insert"),
     ("I'm a nurse", "I used to be a teacher", "insert"),
     ("I work in Boston", "I work at Meta", "insert"),
-    # somebody else
-    ("我是医生", "我妈妈是老师", ""),
-    ("我住在上海", "我同事住在北京", ""),
-    ("I'm a doctor", "My mother is a teacher", ""),
-    ("I like coffee", "My boss doesn't like coffee", ""),
+    # somebody else: the owner's own people, who never change what is known of the owner
+    ("我是医生", "我妈妈是老师", "insert"),
+    ("我住在上海", "我同事住在北京", "insert"),
+    ("I'm a doctor", "My mother is a teacher", "insert"),
+    ("I like coffee", "My boss doesn't like coffee", "insert"),
+    ("My wife Sarah is a teacher", "My wife Sarah is a nurse", "update"),
+    ("My wife Sarah is a teacher", "My sister is a nurse", "insert"),
+    ("我老婆是老师", "我老婆现在是护士", "update"),
+    ("我家猫叫芝麻", "我叫王芳", "insert"),
 )
 
 
@@ -225,6 +229,26 @@ async def test_who_moved_lives_elsewhere() -> None:
     moved, home = await told("I live in Berlin", "We moved to Lisbon last month")
     assert (home.action, home.target, home.content) == ("update", "m0", "The user lives in Lisbon")
     assert len(await told("我们上个月搬到了杭州")) == 1, "no home was known: nothing to change"
+
+
+async def test_who_resigned_has_the_old_job_no_more() -> None:
+    left, job = await told("I work at the library as an archivist", "I resigned from the library on Monday")
+    assert (left.action, left.layer) == ("insert", "event")
+    assert (job.action, job.target, job.content) == (
+        "update",
+        "m0",
+        "The user no longer works at the library",
+    )
+    left, job = await told("I'm a welder", "I quit my job yesterday")
+    assert (job.action, job.target) == ("update", "m0")
+    left, job = await told("我在图书馆工作", "周一我从图书馆辞职了")
+    assert (job.action, job.target, job.content) == ("update", "m0", "用户不再在图书馆工作")
+    assert len(await told("I work at Bosch", "I left the library on Monday")) == 1, "another job"
+
+
+async def test_moving_house_loses_no_cats() -> None:
+    _, home = await told("I live in Berlin with my two cats", "We moved to Lisbon last month")
+    assert (home.action, home.target, home.content) == ("update", "m0", "The user lives in Lisbon")
 
 
 async def test_what_a_text_repeats_is_one_fact() -> None:

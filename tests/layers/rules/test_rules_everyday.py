@@ -53,7 +53,7 @@ def test_what_is_told_again_is_known() -> None:
         ("我是老师。\n帮我翻译一下\n我是厨师", ["用户是老师"]),
         ("我不是老师，是医生", ["用户是医生"]),
         ("Actually, I'm not a nurse, I'm a doctor", ["The user is a doctor"]),
-        ("我养了一只猫，它叫咪咪", ["用户养了一只猫"]),
+        ("我养了一只猫，它叫咪咪", ["用户养了一只猫（它叫咪咪）"]),
         ("My brother and I both love chess", ["The user loves chess"]),
         ("我叫Tom，I'm from London", ["用户叫Tom", "The user is from London"]),
         ("As a nurse, I prefer tea", ["The user is a nurse", "The user prefers tea"]),

@@ -41,14 +41,14 @@ CHINESE: tuple[tuple[str, str], ...] = (
     ("上周末我们公司团建去了青岛", "event"),
     ("我奶奶上个月去世了", "event"),
     ("昨天夜里我发烧到39度", "other"),
-    ("我弟弟在上海读大学", ""),
+    ("我弟弟在上海读大学", "preference"),
     ("听说老王要跳槽去华为", ""),
     ("把这段话翻译成英文", ""),
     ("你是谁开发的？", ""),
     ("假设我每月存两千，十年后有多少钱", ""),
     ("早上好！", ""),
     ("我叫陈晨，是一名UI设计师，平时喜欢摄影和徒步", "preference career preference preference"),
-    ("我同事养了条狗，不过我更喜欢猫", "preference"),
+    ("我同事养了条狗，不过我更喜欢猫", "preference preference"),
 )
 
 ENGLISH: tuple[tuple[str, str], ...] = (
@@ -89,11 +89,11 @@ ENGLISH: tuple[tuple[str, str], ...] = (
     ("My grandfather passed away last week", "event"),
     ("We celebrated our tenth anniversary in Rome", "event"),
     ("I've had a sore throat since Monday", "other"),
-    ("My brother is studying medicine in Prague", ""),
+    ("My brother is studying medicine in Prague", "preference"),
     ("Rewrite this paragraph in a friendlier tone", ""),
     ("Which city has the best coffee?", ""),
     ("Suppose I invested 500 a month", ""),
     ("Good morning, how are you?", ""),
     ("I'm Leo, I do freelance web design and I'm into climbing", "preference career preference"),
-    ("My roommate loves cats, but I'm more of a dog person", "preference"),
+    ("My roommate loves cats, but I'm more of a dog person", "preference preference"),
 )

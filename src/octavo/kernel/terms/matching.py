@@ -12,10 +12,33 @@ from octavo.kernel.terms.terms import terms as terms_of
 from octavo.kernel.terms.topics import MOST_CHARACTERS, topics
 from octavo.kernel.text import leaves
 
+_decode = msgspec.json.Decoder().decode
+
+#: In the data of a record, before anything else: its topic, and the words it was made of. It is found by these too.
+FOUND_BY = "found_by"
+#: How JSON data with that begins, so that stores can tell without decoding it.
+FOUND_BY_JSON = f'{{"{FOUND_BY}":['
+
 
 def content(text: str, data: object) -> str:
     """The text a record is found by: its own, or the values of its data when it has none."""
     return text or "\n".join(leaves(data))
+
+
+def index_text(text: str, data: object) -> tuple[str, str]:
+    """The text that a record is indexed by, its topic behind it, and the words that it was made of."""
+    name, more = next(iter(data.items()), ("", None)) if text and isinstance(data, dict) else ("", None)
+    if name != FOUND_BY or not isinstance(more, list) or [*map(type, more)] != [str, str]:
+        return content(text, data), ""
+    topic, quote = more
+    return f"{text}\n{topic}", quote
+
+
+def stored_index_text(text: str, data_json: str) -> tuple[str, str]:
+    """`index_text` of a row as stores keep it; most need no decoding."""
+    if text and not data_json.startswith(FOUND_BY_JSON):
+        return text, ""
+    return index_text(text, _decode(data_json))
 
 
 def digest(text: str) -> str:
@@ -23,16 +46,23 @@ def digest(text: str) -> str:
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
-def index_terms(text: str) -> tuple[list[str], int]:
-    """The terms a record of this text is found by, its topics behind its words; and how many words there are."""
+def index_terms(text: str, quote: str = "") -> tuple[list[str], int]:
+    """The terms a record of this text is found by, its topics behind its words; and how many words there are.
+
+    Of the `quote` that it was made of only words are added, and only those it does not have: what else a sentence is about
+    is no topic of each of its facts, and a single Chinese character of it says nothing.
+    """
     found = terms_of(text)
     about = topics(text, found) if len(text) <= MOST_CHARACTERS else []
+    if quote:
+        own = set(found)
+        found += [term for term in terms_of(quote) if len(term) > 1 and term not in own]
     return found + about, len(found)
 
 
-def count_terms(text: str) -> tuple[Counter[str], int]:
+def count_terms(text: str, quote: str = "") -> tuple[Counter[str], int]:
     """How often each term stands in a text, and how many words there are in all."""
-    found, length = index_terms(text)
+    found, length = index_terms(text, quote)
     return Counter(found), length
 
 
@@ -46,7 +76,7 @@ def matching(query: Query, terms: Sequence[str], records: Iterable[Record]) -> M
     asked = msgspec.structs.replace(query.unpaged, text=None)
     found: list[Match] = []
     for record in asked.over(records):
-        counted, length = count_terms(content(record.text, record.data))
+        counted, length = count_terms(*index_text(record.text, record.data))
         counts = tuple(counted[term] for term in terms)
         if any(counts):
             found.append(Match(record.id, record.scope, record.created_at, record.seq, length, counts))

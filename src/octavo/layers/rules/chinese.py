@@ -5,34 +5,50 @@ from functools import lru_cache
 from typing import ClassVar
 
 from octavo.layers.rules.clauses import DEEPEST, ClauseReader, Context, Sentence, Subject, clauses_zh
-from octavo.layers.rules.facts import CHINESE, YES, Fact, plain
+from octavo.layers.rules.facts import CHINESE, YES, Fact, category_of, is_personal, plain
 from octavo.layers.rules.moments import times
 from octavo.layers.rules.profile import CHINESE_PROFILE, compared_day
 from octavo.layers.values import OwnerType
 
+DETAILS = ("（", "）")
 
-def read_chinese(sentence: Sentence, context: Context) -> list[Fact]:
-    """The facts about the owner in one sentence, in order."""
-    found: list[Fact] = []
-    context.when = None
+
+def read_chinese(sentence: Sentence, context: Context) -> None:
+    """Add the facts about the owner in one sentence, in order, to what the context has found."""
+    context.begin(sentence.text)
     reader = ChineseReader(context)
     clauses = clauses_zh(sentence.text)
-    ordered = False
+    ordered = supposed = False
     for at, written in enumerate(clauses):
         clause = written
         if (match := CHINESE.AS_ONE.match(clause)) and "我" in "".join(clauses[at : at + 2]):
-            clause = "我是" + clause[match.end() :].partition("我")[0]  # 作为老师，我…
+            role = "是" + clause[match.end() :].partition("我")[0]  # 作为老师，我…; but 作为回报，我…
+            clause = f"我{role}" if CHINESE_PROFILE.statement(role) else clause
         bare = clause[reader.after_leading(clause) :]
-        if CHINESE.SUPPOSED.search(clause) or CHINESE.SUPPOSED.search(bare):
-            break  # what follows a condition holds only if it does
+        unreal = any(CHINESE.SUPPOSED.search(said) for said in (clause, bare)) or CHINESE.HEARSAY.search(
+            clause
+        )
+        # What follows a condition holds only if it does; what follows 但 holds anyway.
+        supposed = (supposed and not re.match("但|不过|可是|反正", written)) or bool(unreal)
+        if supposed:
+            context.open = False
+            continue
         # 用户问我怎么学英语: told, not asked
         asks = CHINESE.ASKED.search(clause) is not None and not CHINESE.HAS_ASKED.search(clause)
         if ordered and CHINESE.TO_SAY.match(clause):
             break  # 帮我写封邮件，说我病了: whoever says it, it is to be said
         ordered = ordered or CHINESE.COMMAND.match(bare) is not None
-        if not asks and not (sentence.asks and at == len(clauses) - 1):
-            found += reader.clause_facts(clause)
-    return found
+        asks = asks or (sentence.asks and at == len(clauses) - 1)
+        about_new = CHINESE.OF_NEW.match(bare) and context.introduced(CHINESE.INTRODUCED)
+        if context.open and not asks and (about_new or CHINESE.PARTS.match(bare)):
+            # 养了一只鹦鹉，叫奶黄包: that is not the owner's name
+            context.add_detail(reader.with_name(clause), DETAILS)
+            continue
+        facts = [] if asks or CHINESE.WISHING.search(clause) else reader.clause_facts(clause)
+        if not facts and not asks and context.open and reader.is_detail(clause):
+            context.add_detail(reader.with_name(clause), DETAILS)
+        else:
+            context.add(facts)
 
 
 class ChineseReader(ClauseReader):
@@ -57,7 +73,7 @@ class ChineseReader(ClauseReader):
         if CHINESE.COMMAND.match(bare) and not to_agent:
             return []
         if (statement := CHINESE_PROFILE.about_owner(clause)) is not None:
-            content = self._with_name(clause[self.after_fillers(clause) :])
+            content = self.with_name(clause[self.after_fillers(clause) :])
             return [Fact("profile", statement.category, content, statement.slots[0])]
         subject = self._subject(clause)
         said = clause[subject.said :]
@@ -74,7 +90,60 @@ class ChineseReader(ClauseReader):
                 return self.lasting(profile, clause, subject)
             whose = match[0][-1] if match[0][-1] in "我他她" else ""
             return self.clause_facts(whose + said[match.end() :], depth + 1)
-        return self._owner_facts(clause, subject)
+        found = self._owner_facts(clause, subject)
+        return found if found or depth else self._stated(clause, subject)
+
+    def is_detail(self, clause: str) -> bool:
+        """Whether a clause only adds to the one before it: a price, a place, the name of a cat."""
+        bare = clause[self.after_leading(clause) :]
+        if CHINESE.AT_HAND.search(clause) or CHINESE.COMMAND.match(bare) or CHINESE.WISHING.search(clause):
+            return False
+        return self._subject(clause).owner is None or CHINESE.OF_OTHER.match(bare) is not None
+
+    def _stated(self, clause: str, subject: Subject) -> list[Fact]:
+        """What the owner says of themselves, their people and things in a shape that no rule knows, kept as it was said."""
+        said = clause[subject.said :]
+        if self.context.owner_type == "agent" or CHINESE.AT_HAND.search(clause) or len(said) < 2:
+            return []
+        if subject.possessive:
+            return self._of_owners(clause, subject, said)
+        if subject.owner is False or (
+            subject.owner is None and (self.context.narrated or not self.context.about_owner)
+        ):
+            return []
+        if subject.owner is None and CHINESE.DID.match(said):
+            return self._happening("action", clause, subject)
+        last = self.context.found[-1] if self.context.open else None
+        also = last is not None and last.layer == "profile" and CHINESE.ALSO.match(clause)
+        told = (
+            subject.owner
+            or also
+            or CHINESE.MENTIONS.search(clause)
+            or (len(said) > 3 and is_personal(clause))
+        )
+        if not told or CHINESE.NO_TALK.match(said) or CHINESE.STOPPED.fullmatch(said):
+            return []
+        named = said.startswith("家") or re.match(
+            "[^是]{0,8}[叫姓]", said
+        )  # 我牙医姓冯: a trade, and not the owner's
+        category = "preference" if named else category_of(said)
+        if last and last.category == "career" and re.match("现在|后来|如今|目前", clause):
+            category = "career"  # 我不当护士了，现在摆花摊
+        return [Fact("profile", category, self.content(clause, subject), {f"says:{plain(said)}": YES})]
+
+    def _of_owners(self, clause: str, subject: Subject, said: str) -> list[Fact]:
+        """我老婆田蜜是麻醉医生: what is said of the owner's people and things."""
+        if CHINESE.NO_TALK_OF.match(said):
+            return []
+        statement = CHINESE_PROFILE.statement(said)
+        if statement is None and re.search("了|过(?!敏)", said) and times(clause, self.context.at):
+            return self._happening("event", clause, subject)
+        slots = (
+            statement.slots[0] if statement and len(statement.slots) == 1 else {f"says:{plain(said)}": YES}
+        )
+        who = plain(clause[subject.start : subject.end].lstrip("我们咱家的用户"))
+        slots = {f"{who} {key}": value for key, value in slots.items()}
+        return [Fact("profile", "preference", self.content(clause, subject), slots)]
 
     def _reported(self, clause: str, subject: Subject, length: int, depth: int) -> list[Fact]:
         """What somebody told: of the owner, if the owner told it of themselves or somebody else of the owner."""
@@ -85,6 +154,8 @@ class ChineseReader(ClauseReader):
         self.context.moment(clause[: subject.said + length])
         if found := self.clause_facts(inner, depth + 1):
             self.context.about_owner = True
+            if subject.owner is False:
+                return [fact for fact in found if fact.category == "personality"]  # the rest is only said
             return [fact for fact in found if fact.layer == "profile"] or found
         self.context.about_owner = speaker if subject.owner is not None else before
         if (
@@ -140,8 +211,9 @@ class ChineseReader(ClauseReader):
         """Whom the clause speaks of: the owner of the memory, somebody else, or whoever was spoken of before."""
         at = self.after_leading(clause)
 
-        def subject(owner: bool, written: int, end: int, kin: bool = False) -> Subject:
-            return Subject(owner, at, written, self.skipped(clause, end, CHINESE.ADVERB, timed=True), kin=kin)
+        def subject(owner: bool, written: int, end: int, kin: bool = False, own: bool = False) -> Subject:
+            said = self.skipped(clause, end, CHINESE.ADVERB, timed=True)
+            return Subject(owner, at, written, said, kin=kin, possessive=own)
 
         people, close, owner = _owner_patterns(
             self.context.owner_type, self.context.narrated, self.context.pronoun_is_owner
@@ -149,9 +221,16 @@ class ChineseReader(ClauseReader):
         if match := people.match(clause, at):
             name = CHINESE.NAME_AFTER.match(clause, match.end())
             end = name.end() if name else match.end()
-            return subject(False, end, end, kin=close.match(clause, at) is not None)
+            return subject(False, end, end, kin=close.match(clause, at) is not None, own=True)
         if match := owner.match(clause, at):
             return subject(True, match.end("who"), match.end())
+        if not self.context.narrated and (match := CHINESE.BARE_KIN.match(clause, at)):
+            name = CHINESE.NAME_AFTER.match(clause, match.end())
+            end = name.end() if name else match.end()
+            return subject(False, end, end, kin=True, own=True)
+        match = None if self.context.narrated else CHINESE.BARE_THING.match(clause, at)
+        if match and not CHINESE.WEATHER.search(clause):
+            return subject(False, match.end(), match.end(), own=True)
         if match := CHINESE.OTHERS.match(clause, at):
             return subject(False, match.end(), match.end())
         if self.context.narrated and clause.startswith(("我", "助手"), at):
@@ -170,12 +249,16 @@ class ChineseReader(ClauseReader):
             return Fact(
                 "profile", "preference", f"{name}住在{match['to']}", {"residence": plain(match["to"])}
             )
+        if match := CHINESE.QUIT.match(clause):
+            where = match["where"] or ""
+            content = f"{name}不再在{where}工作" if where else f"{name}辞去了原来的工作"
+            return Fact("profile", "career", content, {"not employer": plain(where), "not occupation": ""})
         if (match := re.search("(结婚|离婚)了", clause)) and not re.search("[要想快没不]|打算|准备", clause):
             status = {"结婚": "已婚", "离婚": "离异"}[match[1]]
             return Fact("profile", "preference", name + status, {"civil status": plain(status)})
         return None
 
-    def _with_name(self, text: str) -> str:
+    def with_name(self, text: str) -> str:
         """The text with the owner's name where it says "I"."""
         return text if self.context.narrated else re.sub("我们|咱们|我|咱|俺", self.name, text)
 
@@ -183,16 +266,18 @@ class ChineseReader(ClauseReader):
         """The clause as a statement of its own."""
         start, name = self.after_fillers(clause), self.name
         if subject is None or subject.owner is None:
-            head, tail = name, clause[start:]
+            head, tail = "" if "我" in clause and not self.context.narrated else name, clause[start:]
         elif subject.owner:
             head, tail = clause[start : subject.start] + name, clause[subject.end :]
         else:
             head, tail = clause[start : subject.start], clause[subject.start :]
+            if subject.possessive and not re.match("[我咱俺用]", tail):  # 儿子在多伦多
+                return f"{self.with_name(head)}{name}的{self.with_name(tail)}"
             if self.context.narrated or not tail.startswith("我"):
                 return head + re.sub("^[他她]", name, tail)
-            return head + name + ("" if tail[1:2] == "的" else "的") + self._with_name(tail[1:])
+            return f"{head}{name}的{self.with_name(re.sub('^我们?的?', '', tail))}"
         tail = re.sub("^(?:这个人|本人)", "", tail)
-        return self._with_name(head).replace(name * 2, name) + self._with_name(tail)
+        return self.with_name(head).replace(name * 2, name) + self.with_name(tail)
 
 
 def _names_another(said: str, timed: bool) -> bool:
@@ -256,7 +341,7 @@ def event_category(said: str, *, timed: bool, sure: bool, done: bool = False) ->
     # Nothing happens in 没有…; 被老板骂了 happens to the teller, though there is no subject.
     if aspect and ((sure and not CHINESE.LACKING.match(said)) or CHINESE.BY_OWNER.match(said)):
         return "action"
-    return "other" if sure and timed else None
+    return "other" if sure and timed and not CHINESE.IS_SO.match(said) else None
 
 
 def _is_feeling(said: str) -> bool:

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import ClassVar, NamedTuple
 
@@ -82,7 +82,12 @@ def clauses_zh(sentence: str) -> list[str]:
     """The clauses of a Chinese sentence, without what stood between them."""
     sentence = CHINESE.FOR_OWNER.sub(r"\1", sentence)  # 对我来说，and what follows are one statement
     parts = [CHINESE.SPACED.sub("", _clean(part))[:LONGEST_CLAUSE] for part in CHINESE.CLAUSE.split(sentence)]
-    return [part for part in parts if part]
+    joined: list[str] = []
+    for part in filter(None, parts):
+        # 也许|我会去: what is only perhaps so
+        perhaps = joined.pop() if joined and CHINESE.PERHAPS.fullmatch(joined[-1]) else ""
+        joined.append(perhaps + part)
+    return joined
 
 
 def clauses_en(sentence: str) -> list[str]:
@@ -117,6 +122,11 @@ class Context:
     first_person: bool
     about_owner: bool = True  # whether what was spoken of last is the owner
     when: When | None = None  # the last time named in this sentence
+    other: str = (
+        ""  # whom of the owner's people, or what of their things, was spoken of last, as it was written
+    )
+    found: list[Fact] = field(default_factory=list)  # what the text was read to say so far
+    open: bool = False  # whether what follows may still tell details of the last fact
 
     @classmethod
     def of(cls, text: str, owner_type: OwnerType, at: datetime) -> "Context":
@@ -130,6 +140,29 @@ class Context:
     def pronoun_is_owner(self) -> bool:
         """A pronoun is the owner unless the text says "I" for the owner, or has just spoken of somebody else."""
         return self.about_owner and not (self.first_person and not self.narrated)
+
+    def begin(self, sentence: str) -> None:
+        """Another sentence: no time holds any more, and only "she is called Vespa" still adds to what was said."""
+        self.when = None
+        self.open = self.open and COMMON.GOES_ON.match(sentence) is not None
+
+    def add(self, facts: list[Fact]) -> None:
+        """What a clause was read to say; the clauses after it may add details."""
+        self.found += facts
+        self.open = bool(facts)
+
+    def introduced(self, pattern: "re.Pattern[str]") -> bool:
+        """Whether the last fact ends with something new, of which the next clause may tell more."""
+        return bool(self.found) and pattern.search(self.found[-1].content) is not None
+
+    def add_detail(self, detail: str, brackets: tuple[str, str]) -> None:
+        """Put what a clause adds to the last fact behind it: a price, a place, the name of a cat."""
+        last = self.found[-1]
+        if len(last.content) + len(detail) > LONGEST_CLAUSE:
+            return
+        begin, end = brackets
+        before = f"{last.content[: -len(end)]}, " if last.content.endswith(end) else last.content + begin
+        self.found[-1] = last._replace(content=before + detail + end)
 
     def moment(self, clause: str) -> When | None:
         """The time a clause names, or the one that still holds from earlier in its sentence."""

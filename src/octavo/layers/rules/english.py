@@ -5,7 +5,7 @@ from functools import lru_cache
 from typing import ClassVar
 
 from octavo.layers.rules.clauses import DEEPEST, ClauseReader, Context, Sentence, Subject, clauses_en
-from octavo.layers.rules.facts import ENGLISH, YES, Fact, Statement, denied, plain
+from octavo.layers.rules.facts import ENGLISH, YES, Fact, Statement, category_of, denied, is_personal, plain
 from octavo.layers.rules.moments import times
 from octavo.layers.rules.profile import ENGLISH_PROFILE
 from octavo.layers.values import OwnerType
@@ -16,17 +16,18 @@ _CONTRACTED = tuple(
     for short, full in (
         ("can't", "can not"), ("cannot", "can not"), ("won't", "will not"), ("shan't", "shall not"), ("i'm", "I am"), (r"(\w+)n't", r"\1 not"), (r"(\w+)'ve", r"\1 have"),
         (r"(\w+)'re", r"\1 are"), (r"(\w+)'ll", r"\1 will"), ("gonna", "going to"), ("wanna", "want to"), (r"(i|we|they|you)'d (?=(?:\w+ )?(?:rather|prefer|like|love|be|say|never|always|hate))", r"\1 would "),
-        (r"(i|he|she|we|they|you)'d", r"\1 had"), (r"(he|she|it|that|there|who|user)'s (?=(?:been|had|got|just|already|recently|\w+ed)\b)", r"\1 has "),
+        (r"(i|he|she|we|they|you)'d", r"\1 had"), (rf"({ENGLISH.KIN.pattern})'s (?=(?:an?|the|been|from|not|in|at|on|called|named) )", r"\1 is "), (r"(he|she|it|that|there|who|user)'s (?=(?!called|named|married|retired|engaged|divorced|based|\w+ed (?:with|in|by|about|of|at|to)\b)(?:been|had|got|just|already|recently|\w+ed)\b)", r"\1 has "),
         (r"(he|she|it|that|there|who|what|how|where|my (?:\w+ )?(?:name|job|title|birthday|age|hobby|major|email|address|favou?rite \w+))'s", r"\1 is"), ("im", "I am"), ("ive", "I have"), ("dont", "do not"), ("doesnt", "does not"),
     )
 )  # fmt: skip
 _THIRD_PERSON = (
     (re.compile(r"\b(?:my|our)\b", _I), "their"), (re.compile(r"\b(?:me|us)\b", _I), "them"), (re.compile(r"\b(?:myself|ourselves)\b", _I), "themselves"),
-    (re.compile(r"\bmine\b", _I), "theirs"), (re.compile(r"\b(?:I am|we are)\b"), "they are"), (re.compile(r"\b(?:I|we)\b"), "they"),
+    (re.compile(r"\bmine\b", _I), "theirs"), (re.compile(r"\b(?:I am|we are)\b"), "they are"), (re.compile(r"\b(?:I was)\b"), "they were"), (re.compile(r"\b(?:I|we)\b"), "they"),
 )  # fmt: skip
 _BASE_FORMS = {"is": "be", "am": "be", "are": "be", "has": "have", "does": "do", "goes": "go"}
 _OF_ONE_PERSON = {"am": "is", "are": "is", "were": "was", "have": "has", "do": "does", "go": "goes"}
 _WISH = "the user wants: "
+DETAILS = (" (", ")")
 _PAST, _PRESENT = frozenset(ENGLISH.words["PAST"]), frozenset(ENGLISH.words["PRESENT"])
 #: What somebody does without saying when is what they do.
 _HABITS = _PRESENT.difference(ENGLISH.words["NO_HABITS"])
@@ -35,19 +36,45 @@ _BETWEEN_PERFECT = frozenset(ENGLISH.words["BETWEEN_PERFECT"])
 _PERFECT = _PAST.union(ENGLISH.words["PERFECT"])
 
 
-def read_english(sentence: Sentence, context: Context) -> list[Fact]:
-    """The facts about the owner in one sentence, in order."""
-    found: list[Fact] = []
-    context.when = None
+def read_english(sentence: Sentence, context: Context) -> None:
+    """Add the facts about the owner in one sentence, in order, to what the context has found."""
+    context.begin(sentence.text)
     reader = EnglishReader(context)
-    clauses = clauses_en(_as_one(_expanded(sentence.text)))
+    clauses = clauses_en(_introduced(_as_one(_expanded(sentence.text))))
+    supposed = False
     for at, clause in enumerate(clauses):
-        if ENGLISH.SUPPOSED.match(clause):
-            break  # what follows a condition holds only if it does
+        # What follows a condition holds only if it does; what follows "but" holds anyway.
+        supposed = (supposed and not ENGLISH.ANYWAY.match(clause)) or ENGLISH.SUPPOSED.match(
+            clause
+        ) is not None
+        if ENGLISH.PLAYED.match(clause):
+            break
+        if supposed:
+            context.open = False
+            continue
         asks = (sentence.asks and at == len(clauses) - 1) or ENGLISH.ASKING.search(clause) is not None
-        if not asks and not ENGLISH.IFFY.search(clause):
-            found += reader.clause_facts(clause, first=at == 0)
-    return found
+        facts = [] if asks or ENGLISH.IFFY.search(clause) else reader.clause_facts(clause, first=at == 0)
+        if not facts and not asks and context.open and (match := ENGLISH.DETAIL.match(clause)):
+            context.add_detail(reader.in_third_person(clause[match.end("it") :].strip()), DETAILS)
+        else:
+            context.add(facts)
+
+
+def _introduced(text: str) -> str:
+    """I am Lin, a nurse: two statements; so is "I live in Leeds with my two cats", since one may move without the other."""
+    text = ENGLISH.NAMED_FIRST.sub(r"I am \g<name>, I am ", text)
+    text = re.sub(
+        r"(?i)^name's ",
+        "my name is ",
+        ENGLISH.LEFT_OUT.sub("I am ", re.sub("(?i)^born ", "I was born ", text)),
+    )
+    if match := ENGLISH.LED_IN.match(text):
+        text = f"{text[match.end() :]} {match['when'][0].lower()}{match['when'][1:]}"
+    text = re.sub(
+        r"(?i)\b(I am \d{1,3}), (?=from |an? )", r"\1, I am ", ENGLISH.DID_TOO.sub(r"\g<did>, I did ", text)
+    )
+    text = ENGLISH.AND_IS.sub(lambda match: f"{match[1] or match[2]}, I am ", text)
+    return ENGLISH.LIVES_WITH.sub(r"\g<live>, \g<who> live ", text)
 
 
 def _as_one(text: str) -> str:
@@ -79,6 +106,8 @@ class EnglishReader(ClauseReader):
         bare = clause[self.after_fillers(clause) :]
         if ENGLISH.DONE_TALKING.match(bare):
             return []
+        if not self.context.narrated and (match := ENGLISH.BARE_KIN.match(bare)):  # "Mum is a postie"
+            clause = bare = f"my {bare[match.start('kin') :]}"
         if self.context.owner_type == "user" and ENGLISH.STANDING.search(bare):
             wish = re.sub(r"(?i)^please\s+|^(?:i want|i would like|i need) you to ", "", bare)
             key = re.sub(r"(?i)\b(?:the user wants the agent to|me|them|please)\b", "", wish)
@@ -86,7 +115,7 @@ class EnglishReader(ClauseReader):
         if bare.lower().startswith(_WISH):
             return self.clause_facts(bare[len(_WISH) :], first=first, depth=depth + 1)
         if (statement := ENGLISH_PROFILE.about_owner(clause)) is not None:
-            return [Fact("profile", statement.category, self._in_third_person(bare), statement.slots[0])]
+            return [Fact("profile", statement.category, self.in_third_person(bare), statement.slots[0])]
         subject = self._subject(clause)
         after = clause[subject.end :].lstrip()
         if subject.possessive:
@@ -96,31 +125,40 @@ class EnglishReader(ClauseReader):
         if subject.owner is not None and (match := ENGLISH.REPORT.match(predicate)):
             self.context.about_owner = bool(subject.owner)
             self.context.moment(clause[: len(clause) - len(predicate) + match.end()])
-            return self.clause_facts(predicate[match.end() :], depth=depth + 1)
+            told = self.clause_facts(predicate[match.end() :], depth=depth + 1)
+            return told if subject.owner else _hearsay(told)
         if subject.owner and (match := ENGLISH.OPINION.match(_base_form(predicate))):
-            return self.clause_facts(_base_form(predicate)[match.end() :], depth=depth + 1)
+            inner = self.clause_facts(_base_form(predicate)[match.end() :], depth=depth + 1)
+            if inner or ENGLISH_PROFILE.statement(_base_form(predicate)) is None:
+                return inner
+        if self.context.other and not depth and ENGLISH.OF_OTHER.match(clause, subject.start):
+            # "My sister lives in Leeds and is expecting": she is whom it was about.
+            said = re.sub(r"(?i)^(?:he|she|they|who|it) ", "", clause[subject.start :])
+            return self.clause_facts(f"{self._mine} {self.context.other} {said}")
         if subject.owner is False:
-            return self._around_owner(clause)
+            return self._around_owner(clause) or self._mentioning(clause, depth)
         if subject.owner is None:
             starts_so = event_category(predicate, timed=False) == "action" or (
                 ENGLISH.FRAGMENT.match(predicate) and not ENGLISH.GERUND.match(predicate)
             )
             if first and not starts_so and not ENGLISH.TELLS_OF_DAY.match(predicate):
-                return self._about_another(clause, depth)
+                return self._about_another(clause, depth) or self._mentioning(clause, depth)
             if not self.context.about_owner:
                 return []
             another = re.match(r"[A-Z][a-z]+ (?:is|was|has|likes|works|lives|\w+ed)\b", predicate)
             if another and not first and not starts_so:
                 return self._about_another(clause, depth)
-        self.context.about_owner = True
-        return self._owner_facts(clause, subject, _base_form(predicate), adverbs=after[:adverbs])
+        self.context.about_owner, self.context.other = True, ""
+        said = _base_form(predicate)
+        found = self._owner_facts(clause, subject, said, adverbs=after[:adverbs])
+        return found or self._stated(clause, subject, said, depth)
 
     def _about_another(self, clause: str, depth: int) -> list[Fact]:
         """A clause about somebody or something with a name, or one without a subject: an order."""
         match = ENGLISH.SPEAKER.match(clause, self.after_leading(clause))
         if match and (report := ENGLISH.REPORT.match(clause, match.end())):
             self.context.about_owner = False
-            return self.clause_facts(clause[report.end() :], depth=depth + 1)
+            return _hearsay(self.clause_facts(clause[report.end() :], depth=depth + 1))
         return self._around_owner(clause)
 
     def _around_owner(self, clause: str) -> list[Fact]:
@@ -137,6 +175,61 @@ class EnglishReader(ClauseReader):
             return self.event("meeting", clause, None, clause, implies=False)
         return self.event("other", clause, None, clause, implies=False) if _is_around_owner(clause) else []
 
+    @property
+    def _mine(self) -> str:
+        return "the user's" if self.context.narrated else "my"
+
+    def _stated(self, clause: str, subject: Subject, said: str, depth: int) -> list[Fact]:
+        """What the owner says of themselves in a shape that no rule knows, kept as it was said; small talk is not."""
+        stated = ENGLISH.STATED.match(said) or (said.startswith("be ") and is_personal(said))
+        agents = self.context.owner_type == "agent"
+        if agents or not subject.owner or depth or not stated or ENGLISH.AT_HAND.search(said):
+            return []
+        works = ENGLISH.WORKS_SO.match(said) or ENGLISH.AT_WORK.match(clause)
+        left = self.context.open and ENGLISH.LEFT_WORK.search(self.context.found[-1].content)
+        category = "career" if works or left else category_of(said)
+        content = self.content(clause, subject)
+        return [Fact("profile", category, content, {f"says:{plain(said)}": YES})]
+
+    def _mentioning(self, clause: str, depth: int) -> list[Fact]:
+        """What is said of something else that concerns the owner: "Shellfish makes my throat swell", a date that is fixed."""
+        bare = clause[self.after_fillers(clause) :]
+        if (
+            self.context.owner_type == "agent"
+            or depth
+            or ENGLISH.AT_HAND.search(clause)
+            or not ENGLISH.TOLD.match(bare)
+        ):
+            return []
+        if ENGLISH.FIXED.match(bare) and any(when.at for when in times(bare, self.context.at)):
+            return self.event("event", clause, None, clause, implies=False)
+        if not ENGLISH.OWNERS_OWN.search(bare) or ENGLISH.THINKS_SO.search(bare):
+            return []
+        return [Fact("profile", "preference", self.in_third_person(bare), {f"says:{plain(bare)}": YES})]
+
+    def _of_owners(self, clause: str, subject: Subject, after: str) -> list[Fact]:
+        """My X …: what is said of the owner's people and things."""
+        match = ENGLISH.OWN_RELATION_NAMED.match(after)
+        who, said = (match[0].strip(" ,"), after[match.end() :].strip(" ,")) if match else ("", after)
+        self.context.other = who
+        if (
+            self.context.owner_type == "agent"
+            or not ENGLISH.OF_OWNERS.match(after)
+            or ENGLISH.AT_HAND.search(after)
+            or not said
+        ):
+            return []
+        content, kind = self.content(clause, subject), plain(match["kin"] if match else "thing")
+        if times(clause, self.context.at) and _is_past(said):
+            return self.event("event", clause, subject, after, implies=False)
+        statement = ENGLISH_PROFILE.statement(_base_form(said)) if match else None
+        slots = (
+            statement.slots[0] if statement and len(statement.slots) == 1 else {f"says:{plain(said)}": YES}
+        )
+        return [
+            Fact("profile", "preference", content, {f"{kind} {key}": value for key, value in slots.items()})
+        ]
+
     def _possessive(self, clause: str, subject: Subject, after: str, depth: int) -> list[Fact]:
         """My job is …: of the owner; my mother is …: of somebody else, unless it is what happened to her."""
         based = re.sub(r"\b(?:is|are|was|were|am)\b", "be", after, count=1, flags=_I)
@@ -150,11 +243,14 @@ class EnglishReader(ClauseReader):
         self.context.about_owner = False
         if reporter := ENGLISH.REPORTER.match(after):
             report = ENGLISH.REPORT.match(after, reporter.end())
-            return self.clause_facts(after[report.end() :], depth=depth + 1) if report else []
+            return _hearsay(self.clause_facts(after[report.end() :], depth=depth + 1)) if report else []
+        stated = [] if depth else self._of_owners(clause, subject, after)
         kin = ENGLISH.OWN_KIN.match(after)
         if kin and ENGLISH.LIFE.search(after[kin.end() :]):
             return self.event("event", clause, subject, after, implies=False)
-        return self.event("other", clause, subject, after, implies=False) if _is_around_owner(clause) else []
+        if _is_around_owner(clause):
+            return self.event("other", clause, subject, after, implies=False)
+        return [] if ENGLISH.THINKS_SO.search(after) else stated
 
     def _owner_facts(self, clause: str, subject: Subject, said: str, *, adverbs: str) -> list[Fact]:
         """What the words after the owner say: something that lasts, a habit, or something that happened."""
@@ -173,7 +269,9 @@ class EnglishReader(ClauseReader):
         verb, _, rest = said.partition(" ")
         habit = subject.owner and rest and verb.lower() in _HABITS and not ENGLISH.POINTING.search(said)
         if category is None and (habit or (ENGLISH.HABITUAL.search(clause) and re.match(r"\w+", said))):
-            return [Fact("profile", "preference", content, {f"habit:{plain(said)}": YES})]
+            works = ENGLISH.WORKS_SO.match(said) or ENGLISH.AT_WORK.match(clause)
+            kind = "career" if habit and works else "preference"
+            return [Fact("profile", kind, content, {f"habit:{plain(said)}": YES})]
         return self.event(category, clause, subject, said, implies=bool(subject.owner)) if category else []
 
     def _subject(self, clause: str) -> Subject:
@@ -203,12 +301,16 @@ class EnglishReader(ClauseReader):
                 f"{self.name} lives in {match['to']}",
                 {"residence": plain(match["to"])},
             )
+        if (match := ENGLISH.QUIT.search(clause)) and not ENGLISH.DENIED.search(clause):
+            where = match["where"] or ""
+            content = f"{self.name} no longer works {f'at {self.in_third_person(where)}' if where else 'where they did'}"
+            return Fact("profile", "career", content, {"not employer": plain(where), "not occupation": ""})
         if match := re.search(r"\bgot (married|engaged|divorced)\b", clause, _I):
             status = match[1].lower()
             return Fact("profile", "preference", f"{self.name} is {status}", {"civil status": status})
         return None
 
-    def _in_third_person(self, text: str) -> str:
+    def in_third_person(self, text: str) -> str:
         """The words after the subject, with the owner in the third person."""
         if self.context.narrated:
             return text
@@ -220,20 +322,25 @@ class EnglishReader(ClauseReader):
         """The clause as a statement of its own."""
         start = self.after_fillers(clause)
         if subject is None:
-            return self._in_third_person(clause[start:])
+            return self.in_third_person(clause[start:])
         before, after = clause[start : subject.start].strip(" ,"), clause[subject.end :].strip()
         if subject.possessive:
-            content = f"{self.name}'s {self._in_third_person(after)}"
+            content = f"{self.name}'s {self.in_third_person(after)}"
         else:
             if subject.owner is None:  # "Had lunch with Sarah": the verb no longer begins the sentence
                 after = after[:1].lower() + after[1:]
-            content = f"{self.name} {self._in_third_person(_of_one_person(after.removeprefix('both ')))}"
+            content = f"{self.name} {self.in_third_person(_of_one_person(after.removeprefix('both ')))}"
         # The time or the adverb that stood before the subject goes to the end: it is part of what is told.
         return (
             f"{content}, {before[0].lower() + before[1:]}"
             if before and times(before, self.context.at)
             else content
         )
+
+
+def _hearsay(facts: list[Fact]) -> list[Fact]:
+    """What others tell of the owner: what they are like, all their friends may know; anything else is only said."""
+    return [fact for fact in facts if fact.category == "personality"]
 
 
 def _is_passing(said: str, lasting: Statement, timed: bool) -> bool:
@@ -326,7 +433,11 @@ def _of_one_person(after: str) -> str:
         at = match.end()
     head, _, tail = after[at:].partition(" ")
     low = head.lower()
-    if low not in _OF_ONE_PERSON and (low not in _PRESENT or low == "put"):
+    if (
+        low not in _OF_ONE_PERSON
+        and low not in _PRESENT
+        and (_is_past(after[at:]) or not ENGLISH.INFLECTED.fullmatch(low))
+    ):
         return after
     if low in _OF_ONE_PERSON:
         verb = _OF_ONE_PERSON[low]

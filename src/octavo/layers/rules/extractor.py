@@ -9,6 +9,7 @@ from octavo.layers.rules.clauses import LONGEST_CLAUSE, MOST_CHARACTERS
 from octavo.layers.rules.facts import CHINESE, COMMON, ENGLISH, Fact, alike, has_han, words
 from octavo.layers.rules.profile import CHINESE_PROFILE, ENGLISH_PROFILE
 from octavo.layers.rules.reading import GRADED_MANY, MOST_OF_MEMORY, Memories, memories_of, read, reading
+from octavo.layers.topics import topic_of
 from octavo.layers.values import Decision, Known, Layer, OwnerType
 from octavo.util.turns import at_once, in_turns
 
@@ -135,6 +136,8 @@ def _decision(fact: Fact, match: Match, compared: int, changed: Sequence[Fact | 
         target=match.known.id if match.known else None,
         happened_at=fact.happened_at,
         time_text=fact.time_text,
+        topic=topic_of(fact.content, fact.slots),
+        quote=fact.quote,
     )
 
 
@@ -143,7 +146,11 @@ def _implied(fact: Fact, memories: Memories, at: datetime, superseded: set[str])
     if not fact.implied or fact.negated:
         return None
     match = compare(fact.implied, memories, at)
-    if match.known is None or match.likeness not in ("changed", "finer") or match.known.id in superseded:
+    if (
+        match.known is None
+        or match.likeness not in ("changed", "finer", "denied")
+        or match.known.id in superseded
+    ):
         return None
     return _decision(fact.implied, match, memories.count)
 
@@ -168,6 +175,8 @@ def categorise(text: str, layer: Layer) -> str | None:
 
 def compare(fact: Fact, memories: Memories, at: datetime) -> Match:
     """The nearest match of a fact among the memories: the same one before one that changes."""
+    if (same := memories.same(fact)) is not None:
+        return Match("same", *same)
     changed: Match | None = None
     own_words = fact.words or words(fact.content)
     for known, other, facts in memories.near(fact):
@@ -212,6 +221,8 @@ def _contrary(key: str, value: str, old: dict[str, str]) -> Likeness | None:
     """Whether one says what something is, and the other what it is not."""
     if key.startswith("not "):
         was = old.get(key.removeprefix("not "))
+        if not value:  # the old one, whatever it was
+            return None if was is None else "denied"
         # Who does not live in Paris may well live in Berlin, as was known.
         return None if was is None or _graded(value, was) == "changed" else "denied"
     denied = old.get(f"not {key}")

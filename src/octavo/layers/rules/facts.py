@@ -13,9 +13,13 @@ from typing import NamedTuple
 
 from octavo.kernel.terms.dates import MONTH_NAMES, NUMBER_NAMES, WEEKDAY_NAMES
 from octavo.kernel.terms.english import STOP_WORDS, stem
+from octavo.kernel.terms.terms import terms
+from octavo.kernel.terms.topics import topic_name, topics
 from octavo.kernel.text import fold
 from octavo.layers.values import Layer
 
+_PERSONAL = frozenset({"allergy", "injury", "medication", "disability", "eyesight", "pregnancy", "diet", "birthday", "name", "contact", "appearance", "religion", "retirement", "military", "language"})  # fmt: skip
+_CATEGORY_OF = {"work": "career", "education": "education", "skills": "ability", "language": "ability", "personality": "personality", "religion": "value", "politics": "value"}  # fmt: skip
 _DEFINITION = re.compile(r"([A-Z_]+) ([=~]) (.+)")
 _REFERENCE = re.compile(r"\{([A-Z_]+)\}")
 
@@ -124,6 +128,7 @@ class Fact(NamedTuple):
     happened_at: datetime | None = None
     time_text: str = ""
     implied: "Fact | None" = None  # what changes with what happened: who moved lives elsewhere now
+    quote: str = ""  # the sentence that says so
 
 
 class Statement(NamedTuple):
@@ -168,6 +173,17 @@ def alike(one: frozenset[str], other: frozenset[str]) -> bool:
         return False  # five kilometres are not ten
     fewer = min(len(one), len(other))
     return shared / len(one | other) >= 0.72 or (fewer >= 3 and shared / fewer >= 0.9)
+
+
+def category_of(text: str) -> str:
+    """The category of what somebody says of themselves, by what it is about."""
+    about = {_CATEGORY_OF.get(topic_name(topic), "") for topic in topics(text, terms(text))} - {""}
+    return about.pop() if len(about) == 1 else "preference"
+
+
+def is_personal(text: str) -> bool:
+    """Whether a text that names nobody is about something that people tell of themselves only: an injury, a birthday."""
+    return not _PERSONAL.isdisjoint(map(topic_name, topics(text, terms(text))))
 
 
 def has_han(text: str) -> bool:

@@ -209,7 +209,7 @@ class ChineseProfile(ProfileRules):
         """A role, and whom it is held for or where."""
         found, groups = {}, match.groupdict()
         value = groups.get("v") or ""
-        if value and groups.get("e") is None and not CHINESE.OCCUPATIONS.search(value):
+        if value and groups.get("e") is None and not _is_trade(match[0], value):
             return None
         if value:
             found["occupation"] = plain(_YEARS.sub("", value))
@@ -265,6 +265,20 @@ class ChineseProfile(ProfileRules):
         if match := CHINESE.FAVOURITE_OF_OWNER.match(clause):
             return self.favourite(match, "", "preference")
         return None
+
+
+def _is_trade(said: str, value: str) -> bool:
+    """是一名制琴师: a trade by the shape of the sentence; 是个好人 is none."""
+    if CHINESE.OCCUPATIONS.search(value):
+        return True
+    return (
+        not CHINESE.NO_TRADE.search(value)
+        and (
+            re.match("(?:是|做|当)(?:了)?一?[名位]", said) is not None
+            or (len(value) <= 10 and CHINESE.TRADE.search(value) is not None and "的" not in value)
+        )
+        and not (value.endswith("人") and re.match("(?:是|做|当)一?[个名位]", said) is None)
+    )
 
 
 def compared_day(words: str) -> str:

@@ -38,14 +38,19 @@ def reading(text: str, owner_type: OwnerType, at: datetime) -> Generator[None, N
     text = own_words(COMMON.EMPTY_LINES.sub("\n\n", text[:MOST_CHARACTERS]), owner_type)
     yield
     context = Context.of(text, owner_type, at)
-    found: list[Fact] = []
+    text = COMMON.QUOTED.sub(" ", text)
+    if context.narrated:
+        text = COMMON.ASIDE.sub("", text)  # details of a memory; whose they are, only its own text said
+    found = context.found
     for number, whole in enumerate(sentences(text)):
         yield
         if number >= MOST_SENTENCES or len(found) >= MOST_FACTS:
             break
         for sentence in _by_language(whole):
             read_one = read_chinese if has_han(sentence.text) else read_english
-            found += read_one(sentence, context)
+            before = len(found)
+            read_one(sentence, context)
+            found[before:] = [fact._replace(quote=sentence.text) for fact in found[before:]]
     return [_as_former(fact) for fact in found[:MOST_FACTS] if fact.content]
 
 
@@ -94,15 +99,23 @@ class Memories:
         self.count = 0
         self._by_topic: dict[str, list[KnownFact]] = {}
         self._events: list[KnownFact] = []  # what has no slots is compared by its words
+        self._by_content: dict[str, KnownFact] = {}
 
     def add(self, known: Known, facts: tuple[Fact, ...]) -> None:
         self.count += 1
+        if known.content and len(facts) == 1:
+            self._by_content.setdefault(known.content, KnownFact(known, facts[0], facts))
         for fact in facts:
             entry = KnownFact(known, fact, facts)
             if not fact.slots:
                 self._events.append(entry)
             for key in fact.slots:
                 self._by_topic.setdefault(_topic(key), []).append(entry)
+
+    def same(self, fact: Fact) -> KnownFact | None:
+        """The memory that says this in the very same words, of whatever day they are."""
+        found = self._by_content.get(fact.content)
+        return found if found and fact.layer == "profile" == found.known.layer else None
 
     def near(self, fact: Fact) -> Iterator[KnownFact]:
         """The facts that may be the same as this one, or be changed by it."""

@@ -16,7 +16,7 @@ from octavo.errors import StoreError
 from octavo.kernel.model import Query, Rank, Record, Scope
 from octavo.kernel.ports import Lexicon
 from octavo.kernel.terms.matches import MOST, Match, Matches, nominated
-from octavo.kernel.terms.matching import content, count_terms
+from octavo.kernel.terms.matching import count_terms, index_text
 from octavo.stores.base import Progress
 from octavo.stores.redis import rows
 from octavo.stores.redis.connection import Connection
@@ -241,7 +241,7 @@ async def _make(bodies: Sequence[bytes]) -> list[_Made]:
     made = []
     for n, body in enumerate(bodies, 1):
         record = rows.decode(body)
-        counts, length = count_terms(content(record.text, record.data))
+        counts, length = count_terms(*index_text(record.text, record.data))
         head = msgspec.structs.replace(record, scope=Scope(), text="", data={}, updated_at=None)
         made.append(_Made(record, body, counts, b"%d %s" % (length, _encode(head))))
         if n % _BREATH == 0:

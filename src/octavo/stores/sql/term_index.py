@@ -8,6 +8,7 @@ notes that it waits; the entry is made later (docs/decisions/007-term-index.md).
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from octavo.kernel.terms.matching import FOUND_BY_JSON
 from octavo.kernel.terms.terms import MOST_CHARACTERS
 from octavo.stores.sql.dialects import Row, chunks
 from octavo.stores.sql.statements import Ask, Do, DoEach, Script, listed
@@ -32,8 +33,9 @@ class TermIndex:
         self.terms = quote(f"{table.plain_name}_terms")
         self.waiting = quote(f"{table.plain_name}_waiting")
         text, data = table.column("text"), table.dialect.as_text(table.column("data"))
-        #: The text a record is found by, as far as terms are made of it, and its data when there is no text.
-        self.said = f"SUBSTR({text}, 1, {MOST_CHARACTERS}), CASE WHEN {text} = '' THEN {data} ELSE '' END"
+        found_by = f"SUBSTR({data}, 1, {len(FOUND_BY_JSON)}) = '{FOUND_BY_JSON}'"
+        #: The text a record is found by, as far as terms are made of it, and its data when that says what it is found by.
+        self.said = f"SUBSTR({text}, 1, {MOST_CHARACTERS}), CASE WHEN {text} = '' OR {found_by} THEN {data} ELSE '' END"
         parts = [table.column(part) for part in ("tenant", "user", "agent", "session")]
         #: What an entry is made of.
         self.content = ", ".join(["rowno", *parts, self.said])

@@ -9,14 +9,11 @@ import re
 from functools import lru_cache
 from typing import NamedTuple
 
-import msgspec
-
 from octavo.kernel.model import NAMES_HELD, Scope
-from octavo.kernel.terms.matching import content, index_terms
+from octavo.kernel.terms.matching import index_terms, stored_index_text
 
 # Upper case is left out because SQLite's tokenizer would fold it; surrogates because no driver can send them.
 _PLAIN = re.compile(r"[a-z0-9\x80-\ud7ff\ue000-\U0010ffff]{1,64}").fullmatch
-_data = msgspec.json.Decoder().decode
 
 
 class Entry(NamedTuple):
@@ -31,7 +28,7 @@ class Entry(NamedTuple):
 
 def entry(number: int, scope: tuple[str, str, str, str], text: str, data: str) -> Entry:
     """The entry of a record, from what its table keeps."""
-    found, length = index_terms(text or content("", _data(data)))
+    found, length = index_terms(*stored_index_text(text, data))
     words = [spelled(term) for term in found]
     distinct = dict.fromkeys(words)
     more = ""

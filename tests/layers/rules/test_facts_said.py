@@ -1,0 +1,97 @@
+"""What was really said becomes a fact, each by itself and with its details; what was only wished, asked or told does not."""
+
+from datetime import UTC, datetime
+
+import pytest
+from bench.extraction import Reading, load_sentences, read
+
+from octavo.layers.rules.extractor import decide
+
+NOW = datetime(2026, 3, 12, 16, 30, tzinfo=UTC)
+
+
+def contents(text: str) -> list[str]:
+    return [one.content for one in decide(text, [], owner_type="user", at=NOW)]
+
+
+def shares(readings: list[Reading]) -> tuple[float, float]:
+    """Of the sentences those fully right, of the memories those that say something false."""
+    kept = sum(len(one.kept) for one in readings)
+    return sum(one.right for one in readings) / len(readings), sum(len(one.false) for one in readings) / kept
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_the_sentences_of_the_measure_are_read(language: str) -> None:
+    right, false = shares([read(one) for one in load_sentences("dev", language)])
+    assert right >= 0.95
+    assert false <= 0.02
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("I am Lin, a nurse in Leeds", ["The user is Lin", "The user is a nurse in Leeds"]),
+        ("I'm an oboe maker", ["The user is an oboe maker"]),
+        ("我是一名箍桶匠", ["用户是一名箍桶匠"]),
+        (
+            "My brother Marc plays the oboe and lives in Ghent",
+            ["The user's brother Marc plays the oboe", "The user's brother Marc lives in Ghent"],
+        ),
+        (
+            "我哥马克会吹双簧管，我弟还在念高中",
+            ["用户的哥马克会吹双簧管", "用户的弟还在念高中"],
+        ),
+        (
+            "I live in Berlin with my two cats",
+            ["The user lives in Berlin", "The user lives with their two cats"],
+        ),
+        ("I carry an inhaler everywhere", ["The user carries an inhaler everywhere"]),
+        ("我左膝盖一上楼就响", ["用户左膝盖一上楼就响"]),
+        ("Shellfish makes my throat swell up", ["Shellfish makes their throat swell up"]),
+    ],
+)
+def test_what_somebody_says_of_themselves_and_theirs_is_kept(text: str, kept: list[str]) -> None:
+    assert contents(text) == kept
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("我养了一只鹦鹉，叫奶黄包", ["用户养了一只鹦鹉（叫奶黄包）"]),
+        ("周日买了台洗衣机，499，包安装", ["用户周日买了台洗衣机（499, 包安装）"]),
+        ("We adopted a greyhound. She's called Vespa.", ["The user adopted a greyhound (is called Vespa)"]),
+        (
+            "We signed the mortgage last week: 280,000 over thirty years",
+            ["The user signed the mortgage last week (280,000 over thirty years)"],
+        ),
+    ],
+)
+def test_details_stay_with_what_they_are_details_of(text: str, kept: list[str]) -> None:
+    assert contents(text) == kept
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "I'd love to own a vineyard", "I almost bought a boat", "I thought I was pregnant", "I wish I had a dog", "In my dream I was a king",
+        "Just kidding, I'm a vampire", "Let's pretend I own a castle", "The sign said my car was towed", "You said I was a teacher", "Rumour has it our office is moving",
+        "Someone told me I look like a model", "My neighbour's son is a pilot", 'He said: "I live in Rome and my wife is a vet"',
+        "我差点当了律师", "我做梦都想当飞行员", "早知道我就学医了", "也许我会去学潜水", "开玩笑的，我是吸血鬼", "我以为我怀孕了", "听我妈说隔壁搬走了", "网上有人说我这种体质不能喝酒",
+        "帮我写：我是一名会计", "我邻居的儿子是飞行员", "她说：“我住在罗马，我老公是兽医”", "我要是有钱就好了",
+    ],
+)  # fmt: skip
+def test_what_is_wished_supposed_told_or_joked_is_no_fact(text: str) -> None:
+    assert contents(text) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("If it rains I take the tram, but I usually cycle", ["The user usually cycles"]),
+        ("I'm a florist; if you need bouquets, ask me", ["The user is a florist"]),
+        ("要是下雨我就坐电车，不过平时我骑车", ["平时用户骑车"]),
+        ("我住在厦门，希望今年台风少一点", ["用户住在厦门"]),
+    ],
+)
+def test_a_condition_or_a_wish_discards_only_its_own_clause(text: str, kept: list[str]) -> None:
+    assert contents(text) == kept
