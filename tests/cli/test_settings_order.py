@@ -37,6 +37,7 @@ READING = {
     ("history",): ("--store", "{}"),
     ("undo",): ("l1", "--store", "{}"),
     ("delete",): ("m1", "--yes", "--store", "{}"),
+    ("forget",): ("--user", "lin", "--dry-run", "--store", "{}"),
     ("prune",): ("--store", "{}"),
     ("keys", "create"): ("name", "--store", "{}"),
     ("keys", "list"): ("--store", "{}"),

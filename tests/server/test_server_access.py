@@ -36,6 +36,7 @@ MATRIX = {
     ("GET", "/events"): READ,
     ("POST", "/events"): WRITE,
     ("GET", "/users"): READ,
+    ("DELETE", "/users/{user_id}"): ADMIN,
     ("GET", "/sessions"): READ,
     ("GET", "/sessions/{session}/events"): READ,
     ("GET", "/sessions/{session}/turns"): READ,
@@ -91,7 +92,7 @@ def names_of_something(admin):
     body = {"content": "a", "category": "preference", "memory_layer": "profile"}
     made = admin.post("/memory/user/lin", json=body).json()["id"]
     log = admin.get(f"/memory/{made}/logs").json()["logs"][0]["id"]
-    return {"memory_type": "user", "entity_id": "lin", "layer": "profile", "memory_id": made, "log_id": log, "session": "s"}  # fmt: skip
+    return {"memory_type": "user", "entity_id": "lin", "layer": "profile", "memory_id": made, "log_id": log, "session": "s", "user_id": "nobody"}  # fmt: skip
 
 
 @pytest.mark.parametrize("caller", CALLERS)

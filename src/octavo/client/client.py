@@ -31,6 +31,7 @@ from octavo.client.exchange import (
     owner_path,
     path_name,
 )
+from octavo.erasing.certificate import Certificate
 from octavo.errors import InvalidQuery, StoreClosed
 from octavo.layers.values import Action, Extracted, Fact, Found, Layer, LogEntry, Page
 from octavo.search.hits import Context, Hits
@@ -187,6 +188,11 @@ class AsyncClient(Exchange):
         """Remove a memory, and answer what it was; its log stays."""
         path = f"{owner_path(user_id, agent_id)}/{layer}/{path_name(memory_id)}"
         return await self._ask(Request("DELETE", path, given_params(reason=reason)), Fact)
+
+    async def forget_user(self, user_id: str, *, dry_run: bool = False, scrub: bool = False) -> Certificate:
+        """Erase all that is kept of a user for good, its log too, and answer the certificate; a dry run only counts."""
+        params = given_params(dry_run=dry_run or None, scrub=scrub or None)
+        return await self._ask(Request("DELETE", f"/users/{path_name(user_id)}", params), Certificate)
 
     async def undo(self, log_id: str, *, reason: str | None = None) -> LogEntry:
         """Take back the newest change of a memory; the log says so."""
@@ -404,6 +410,7 @@ class Client:
     logs = blocking(AsyncClient.logs)
     revise = blocking(AsyncClient.revise)
     forget = blocking(AsyncClient.forget)
+    forget_user = blocking(AsyncClient.forget_user)
     undo = blocking(AsyncClient.undo)
     query = blocking(AsyncClient.query)
     append_event = blocking(AsyncClient.append_event)

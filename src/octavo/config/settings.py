@@ -281,6 +281,15 @@ class Server(Section, frozen=True):
             )
 
 
+class Erasing(Section, frozen=True):
+    """How somebody's data is forgotten.
+
+    key_file: The key of the digests in certificates; made when it is first needed, readable by this account alone.
+    """
+
+    key_file: Annotated[str, PATH] = "octavo_erasing.key"
+
+
 class Files(Section, frozen=True):
     """Who may read what is kept on disk.
 
@@ -310,6 +319,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     layers: Layers = field(default_factory=Layers)
     extraction: Extraction = field(default_factory=Extraction)
     server: Server = field(default_factory=Server)
+    erasing: Erasing = field(default_factory=Erasing)
     files: Files = field(default_factory=Files)
     cache: Cache = field(default_factory=Cache)
 

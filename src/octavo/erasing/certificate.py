@@ -87,6 +87,6 @@ async def kept(store: Store, *, pending: bool = False) -> list[tuple[Certificate
     ]
 
 
-def count_query() -> Query:
-    """The question whose tally changes whenever something was erased."""
+def all_certificates() -> Query:
+    """The question for all of them."""
     return Query(collection=COLLECTION, scope=exact_scope(_SCOPE))

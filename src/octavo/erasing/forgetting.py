@@ -24,6 +24,7 @@ from octavo.wraps.journal import Erased
 from octavo.wraps.vectors.waiting import Key, keys_in, markers, removal, waiting
 
 _AT_ONCE = 1000
+_NO_KEY = bytes(32)  # of a dry run, which makes and keeps nothing
 _ROUNDS = 3  # others may write meanwhile, or bring what they had queued
 _PATIENCE_SECONDS = 5.0  # for other processes to bring what they have queued
 
@@ -44,7 +45,8 @@ async def forget(
     `queue` is the folder of a failure queue, where the store has none of its own. A dry run only counts.
     """
     places = Places(store, queue=queue, vault=vault)
-    erasure = _Erasure(places, subject, Digester(await asyncio.to_thread(read_key, key_file)))
+    key = _NO_KEY if dry_run else await asyncio.to_thread(read_key, key_file)
+    erasure = _Erasure(places, subject, Digester(key))
     await erasure.look()
     if dry_run:
         return await erasure.counted()
@@ -86,7 +88,7 @@ class _Erasure:
         waiting_ops, dead_ops = await asyncio.to_thread(self.places.queued)
         self._removed["queued writes"] += sum(self._left(ops) != ops for ops in waiting_ops)
         self._removed["dead letters"] += sum(self._left(ops) != ops for ops in dead_ops)
-        return msgspec.structs.replace(self._certificate(), dry_run=True, digests=0)
+        return msgspec.structs.replace(self._certificate(), dry_run=True, subject="", digests=0)
 
     def _certificate(self) -> Certificate:
         subject, places = self.subject, {place: n for place, n in self._removed.items() if n}

@@ -1,11 +1,13 @@
 """Who has memories."""
 
 from datetime import datetime
+from typing import Any
 
 from fastapi import Request, Response
 from starlette.exceptions import HTTPException
 
 from octavo.client.exchange import User
+from octavo.erasing import Certificate, Subject, forget
 from octavo.kernel.ids import now
 from octavo.kernel.model import Cursor, NameCount, Query, Scope
 from octavo.kernel.ports import ListsNames, Store
@@ -13,12 +15,19 @@ from octavo.kernel.shapes import SHAPES
 from octavo.server.answers import UserList, answer, example
 from octavo.server.gate import caller_of
 from octavo.server.openapi import Routes
-from octavo.server.requests import AfterName, Limit, memories_of, token
+from octavo.server.requests import AfterName, Limit, PathName, memories_of, token
+from octavo.service.vault import existing_vault
 
 router = Routes("memories")
 #: Where users have what is remembered of them, by the word for it in an answer.
 COLLECTIONS = {"profile": "profile", "event": "episodes", "messages": "messages"}
 _MOST = 200  # users of one answer: each is looked up in every collection
+_ERASED = {
+    "id": "ers_06606a1b2c3d4e5f60718293a4b5c6d7",
+    "what": "user",
+    "subject": "5d41402abc4b2a76b9719d911017c592",
+    "removed": {"messages": 12, "profile": 2},
+}
 _USER = example(User, user_id="user123", total=5, counts={"profile": 2, "event": 3, "messages": 0})
 
 
@@ -32,6 +41,25 @@ async def list_users(request: Request, limit: Limit = 100, after: AfterName = No
     tenant = caller_of(request.scope).tenant
     found, following = await users_page(store, tenant, limit, "" if after is None else after.id)
     return answer(UserList(count=len(found), users=found, next=token(following)))
+
+
+@router.answers(
+    "DELETE", "/users/{user_id}", "Erase a user's data for good", example(Certificate, **_ERASED), 409
+)
+async def forget_user(
+    user_id: PathName, request: Request, dry_run: bool = False, scrub: bool = False
+) -> Response:
+    """Erase all that is kept of a user, its log too, and answer the certificate, which is kept; a dry run only counts.
+
+    The scrub, which looks through the bytes, takes as long as there are files: without it, it is left pending.
+    """
+    memories, tenant = memories_of(request), caller_of(request.scope).tenant
+    settings, store = memories.settings, memories.assembled.store
+    named: dict[str, Any] = {"queue": settings.failure_queue.directory, "key_file": settings.erasing.key_file}
+    if settings.vault.enabled and tenant == settings.service.tenant:  # the files are that tenant's
+        named["vault"] = existing_vault(settings.vault.root_path, store, tenant)
+    subject = Subject.of(tenant, user_id=user_id)
+    return answer(await forget(store, subject, dry_run=dry_run, scrub=scrub, **named))
 
 
 async def users_page(

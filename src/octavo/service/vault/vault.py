@@ -411,6 +411,11 @@ class Vault:
         return await asyncio.shield(task)
 
 
+def existing_vault(root: str | Path, store: Store, tenant: str) -> Vault | None:
+    """The vault of a folder that is there; None where there is none, and none is made."""
+    return Vault(root, store, scope=Scope(tenant=tenant)) if Path(root).is_dir() else None
+
+
 def _hidden(key: str, scan: Scan, entries: dict[str, Entry]) -> bool:
     """Whether nothing can be said about the file of this key, which must then not be taken for deleted."""
     entry = entries.get(key)
