@@ -7,7 +7,10 @@ from calling import NOON, URL, happened
 
 from octavo.memory import DEFAULT_USER
 
-EVERY = ("add", "search", "context", "list", "show", "history", "undo", "delete", "allow", "prune")
+EVERY = (
+    *("add", "search", "context", "list", "show", "history", "undo"),
+    *("delete", "allow", "forget", "prune"),
+)
 
 
 def test_they_come_first_in_the_help_of_the_whole(octavo):
@@ -248,7 +251,8 @@ def test_a_store_that_is_not_there(octavo):
     """Only `add` makes one."""
     for name in EVERY[1:]:
         words = () if name in ("list", "history", "prune") else ("x",)
-        done = octavo(name, *words, *(("--yes",) if name == "delete" else ()))
+        words = ("--user", "x") if name == "forget" else words
+        done = octavo(name, *words, *(("--yes",) if name in ("delete", "forget") else ()))
         assert (done.exit_code, "there is no store at octavo.db" in done.stderr) == (2, True)
     assert not Path("octavo.db").exists()
 

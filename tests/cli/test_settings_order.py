@@ -39,6 +39,7 @@ READING = {
     ("undo",): ("l1", "--store", "{}"),
     ("delete",): ("m1", "--yes", "--store", "{}"),
     ("allow",): ("m1", "--store", "{}"),
+    ("forget",): ("--user", "lin", "--dry-run", "--store", "{}"),
     ("prune",): ("--store", "{}"),
     ("keys", "create"): ("name", "--store", "{}"),
     ("keys", "list"): ("--store", "{}"),

@@ -35,6 +35,8 @@ RUN_BY = {
     "docs/event-stores/redis.md": "docs/test_event_pages.py",
     "docs/event-stores/sqlite.md": "docs/test_event_pages.py",
     "docs/events.md": "docs/test_event_pages.py",
+    "docs/erasing.md": "docs/test_erasing_page.py",
+    "docs/zh/erasing.md": "docs/test_erasing_page.py",
     "docs/front-door.md": "docs/test_front_door_page.py",
     "docs/import.md": "importers/test_import_page.py",
     "docs/keys.md": "docs/test_keys_page.py",

@@ -40,6 +40,7 @@ MATRIX = {
     ("POST", "/events"): WRITE,
     ("GET", "/users"): READ,
     ("GET", "/users/{user_id}/export"): READ,
+    ("DELETE", "/users/{user_id}"): ADMIN,
     ("GET", "/sessions"): READ,
     ("GET", "/sessions/{session}/events"): READ,
     ("GET", "/sessions/{session}/turns"): READ,
@@ -169,7 +170,7 @@ def names_of_something(admin):
     body = {"content": "a", "category": "preference", "memory_layer": "profile"}
     made = admin.post("/memory/user/lin", json=body).json()["id"]
     log = admin.get(f"/memory/{made}/logs").json()["logs"][0]["id"]
-    return {"memory_type": "user", "entity_id": "lin", "layer": "profile", "memory_id": made, "log_id": log, "session": "s", "kind": "user", "name": "lin", "more": "x", "user_id": "lin"}  # fmt: skip
+    return {"memory_type": "user", "entity_id": "lin", "layer": "profile", "memory_id": made, "log_id": log, "session": "s", "kind": "user", "name": "lin", "more": "x", "user_id": "nobody"}  # fmt: skip
 
 
 @pytest.mark.parametrize("caller", CALLERS)

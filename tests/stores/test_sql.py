@@ -221,7 +221,7 @@ async def test_version_2_indexes_users(url, monkeypatch):
         await store.apply([Add([Record(collection=name, id="new", scope=new) for name in SHAPES])])
         for name, shape in SHAPES.items():
             by_user = (await indexes(store, shape.table)).get(f"{shape.table}_by_user", [])
-            assert by_user[:2] == ([] if name in ("keys", "pending") else ["tenant", "user_id"])
+            assert by_user[:2] == ([] if name in ("keys", "pending", "erasures") else ["tenant", "user_id"])
             assert [r.id for r in await store.find(Query(collection=name, scope=Scope(user="lin")))] == [
                 "new"
             ]

@@ -13,6 +13,7 @@ from click.shell_completion import BashComplete, FishComplete, ShellComplete, Zs
 from octavo import __version__
 from octavo.cli.bench import bench
 from octavo.cli.command import Call, at_store, configured, flag, runs, several, store_argument
+from octavo.cli.erasing import forget_command
 from octavo.cli.events import events
 from octavo.cli.facts import (
     allow_command,
@@ -75,7 +76,7 @@ def octavo() -> None:
 for _command in (
     *(add_command, search_command, context_command),
     *(list_command, show_command, history_command, undo_command),
-    *(delete_command, allow_command, prune_command),
+    *(delete_command, allow_command, forget_command, prune_command),
     *(serve_command, keys, mcp_command, events, vault, queue),
     *(copy_command, export_command, import_command, reindex_command, bench),
 ):

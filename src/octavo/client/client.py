@@ -32,6 +32,7 @@ from octavo.client.exchange import (
     owner_path,
     path_name,
 )
+from octavo.erasing.certificate import Certificate
 from octavo.errors import InvalidQuery, StoreClosed
 from octavo.layers.values import Action, Extracted, Fact, Found, Layer, LogEntry, Page, Undone
 from octavo.search.hits import Context, Hits
@@ -195,6 +196,11 @@ class AsyncClient(Exchange):
         """Let what a memory said be learnt again, after it was removed forever."""
         path = f"{owner_path(user_id, agent_id)}/allow/{path_name(memory_id)}"
         await self._ask(Request("POST", path), dict[str, str])
+
+    async def forget_user(self, user_id: str, *, dry_run: bool = False, scrub: bool = False) -> Certificate:
+        """Erase all that is kept of a user for good, its log too, and answer the certificate; a dry run only counts."""
+        params = given_params(dry_run=dry_run or None, scrub=scrub or None)
+        return await self._ask(Request("DELETE", f"/users/{path_name(user_id)}", params), Certificate)
 
     async def undo(self, log_id: str, *, reason: str | None = None) -> LogEntry:
         """Take back the newest change of a memory; the log says so."""
@@ -442,6 +448,7 @@ class Client:
     revise = blocking(AsyncClient.revise)
     forget = blocking(AsyncClient.forget)
     allow = blocking(AsyncClient.allow)
+    forget_user = blocking(AsyncClient.forget_user)
     undo = blocking(AsyncClient.undo)
     undo_all = blocking(AsyncClient.undo_all)
     query = blocking(AsyncClient.query)

@@ -3,6 +3,7 @@
 from octavo.config.loading import Resolved, load_settings, resolve_settings
 from octavo.config.settings import (
     Database,
+    Erasing,
     Extraction,
     FailureQueue,
     Files,
@@ -20,6 +21,7 @@ from octavo.config.settings import (
 
 __all__ = [
     "Database",
+    "Erasing",
     "Extraction",
     "FailureQueue",
     "Files",

@@ -336,6 +336,15 @@ class Mcp(Section, frozen=True):
     max_tokens: Annotated[int, within(200, 100_000)] = 2000
 
 
+class Erasing(Section, frozen=True):
+    """How somebody's data is forgotten.
+
+    key_file: The key of the digests in certificates; made when it is first needed, readable by this account alone.
+    """
+
+    key_file: Annotated[str, PATH] = "octavo_erasing.key"
+
+
 class Files(Section, frozen=True):
     """Who may read what is kept on disk.
 
@@ -367,6 +376,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     extraction: Extraction = field(default_factory=Extraction)
     server: Server = field(default_factory=Server)
     mcp: Mcp = field(default_factory=Mcp)
+    erasing: Erasing = field(default_factory=Erasing)
     files: Files = field(default_factory=Files)
     cache: Cache = field(default_factory=Cache)
 

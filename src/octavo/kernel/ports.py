@@ -122,6 +122,23 @@ class Searches(Protocol):
         ...
 
 
+class Scrubbed(msgspec.Struct, frozen=True, kw_only=True):
+    """What was done about the bytes that removed records leave behind, the files to look for them in, and what is out of reach."""
+
+    done: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+    unreached: tuple[str, ...] = ()
+
+
+@runtime_checkable
+class Scrubs(Protocol):
+    """A store, or an index of vectors, that can be rid of what removed records leave behind in its files."""
+
+    async def scrub(self, progress: Callable[[int, int], None] | None = None) -> Scrubbed:
+        """Write anew what may hold such bytes, while others read and write; `progress` is told of each step."""
+        ...
+
+
 @runtime_checkable
 class Renews(Protocol):
     """A store whose records expire some time after the last write, and can be told to live on."""

@@ -173,6 +173,7 @@ _ALL = (
         names={"kind": "access", "text": "name"},
         uncounted=((),),
     ),
+    Shape(collection="erasures", table="octavo_erasures", names={"kind": "scrub"}, uncounted=((),)),  # certificates
     # What is derived from the rest: an exact index's vectors (kind is their space), and what still has to be embedded.
     Shape(collection="vectors", table="octavo_vectors", names={"kind": "space"}, axes=((), ("place",), ("user",), ("agent",))),
     Shape(collection="pending", table="octavo_pending", uncounted=((),)),

@@ -8,9 +8,13 @@ from typing import Any, Self
 
 import msgspec
 
+from octavo import erasing
 from octavo.chat.messages import Role
 from octavo.chat.records import MESSAGES, SUMMARIES, to_record
 from octavo.config import Settings, resolve_settings
+from octavo.erasing import Certificate, Subject
+from octavo.erasing.digests import KEY_FILE
+from octavo.erasing.places import Documents
 from octavo.errors import ConfigError, InvalidQuery, InvalidRecord, OctavoError, StoreClosed
 from octavo.kernel.ids import now
 from octavo.kernel.model import Add, Cursor, Query, Record, Scope
@@ -182,6 +186,41 @@ class AsyncMemory:
     async def allow(self, memory_id: str, *, user_id: str | None = None, agent_id: str | None = None) -> None:
         """Let what a rejected memory said be learnt again; whose it was is named where its log is gone."""
         await self.layers.allow(memory_id, user_id=user_id, agent_id=agent_id)
+
+    async def forget(
+        self,
+        *,
+        user_id: str | None = None,
+        session_id: str | None = None,
+        agent_id: str | None = None,
+        memory_id: str | None = None,
+        dry_run: bool = False,
+        scrub: bool = False,
+        vault: Documents | None = None,
+        queue: str | Path | None = None,
+        key_file: str | Path = KEY_FILE,
+    ) -> Certificate:
+        """Erase for good all that belongs to one of these, its log too, and answer the certificate; nothing brings it back.
+
+        A dry run only counts. `vault` is one whose files go too, `queue` the folder of a failure queue that others use.
+        """
+        named = {"user_id": user_id, "session_id": session_id, "agent_id": agent_id, "memory_id": memory_id}
+        subject = Subject.of(self.layers.tenant, **named)
+        beside: dict[str, Any] = {"vault": vault, "queue": queue, "key_file": key_file}
+        told = await erasing.forget(self.store, subject, dry_run=dry_run, scrub=scrub, **beside)
+        if not dry_run:
+            self._pending.forget(subject)
+        return told
+
+    async def scrub(
+        self,
+        *,
+        vault: Documents | None = None,
+        queue: str | Path | None = None,
+        key_file: str | Path = KEY_FILE,
+    ) -> list[Certificate]:
+        """Finish the erasures whose scrub is pending: write files anew, look through their bytes, and say what was found."""
+        return await erasing.scrub(self.store, vault=vault, queue=queue, key_file=key_file)
 
     async def undo(self, change: str | LogEntry, *, reason: str | None = None) -> LogEntry:
         """Take back the last change of a memory: a row of its history, or the row's id."""
@@ -399,6 +438,8 @@ class Memory:
     delete = blocking(AsyncMemory.delete)
     reject = blocking(AsyncMemory.reject)
     allow = blocking(AsyncMemory.allow)
+    forget = blocking(AsyncMemory.forget)
+    scrub = blocking(AsyncMemory.scrub)
     history = blocking(AsyncMemory.history)
     undo = blocking(AsyncMemory.undo)
     undo_all = blocking(AsyncMemory.undo_all)

@@ -10,6 +10,7 @@ from datetime import timedelta
 from typing import Any
 
 from octavo.chat.records import MESSAGES
+from octavo.erasing import Subject
 from octavo.errors import OctavoError, StoreClosed, StoreUnavailable
 from octavo.kernel.ids import now
 from octavo.kernel.model import Query, Record, Remove, Scope, exact_scope
@@ -59,6 +60,12 @@ class PendingFacts:
         self._waiting.update((note.id, note) for note in notes)
         self._looked = False
         self.look()
+
+    def forget(self, subject: Subject) -> None:
+        """Find no facts of what was erased."""
+        for note in list(self._waiting.values()):
+            if getattr(note.scope, subject.part, None) == subject.name:
+                del self._waiting[note.id]
 
     def look(self) -> None:
         """Begin, once, to find what waits and what earlier processes have left; nobody waits for it."""

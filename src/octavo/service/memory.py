@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 import msgspec
 
 from octavo.assemble import Assembled
+from octavo.erasing.watching import watch_erasures
 from octavo.errors import ConfigError, InvalidQuery, InvalidRecord, NotFound, OctavoError, StoreUnavailable
 from octavo.kernel.codec import answerable, asked
 from octavo.kernel.ids import now
@@ -67,6 +68,7 @@ class AsyncMemoryService:
         self._last: datetime | None = None
         self._opening: asyncio.Task[None] | None = None
         self._closing: asyncio.Task[None] | None = None
+        self._watching: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         """Begin to open the store, to recover what an earlier life left on disk, and to watch the vault; wait for nothing."""
@@ -340,10 +342,13 @@ class AsyncMemoryService:
         except OctavoError as error:  # every later call says so too, to somebody who can act
             log.error("the memory could not be opened: %s", self._hidden(error))  # noqa: TRY400
             return
+        self._watching = asyncio.create_task(watch_erasures(self.assembled.store))
         if self.vault is not None:
             self.vault.start()
 
     async def _close(self) -> None:
+        if self._watching is not None:
+            self._watching.cancel()
         if self._opening is not None:
             self._opening.cancel()
             await asyncio.wait([self._opening])

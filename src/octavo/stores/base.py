@@ -119,14 +119,14 @@ class SearchingStore(BaseStore):
         asked(Query(collection=collection))
         if self._open_on is not _get_running_loop():
             await self._ready()
-        return await self._reindex(collection, progress or _unheard)
+        return await self._reindex(collection, progress or unheard)
 
     async def verify(self, collection: str, progress: Progress | None = None) -> Lexicon:
         """Compare the index of a collection with its records, one by one."""
         asked(Query(collection=collection))
         if self._open_on is not _get_running_loop():
             await self._ready()
-        return await self._verify(collection, progress or _unheard)
+        return await self._verify(collection, progress or unheard)
 
     async def _search(self, query: Query, terms: tuple[str, ...]) -> Matches:
         """What `matching` would find, with one count for each of the terms, in their order."""
@@ -139,5 +139,5 @@ class SearchingStore(BaseStore):
         raise NotImplementedError
 
 
-def _unheard(done: int, total: int) -> None:
+def unheard(done: int, total: int) -> None:
     """The progress of a caller who did not ask for it."""

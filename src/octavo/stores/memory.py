@@ -6,9 +6,9 @@ from urllib.parse import parse_qsl
 from octavo.errors import ConfigError
 from octavo.kernel.codec import Prepared
 from octavo.kernel.model import Head, NameCount, Query, Record, ScopePart, Tally
-from octavo.kernel.ports import Finding, Lexicon
+from octavo.kernel.ports import Finding, Lexicon, Scrubbed
 from octavo.kernel.terms.matches import Matches
-from octavo.stores.base import Progress, SearchingStore
+from octavo.stores.base import Progress, SearchingStore, unheard
 from octavo.stores.records import Records
 
 if TYPE_CHECKING:
@@ -43,6 +43,12 @@ class MemoryStore(SearchingStore):
             await index.catch_up()
             if index is self._term_index(query.collection):  # and was not made anew meanwhile
                 return index.search(query, terms)
+
+    async def scrub(self, progress: Progress | None = None) -> Scrubbed:
+        """Nothing: what was removed is gone, and there are no files."""
+        await self._ready()
+        (progress or unheard)(1, 1)
+        return Scrubbed(unreached=("the memory of this process, until the system gives it to others",))
 
     async def _reindex(self, collection: str, progress: Progress) -> int:
         self._records.collection(collection).terms = None

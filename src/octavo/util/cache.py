@@ -21,6 +21,7 @@ class _Budget:
     def __init__(self) -> None:
         self.most_bytes = DEFAULT_BYTES
         self.used_bytes = 0
+        self.cleared = 0  # how often all was let go of
         self.sizes: OrderedDict[tuple[int, Any], int] = OrderedDict()
         self.caches: weakref.WeakValueDictionary[int, Cache[Any, Any]] = weakref.WeakValueDictionary()
         self.numbers = itertools.count()
@@ -99,6 +100,13 @@ class Cache(Generic[K, V]):
             _budget.leave(self._number)
             self._values.clear()
 
+    def empty(self) -> None:
+        """Let go of all, and say so."""
+        with _budget.lock:
+            for key in list(self._values):
+                _budget.used_bytes -= _budget.sizes.pop((self._number, key), 0)
+                self._drop(key)
+
     def _drop(self, key: K) -> None:
         value = self._values.pop(key, None)
         if value is not None and self._dropped is not None:
@@ -110,6 +118,19 @@ def set_budget(most_bytes: int) -> None:
     with _budget.lock:
         _budget.most_bytes = most_bytes
         _budget.shrink()
+
+
+def clear_caches() -> None:
+    """Let go of all that this process holds only to be quicker: somebody's data was erased, here or elsewhere."""
+    with _budget.lock:
+        _budget.cleared += 1
+        for cache in list(_budget.caches.values()):
+            cache.empty()
+
+
+def times_cleared() -> int:
+    """How often that was done; who holds something outside of a Cache lets go of it when this changes."""
+    return _budget.cleared
 
 
 def used_bytes() -> int:

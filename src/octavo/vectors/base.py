@@ -5,13 +5,13 @@ import hashlib
 import math
 import re
 from array import array
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 
 import msgspec
 
 from octavo.errors import ConfigError, InvalidQuery, InvalidRecord
 from octavo.kernel.codec import answerable, seal
-from octavo.kernel.model import Query, Record, Scope
+from octavo.kernel.model import Op, Query, Record, Remove, Scope
 from octavo.kernel.ports import Entry, EntryKey, Near, Space, Vector
 from octavo.util.opening import Opening
 
@@ -157,6 +157,20 @@ def checked_prefix(prefix: str) -> str:
     if prefix and not _PREFIX.fullmatch(prefix):
         raise ConfigError(f"bad prefix {prefix!r}: letters, digits and _ only, 31 at most")
     return prefix
+
+
+#: Where an exact index lists the scopes that it has vectors of.
+SCOPE_LIST = Scope(user="", agent="", session="octavo:scopes")
+
+
+def list_removals(scopes: Iterable[Scope], users: Iterable[tuple[str, str]]) -> list[Op]:
+    """What takes scopes out of the lists of an exact index, and the versions of users, each named with the tenant."""
+    places = tuple(scope.place for scope in scopes)
+    found: list[Op] = [Remove(Query(collection="vectors", ids=places, scope=SCOPE_LIST))] if places else []
+    for tenant, user in users:
+        nobody = Scope(tenant=tenant, user="", agent="")
+        found.append(Remove(Query(collection="vectors", ids=(short_name(user),), scope=nobody)))
+    return found
 
 
 def short_name(*parts: str) -> str:

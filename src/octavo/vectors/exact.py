@@ -8,16 +8,16 @@ small read tells whether the matrix in memory is still what the store holds, who
 import asyncio
 import base64
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 
 import numpy as np
 
 from octavo.errors import ConfigError
 from octavo.kernel.ids import new_id
 from octavo.kernel.model import Add, Change, Op, Query, Record, Remove, Scope, exact_scope
-from octavo.kernel.ports import Entry, EntryKey, Near, Space, Store, Vector, walk
+from octavo.kernel.ports import Entry, EntryKey, Near, Scrubbed, Scrubs, Space, Store, Vector, walk
 from octavo.stores import open_store
-from octavo.vectors.base import BaseIndex, best, cosine, mismatch, short_name
+from octavo.vectors.base import SCOPE_LIST, BaseIndex, best, cosine, mismatch, short_name
 
 CACHE_BYTES = 256 * 1024 * 1024
 COLLECTION = "vectors"
@@ -30,7 +30,7 @@ _WHOLE_TENANT = "tenant"  # the id of a tenant's version; those of users are lon
 # The lists. A vector has its space for a kind; these, and the versions, have none.
 _SPACES = Scope(user="", agent="", session="octavo:spaces")
 _TENANTS = Scope(user="", agent="", session="octavo:tenants")
-_SCOPES = Scope(user="", agent="", session="octavo:scopes")
+_SCOPES = SCOPE_LIST
 
 
 class _Held:
@@ -54,6 +54,18 @@ class ExactIndex(BaseIndex):
         self._owned = owned
         self._cache_bytes = cache_bytes
         self._held: OrderedDict[tuple[str, Scope], _Held] = OrderedDict()
+
+    @property
+    def store(self) -> Store:
+        """Where the vectors are kept."""
+        return self._store
+
+    async def scrub(self, progress: Callable[[int, int], None] | None = None) -> Scrubbed:
+        """Have the store scrubbed that keeps the vectors."""
+        self._held.clear()
+        if isinstance(self._store, Scrubs) and self._owned:
+            return await self._store.scrub(progress)
+        return Scrubbed()  # it is somebody else's, who scrubs it
 
     def _abandon(self) -> None:
         self._held.clear()  # each has a lock, which belongs to an event loop

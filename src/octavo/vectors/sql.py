@@ -4,7 +4,8 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from octavo.kernel.model import Scope
-from octavo.kernel.ports import Entry, EntryKey, Near, Space, Vector
+from octavo.kernel.ports import Entry, EntryKey, Near, Scrubbed, Space, Vector
+from octavo.stores.base import unheard
 from octavo.stores.sql.drivers.port import Driver
 from octavo.stores.sql.statements import Ask, Do, DoEach, Script
 from octavo.vectors.base import BaseIndex, checked_prefix, cosine, mismatch
@@ -78,6 +79,16 @@ class SqlIndex(BaseIndex):
 
     async def _close(self) -> None:
         await self._driver.close()
+
+    async def scrub(self, progress: Callable[[int, int], None] | None = None) -> Scrubbed:
+        """Have the tables of vectors written anew without those that were dropped."""
+        await self._ready()
+        spaces = await self._look(self._tables_script)
+        return await self._driver.scrub(spaces, progress or unheard)
+
+    def _tables_script(self) -> Script[list[str]]:
+        rows = yield Ask(f"SELECT number, dimensions FROM {self._list}")
+        return [self._table(SpaceTable(*row)) for row in rows]
 
     def _make_list(self) -> Script[bool]:
         name = f"{self._prefix}octavo_spaces"

@@ -11,6 +11,7 @@ from octavo.errors import ConfigError, Conflict, InvalidQuery, InvalidRecord
 from octavo.kernel.codec import prepare
 from octavo.kernel.model import Add, Change, Op, Record, Remove
 from octavo.kernel.ports import Store
+from octavo.util.cache import times_cleared
 from octavo.wraps.wrap import Wrap
 
 _Key: TypeAlias = tuple[str, str, str]  # collection, id and place
@@ -45,11 +46,15 @@ class Deduped(Wrap):
         self._removals = 0  # calls under way that remove something
         self._emptied = 0  # how often the window was emptied
         self._not_before = 0.0  # nothing is remembered until then
+        self._cleared = times_cleared()
         self.skipped = 0  # records that were not sent
 
     async def apply(self, ops: Sequence[Op]) -> list[int]:
         """Apply all of the ops in order, or none; answer how many records each one added, changed or removed."""
         ops = list(ops)
+        if self._cleared != (cleared := times_cleared()):  # a stranger may come under the same names
+            self._cleared = cleared
+            self._forget_all()
         removing = any(map(_removes, ops))
         if removing:
             self._forget_all()

@@ -1,12 +1,14 @@
 """Who has memories, and all that is kept about one of them."""
 
 from datetime import UTC, datetime
+from typing import Any
 
 from fastapi import Request, Response
 from starlette.exceptions import HTTPException
 from starlette.responses import StreamingResponse
 
 from octavo.client.exchange import User
+from octavo.erasing import Certificate, Subject, forget
 from octavo.kernel.ids import now
 from octavo.kernel.model import Cursor, NameCount, Query, Scope
 from octavo.kernel.ports import ListsNames, Store
@@ -16,11 +18,18 @@ from octavo.server.answers import ExportedRecord, UserList, answer, example
 from octavo.server.gate import caller_of
 from octavo.server.openapi import Routes
 from octavo.server.requests import AfterName, Limit, PathName, memories_of, one_owner, token, user_of
+from octavo.service.vault import existing_vault
 
 router = Routes("memories")
 #: Where users have what is remembered of them, by the word for it in an answer.
 COLLECTIONS = {"profile": "profile", "event": "episodes", "messages": "messages"}
 _MOST = 200  # users of one answer: each is looked up in every collection
+_ERASED = {
+    "id": "ers_06606a1b2c3d4e5f60718293a4b5c6d7",
+    "what": "user",
+    "subject": "5d41402abc4b2a76b9719d911017c592",
+    "removed": {"messages": 12, "profile": 2},
+}
 _USER = example(User, user_id="user123", total=5, counts={"profile": 2, "event": 3, "messages": 0})
 
 
@@ -68,6 +77,26 @@ async def export_user(user_id: PathName, request: Request, page: bool = False) -
     if page:
         return StreamingResponse(markdown(store, reach), media_type="text/markdown; charset=utf-8")
     return StreamingResponse(json_lines(store, reach), media_type="application/x-ndjson")
+
+
+@router.answers(
+    "DELETE", "/users/{user_id}", "Erase a user's data for good", example(Certificate, **_ERASED), 409
+)
+async def forget_user(
+    user_id: PathName, request: Request, dry_run: bool = False, scrub: bool = False
+) -> Response:
+    """Erase all that is kept of a user, its log too, and answer the certificate, which is kept; a dry run only counts.
+
+    The scrub, which looks through the bytes, takes as long as there are files: without it, it is left pending.
+    """
+    one_owner(request, user_id, None)
+    memories, tenant = memories_of(request), caller_of(request.scope).tenant
+    settings, store = memories.settings, memories.assembled.store
+    named: dict[str, Any] = {"queue": settings.failure_queue.directory, "key_file": settings.erasing.key_file}
+    if settings.vault.enabled and tenant == settings.service.tenant:  # the files are that tenant's
+        named["vault"] = existing_vault(settings.vault.root_path, store, tenant)
+    subject = Subject.of(tenant, user_id=user_id)
+    return answer(await forget(store, subject, dry_run=dry_run, scrub=scrub, **named))
 
 
 async def users_page(

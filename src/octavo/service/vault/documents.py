@@ -239,6 +239,20 @@ class DocumentRecords:
         """
         return [self.removed(record.collection, record.id, old), Add([record])]
 
+    def erased(self, key: str) -> list[Op]:
+        """Remove a document and all it ever said, whether it named its user or not."""
+        named = self.scope_of(key)
+        scopes = [exact_scope(each) for each in (named, msgspec.structs.replace(named, user=None))]
+        versions = [msgspec.structs.replace(scope, session=key) for scope in scopes]
+        return [
+            *(
+                Remove(Query(collection=each, ids=(key,), scope=scope))
+                for scope in scopes
+                for each in COLLECTIONS
+            ),
+            *(Remove(Query(collection="versions", scope=scope)) for scope in versions),
+        ]
+
     def removed(self, collection: str, key: str, old: Held | None) -> Remove:
         """Remove a document if it still is that one; None is none."""
         md5 = "-" if old is None else old.stated_md5  # no text has that sum

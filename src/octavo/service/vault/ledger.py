@@ -5,6 +5,7 @@ import time
 from collections.abc import Collection
 from datetime import datetime
 from enum import Enum
+from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
@@ -93,6 +94,10 @@ class Ledger:
                 staged.unlink(missing_ok=True)
                 raise StoreError(f"the vault cannot write {self._path}: {error.strerror}") from error
             self.entries, self.damaged = entries, 0
+
+    def drop_damaged(self) -> None:
+        """Delete what was kept of a damaged file: nobody can say whose documents it names."""
+        Path(f"{self._path}.bad").unlink(missing_ok=True)
 
 
 def _decoded(raw: bytes) -> tuple[dict[str, Entry], int]:

@@ -118,6 +118,33 @@ class Vault:
         address = self._open(key)
         return await self._exclusively(lambda: self._settler.remove(address))
 
+    async def erase(self, user: str, store: Store | None) -> list[str]:
+        """Delete a user's documents for good, files, records and versions; answer what the files said.
+
+        Done under the vault's lock: whoever watches these files would otherwise put back what is half gone. The records are
+        removed from this store, which queues nothing. Without one, nothing is deleted.
+        """
+        self._open()
+        return await self._exclusively(lambda: self._erase(user, store))
+
+    async def _erase(self, user: str, store: Store | None) -> list[str]:
+        entries = dict(self._ledger.load())
+        found = (await asyncio.to_thread(self._folder.scan, {})).found
+        keys = [key for key in {*entries, *found} if self._records.scope_of(key).user == user]
+        named = {found[key][0] for key in keys if key in found} | {
+            entries[key].path for key in keys if key in entries
+        }
+        there = [path for each in sorted(named) if (path := self.root / each).is_file()]
+        texts = [path.read_text(errors="replace") for path in there]
+        if store is not None and keys:
+            await store.apply([op for key in keys for op in self._records.erased(key)])
+            for path in there:
+                path.unlink(missing_ok=True)
+            left = {key: entry for key, entry in entries.items() if key not in keys}
+            await asyncio.to_thread(self._ledger.save, left)
+            self._ledger.drop_damaged()
+        return texts
+
     async def versions(self, key: str) -> list[DocumentVersion]:
         """What the document said before, oldest first, each with the reason why it gave way."""
         query = self._records.versions(self._open(key).key)
@@ -382,6 +409,11 @@ class Vault:
         task.add_done_callback(self._underway.discard)
         task.add_done_callback(look_at_error)
         return await asyncio.shield(task)
+
+
+def existing_vault(root: str | Path, store: Store, tenant: str) -> Vault | None:
+    """The vault of a folder that is there; None where there is none, and none is made."""
+    return Vault(root, store, scope=Scope(tenant=tenant)) if Path(root).is_dir() else None
 
 
 def _hidden(key: str, scan: Scan, entries: dict[str, Entry]) -> bool:

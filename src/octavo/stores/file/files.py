@@ -277,6 +277,10 @@ class Files:
         digest = hashlib.blake2b(content, digest_size=8).hexdigest()
         self._stage(content).replace(folder / f"{family.replace('/', '-')}.{digest}.txt")
 
+    def kept(self) -> list[str]:
+        """Every file below the directory, whatever it is for."""
+        return sorted(str(path) for path in self.root.rglob("*") if path.is_file())
+
     def damaged(self) -> int:
         """How many lines are in quarantine."""
         return sum(path.read_bytes().count(b"\n") for path in (self._own / "damaged").glob("*.txt"))

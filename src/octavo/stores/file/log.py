@@ -280,6 +280,20 @@ class FileLog:
         if live := len(lines.records):
             self._note_family(family, names, live, live)
 
+    def scrub(self, check: Callable[[], None], progress: Callable[[int, int], None]) -> None:
+        """Rewrite every file without its dead lines, and forget what was last intended: it names files of sessions."""
+        with self._failing(), self._lock.hold(LOCK_SECONDS):
+            check()
+            self._recover()
+            if not self._knows_files():
+                transact(self._db, lambda _: self._build())
+            families = list(self._files.families())
+            for done, family in enumerate(families):
+                progress(done, len(families))
+                transact(self._db, lambda _, family=family: self._rewrite(family))  # type: ignore[misc]
+            self._files.sweep()
+            self._lock.write(b"")
+
     # --- what was left behind
 
     def _left(self) -> _Intent | None:

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -12,7 +12,7 @@ import apsw
 from octavo.errors import ConfigError, StoreClosed, StoreError
 from octavo.kernel.codec import Prepared
 from octavo.kernel.model import Head, NameCount, Query, Record, Scope, ScopePart, Tally
-from octavo.kernel.ports import Finding, Lexicon
+from octavo.kernel.ports import Finding, Lexicon, Scrubbed
 from octavo.kernel.shapes import SHAPES
 from octavo.kernel.terms.matches import Matches
 from octavo.stores.base import Progress, SearchingStore
@@ -85,6 +85,12 @@ class _Driver(SQLiteDriver):
             return self._log.commit(batches, self._check)
 
         return await self._worker().run(work)
+
+    async def scrub(self, tables: Sequence[str], progress: Progress) -> Scrubbed:
+        on_disk = self.path != _MEMORY
+        if on_disk:
+            await self._worker().run(lambda _: self._log.scrub(self._check, progress))
+        return await super().scrub(tables, progress) if on_disk else Scrubbed()
 
     async def read(self, script: Callable[[], Script[T]]) -> T:
         def checked() -> Script[T]:
@@ -189,6 +195,14 @@ class FileStore(SearchingStore):
             Finding("damaged lines", str(damaged), warning),
             Finding("access", *file_modes.access(self._path)),
         ]
+
+    async def scrub(self, progress: Progress | None = None) -> Scrubbed:
+        """Write the files anew without their dead lines, and the index beside them without what was removed from it."""
+        await self._ready()
+        scrubbed = await self._ask(lambda index: index.scrub(progress))
+        done = ("dead lines dropped from the files", *(f"the index: {word}" for word in scrubbed.done))
+        files = tuple(await asyncio.to_thread(self._files.kept))
+        return Scrubbed(done=done, files=files, unreached=scrubbed.unreached)
 
     # --- the index: opened when it is needed, and another one when it is not the folder's any more
 

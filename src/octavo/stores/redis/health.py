@@ -12,7 +12,7 @@ async def findings(connection: Connection, ttl: int | None) -> list[Finding]:
     """Facts and warnings; what the server does not tell is left out or said to be unknown."""
     info: dict[str, Any] = {}
     for section in ("server", "persistence", "memory"):
-        info.update(_one_node(await connection.ask("INFO", section)))
+        info.update(one_node(await connection.ask("INFO", section)))
     server = f"{info.get('server_name', 'redis')} {info.get('redis_version', 'of unknown version')}"
     found = [
         Finding("store", "redis"),
@@ -28,7 +28,7 @@ async def findings(connection: Connection, ttl: int | None) -> list[Finding]:
 async def _saves(connection: Connection) -> str | None:
     """The save points, or None where the server keeps its configuration to itself, as hosted ones do."""
     try:
-        settings = _one_node(await connection.ask("CONFIG GET", "save"))
+        settings = one_node(await connection.ask("CONFIG GET", "save"))
     except StoreUnavailable:
         raise
     except StoreError:
@@ -38,7 +38,7 @@ async def _saves(connection: Connection) -> str | None:
     return None
 
 
-def _one_node(answer: Any) -> Any:
+def one_node(answer: Any) -> Any:
     """A cluster's client answers for each node; they are taken to be alike."""
     per_node = isinstance(answer, dict) and answer and all(isinstance(told, dict) for told in answer.values())
     return next(iter(answer.values())) if per_node else answer

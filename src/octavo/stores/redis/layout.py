@@ -55,6 +55,11 @@ class Layout:
         self.tenants = f"{self._front}tenants".encode()
         self.keys = functools.lru_cache(maxsize=NAMES_HELD)(self._keys)
 
+    @property
+    def any_terms(self) -> str:
+        """The pattern of the keys that hold indexes of terms."""
+        return "".join(f"\\{c}" if c in "*?[]\\^" else c for c in self._front) + "{*}:*:terms:*"
+
     def base(self, collection: str, tenant: str) -> bytes:
         """What every key of a tenant's collection begins with."""
         return f"{self._front}{{{Scope(tenant=tenant).place}}}:{collection}:".encode()

@@ -8,14 +8,15 @@ from redis.asyncio import ConnectionPool, Redis, RedisCluster
 from octavo.errors import ConfigError, StoreError
 from octavo.kernel.codec import CheckedAdd, Prepared
 from octavo.kernel.model import Head, NameCount, Query, Record, Scope, ScopePart, Tally
-from octavo.kernel.ports import Finding, Lexicon
+from octavo.kernel.ports import Finding, Lexicon, Scrubbed
 from octavo.kernel.shapes import SHAPES
 from octavo.kernel.terms.matches import Matches
-from octavo.stores.base import Progress, SearchingStore
+from octavo.stores.base import Progress, SearchingStore, unheard
 from octavo.stores.redis.connection import Connection
 from octavo.stores.redis.health import findings
 from octavo.stores.redis.layout import Layout
 from octavo.stores.redis.reading import Reader
+from octavo.stores.redis.scrubbing import scrub
 from octavo.stores.redis.searching import Searcher
 from octavo.stores.redis.writing import Writer
 
@@ -110,6 +111,11 @@ class RedisStore(SearchingStore):
         if self._ttl is not None:
             await self._ready()
             await self._writer.renew(collections, scope)
+
+    async def scrub(self, progress: Progress | None = None) -> Scrubbed:
+        """Drop the indexes of terms, which the next search makes anew, and have Redis write its files anew."""
+        await self._ready()
+        return await scrub(self._connection, self._layout, progress or unheard)
 
     async def describe(self) -> list[Finding]:
         """What this Redis is, and what of it endangers the records."""

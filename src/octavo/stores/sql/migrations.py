@@ -39,7 +39,7 @@ def missing(table: Table) -> Script[bool]:
     """Whether nothing was ever written to the table; one of the same name that is not Octavo's is refused."""
     if (yield from _version(table)) is not None:
         return False
-    for name in _names(table):
+    for name in names_of(table):
         if (yield from table.dialect.exists(name)):
             # Somebody may have made it since: it is noted before it is there, and a snapshot would not show that.
             yield from table.dialect.save()
@@ -57,7 +57,7 @@ def counts_name(dialect: Dialect, prefix: str) -> str:
     return dialect.quote(f"{prefix}octavo_counts")
 
 
-def _names(table: Table) -> list[str]:
+def names_of(table: Table) -> list[str]:
     """The tables that belong to this one, itself first."""
     marks = [table.prefix + table.shape.marks_table] if table.marks else []
     trigrams = [substrings.Names(table).plain] if table.dialect.name == "sqlite" else []
@@ -104,7 +104,7 @@ def _migrate(table: Table) -> Script[None]:
         yield Do(f"INSERT INTO {versions} (name, version) VALUES ({placeholder(1)}, 0)", (table.plain_name,))
         yield from dialect.save()
     elif version == 0:  # somebody died while making it; it has never been used
-        for name in reversed(_names(table)):
+        for name in reversed(names_of(table)):
             if (yield from dialect.exists(name)):
                 yield Do(f"DROP TABLE {dialect.quote(name)}")
     for number, migration in enumerate(MIGRATIONS[version:], version + 1):

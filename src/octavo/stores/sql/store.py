@@ -7,11 +7,11 @@ from collections.abc import Iterable
 
 from octavo.kernel.codec import CheckedAdd, Prepared
 from octavo.kernel.model import Head, NameCount, Query, Record, ScopePart, Tally, check_expected
-from octavo.kernel.ports import Finding, Lexicon
+from octavo.kernel.ports import Finding, Lexicon, Scrubbed
 from octavo.kernel.shapes import SHAPES
 from octavo.kernel.terms.matches import Matches
-from octavo.stores.base import Progress, SearchingStore
-from octavo.stores.sql import reading, substrings, writing
+from octavo.stores.base import Progress, SearchingStore, unheard
+from octavo.stores.sql import reading, scrubbing, substrings, writing
 from octavo.stores.sql.counting import Tables
 from octavo.stores.sql.drivers.port import ApplyAll, Driver
 from octavo.stores.sql.indexing import Indexing
@@ -133,6 +133,18 @@ class SQLStore(SearchingStore):
         if table is None:
             return Lexicon(collection=collection, records=0)
         return await self._indexes().verify(table, progress)
+
+    async def scrub(self, progress: Progress | None = None) -> Scrubbed:
+        """Have the tables written anew without what was removed from them; in a caller's transaction nothing can be done."""
+        await self._ready()
+        if self._driver.joins:
+            return Scrubbed(
+                unreached=("the database: what is removed in a caller's transaction is not gone yet",)
+            )
+        there = [await self._table_to_read(collection) for collection in SHAPES]
+        if any(there):
+            await self._driver.write(lambda: scrubbing.drop_counters(self._tables))
+        return await self._driver.scrub(scrubbing.table_names(self._tables), progress or unheard)
 
     def _indexes(self) -> Indexing:
         if self._indexing is None:

@@ -1,11 +1,12 @@
 """The Journal: a store whose writes wait on disk, in order, while it is away."""
 
 from octavo.wraps.journal.journal import Journal, JournalStatus
-from octavo.wraps.journal.lines import DeadLetter, Slot, SpoolStatus, Waiting
+from octavo.wraps.journal.lines import DeadLetter, Erased, Slot, SpoolStatus, Waiting
 from octavo.wraps.journal.spool import Spool, inspect, peek
 
 __all__ = [
     "DeadLetter",
+    "Erased",
     "Journal",
     "JournalStatus",
     "Slot",

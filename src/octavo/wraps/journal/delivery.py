@@ -5,17 +5,25 @@ import functools
 import logging
 import random
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
 
 import msgspec
 
-from octavo.errors import Conflict, InvalidQuery, InvalidRecord, OctavoError, StoreClosed, StoreUnavailable
+from octavo.errors import (
+    Conflict,
+    InvalidQuery,
+    InvalidRecord,
+    NotFound,
+    OctavoError,
+    StoreClosed,
+    StoreUnavailable,
+)
 from octavo.kernel.codec import encode_ops
 from octavo.kernel.model import Add, Op, Query, Record, Remove, Scope, exact_scope
 from octavo.kernel.ports import Store
 from octavo.wraps.attempts import Attempts, late, verdict
-from octavo.wraps.journal.lines import Waiting
+from octavo.wraps.journal.lines import Erased, Left, Waiting
 from octavo.wraps.journal.queue import Queue
 from octavo.wraps.journal.repeatable import Repeatable, overlap, touched_scopes
 
@@ -206,7 +214,12 @@ class Delivery:
             await self._done([entry])
             return None
         if isinstance(error, StoreUnavailable | Conflict):  # it may go better another time
-            entry = await self._queue.run(functools.partial(self._queue.spool.tried, entry.id, said(error)))
+            try:
+                entry = await self._queue.run(
+                    functools.partial(self._queue.spool.tried, entry.id, said(error))
+                )
+            except NotFound:  # it was erased meanwhile
+                return None
             if entry.attempts < self._max_retries:
                 due = asyncio.get_running_loop().time() + delay(self._backoff, entry.attempts)
                 self._held[entry.id] = Held(entry, touched_scopes(entry.ops), due)
@@ -275,6 +288,12 @@ class Delivery:
         self.buried += len(ids)
         _log.error("%d queued writes became dead letters: %s", len(ids), error)
         self._let_go(ids)
+
+    async def erase(self, left: Left, names: Collection[bytes]) -> Erased:
+        """Take somebody's writes out of the queue; what failed is looked at again, in its order."""
+        self._held.clear()
+        self._behind.clear()
+        return await self._queue.run(lambda: self._queue.spool.erase(left, names))
 
     def _let_go(self, ids: Sequence[str]) -> None:
         self._attempts.applied.difference_update(ids)

@@ -11,7 +11,7 @@ from octavo.errors import NotFound, StoreUnavailable
 from octavo.util.disk import FileLock, sync_folder, write_all
 from octavo.util.file_modes import keep_mode, open_file
 from octavo.util.system import read_at
-from octavo.wraps.journal.lines import DeadLetter, dead_line, read_letter, sound
+from octavo.wraps.journal.lines import DeadLetter, Left, dead_line, lines_left, read_letter, sound
 
 _LOCK_SECONDS = 10.0  # whoever holds the shared lock writes a few lines; longer than this it is stuck
 
@@ -144,6 +144,15 @@ class SharedFile:
         if self._sync and not size:
             sync_folder(self.path.parent)
 
+    def drop_holding(self, names: Collection[bytes]) -> int:
+        """Drop the lines that hold one of these; answer how many."""
+        with FileLock(self._lock).hold(_LOCK_SECONDS):
+            lines = list(self._lines())
+            kept = [line for line in lines if not any(name in line for name in names)]
+            if len(kept) < len(lines):
+                replace_file(self.path, kept)
+        return len(lines) - len(kept)
+
     def _lines(self) -> Iterator[bytes]:
         try:
             file = self.path.open("rb")
@@ -203,6 +212,19 @@ class DeadLetters(SharedFile):
             gone = sum(meant is None or letter.id in meant for letter in self)
             replace_file(self.path, self._lines_left(meant))
         return gone
+
+    def erase(self, left: Left) -> int:
+        """Keep of each only what is `left` of it; answer how many were touched."""
+        if not self.path.exists():
+            return 0
+        with translated_errors(self.path.parent), FileLock(self._lock).hold(_LOCK_SECONDS):
+            damaged = [line for line in self._lines() if line.strip() and read_letter(line) is None]
+            if damaged:
+                self._quarantine.append(damaged)
+            touched = sum(left(letter.ops) != letter.ops for letter in self)
+            if touched or damaged:
+                replace_file(self.path, lines_left(self.path, left))
+        return touched
 
     def _lines_left(self, discarded: frozenset[str] | None) -> Iterator[bytes]:
         for line in self._lines():

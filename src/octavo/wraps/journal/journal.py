@@ -4,7 +4,7 @@ import asyncio
 import functools
 import logging
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Self, TypeVar
@@ -19,7 +19,7 @@ from octavo.kernel.ports import Finding, Store, Written
 from octavo.util.words import several
 from octavo.wraps.attempts import Attempts, late, verdict
 from octavo.wraps.journal.delivery import Delivery, said
-from octavo.wraps.journal.lines import DeadLetter, Waiting
+from octavo.wraps.journal.lines import DeadLetter, Erased, Left, Waiting
 from octavo.wraps.journal.queue import Queue
 from octavo.wraps.journal.repeatable import Repeatable, checked
 from octavo.wraps.journal.replay import Clock, Replay, State
@@ -295,6 +295,13 @@ class Journal(Wrap):
     async def discard_dead(self, ids: Sequence[str] | None = None) -> int:
         """Forget these dead letters, or all, for ever; answer how many there were."""
         return await self._with_queue(lambda: self._queue.spool.dead.discard(ids))
+
+    async def erase(self, left: Left, names: Collection[bytes] = ()) -> Erased:
+        """Take out of the queue and the dead letters what is not `left` of each write; see `Spool.erase`."""
+        await self._ready()
+        erased = await self._delivery.erase(left, names)
+        await self._queue.look()
+        return erased
 
     async def _with_queue(self, work: Callable[[], T]) -> T:
         await self._ready()

@@ -6,8 +6,9 @@ comma. `{"crc":"…","is":"done","upto":500,"left":[17]}` says that every write 
 
 import zlib
 from array import array
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import datetime
+from pathlib import Path
 from typing import BinaryIO, Literal, NamedTuple, TypeAlias
 
 import msgspec
@@ -18,6 +19,9 @@ from octavo.kernel.ids import new_id, now
 from octavo.kernel.model import Op
 
 Durability: TypeAlias = Literal["fsync", "flush", "memory"]
+
+#: What is left of the ops of a write once those of somebody are taken out of it.
+Left: TypeAlias = Callable[[list[Op]], list[Op]]
 
 _START = b'{"crc":"'
 _BODY = len(_START) + 10  # behind the start: eight digits, a quote and a comma
@@ -68,6 +72,15 @@ class SpoolStatus(msgspec.Struct, frozen=True, kw_only=True):
     files: int = 0
     oldest_at: datetime | None = None
     slots: tuple[Slot, ...] = ()
+
+
+class Erased(msgspec.Struct, frozen=True, kw_only=True):
+    """How many writes of somebody were taken out of a queue, and how many running processes still hold."""
+
+    waiting: int = 0
+    dead: int = 0
+    damaged: int = 0
+    elsewhere: int = 0
 
 
 class Queued(msgspec.Struct, frozen=True, tag_field="is", tag="queued"):
@@ -206,3 +219,19 @@ class Scan:
     def last(self) -> int:
         """The highest number that was given."""
         return max(self.done.upto, max(self.numbers, default=0))
+
+
+def lines_left(path: Path, left: Left) -> Iterator[bytes]:
+    """The lines of a file of writes, done or given up, with what is left of each; one that cannot be read is left out."""
+    with path.open("rb") as file:
+        for data in file:
+            dead = data[_BODY:].startswith(b'"is":"dead"')
+            entry = read_letter(data) if dead else read_waiting(data) if sound(data) else None
+            if entry is not None and (ops := left(entry.ops)):
+                after = msgspec.structs.replace(entry, ops=ops)
+                spelled = (
+                    dead_line(after)
+                    if isinstance(after, DeadLetter)
+                    else queued_line(_line(0, data).n, after)
+                )
+                yield spelled if ops != entry.ops else data.removesuffix(b"\n") + b"\n"

@@ -34,9 +34,11 @@ from octavo.wraps.journal.files import (
 from octavo.wraps.journal.lines import (
     Done,
     Durability,
+    Left,
     Scan,
     Waiting,
     done_line,
+    lines_left,
     queued_line,
     read_lines,
     read_waiting,
@@ -104,6 +106,14 @@ class Log:
     def waiting(self) -> int:
         """How many writes are not done."""
         return len(self.loaded) + self.unread
+
+    def ids(self) -> set[str]:
+        """The ids of all that wait on disk."""
+        found: set[str] = set()
+        for file in self._files:
+            with contextlib.suppress(FileNotFoundError), file.path.open("rb") as opened:
+                found |= {entry.id for _, entry in read_writes(opened, self._done) if entry is not None}
+        return found
 
     @property
     def oldest_at(self) -> datetime | None:
@@ -246,6 +256,36 @@ class Log:
                 raise
             _log.warning("no room to say in %s what is done: %s", self._names.directory, error)
         self._remove_recovered()
+
+    def erase(self, left: Left) -> int:
+        """Keep of each write only what is `left` of it, in files written anew; answer how many writes were touched.
+
+        The new file begins by saying that all before it is done. Killed before it is there, nothing was touched; after that,
+        what the older files hold is not read again.
+        """
+        self.flush()
+        touched, kept = 0, []
+        for file in self._files:
+            with contextlib.suppress(FileNotFoundError), file.path.open("rb") as opened:
+                for _, entry in read_writes(opened, self._done):
+                    if entry is None:
+                        continue
+                    entry = self.loaded[entry.id].entry if entry.id in self.loaded else entry  # noqa: PLW2901 - with its attempts
+                    ops = left(entry.ops)
+                    touched += ops != entry.ops
+                    kept += [msgspec.structs.replace(entry, ops=ops)] if ops else []
+        for path in self._names.backups(self.slot):
+            replace_file(path, lines_left(path, left))
+        lines = [done_line(Done(self._next - 1))] if kept else []
+        lines += [queued_line(n, entry) for n, entry in enumerate(kept, self._next)]
+        self._close_active()
+        replace_file(self._names.active(self.slot), lines, sync=self._limits.durability == "fsync")
+        for file in self._files[:-1]:
+            file.path.unlink(missing_ok=True)
+        self._files, self._ragged, self._noted, self._taken = [], False, True, 0
+        self.loaded.clear()
+        self.open()
+        return touched
 
     def check(self) -> None:
         """Write as much as a small write takes, and take it back: OSError when there is no room for it."""

@@ -20,6 +20,8 @@ from octavo.wraps.journal.files import DeadLetters, Names, SharedFile, translate
 from octavo.wraps.journal.lines import (
     DeadLetter,
     Durability,
+    Erased,
+    Left,
     Scan,
     Slot,
     SpoolStatus,
@@ -63,6 +65,7 @@ class Spool:
             raise ConfigError(f"name must be that of a file, without its folder; got {name!r}")
         self._limits = Limits(**given, max_backups=max_backups, durability=durability)
         self.directory = Path(directory)
+        self._name = name
         self._names = Names(self.directory, name)
         self._quarantine = SharedFile(self._names.bad, sync=durability == "fsync")
         self.dead = DeadLetters(self._names.dead, self._quarantine)
@@ -174,6 +177,22 @@ class Spool:
                     came += self._logs[-1].waiting
             self._leave_empty()
             return came
+
+    def erase(self, left: Left, names: Collection[bytes] = ()) -> Erased:
+        """Keep of each write, waiting or given up, what is `left` of it, and of damaged lines those that hold none of the names.
+
+        Slots of processes that run are theirs alone: what they hold of it is only counted.
+        """
+        with self._ready():
+            self.adopt()
+            waiting = sum(log.erase(left) for log in self._logs)
+            self._leave_empty()
+            dead = self.dead.erase(left)
+            damaged = self._quarantine.drop_holding(names) if self._quarantine.path.exists() else 0
+            own = {id_ for log in self._logs for id_ in log.ids()}
+            others = [entry for entry in peek(self.directory, name=self._name) if entry.id not in own]
+            held = sum(left(entry.ops) != entry.ops for entry in others)
+            return Erased(waiting=waiting, dead=dead, damaged=damaged, elsewhere=held)
 
     def flush(self) -> None:
         """Bring to disk what is only in memory."""

@@ -91,6 +91,11 @@ class Indexed(Wrap):
 
     # The verbs of a store.
 
+    @property
+    def index(self) -> VectorIndex:
+        """Where the vectors are."""
+        return self._index
+
     async def apply(self, ops: Sequence[Op]) -> list[int]:
         """Apply all of the ops in order, or none; answer how many records each one added, changed or removed."""
         self._upkeep.start()

@@ -40,6 +40,10 @@ class Dialect:
     )  # the end of every index that gives an order
     slots: ClassVar[int] = 16  # rows of each counter, so that processes do not wait for each other
     listed: ClassVar[str] = ""  # a format of a query that selects texts: all of them as one JSON array
+    scrubs: ClassVar[str] = (
+        ""  # what has a server give back the room of removed rows, before the name of a table
+    )
+    unreached: ClassVar[tuple[str, ...]] = ()  # where such rows may stay all the same
     octets: str = "OCTET_LENGTH({})"  # a format of a text column: how many bytes it has
     most_bytes: int | None = None  # that one column of one row may have, where the server has a say in it
 

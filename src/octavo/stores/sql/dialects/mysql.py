@@ -22,6 +22,8 @@ class MySQL(Dialect):
     """
 
     name = "mysql"
+    scrubs = "OPTIMIZE TABLE"
+    unreached = ("the server's redo, undo and binary logs, until it reuses or purges them",)
     # As bytes: UTF-8 holds a text where its bytes are, and comparing characters takes twice as long.
     contains = "LOCATE(CAST(CONVERT({1} USING utf8mb4) AS BINARY), CAST({0} AS BINARY)) > 0"
     no_limit = "18446744073709551615"

@@ -17,6 +17,11 @@ class PostgreSQL(Dialect):
     """PostgreSQL 12 or later, and what speaks its protocol."""
 
     name = "postgresql"
+    scrubs = "VACUUM"
+    unreached = (
+        "the server's write-ahead log, until it is recycled",
+        "free room inside the server's pages, until it is written over (VACUUM FULL writes the tables anew)",
+    )
     types: ClassVar = {
         "name": 'TEXT COLLATE "C"', "tenant": 'TEXT COLLATE "C"', "place": 'TEXT COLLATE "C"', "text": 'TEXT COLLATE "C"',
         "json": "JSON", "time": "TIMESTAMPTZ", "int": "BIGINT", "flag": "BOOLEAN",

@@ -12,10 +12,11 @@ from typing import Any, TypeVar, cast
 
 from octavo.errors import StoreError, StoreUnavailable
 from octavo.kernel.codec import CheckedAdd, Prepared
-from octavo.kernel.ports import Finding
+from octavo.kernel.ports import Finding, Scrubbed
+from octavo.stores.base import Progress
 from octavo.stores.gather import Gathering
 from octavo.stores.sql.dialects import Dialect
-from octavo.stores.sql.statements import Contended, Do, Pause, Script, Statement
+from octavo.stores.sql.statements import Build, Contended, Do, Pause, Script, Statement
 
 T = TypeVar("T")
 Batch = list[Prepared]
@@ -68,6 +69,16 @@ class Driver:
     async def describe(self) -> list[Finding]:
         """What this database is, how durable it is and what is dangerous about it."""
         raise NotImplementedError
+
+    async def scrub(self, tables: Sequence[str], progress: Progress) -> Scrubbed:
+        """Have these tables, as they are quoted, written anew without the rows that were removed."""
+        word = self.dialect.scrubs
+        for done, table in enumerate(tables):
+            progress(done, len(tables))
+            statement = Build(f"{word} {table}")
+            await self._with_connection(lambda connection, one=statement: self.send(connection, one))  # type: ignore[misc]
+        progress(len(tables), len(tables))
+        return Scrubbed(done=(word,) if tables else (), unreached=self.dialect.unreached)
 
     async def leave(self) -> None:
         """Let go of what belongs to the event loop, which is ending; `open` then begins anew in the next."""

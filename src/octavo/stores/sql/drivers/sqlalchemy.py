@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import sqlite3
 import weakref
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from typing import Any, TypeVar, cast
 
 from sqlalchemy import Engine, exc
@@ -12,7 +12,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, AsyncSession
 from sqlalchemy.pool import Pool
 
 from octavo.errors import ConfigError, StoreError, StoreUnavailable
-from octavo.kernel.ports import Finding
+from octavo.kernel.ports import Finding, Scrubbed
+from octavo.stores.base import Progress
 from octavo.stores.sql.dialects import Dialect, MySQL, PostgreSQL, SQLite
 from octavo.stores.sql.drivers.mysql_shared import error_of, in_parts
 from octavo.stores.sql.drivers.port import ConnectionLost, Driver, run
@@ -195,6 +196,10 @@ class SQLAlchemyDriver(Driver):
         with _translated():
             result = await connection.exec_driver_sql(statement.sql, tuple(statement.values) or None)
             return result.rowcount if isinstance(statement, Do) else result.fetchall()
+
+    async def scrub(self, tables: Sequence[str], progress: Progress) -> Scrubbed:
+        del tables, progress
+        return Scrubbed(unreached=("the database, whose engine is the caller's: its VACUUM is, too",))
 
     async def describe(self) -> list[Finding]:
         owner = "session" if self._session is not None else "engine"

@@ -4,14 +4,15 @@ import itertools
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import apsw
 
 from octavo.errors import StoreClosed
-from octavo.kernel.ports import Finding
+from octavo.kernel.ports import Finding, Scrubbed
+from octavo.stores.base import Progress
 from octavo.stores.sql.dialects import Dialect, SQLite
 from octavo.stores.sql.drivers.port import Driver
 from octavo.stores.sql.drivers.sqlite_thread import Worker, run, transact, transact_reading
@@ -21,6 +22,9 @@ from octavo.util.file_modes import access, make_folder, open_file
 T = TypeVar("T")
 _STEPS = 10_000  # of SQLite's machine, after which a reader asks whether anybody still waits: a millisecond or less
 _USED = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name LIKE '%octavo_tables'"  # with any prefix
+_FULL_TEXT = (
+    "SELECT name FROM sqlite_master WHERE type = 'table' AND sql LIKE 'CREATE VIRTUAL TABLE%USING fts5(%'"
+)
 _SYNCHRONOUS = {"full": "FULL", "fast": "NORMAL"}
 _LEVELS = ("OFF", "NORMAL", "FULL", "EXTRA")
 _PAGES = 10_000  # of the write-ahead log, 40 MiB, after which it is written back; hot pages then go to disk once for many writes
@@ -113,6 +117,47 @@ class SQLiteDriver(Driver):
             *([Finding("access", *access(Path(self.path)))] if keeps else []),
         ]
 
+    async def scrub(self, tables: Sequence[str], progress: Progress) -> Scrubbed:
+        del tables  # one file
+        unreached = await self._worker().run(lambda connection: self._scrub(connection, progress))
+        files = () if self.path == ":memory:" else (self.path, f"{self.path}-wal", f"{self.path}-shm")
+        done = ("secure_delete", "full-text indexes merged", "VACUUM", "write-ahead log truncated")
+        return Scrubbed(done=done, files=files, unreached=unreached)
+
+    def _scrub(self, connection: apsw.Connection, progress: Progress) -> tuple[str, ...]:
+        """In the writer's thread, so that this process writes nothing meanwhile."""
+        indexes: Any = connection.execute(_FULL_TEXT).fetchall()
+        total = len(indexes) + 3
+        for done, (name,) in enumerate(indexes):
+            progress(done, total)
+            quoted = self.dialect.quote(name)
+            connection.execute(f"INSERT INTO {quoted} ({quoted}) VALUES ('optimize')")
+        connection.execute("PRAGMA temp_store = FILE")  # a copy of all of it would not fit into memory
+        try:
+            progress(total - 3, total)
+            self._truncate_log(connection)
+            progress(total - 2, total)
+            connection.execute("VACUUM")
+        finally:
+            connection.execute("PRAGMA temp_store = MEMORY")
+        progress(total - 1, total)
+        truncated = self._truncate_log(connection)
+        progress(total, total)
+        return () if truncated else (f"{self.path}-wal: somebody reads it all the time; scrub again later",)
+
+    def _truncate_log(self, connection: apsw.Connection) -> bool:
+        """Write the log back and cut it to nothing; whether others have let it."""
+        until = time.monotonic() + self.timeout
+        while True:
+            try:
+                connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+            except (apsw.BusyError, apsw.LockedError):
+                if time.monotonic() > until:
+                    return False
+                time.sleep(0.01)
+            else:
+                return True
+
     async def leave(self) -> None:
         await self.settle()
 
@@ -190,6 +235,7 @@ def connect(path: str, durability: str, timeout: float) -> apsw.Connection:
     connection.execute("PRAGMA schema_version").fetchall()  # what is no database is refused now, not later
     connection.execute(f"PRAGMA synchronous = {_SYNCHRONOUS[durability]}")
     connection.execute("PRAGMA temp_store = MEMORY")
+    connection.execute("PRAGMA secure_delete = ON").fetchall()  # what is removed is overwritten with zeros
     return connection
 
 

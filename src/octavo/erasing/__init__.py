@@ -1,0 +1,8 @@
+"""Erasing for good: what belongs to somebody, taken out of every place, and a certificate that says what was done."""
+
+from octavo.erasing.certificate import Certificate, certificates
+from octavo.erasing.forgetting import forget
+from octavo.erasing.scrubbing import scrub
+from octavo.erasing.subject import Subject
+
+__all__ = ["Certificate", "Subject", "certificates", "forget", "scrub"]

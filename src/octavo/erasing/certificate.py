@@ -1,0 +1,92 @@
+"""The certificate of an erasure: what was removed where, whether its bytes were looked for, and what is out of reach."""
+
+from datetime import datetime
+from typing import Any, Literal
+
+import msgspec
+
+from octavo.erasing.digests import Digests
+from octavo.erasing.subject import Part
+from octavo.kernel.ids import new_id, now
+from octavo.kernel.model import Add, Change, Query, Record, Scope, exact_scope
+from octavo.kernel.ports import Store
+
+COLLECTION = "erasures"
+_SCOPE = Scope(user="", agent="", session="octavo:erasures")
+#: Nobody's program reaches these.
+BEYOND = (
+    "backups and copies that were made before",
+    "replicas, until they have followed",
+    "freed blocks of the disk, until it writes them over",
+    "other machines: their vaults, queues and memory",
+)
+
+
+class Certificate(msgspec.Struct, frozen=True, kw_only=True):
+    """What an erasure did. It holds counts, and a keyed digest in place of a name; no content."""
+
+    id: str
+    what: Part
+    subject: str  # a keyed digest of the name
+    tenant: str = ""
+    asked_at: datetime
+    erased_at: datetime | None = None
+    dry_run: bool = False
+    removed: dict[str, int] = {}  # by place; of a dry run, what would be
+    digests: int = 0  # pieces of erased texts that a scrub looks for
+    scrub: Literal["pending", "done", "found"] = "pending"
+    scrubbed_at: datetime | None = None
+    scrubbed: tuple[str, ...] = ()  # what was done about the bytes left behind
+    scanned: dict[str, int] = {}  # files and bytes that were looked through
+    found: int = 0  # pieces that are still there, and that no other record holds
+    unreached: tuple[str, ...] = BEYOND
+
+    @property
+    def total(self) -> int:
+        """How much was removed in all."""
+        return sum(self.removed.values())
+
+
+def new_certificate(what: Part, subject: str, tenant: str) -> Certificate:
+    """One that says nothing yet."""
+    return Certificate(id=new_id("ers_"), what=what, subject=subject, tenant=tenant, asked_at=now())
+
+
+async def keep(store: Store, certificate: Certificate, digests: Digests | None) -> None:
+    """Keep a certificate, in place of what it said before; its digests as long as they are looked for."""
+    data: dict[str, Any] = {"certificate": msgspec.to_builtins(certificate)}
+    if digests is not None:
+        data["digests"] = digests.spelled()
+    record = Record(
+        collection=COLLECTION,
+        id=certificate.id,
+        kind=certificate.scrub,
+        scope=_SCOPE,
+        text="-",  # or the digests would be searched
+        data=data,
+    )
+    named = Query(collection=COLLECTION, ids=(certificate.id,), scope=exact_scope(_SCOPE))
+    await store.apply([Add([record]), Change(query=named, kind=certificate.scrub, data=data)])
+
+
+async def certificates(store: Store, tenant: str | None = None) -> list[Certificate]:
+    """All certificates that are kept, oldest first; of one tenant, or of all."""
+    return [each for each, _ in await kept(store) if tenant is None or each.tenant == tenant]
+
+
+async def kept(store: Store, *, pending: bool = False) -> list[tuple[Certificate, Digests]]:
+    """The certificates with their digests, all of them or those whose bytes are still to be looked for."""
+    kinds = ("pending", "found") if pending else None
+    found = await store.find(Query(collection=COLLECTION, scope=exact_scope(_SCOPE), kinds=kinds))
+    return [
+        (
+            msgspec.convert(record.data["certificate"], Certificate),
+            Digests.read(record.data.get("digests", "")),
+        )
+        for record in found
+    ]
+
+
+def all_certificates() -> Query:
+    """The question for all of them."""
+    return Query(collection=COLLECTION, scope=exact_scope(_SCOPE))

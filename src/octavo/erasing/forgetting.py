@@ -1,0 +1,234 @@
+"""Forgetting somebody: everything that belongs to them goes, and a second time finds what a first one left.
+
+The order is what makes it safe to repeat: the certificate with the digests first, then what waits in queues, documents,
+vectors, what is found by means of other records, and last the records that name their owner.
+"""
+
+import asyncio
+from collections import Counter
+from pathlib import Path
+
+import msgspec
+
+from octavo.erasing.certificate import Certificate, keep, new_certificate
+from octavo.erasing.digests import KEY_FILE, WINDOW, Digester, Digests, read_key, texts_of
+from octavo.erasing.places import Documents, Places, Progress
+from octavo.erasing.scrubbing import scrub_places
+from octavo.erasing.subject import Belongings, Subject
+from octavo.kernel.ids import now
+from octavo.kernel.model import Add, Op, Query, Record, Remove, Scope, exact_scope
+from octavo.kernel.ports import EntryKey, Store
+from octavo.util.cache import clear_caches
+from octavo.vectors.base import SCOPE_LIST, list_removals
+from octavo.wraps.journal import Erased
+from octavo.wraps.vectors.waiting import Key, keys_in, markers, removal, waiting
+
+_AT_ONCE = 1000
+_NO_KEY = bytes(32)  # of a dry run, which makes and keeps nothing
+_ROUNDS = 3  # others may write meanwhile, or bring what they had queued
+_PATIENCE_SECONDS = 5.0  # for other processes to bring what they have queued
+
+
+async def forget(
+    store: Store,
+    subject: Subject,
+    *,
+    vault: Documents | None = None,
+    queue: str | Path | None = None,
+    key_file: str | Path = KEY_FILE,
+    dry_run: bool = False,
+    scrub: bool = False,
+    progress: Progress = None,
+) -> Certificate:
+    """Erase all that belongs to the subject, and answer the certificate, which the store keeps.
+
+    `queue` is the folder of a failure queue, where the store has none of its own. A dry run only counts.
+    """
+    places = Places(store, queue=queue, vault=vault)
+    key = _NO_KEY if dry_run else await asyncio.to_thread(read_key, key_file)
+    erasure = _Erasure(places, subject, Digester(key))
+    await erasure.look()
+    if dry_run:
+        return await erasure.counted()
+    certificate = await erasure.erase()
+    if not scrub:
+        return certificate
+    done = await scrub_places(places, erasure.digester, progress)
+    return next(each for each in done if each.id == certificate.id)
+
+
+class _Erasure:
+    """One erasure, from the first look to its certificate."""
+
+    def __init__(self, places: Places, subject: Subject, digester: Digester) -> None:
+        self.places = places
+        self.subject = subject
+        self.digester = digester
+        self.belongings = Belongings(subject)
+        self._removed: Counter[str] = Counter()
+        self._digests: set[int] = set()
+        self._keys: dict[EntryKey, Scope] = {}
+
+    async def look(self) -> None:
+        """Find what is there now, and make the digests of it."""
+        self.belongings = await Belongings.of(self.places.store, self.subject)
+        self._digests.update(self.digester.digests([self.subject.name]))
+        async for page in self.belongings.pages(self.places.store):
+            for record in page:
+                if record.collection not in ("vectors", "pending"):
+                    self._digests.update(self.digester.digests(texts_of(record)))
+                    entry = EntryKey(record.collection, record.id, record.scope.place)
+                    self._keys[entry] = exact_scope(record.scope)
+        await self._erase_documents(dry_run=True)
+
+    async def counted(self) -> Certificate:
+        """What would be removed."""
+        self._removed += await self._tallied()
+        self._removed["vector markers"] += len(await self._naming_markers())
+        waiting_ops, dead_ops = await asyncio.to_thread(self.places.queued)
+        self._removed["queued writes"] += sum(self._left(ops) != ops for ops in waiting_ops)
+        self._removed["dead letters"] += sum(self._left(ops) != ops for ops in dead_ops)
+        return msgspec.structs.replace(self._certificate(), dry_run=True, subject="", digests=0)
+
+    def _certificate(self) -> Certificate:
+        subject, places = self.subject, {place: n for place, n in self._removed.items() if n}
+        name = self.digester.name(subject.tenant, subject.part, subject.name)
+        return msgspec.structs.replace(
+            new_certificate(subject.part, name, subject.tenant), removed=dict(sorted(places.items()))
+        )
+
+    async def erase(self) -> Certificate:
+        """Remove everything."""
+        store = self.places.store
+        self._removed.clear()
+        begun = self._certificate()
+        await keep(store, begun, Digests(self._digests))
+        elsewhere = await self._erase_queues()
+        await self._erase_documents(dry_run=False)
+        left = 0
+        for attempt in range(_ROUNDS):
+            if attempt:
+                await self.look()
+            await self._erase_vectors()
+            await self._erase_records()
+            await self._erase_lists()
+            left = (await self._tallied()).total()
+            if not left:
+                break
+        clear_caches()
+        unreached = begun.unreached
+        if elsewhere:
+            unreached += (
+                f"{elsewhere} writes that running processes have queued: forget again when they are stored",
+            )
+        if left:
+            unreached += (f"{left} records that others wrote meanwhile: forget again",)
+        digests = Digests(self._digests)
+        certificate = msgspec.structs.replace(
+            self._certificate(), id=begun.id, asked_at=begun.asked_at, erased_at=now(), digests=digests.total,
+            unreached=unreached,
+        )  # fmt: skip
+        await keep(store, certificate, digests)
+        return certificate
+
+    async def _erase_queues(self) -> int:
+        """Take the subject's writes out of the queue; answer how many of them other processes hold."""
+        until = asyncio.get_running_loop().time() + _PATIENCE_SECONDS
+        while True:
+            erased = await self._erase_queue()
+            self._removed["queued writes"] += erased.waiting
+            self._removed["dead letters"] += erased.dead
+            self._removed["damaged lines"] += erased.damaged
+            if not erased.elsewhere or asyncio.get_running_loop().time() > until:
+                return erased.elsewhere
+            await asyncio.sleep(_PATIENCE_SECONDS / 20)
+
+    async def _erase_queue(self) -> Erased:
+        subject = self.subject
+        names = [msgspec.json.encode(subject.name)] if subject.part == "user" else [subject.name.encode()]
+        places = self.places
+        if places.journal is not None:
+            return await places.journal.erase(self._left, names)
+        if places.queue is None:
+            return Erased()
+
+        def work() -> Erased:
+            with places.spool() as spool:
+                return spool.erase(self._left, names)
+
+        return await asyncio.to_thread(work)
+
+    def _left(self, ops: list[Op]) -> list[Op]:
+        """What is left of a write; what it loses is looked for too."""
+        left = self.belongings.left(ops)
+        if left != ops:
+            gone = [
+                record
+                for op in ops
+                if isinstance(op, Add)
+                for record in op.records
+                if self.belongings.holds(record)
+            ]
+            self._digests.update(self.digester.digests(text for record in gone for text in texts_of(record)))
+        return left
+
+    async def _erase_documents(self, *, dry_run: bool) -> None:
+        vault = self.places.vault
+        if vault is None or self.subject.part != "user":
+            return
+        before = {} if dry_run else await self._tallied()
+        texts = await vault.erase(self.subject.name, None if dry_run else self.places.store)
+        lines = [line for text in texts for line in text.splitlines() if len(line) >= WINDOW]
+        self._digests.update(self.digester.digests(lines))
+        self._removed["vault files"] = len(texts)
+        if not dry_run:
+            after = await self._tallied()
+            self._removed.update({name: count - after[name] for name, count in before.items()})
+
+    async def _tallied(self) -> Counter[str]:
+        """How many records there are of each collection."""
+        found: Counter[str] = Counter()
+        for query in self.belongings.queries:
+            found[query.collection] += (await self.places.store.tally(query)).total
+        return found
+
+    async def _erase_vectors(self) -> None:
+        """Drop the vectors of what is found, and the markers that would have them made again."""
+        store, index, entries = self.places.store, self.places.index, list(self._keys)
+        if index is not None:
+            for space in await index.spaces():
+                for start in range(0, len(entries), _AT_ONCE):
+                    await index.drop(space.name, entries[start : start + _AT_ONCE])
+        for marker in await self._naming_markers():
+            others = [key for key in keys_in(marker) if not self._owns(key)]
+            await store.apply([removal([marker]), Add(markers(others))])
+            self._removed["vector markers"] += 1
+
+    def _owns(self, key: Key) -> bool:
+        owner = getattr(key.scope, self.subject.part, None) == self.subject.name
+        return owner or key.entry in self._keys
+
+    async def _naming_markers(self) -> list[Record]:
+        found = await self.places.store.find(waiting(self.subject.tenant))
+        return [marker for marker in found if any(self._owns(key) for key in keys_in(marker))]
+
+    async def _erase_lists(self) -> None:
+        """Take scopes and users that have no vectors any more out of the lists of an exact index."""
+        store, subject = self.places.store, self.subject
+        users = [(subject.tenant, subject.name)] if subject.part == "user" else []
+        for kept_in in {
+            id(each): each for each in (store, getattr(self.places.index, "store", store))
+        }.values():
+            scopes = {scope.place: scope for scope in self._keys.values()}.values()
+            vectors = [Query(collection="vectors", scope=scope) for scope in scopes]
+            if not (await kept_in.tally(Query(collection="vectors", scope=SCOPE_LIST))).total:
+                continue
+            gone = [query.scope for query in vectors if not (await kept_in.tally(query)).total]
+            await kept_in.apply(list_removals(gone, users))
+
+    async def _erase_records(self) -> None:
+        store = self.places.store
+        for query in self.belongings.queries:
+            some = msgspec.structs.replace(query, newest_first=True, limit=_AT_ONCE)
+            while count := sum(await store.apply([Remove(some)])):
+                self._removed[query.collection] += count

@@ -1,0 +1,203 @@
+"""Whose data is erased, and which records are theirs.
+
+A user's are the records that name the user. Records that name a session and neither user nor agent are the user's if no
+other user has records in that session. `users/<name>` and its versions are that user's, also where they name nobody.
+"""
+
+from collections.abc import AsyncIterator, Iterable
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+from octavo.errors import InvalidQuery
+from octavo.kernel.model import Add, Op, Query, Record, Scope
+from octavo.kernel.ports import Store, heads, walk
+from octavo.kernel.shapes import SHAPES
+
+Part: TypeAlias = Literal["user", "session", "agent", "memory"]
+#: What is nobody's: keys of the server, and the certificates themselves.
+_NOBODYS = ("keys", "erasures")
+_FACTS = ("profile", "episodes")
+#: Where a session is a conversation; in the log it is a memory, among versions a document.
+_TALK = ("messages", "summaries", "entities", "exchanges", "observations", "turns", "events")
+_SOURCES = ("messages", "observations", "events")
+_PAGE, _PAGE_BYTES = 500, 4 * 2**20
+
+
+class Subject(msgspec.Struct, frozen=True, kw_only=True):
+    """Whose data is meant: a user, a session, an agent, or one memory with its sources."""
+
+    part: Part
+    name: str
+    tenant: str = ""
+
+    @classmethod
+    def of(cls, tenant: str = "", **named: str | None) -> "Subject":
+        """The one that is named: `Subject.of(user_id="lin")`; none, or two, is InvalidQuery."""
+        given = [(word, name) for word, name in named.items() if name is not None]
+        if len(given) != 1 or not isinstance(given[0][1], str) or not given[0][1]:
+            told = ", ".join(word for word, _ in given) or "nobody"
+            raise InvalidQuery(
+                f"whose data is to go? name one of user_id, session_id, agent_id and memory_id; got {told}"
+            )
+        part: Any = given[0][0].removesuffix("_id")
+        return cls(part=part, name=given[0][1], tenant=tenant)
+
+    @property
+    def document(self) -> str:
+        """The key of the document about a user."""
+        return f"users/{self.name}"
+
+
+class Belongings:
+    """The questions that find all that belongs to somebody. What is found by means of other records comes before these."""
+
+    def __init__(self, subject: Subject) -> None:
+        self.subject = subject
+        self.queries: list[Query] = []
+        self.sessions: set[str] = set()  # whose records are the subject's if they name nobody else
+        self.ids: set[str] = set()
+
+    @classmethod
+    async def of(cls, store: Store, subject: Subject) -> "Belongings":
+        """What belongs to the subject now."""
+        found = cls(subject)
+        if subject.part in ("user", "agent"):
+            await found._of_owner(store)
+        elif subject.part == "session":
+            await found._of_session(store)
+        else:
+            await found._of_memory(store)
+        return found
+
+    def scope(self, **named: str | None) -> Scope:
+        return Scope(tenant=self.subject.tenant, **named)
+
+    async def _of_owner(self, store: Store) -> None:
+        owner = self.scope(**{self.subject.part: self.subject.name})
+        owned = [Query(collection=name, scope=owner) for name in reversed(SHAPES) if name not in _NOBODYS]
+        if self.subject.part == "user":
+            self.queries += [
+                Query(collection="versions", scope=self.scope(user="", session=self.subject.document)),
+                Query(collection="configs", ids=(self.subject.document,), scope=self.scope(user="")),
+            ]
+            await self._of_lone_sessions(store, owned)
+        self.queries += owned
+
+    async def _of_lone_sessions(self, store: Store, owned: Iterable[Query]) -> None:
+        """What names only a session of this user alone."""
+        named: set[str] = set()
+        for query in owned:
+            if query.collection in _TALK:
+                named |= {head.scope.session or "" for head in await heads(store, _read_on(query))}
+        for session in sorted(named - {""}):
+            exact = self.scope(user="", agent="", session=session)
+            nobodys = [Query(collection=name, scope=exact) for name in _TALK]
+            found = [query for query in nobodys if (await store.tally(query)).total]
+            if found and not await self._shared(store, session):
+                self.queries += found
+                self.sessions.add(session)
+
+    async def _shared(self, store: Store, session: str) -> bool:
+        """Whether another user has records in this session too."""
+        for name in _TALK:
+            query = Query(collection=name, scope=self.scope(session=session))
+            users = {head.scope.user for head in await heads(store, _read_on(query))}
+            if users - {None, "", self.subject.name}:
+                return True
+        return False
+
+    async def _of_session(self, store: Store) -> None:
+        name = self.subject.name
+        learnt = [Query(collection=each, scope=self.scope(), where={"session_id": name}) for each in _FACTS]
+        for query in learnt:
+            self.queries += [self._log(head.id) for head in await heads(store, _read_on(query))]
+        self.queries += learnt
+        derived = [each for each in ("vectors", "pending") if each in SHAPES]
+        self.queries += [
+            Query(collection=each, scope=self.scope(session=name)) for each in (*derived, *_TALK)
+        ]
+
+    async def _of_memory(self, store: Store) -> None:
+        name = self.subject.name
+        facts = [Query(collection=each, ids=(name,), scope=self.scope()) for each in _FACTS]
+        log = self._log(name)
+        rows = [record for query in (*facts, log) for record in await store.find(query)]
+        for record in rows:
+            scope = self.scope(user=record.scope.user or "", agent=record.scope.agent or "")
+            if sources := tuple(_sources(record)):
+                self.queries += [Query(collection=each, ids=sources, scope=scope) for each in _SOURCES]
+                notes = tuple(f"facts:{each}" for each in sources)
+                self.queries.append(Query(collection="pending", ids=notes, scope=scope))
+            self.queries.append(Query(collection="vectors", scope=scope, where={"id": name}))
+        self.queries = list({repr(query): query for query in self.queries}.values())
+        self.queries += [log, *facts]
+
+    def _log(self, memory: str) -> Query:
+        return Query(collection="log", scope=self.scope(session=memory))
+
+    async def pages(self, store: Store) -> AsyncIterator[list[Record]]:
+        """All that belongs to the subject, a page at a time."""
+        for query in self.queries:
+            async for page in walk(store, query, _PAGE, _PAGE_BYTES):
+                self.ids.update(record.id for record in page)
+                yield page
+
+    # --- writes that wait: nobody can be asked about them
+
+    def holds(self, record: Record) -> bool:
+        """Whether a record that is not stored yet is the subject's."""
+        scope, subject = record.scope, self.subject
+        if scope.tenant != subject.tenant:
+            return False
+        if subject.part == "memory":
+            return subject.name in (record.id, scope.session) or record.id in self.ids
+        if subject.part == "session":
+            return scope.session == subject.name or record.metadata.get("session_id") == subject.name
+        if getattr(scope, subject.part) == subject.name:
+            return True
+        if subject.part == "agent" or scope.user:
+            return False
+        document = scope.session if record.collection == "versions" else record.id
+        return (not scope.agent and scope.session in self.sessions) or document == subject.document
+
+    def left(self, ops: list[Op]) -> list[Op]:
+        """The ops of a write without those of the subject."""
+        gone: set[str] = set()
+        left: list[Op] = []
+        for op in ops:
+            if not isinstance(op, Add):
+                left += [] if self._touches(op.query, gone) else [op]
+                continue
+            kept = [record for record in op.records if not self.holds(record)]
+            gone.update(record.id for record in op.records if self.holds(record))
+            if len(kept) == len(op.records):
+                left.append(op)
+            elif kept:
+                expect = None if op.expect is None else op.expect - len(op.records) + len(kept)
+                left.append(Add(kept, expect))
+        return left
+
+    def _touches(self, query: Query, gone: set[str]) -> bool:
+        scope, subject = query.scope, self.subject
+        if scope.tenant != subject.tenant:
+            return False
+        if subject.part != "memory" and getattr(scope, subject.part) == subject.name:
+            return True
+        if subject.part == "memory" and scope.session == subject.name:
+            return True
+        return bool(query.ids) and {*(query.ids or ())} <= self.ids | gone
+
+
+def _read_on(query: Query) -> Query:
+    return msgspec.structs.replace(query, newest_first=True)
+
+
+def _sources(record: Record) -> list[str]:
+    """The ids of the texts that a memory was made from, by its record or a row of its log."""
+    states = [record.data, record.data.get("before"), record.data.get("after")]
+    found: list[str] = []
+    for state in states:
+        data = state.get("data", state) if isinstance(state, dict) else {}
+        found += [each for each in data.get("sources") or () if isinstance(each, str)]
+    return found
