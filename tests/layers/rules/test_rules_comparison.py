@@ -231,6 +231,26 @@ async def test_who_moved_lives_elsewhere() -> None:
     assert len(await told("我们上个月搬到了杭州")) == 1, "no home was known: nothing to change"
 
 
+async def test_who_resigned_has_the_old_job_no_more() -> None:
+    left, job = await told("I work at the library as an archivist", "I resigned from the library on Monday")
+    assert (left.action, left.layer) == ("insert", "event")
+    assert (job.action, job.target, job.content) == (
+        "update",
+        "m0",
+        "The user no longer works at the library",
+    )
+    left, job = await told("I'm a welder", "I quit my job yesterday")
+    assert (job.action, job.target) == ("update", "m0")
+    left, job = await told("我在图书馆工作", "周一我从图书馆辞职了")
+    assert (job.action, job.target, job.content) == ("update", "m0", "用户不再在图书馆工作")
+    assert len(await told("I work at Bosch", "I left the library on Monday")) == 1, "another job"
+
+
+async def test_moving_house_loses_no_cats() -> None:
+    _, home = await told("I live in Berlin with my two cats", "We moved to Lisbon last month")
+    assert (home.action, home.target, home.content) == ("update", "m0", "The user lives in Lisbon")
+
+
 async def test_what_a_text_repeats_is_one_fact() -> None:
     found = await told("我喜欢咖啡。我真的很喜欢咖啡！我喜欢喝咖啡。")
     assert [one.content for one in found] == ["用户喜欢咖啡"]

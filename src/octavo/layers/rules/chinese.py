@@ -113,13 +113,22 @@ class ChineseReader(ClauseReader):
             return []
         if subject.owner is None and CHINESE.DID.match(said):
             return self._happening("action", clause, subject)
-        told = subject.owner or CHINESE.MENTIONS.search(clause) or (len(said) > 3 and is_personal(clause))
+        last = self.context.found[-1] if self.context.open else None
+        also = last is not None and last.layer == "profile" and CHINESE.ALSO.match(clause)
+        told = (
+            subject.owner
+            or also
+            or CHINESE.MENTIONS.search(clause)
+            or (len(said) > 3 and is_personal(clause))
+        )
         if not told or CHINESE.NO_TALK.match(said) or CHINESE.STOPPED.fullmatch(said):
             return []
         named = said.startswith("家") or re.match(
             "[^是]{0,8}[叫姓]", said
         )  # 我牙医姓冯: a trade, and not the owner's
         category = "preference" if named else category_of(said)
+        if last and last.category == "career" and re.match("现在|后来|如今|目前", clause):
+            category = "career"  # 我不当护士了，现在摆花摊
         return [Fact("profile", category, self.content(clause, subject), {f"says:{plain(said)}": YES})]
 
     def _of_owners(self, clause: str, subject: Subject, said: str) -> list[Fact]:
@@ -240,6 +249,15 @@ class ChineseReader(ClauseReader):
             return Fact(
                 "profile", "preference", f"{name}住在{match['to']}", {"residence": plain(match["to"])}
             )
+        if match := CHINESE.QUIT.match(clause):
+            where = match["where"] or ""
+            content = f"{name}不再在{where}工作" if where else f"{name}辞去了原来的工作"
+            return Fact(
+                "profile",
+                "career",
+                content,
+                {"not employer": plain(where)} if where else {"not occupation": "", "not employer": ""},
+            )
         if (match := re.search("(结婚|离婚)了", clause)) and not re.search("[要想快没不]|打算|准备", clause):
             status = {"结婚": "已婚", "离婚": "离异"}[match[1]]
             return Fact("profile", "preference", name + status, {"civil status": plain(status)})
@@ -262,7 +280,7 @@ class ChineseReader(ClauseReader):
                 return f"{self.with_name(head)}{name}的{self.with_name(tail)}"
             if self.context.narrated or not tail.startswith("我"):
                 return head + re.sub("^[他她]", name, tail)
-            return f"{head}{name}的{self.with_name(re.sub('^我们?的?', '', tail))}"
+            return f"{head}{name}的{self.with_name(re.sub('^我们?家?的?', '', tail))}"
         tail = re.sub("^(?:这个人|本人)", "", tail)
         return self.with_name(head).replace(name * 2, name) + self.with_name(tail)
 

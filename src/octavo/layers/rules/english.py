@@ -15,8 +15,8 @@ _CONTRACTED = tuple(
     (re.compile(rf"\b{short}" + ("" if short.endswith(")") else r"(?![\w'])"), _I), full)
     for short, full in (
         ("can't", "can not"), ("cannot", "can not"), ("won't", "will not"), ("shan't", "shall not"), ("i'm", "I am"), (r"(\w+)n't", r"\1 not"), (r"(\w+)'ve", r"\1 have"),
-        (r"(\w+)'re", r"\1 are"), (r"(\w+)'ll", r"\1 will"), ("gonna", "going to"), ("wanna", "want to"), (r"(i|we|they|you)'d (?=(?:\w+ )?(?:rather|prefer|like|love|be|say|never|always|hate))", r"\1 would "),
-        (r"(i|he|she|we|they|you)'d", r"\1 had"), (rf"({ENGLISH.KIN.pattern})'s (?=(?:an?|the|been|from|not|in|at|on|called|named) )", r"\1 is "), (r"(he|she|it|that|there|who|user)'s (?=(?!called|named|married|retired|engaged|divorced|based)(?:been|had|got|just|already|recently|\w+ed)\b)", r"\1 has "),
+        (r"(\w+)'re", r"\1 are"), (r"(\w+)'ll", r"\1 will"), (r"(have|has) got (?!married|engaged|divorced|promoted|fired|hired|to )(?=\w)", r"\1 "), ("gonna", "going to"), ("wanna", "want to"), (r"(i|we|they|you)'d (?=(?:\w+ )?(?:rather|prefer|like|love|be|say|never|always|hate))", r"\1 would "),
+        (r"(i|he|she|we|they|you)'d", r"\1 had"), (rf"({ENGLISH.KIN.pattern})'s (?=(?:an?|the|been|from|not|in|at|on|called|named) )", r"\1 is "), (r"(he|she|it|that|there|who|user)'s (?=(?!called|named|married|retired|engaged|divorced|based|\w+ed (?:with|in|by|about|of|at|to)\b)(?:been|had|got|just|already|recently|\w+ed)\b)", r"\1 has "),
         (r"(he|she|it|that|there|who|what|how|where|my (?:\w+ )?(?:name|job|title|birthday|age|hobby|major|email|address|favou?rite \w+))'s", r"\1 is"), ("im", "I am"), ("ive", "I have"), ("dont", "do not"), ("doesnt", "does not"),
     )
 )  # fmt: skip
@@ -62,6 +62,7 @@ def read_english(sentence: Sentence, context: Context) -> None:
 
 def _introduced(text: str) -> str:
     """I am Lin, a nurse: two statements; so is "I live in Leeds with my two cats", since one may move without the other."""
+    text = ENGLISH.NAMED_ASIDE.sub(r"\g<who> \g<name> ", ENGLISH.REACHED.sub("my contact is ", text))
     text = ENGLISH.NAMED_FIRST.sub(r"I am \g<name>, I am ", text)
     text = re.sub(
         r"(?i)^name's ",
@@ -70,6 +71,9 @@ def _introduced(text: str) -> str:
     )
     if match := ENGLISH.LED_IN.match(text):
         text = f"{text[match.end() :]} {match['when'][0].lower()}{match['when'][1:]}"
+    text = re.sub(
+        r"(?i)\b(I am \d{1,3}), (?=from |an? )", r"\1, I am ", ENGLISH.DID_TOO.sub(r"\g<did>, I did ", text)
+    )
     text = ENGLISH.AND_IS.sub(lambda match: f"{match[1] or match[2]}, I am ", text)
     return ENGLISH.LIVES_WITH.sub(r"\g<live>, \g<who> live ", text)
 
@@ -182,7 +186,9 @@ class EnglishReader(ClauseReader):
         agents = self.context.owner_type == "agent"
         if agents or not subject.owner or depth or not stated or ENGLISH.AT_HAND.search(said):
             return []
-        category = "career" if ENGLISH.WORKS_SO.match(said) else category_of(said)
+        works = ENGLISH.WORKS_SO.match(said) or ENGLISH.AT_WORK.match(clause)
+        left = self.context.open and ENGLISH.LEFT_WORK.search(self.context.found[-1].content)
+        category = "career" if works or left else category_of(said)
         content = self.content(clause, subject)
         return [Fact("profile", category, content, {f"says:{plain(said)}": YES})]
 
@@ -215,7 +221,8 @@ class EnglishReader(ClauseReader):
         ):
             return []
         content, kind = self.content(clause, subject), plain(match["kin"] if match else "thing")
-        if times(clause, self.context.at) and _is_past(said):
+        fixed = ENGLISH.FIXED.match(f"my {after}") and any(when.at for when in times(after, self.context.at))
+        if fixed or (times(clause, self.context.at) and _is_past(said)):
             return self.event("event", clause, subject, after, implies=False)
         statement = ENGLISH_PROFILE.statement(_base_form(said)) if match else None
         slots = (
@@ -264,7 +271,8 @@ class EnglishReader(ClauseReader):
         verb, _, rest = said.partition(" ")
         habit = subject.owner and rest and verb.lower() in _HABITS and not ENGLISH.POINTING.search(said)
         if category is None and (habit or (ENGLISH.HABITUAL.search(clause) and re.match(r"\w+", said))):
-            kind = "career" if habit and ENGLISH.WORKS_SO.match(said) else "preference"
+            works = ENGLISH.WORKS_SO.match(said) or ENGLISH.AT_WORK.match(clause)
+            kind = "career" if habit and works else "preference"
             return [Fact("profile", kind, content, {f"habit:{plain(said)}": YES})]
         return self.event(category, clause, subject, said, implies=bool(subject.owner)) if category else []
 
@@ -294,6 +302,15 @@ class EnglishReader(ClauseReader):
                 "preference",
                 f"{self.name} lives in {match['to']}",
                 {"residence": plain(match["to"])},
+            )
+        if (match := ENGLISH.QUIT.search(clause)) and not ENGLISH.DENIED.search(clause):
+            where = match["where"] or ""
+            content = f"{self.name} no longer works {f'at {self.in_third_person(where)}' if where else 'where they did'}"
+            return Fact(
+                "profile",
+                "career",
+                content,
+                {"not employer": plain(where)} if where else {"not occupation": "", "not employer": ""},
             )
         if match := re.search(r"\bgot (married|engaged|divorced)\b", clause, _I):
             status = match[1].lower()

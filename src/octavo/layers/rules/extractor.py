@@ -81,7 +81,8 @@ def _deciding(
         found.append(_decision(fact, match, memories.count, changed))
         if match.known and found[-1].action == "update":
             superseded.add(match.known.id)
-        if (moved := _implied(fact, memories, at, superseded)) is not None:
+        told_again = match.likeness in ("same", "vaguer")  # what it changed, it changed then
+        if not told_again and (moved := _implied(fact, memories, at, superseded)) is not None:
             found.append(moved)
             superseded.add(moved.target or "")
     return found
@@ -146,7 +147,11 @@ def _implied(fact: Fact, memories: Memories, at: datetime, superseded: set[str])
     if not fact.implied or fact.negated:
         return None
     match = compare(fact.implied, memories, at)
-    if match.known is None or match.likeness not in ("changed", "finer") or match.known.id in superseded:
+    if (
+        match.known is None
+        or match.likeness not in ("changed", "finer", "denied")
+        or match.known.id in superseded
+    ):
         return None
     return _decision(fact.implied, match, memories.count)
 
@@ -217,6 +222,8 @@ def _contrary(key: str, value: str, old: dict[str, str]) -> Likeness | None:
     """Whether one says what something is, and the other what it is not."""
     if key.startswith("not "):
         was = old.get(key.removeprefix("not "))
+        if not value:  # the old one, whatever it was
+            return None if was is None else "denied"
         # Who does not live in Paris may well live in Berlin, as was known.
         return None if was is None or _graded(value, was) == "changed" else "denied"
     denied = old.get(f"not {key}")
