@@ -252,7 +252,12 @@ class ChineseReader(ClauseReader):
         if match := CHINESE.QUIT.match(clause):
             where = match["where"] or ""
             content = f"{name}不再在{where}工作" if where else f"{name}辞去了原来的工作"
-            return Fact("profile", "career", content, {"not employer": plain(where), "not occupation": ""})
+            return Fact(
+                "profile",
+                "career",
+                content,
+                {"not employer": plain(where)} if where else {"not occupation": "", "not employer": ""},
+            )
         if (match := re.search("(结婚|离婚)了", clause)) and not re.search("[要想快没不]|打算|准备", clause):
             status = {"结婚": "已婚", "离婚": "离异"}[match[1]]
             return Fact("profile", "preference", name + status, {"civil status": plain(status)})
@@ -275,7 +280,7 @@ class ChineseReader(ClauseReader):
                 return f"{self.with_name(head)}{name}的{self.with_name(tail)}"
             if self.context.narrated or not tail.startswith("我"):
                 return head + re.sub("^[他她]", name, tail)
-            return f"{head}{name}的{self.with_name(re.sub('^我们?的?', '', tail))}"
+            return f"{head}{name}的{self.with_name(re.sub('^我们?家?的?', '', tail))}"
         tail = re.sub("^(?:这个人|本人)", "", tail)
         return self.with_name(head).replace(name * 2, name) + self.with_name(tail)
 

@@ -15,7 +15,7 @@ _CONTRACTED = tuple(
     (re.compile(rf"\b{short}" + ("" if short.endswith(")") else r"(?![\w'])"), _I), full)
     for short, full in (
         ("can't", "can not"), ("cannot", "can not"), ("won't", "will not"), ("shan't", "shall not"), ("i'm", "I am"), (r"(\w+)n't", r"\1 not"), (r"(\w+)'ve", r"\1 have"),
-        (r"(\w+)'re", r"\1 are"), (r"(\w+)'ll", r"\1 will"), ("gonna", "going to"), ("wanna", "want to"), (r"(i|we|they|you)'d (?=(?:\w+ )?(?:rather|prefer|like|love|be|say|never|always|hate))", r"\1 would "),
+        (r"(\w+)'re", r"\1 are"), (r"(\w+)'ll", r"\1 will"), (r"(have|has) got (?!married|engaged|divorced|promoted|fired|hired|to )(?=\w)", r"\1 "), ("gonna", "going to"), ("wanna", "want to"), (r"(i|we|they|you)'d (?=(?:\w+ )?(?:rather|prefer|like|love|be|say|never|always|hate))", r"\1 would "),
         (r"(i|he|she|we|they|you)'d", r"\1 had"), (rf"({ENGLISH.KIN.pattern})'s (?=(?:an?|the|been|from|not|in|at|on|called|named) )", r"\1 is "), (r"(he|she|it|that|there|who|user)'s (?=(?!called|named|married|retired|engaged|divorced|based|\w+ed (?:with|in|by|about|of|at|to)\b)(?:been|had|got|just|already|recently|\w+ed)\b)", r"\1 has "),
         (r"(he|she|it|that|there|who|what|how|where|my (?:\w+ )?(?:name|job|title|birthday|age|hobby|major|email|address|favou?rite \w+))'s", r"\1 is"), ("im", "I am"), ("ive", "I have"), ("dont", "do not"), ("doesnt", "does not"),
     )
@@ -62,6 +62,7 @@ def read_english(sentence: Sentence, context: Context) -> None:
 
 def _introduced(text: str) -> str:
     """I am Lin, a nurse: two statements; so is "I live in Leeds with my two cats", since one may move without the other."""
+    text = ENGLISH.NAMED_ASIDE.sub(r"\g<who> \g<name> ", ENGLISH.REACHED.sub("my contact is ", text))
     text = ENGLISH.NAMED_FIRST.sub(r"I am \g<name>, I am ", text)
     text = re.sub(
         r"(?i)^name's ",
@@ -220,7 +221,8 @@ class EnglishReader(ClauseReader):
         ):
             return []
         content, kind = self.content(clause, subject), plain(match["kin"] if match else "thing")
-        if times(clause, self.context.at) and _is_past(said):
+        fixed = ENGLISH.FIXED.match(f"my {after}") and any(when.at for when in times(after, self.context.at))
+        if fixed or (times(clause, self.context.at) and _is_past(said)):
             return self.event("event", clause, subject, after, implies=False)
         statement = ENGLISH_PROFILE.statement(_base_form(said)) if match else None
         slots = (
@@ -304,7 +306,12 @@ class EnglishReader(ClauseReader):
         if (match := ENGLISH.QUIT.search(clause)) and not ENGLISH.DENIED.search(clause):
             where = match["where"] or ""
             content = f"{self.name} no longer works {f'at {self.in_third_person(where)}' if where else 'where they did'}"
-            return Fact("profile", "career", content, {"not employer": plain(where), "not occupation": ""})
+            return Fact(
+                "profile",
+                "career",
+                content,
+                {"not employer": plain(where)} if where else {"not occupation": "", "not employer": ""},
+            )
         if match := re.search(r"\bgot (married|engaged|divorced)\b", clause, _I):
             status = match[1].lower()
             return Fact("profile", "preference", f"{self.name} is {status}", {"civil status": status})

@@ -81,7 +81,8 @@ def _deciding(
         found.append(_decision(fact, match, memories.count, changed))
         if match.known and found[-1].action == "update":
             superseded.add(match.known.id)
-        if (moved := _implied(fact, memories, at, superseded)) is not None:
+        told_again = match.likeness in ("same", "vaguer")  # what it changed, it changed then
+        if not told_again and (moved := _implied(fact, memories, at, superseded)) is not None:
             found.append(moved)
             superseded.add(moved.target or "")
     return found
