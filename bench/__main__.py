@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from time import perf_counter
 
-from bench import agent, door, journal, measures, recall, recall_report, serving
+from bench import agent, door, forget, journal, measures, recall, recall_report, serving
 from bench.peers.environment import PEERS
 from bench.places import DOES, SETTINGS, Places
 from bench.recall import STORES, VECTORS
@@ -52,6 +52,9 @@ def main() -> int:
     parser.add_argument(
         "--door", action="store_true", help="measure add, search and context of the front door beside mem0's"
     )
+    parser.add_argument(
+        "--forget", action="store_true", help="measure forgetting one user of many, on SQLite and PostgreSQL"
+    )
     parser.add_argument("--markdown", action="store_true", help="print the table as Markdown")
     parser.add_argument(
         "--results", type=Path, default=RESULTS, metavar="DIR", help="where the JSON file and scratch data go"
@@ -61,6 +64,8 @@ def main() -> int:
         return asyncio.run((_agent if given.agent else _journal)(given))
     if given.door:
         return asyncio.run(_door(given))
+    if given.forget:
+        return asyncio.run(_forget(given))
     if given.server:
         return asyncio.run(_server(given))
     known = [*STORES, VECTORS] if given.recall else list(SETTINGS)
@@ -89,6 +94,13 @@ async def _door(given: argparse.Namespace) -> int:
     with Places(given.results) as places:
         size = door.QUICK if given.quick else door.FULL
         print(await door.measured(places, size, peers=not given.no_peers))
+    return 0
+
+
+async def _forget(given: argparse.Namespace) -> int:
+    given.results.mkdir(parents=True, exist_ok=True)
+    with Places(given.results) as places:
+        print(await forget.measured(places, forget.QUICK if given.quick else forget.FULL))
     return 0
 
 

@@ -185,3 +185,17 @@ async def test_two_at_once(tmp_path, secret):
         both = [forget(store, Subject.of("", user_id=LIN)) for _ in range(2)]
         told = await asyncio.gather(*both)
         assert sum(each.removed.get("events", 0) for each in told) == 1
+
+
+def test_without_numpy(monkeypatch):
+    """The same digests are found, only more slowly."""
+    from octavo.erasing import digests
+
+    digester = digests.Digester(bytes(32))
+    wanted = digests.Digests(digester.digests(["a text of some length, 还有中文"]))
+    data = b"before" + '{"x":"a text of some length, 还有中文"}'.encode() + b"after"
+    quick = digester.find(data, wanted)
+    monkeypatch.setattr(digests, "_numpy", lambda: None)
+    assert digester.find(data, digests.Digests(wanted.all)) == quick
+    assert len(quick) >= 3
+    assert not digester.find(b"nothing of the sort in here", wanted)

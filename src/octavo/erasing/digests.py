@@ -5,6 +5,7 @@ twelve bytes in a row, so that one pass over a file compares every position with
 """
 
 import contextlib
+import functools
 import hashlib
 import json
 import os
@@ -33,7 +34,12 @@ _CHUNK = 4 * 2**20
 _FIELD = 2**64
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+(?:Z|[+-]\d\d:\d\d)?")
 _BITS = 20  # of a digest, by which nearly all positions are passed over
-_numpy = optional_module("numpy")  # a hundred times as quick; without it all is the same
+
+
+@functools.cache
+def _numpy() -> Any:
+    """A hundred times as quick, and loaded when it is needed; without it all is the same."""
+    return optional_module("numpy")
 
 
 def read_key(path: str | Path) -> bytes:
@@ -94,13 +100,14 @@ class Digester:
         count = len(data) - WINDOW + 1
         if count <= 0 or not digests:
             return Counter()
-        if _numpy is None:
+        numpy = _numpy()
+        if numpy is None:
             every = (self._digest(data[at : at + WINDOW]) for at in range(count))
             return Counter(found for found in every if found in digests.all)
-        low = _numpy.ndarray((count,), "<u8", data, 0, (1,))
-        high = _numpy.ndarray((count,), "<u4", data, 8, (1,))
-        every = low * _numpy.uint64(self._low) + high * _numpy.uint64(self._high)
-        likely = every[digests.likely[every >> _numpy.uint64(64 - _BITS)]]
+        low = numpy.ndarray((count,), "<u8", data, 0, (1,))
+        high = numpy.ndarray((count,), "<u4", data, 8, (1,))
+        every = low * numpy.uint64(self._low) + high * numpy.uint64(self._high)
+        likely = every[digests.likely[every >> numpy.uint64(64 - _BITS)]]
         return Counter(found for found in likely.tolist() if found in digests.all)
 
     def find_in_file(self, path: str, digests: "Digests") -> tuple[Counter[int], int]:
@@ -124,8 +131,8 @@ class Digests:
         self.total = len(found)
         self.all = frozenset(found[:: -(-len(found) // _MOST_DIGESTS)] if found else ())
         self.likely: Any = None  # by the first bits of a digest, whether there may be such a one
-        if _numpy is not None:
-            self.likely = _numpy.zeros(2**_BITS, bool)
+        if (numpy := _numpy()) is not None:
+            self.likely = numpy.zeros(2**_BITS, bool)
             self.likely[[each >> (64 - _BITS) for each in self.all]] = True
 
     def __bool__(self) -> bool:

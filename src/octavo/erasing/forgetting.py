@@ -229,6 +229,10 @@ class _Erasure:
     async def _erase_records(self) -> None:
         store = self.places.store
         for query in self.belongings.queries:
+            if not (
+                await store.tally(query)
+            ).total:  # a removal would make the table of a collection that nobody uses
+                continue
             some = msgspec.structs.replace(query, newest_first=True, limit=_AT_ONCE)
             while count := sum(await store.apply([Remove(some)])):
                 self._removed[query.collection] += count

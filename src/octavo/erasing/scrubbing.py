@@ -12,7 +12,7 @@ from octavo.erasing.digests import KEY_FILE, Digester, Digests, everything_of, r
 from octavo.erasing.places import Documents, Places, Progress
 from octavo.kernel.ids import now
 from octavo.kernel.model import Add, Op, Query, Record, Scope
-from octavo.kernel.ports import ListsTenants, Scrubbed, Scrubs, Store, walk
+from octavo.kernel.ports import ListsTenants, Scrubbed, Scrubs, Store, VectorIndex, walk
 from octavo.kernel.shapes import SHAPES
 
 _PAGE, _PAGE_BYTES = 500, 4 * 2**20
@@ -35,8 +35,8 @@ async def scrub_places(places: Places, digester: Digester, progress: Progress) -
     """Write anew, look through the bytes, and say what was found."""
     tell = progress or (lambda _what, _done, _total: None)
     told = [await _scrub_one(places.store, lambda done, total: tell("scrubbed", done, total))]
-    if isinstance(places.index, Scrubs):
-        told.append(await places.index.scrub())
+    if places.index is not None:
+        told.append(await _scrub_one(places.index, lambda _done, _total: None))
     await _rewrite_queue(places)
     pending = await kept(places.store, pending=True)
     digests = Digests({each for _, own in pending for each in own.all})
@@ -74,7 +74,7 @@ async def scrub_places(places: Places, digester: Digester, progress: Progress) -
     return finished
 
 
-async def _scrub_one(store: Store, progress: Callable[[int, int], None]) -> Scrubbed:
+async def _scrub_one(store: Store | VectorIndex, progress: Callable[[int, int], None]) -> Scrubbed:
     if isinstance(store, Scrubs):
         return await store.scrub(progress)
     return Scrubbed(unreached=(f"the bytes that {type(store).__name__} leaves behind: it cannot scrub",))
