@@ -10,6 +10,7 @@ import apsw
 from bench.places import Places
 from octavo import Add, Record, Scope, open_store
 from octavo.erasing import Subject, forget, scrub
+from octavo.util.digest_key import DigestKey
 
 GOAL_SECONDS = 1.0
 _AT_ONCE = 5000
@@ -37,7 +38,7 @@ def memory(user: int, number: int) -> Record:
 async def measured(places: Places, size: Size) -> str:
     """The times on SQLite and PostgreSQL, and of appends with and without `secure_delete`."""
     urls = {"sqlite": f"sqlite:///{places.path('.db')}", "postgresql": places.database("postgres")}
-    key = Path(f"{places.path()}.key")
+    key = DigestKey(Path(f"{places.path()}.key"))
     lines = [f"{size.users:,} users x {size.memories} memories; the goal is {GOAL_SECONDS:g} s"]
     for name, url in urls.items():
         async with open_store(url) as store:
@@ -50,11 +51,11 @@ async def measured(places: Places, size: Size) -> str:
             times = []
             for user in range(size.forgotten):
                 began = perf_counter()
-                told = await forget(store, Subject.of(user_id=f"user {user}"), key_file=key)
+                told = await forget(store, Subject.of(user_id=f"user {user}"), key)
                 times.append(perf_counter() - began)
                 assert told.total == size.memories
             began = perf_counter()
-            await scrub(store, key_file=key)
+            await scrub(store, key)
             lines.append(
                 f"{name}: forget {median(times):.3f} s, the longest {max(times):.3f} s; "
                 f"scrub {perf_counter() - began:.1f} s"

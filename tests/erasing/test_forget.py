@@ -131,11 +131,11 @@ async def test_the_certificate(kind, url, tmp_path, secret):
         ):
             assert secret.found_in(words) == []
             assert LIN.encode() not in words
-    key = Path("octavo_erasing.key")
+    key = Path("octavo_queue/digest.key")
     assert key.stat().st_mode & 0o777 == 0o600
-    raw = bytes.fromhex(key.read_text())
+    raw = key.read_bytes().strip()
+    assert bytes.fromhex(raw.decode()) not in bytes_of(tmp_path / "store")
     assert raw not in bytes_of(tmp_path / "store")
-    assert raw.hex().encode() not in bytes_of(tmp_path / "store")
 
 
 async def test_what_is_left_is_found(tmp_path, secret):

@@ -10,7 +10,7 @@ from faces import FACES, Secrets, bytes_of, write_all
 from octavo import AsyncMemory, Memory, NotFound, Query, open_store
 from octavo.cli.commands import octavo
 from octavo.client import Client
-from octavo.config import Database, Erasing, FailureQueue, Settings
+from octavo.config import Database, FailureQueue, Settings
 from octavo.config import Vault as VaultSettings
 from octavo.erasing import Certificate, certificates
 from octavo.erasing.watching import watch_erasures
@@ -37,7 +37,6 @@ def settings_of(url, folder):
         database=Database(dsn=url),
         vault=VaultSettings(root_path=str(folder / "vault")),
         failure_queue=FailureQueue(directory=str(folder / "queue")),
-        erasing=Erasing(key_file=str(folder / "key")),
     )
 
 
@@ -51,7 +50,7 @@ async def test_over_http(filled, tmp_path):
     ):
         counted = (await client.delete(f"/users/{LIN}", params={"dry_run": True})).json()
         assert counted["removed"]["vault files"] == 1
-        assert not (tmp_path / "key").exists()
+        assert not (tmp_path / "queue" / "digest.key").exists()
         told = (await client.delete(f"/users/{LIN}", params={"scrub": True})).json()
         assert (told["removed"], told["scrub"], told["found"]) == (counted["removed"], "done", 0)
         again = (await client.delete(f"/users/{LIN}")).json()
@@ -115,6 +114,18 @@ async def test_a_session(tmp_path):
         ]
     assert b"owheresville" not in bytes_of(tmp_path)
     assert b"quince" in bytes_of(tmp_path)
+
+
+@pytest.mark.parametrize("kept", [False, True])
+async def test_what_was_rejected(tmp_path, kept):
+    """It goes too, unless it is to stay rejected; then the user is known by these digests alone."""
+    async with AsyncMemory(f"sqlite:///{tmp_path}/a.db") as memory:
+        [home] = (await memory.add("I live in Nowheresville.", user_id=LIN)).memories
+        await memory.reject(home.id)
+        told = await memory.forget(user_id=LIN, keep_rejected=kept, scrub=True)
+        assert (told.scrub, told.removed.get("owners", 0)) == ("done", 0 if kept else 1)
+        learnt = (await memory.add("I live in Nowheresville.", user_id=LIN)).memories
+        assert [each.action for each in learnt] == ["ignore" if kept else "insert"]
 
 
 async def test_an_agent(tmp_path):

@@ -16,6 +16,7 @@ from test_forget import all_of, spelled
 from octavo import Add, Query, Remove, Scope, open_store
 from octavo.erasing import Subject, forget
 from octavo.service.vault import existing_vault
+from octavo.util.digest_key import DigestKey
 from octavo.wraps.journal import Spool, Waiting
 from servers import running
 
@@ -47,7 +48,7 @@ async def live(url, folder, life, queued, gone):
             Subject.of("", user_id=gone),
             vault=vault,
             queue=folder / "queue",
-            key_file=folder / "key",
+            key=DigestKey(folder / "key"),
             scrub=True,
         )
         after = await all_of(store, "")

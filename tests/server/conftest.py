@@ -10,7 +10,7 @@ import pytest
 import uvicorn
 
 from octavo import open_store
-from octavo.config import Database, Erasing, FailureQueue, Server, Service, Settings
+from octavo.config import Database, FailureQueue, Server, Service, Settings
 from octavo.keys import Keys
 from octavo.server import create_app
 from octavo.server.running import bind
@@ -68,7 +68,6 @@ def settings_of(tmp_path):
             ),
             service=Service(**(service or {})),
             server=Server(**server),
-            erasing=Erasing(key_file=str(tmp_path / "erasing.key")),
         )
 
     return made

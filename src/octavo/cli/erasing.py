@@ -24,6 +24,7 @@ _PARTS = ("user", "session", "agent", "memory")
 @text("--agent", "NAME", "All that names this agent.")
 @text("--memory", "ID", "This memory, its history and the texts it was made from.")
 @flag("--dry-run", "Only count what would go.")
+@flag("--keep-rejected", "Keep the digests of what was rejected, so that it stays rejected.")
 @click.option(
     "--scrub/--no-scrub",
     default=None,
@@ -33,7 +34,7 @@ _PARTS = ("user", "session", "agent", "memory")
 @where_options
 @runs
 async def forget_command(
-    call: Call, dry_run: bool, scrub: bool | None, yes: bool, **named: str | None
+    call: Call, dry_run: bool, keep_rejected: bool, scrub: bool | None, yes: bool, **named: str | None
 ) -> int:
     """Erase for good what belongs to somebody.
 
@@ -56,14 +57,15 @@ async def forget_command(
     scrubs = local_path(settings.database.dsn) is not None if scrub is None else scrub
     async with AsyncExitStack() as stack:
         memory, beside = await _opened(call, stack)
-        counted = await memory.forget(**given, **beside, dry_run=True)
+        whose: dict[str, Any] = {**given, "keep_rejected": keep_rejected}
+        counted = await memory.forget(**whose, **beside, dry_run=True)
         _say_counts(call, counted)
         if dry_run:
             return call.document(certificate=msgspec.to_builtins(counted))
         if not yes:
             [name] = given.values()
             click.confirm(f"Erase all this of {quoted(name)} for good?", abort=True, err=True)
-        certificate = await memory.forget(**given, **beside)
+        certificate = await memory.forget(**whose, **beside)
         if scrubs:
             done = await _scrubbed(call, memory, beside)
             certificate = next(each for each in done if each.id == certificate.id)
@@ -85,7 +87,12 @@ async def _scrub(call: Call) -> int:
 
 async def _scrubbed(call: Call, memory: AsyncMemory, beside: dict[str, Any]) -> list[Certificate]:
     with call.progress("scrubbed", "step") as tell:
-        return await scrub(memory.store, **beside, progress=lambda _, done, total: tell(done, total))
+        return await scrub(
+            memory.store,
+            memory.layers.digest_key,
+            **beside,
+            progress=lambda _, done, total: tell(done, total),
+        )
 
 
 async def _opened(call: Call, stack: AsyncExitStack) -> tuple[AsyncMemory, dict[str, Any]]:
@@ -100,7 +107,6 @@ async def _opened(call: Call, stack: AsyncExitStack) -> tuple[AsyncMemory, dict[
     return memory, {
         "vault": vault,
         "queue": settings.failure_queue.directory,
-        "key_file": settings.erasing.key_file,
     }
 
 

@@ -197,9 +197,16 @@ class AsyncClient(Exchange):
         path = f"{owner_path(user_id, agent_id)}/allow/{path_name(memory_id)}"
         await self._ask(Request("POST", path), dict[str, str])
 
-    async def forget_user(self, user_id: str, *, dry_run: bool = False, scrub: bool = False) -> Certificate:
-        """Erase all that is kept of a user for good, its log too, and answer the certificate; a dry run only counts."""
-        params = given_params(dry_run=dry_run or None, scrub=scrub or None)
+    async def forget_user(
+        self, user_id: str, *, dry_run: bool = False, scrub: bool = False, keep_rejected: bool = False
+    ) -> Certificate:
+        """Erase all that is kept of a user for good, its log too, and answer the certificate; a dry run only counts.
+
+        What was rejected can stay so: its digests are kept.
+        """
+        params = given_params(
+            dry_run=dry_run or None, scrub=scrub or None, keep_rejected=keep_rejected or None
+        )
         return await self._ask(Request("DELETE", f"/users/{path_name(user_id)}", params), Certificate)
 
     async def undo(self, log_id: str, *, reason: str | None = None) -> LogEntry:

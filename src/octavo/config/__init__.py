@@ -3,11 +3,11 @@
 from octavo.config.loading import Resolved, load_settings, resolve_settings
 from octavo.config.settings import (
     Database,
-    Erasing,
     Extraction,
     FailureQueue,
     Files,
     Layers,
+    Privacy,
     Retention,
     Server,
     Service,
@@ -21,11 +21,11 @@ from octavo.config.settings import (
 
 __all__ = [
     "Database",
-    "Erasing",
     "Extraction",
     "FailureQueue",
     "Files",
     "Layers",
+    "Privacy",
     "Resolved",
     "Retention",
     "Server",

@@ -184,12 +184,10 @@ class Layers(Section, frozen=True):
 
     event_ttl_days: After how long an event memory expires that is not permanent and says no date; null is never.
     sweep_seconds: How often expired memories are removed and logged; unseen they are at once. 0 is never.
-    digest_key: The key of what was rejected, which the store must not know; empty is digest.key beside the queue.
     """
 
     event_ttl_days: Annotated[float, above(0, 36_500)] | None = None
     sweep_seconds: Annotated[float, within(0, 86_400)] = 60.0
-    digest_key: Annotated[str, SECRET] = ""
 
 
 class Retention(Section, frozen=True):
@@ -336,13 +334,13 @@ class Mcp(Section, frozen=True):
     max_tokens: Annotated[int, within(200, 100_000)] = 2000
 
 
-class Erasing(Section, frozen=True):
-    """How somebody's data is forgotten.
+class Privacy(Section, frozen=True):
+    """What stands for texts that must not be kept.
 
-    key_file: The key of the digests in certificates; made when it is first needed, readable by this account alone.
+    digest_key: The key of digests of what was rejected or erased; empty is the file digest.key beside the queue, made when first needed.
     """
 
-    key_file: Annotated[str, PATH] = "octavo_erasing.key"
+    digest_key: Annotated[str, SECRET] = ""
 
 
 class Files(Section, frozen=True):
@@ -376,7 +374,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     extraction: Extraction = field(default_factory=Extraction)
     server: Server = field(default_factory=Server)
     mcp: Mcp = field(default_factory=Mcp)
-    erasing: Erasing = field(default_factory=Erasing)
+    privacy: Privacy = field(default_factory=Privacy)
     files: Files = field(default_factory=Files)
     cache: Cache = field(default_factory=Cache)
 

@@ -4,30 +4,24 @@ Whoever has the key can find out whether bytes hold an erased text; nobody can r
 twelve bytes in a row, so that one pass over a file compares every position with all digests at once.
 """
 
-import contextlib
 import functools
 import hashlib
 import json
 import os
 import re
-import secrets
 from array import array
 from base64 import b64decode, b64encode
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from octavo.errors import ConfigError
 from octavo.kernel.model import Record
 from octavo.kernel.text import fold, leaves, spell
 from octavo.util.system import optional_module
 
 #: Characters of the shortest text that is looked for, and bytes of what is compared.
 WINDOW = 12
-#: Where the key is unless a setting names another file.
-KEY_FILE = "octavo_erasing.key"
 _MOST_WINDOWS = 8  # of one text in one spelling
 _MOST_DIGESTS = 100_000  # of one erasure; of more, every n-th is kept
 _CHUNK = 4 * 2**20
@@ -40,33 +34,6 @@ _BITS = 20  # of a digest, by which nearly all positions are passed over
 def _numpy() -> Any:
     """A hundred times as quick, and loaded when it is needed; without it all is the same."""
     return optional_module("numpy")
-
-
-def read_key(path: str | Path) -> bytes:
-    """The key in this file, made if there is none: readable by this account alone."""
-    path = Path(path)
-    try:
-        if not path.exists():
-            _make_key(path)
-        key = bytes.fromhex(path.read_text().strip())
-    except (OSError, ValueError) as error:
-        raise ConfigError(f"the key of erasures cannot be read from {path}: {error}") from error
-    if len(key) < 16:
-        raise ConfigError(f"{path} holds {len(key)} bytes; a key of erasures has 16 or more, in hexadecimal")
-    return key
-
-
-def _make_key(path: Path) -> None:
-    """Have a new key there, whole, unless somebody else was faster."""
-    new = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    try:
-        with open(fd, "w") as file:  # noqa: PTH123
-            file.write(secrets.token_hex(32) + "\n")
-        with contextlib.suppress(FileExistsError):
-            os.link(new, path)
-    finally:
-        new.unlink()
 
 
 class Digester:
@@ -159,8 +126,21 @@ def everything_of(record: Record) -> bytes:
     """All that a record says, in every spelling, to see what others still hold."""
     scope = record.scope
     names = [record.collection, record.id, record.kind, scope.tenant, scope.user, scope.agent, scope.session]
-    said = [*names, *record.marks, record.text, *leaves(record.data), *leaves(record.metadata)]
+    said = [*names, *record.marks, record.text, *_told(record.data), *_told(record.metadata)]
     return b"\n".join(spelled for text in said if text for spelled in _spellings(text))
+
+
+def _told(value: Any) -> list[str]:
+    """The texts in a JSON document, its keys too."""
+    return [*leaves(value), *_keys(value)]
+
+
+def _keys(value: Any) -> Iterator[str]:
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    if isinstance(value, dict):
+        yield from value
+    for each in inner:
+        yield from _keys(each)
 
 
 def _spellings(text: str) -> set[bytes]:

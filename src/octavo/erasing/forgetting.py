@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 from octavo.erasing.certificate import Certificate, keep, new_certificate
-from octavo.erasing.digests import KEY_FILE, WINDOW, Digester, Digests, read_key, texts_of
+from octavo.erasing.digests import WINDOW, Digester, Digests, texts_of
 from octavo.erasing.places import Documents, Places, Progress
 from octavo.erasing.scrubbing import scrub_places
 from octavo.erasing.subject import Belongings, Subject
@@ -19,6 +19,7 @@ from octavo.kernel.ids import now
 from octavo.kernel.model import Add, Op, Query, Record, Remove, Scope, exact_scope
 from octavo.kernel.ports import EntryKey, Store
 from octavo.util.cache import clear_caches
+from octavo.util.digest_key import DigestKey
 from octavo.vectors.base import SCOPE_LIST, list_removals
 from octavo.wraps.journal import Erased
 from octavo.wraps.vectors.waiting import Key, keys_in, markers, removal, waiting
@@ -32,21 +33,23 @@ _PATIENCE_SECONDS = 5.0  # for other processes to bring what they have queued
 async def forget(
     store: Store,
     subject: Subject,
+    key: DigestKey | None = None,
     *,
     vault: Documents | None = None,
     queue: str | Path | None = None,
-    key_file: str | Path = KEY_FILE,
+    keep_rejected: bool = False,
     dry_run: bool = False,
     scrub: bool = False,
     progress: Progress = None,
 ) -> Certificate:
     """Erase all that belongs to the subject, and answer the certificate, which the store keeps.
 
-    `queue` is the folder of a failure queue, where the store has none of its own. A dry run only counts.
+    `queue` is the folder of a failure queue, where the store has none of its own. `keep_rejected` keeps
+    the digests of what was rejected, so that it stays so. A dry run only counts.
     """
     places = Places(store, queue=queue, vault=vault)
-    key = _NO_KEY if dry_run else await asyncio.to_thread(read_key, key_file)
-    erasure = _Erasure(places, subject, Digester(key))
+    secret = _NO_KEY if dry_run else await asyncio.to_thread((key or DigestKey()).read)
+    erasure = _Erasure(places, subject, Digester(secret), keep_rejected)
     await erasure.look()
     if dry_run:
         return await erasure.counted()
@@ -60,18 +63,19 @@ async def forget(
 class _Erasure:
     """One erasure, from the first look to its certificate."""
 
-    def __init__(self, places: Places, subject: Subject, digester: Digester) -> None:
+    def __init__(self, places: Places, subject: Subject, digester: Digester, keep_rejected: bool) -> None:
         self.places = places
         self.subject = subject
         self.digester = digester
-        self.belongings = Belongings(subject)
+        self.belongings = Belongings(subject, keep_rejected)
+        self._keep_rejected = keep_rejected
         self._removed: Counter[str] = Counter()
         self._digests: set[int] = set()
         self._keys: dict[EntryKey, Scope] = {}
 
     async def look(self) -> None:
         """Find what is there now, and make the digests of it."""
-        self.belongings = await Belongings.of(self.places.store, self.subject)
+        self.belongings = await Belongings.of(self.places.store, self.subject, self._keep_rejected)
         self._digests.update(self.digester.digests([self.subject.name]))
         async for page in self.belongings.pages(self.places.store):
             for record in page:

@@ -8,27 +8,31 @@ from pathlib import Path
 import msgspec
 
 from octavo.erasing.certificate import BEYOND, Certificate, keep, kept
-from octavo.erasing.digests import KEY_FILE, Digester, Digests, everything_of, read_key
+from octavo.erasing.digests import Digester, Digests, everything_of
 from octavo.erasing.places import Documents, Places, Progress
 from octavo.kernel.ids import now
 from octavo.kernel.model import Add, Op, Query, Record, Scope
 from octavo.kernel.ports import ListsTenants, Scrubbed, Scrubs, Store, VectorIndex, walk
 from octavo.kernel.shapes import SHAPES
+from octavo.util.digest_key import DigestKey
 
 _PAGE, _PAGE_BYTES = 500, 4 * 2**20
 
 
 async def scrub(
     store: Store,
+    key: DigestKey | None = None,
     *,
     vault: Documents | None = None,
     queue: str | Path | None = None,
-    key_file: str | Path = KEY_FILE,
     progress: Progress = None,
 ) -> list[Certificate]:
     """Finish the erasures whose scrub is pending, and answer their certificates."""
-    key = await asyncio.to_thread(read_key, key_file)
-    return await scrub_places(Places(store, queue=queue, vault=vault), Digester(key), progress)
+    return await scrub_places(
+        Places(store, queue=queue, vault=vault),
+        Digester(await asyncio.to_thread((key or DigestKey()).read)),
+        progress,
+    )
 
 
 async def scrub_places(places: Places, digester: Digester, progress: Progress) -> list[Certificate]:

@@ -1,14 +1,15 @@
 """Whose data is erased, and which records are theirs.
 
-A user's are the records that name the user. Records that name a session and neither user nor agent are the user's if no
-other user has records in that session. `users/<name>` and its versions are that user's, also where they name nobody.
+A user's are the records that name the user. Records that name a session and no user are the user's if no other
+user has records in that session. `users/<name>` and its versions are that user's, also where they name nobody.
 """
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator
 from typing import Any, Literal, TypeAlias
 
 import msgspec
 
+from octavo.erasing.sessions import TALK, own_sessions
 from octavo.errors import InvalidQuery
 from octavo.kernel.model import Add, Op, Query, Record, Scope
 from octavo.kernel.ports import Store, heads, walk
@@ -18,8 +19,6 @@ Part: TypeAlias = Literal["user", "session", "agent", "memory"]
 #: What is nobody's: keys of the server, and the certificates themselves.
 _NOBODYS = ("keys", "erasures")
 _FACTS = ("profile", "episodes")
-#: Where a session is a conversation; in the log it is a memory, among versions a document.
-_TALK = ("messages", "summaries", "entities", "exchanges", "observations", "turns", "events")
 _SOURCES = ("messages", "observations", "events")
 _PAGE, _PAGE_BYTES = 500, 4 * 2**20
 
@@ -52,16 +51,17 @@ class Subject(msgspec.Struct, frozen=True, kw_only=True):
 class Belongings:
     """The questions that find all that belongs to somebody. What is found by means of other records comes before these."""
 
-    def __init__(self, subject: Subject) -> None:
+    def __init__(self, subject: Subject, keep_rejected: bool = False) -> None:
         self.subject = subject
+        self._kept = (*_NOBODYS, "owners") if keep_rejected else _NOBODYS
         self.queries: list[Query] = []
         self.sessions: set[str] = set()  # whose records are the subject's if they name nobody else
         self.ids: set[str] = set()
 
     @classmethod
-    async def of(cls, store: Store, subject: Subject) -> "Belongings":
-        """What belongs to the subject now."""
-        found = cls(subject)
+    async def of(cls, store: Store, subject: Subject, keep_rejected: bool = False) -> "Belongings":
+        """What belongs to the subject now; digests of what it rejected may be kept."""
+        found = cls(subject, keep_rejected)
         if subject.part in ("user", "agent"):
             await found._of_owner(store)
         elif subject.part == "session":
@@ -75,37 +75,22 @@ class Belongings:
 
     async def _of_owner(self, store: Store) -> None:
         owner = self.scope(**{self.subject.part: self.subject.name})
-        owned = [Query(collection=name, scope=owner) for name in reversed(SHAPES) if name not in _NOBODYS]
+        owned = [Query(collection=name, scope=owner) for name in reversed(SHAPES) if name not in self._kept]
         if self.subject.part == "user":
             self.queries += [
                 Query(collection="versions", scope=self.scope(user="", session=self.subject.document)),
                 Query(collection="configs", ids=(self.subject.document,), scope=self.scope(user="")),
             ]
-            await self._of_lone_sessions(store, owned)
+            await self._of_own_sessions(store)
         self.queries += owned
 
-    async def _of_lone_sessions(self, store: Store, owned: Iterable[Query]) -> None:
-        """What names only a session of this user alone."""
-        named: set[str] = set()
-        for query in owned:
-            if query.collection in _TALK:
-                named |= {head.scope.session or "" for head in await heads(store, _read_on(query))}
-        for session in sorted(named - {""}):
-            exact = self.scope(user="", agent="", session=session)
-            nobodys = [Query(collection=name, scope=exact) for name in _TALK]
-            found = [query for query in nobodys if (await store.tally(query)).total]
-            if found and not await self._shared(store, session):
-                self.queries += found
-                self.sessions.add(session)
-
-    async def _shared(self, store: Store, session: str) -> bool:
-        """Whether another user has records in this session too."""
-        for name in _TALK:
-            query = Query(collection=name, scope=self.scope(session=session))
-            users = {head.scope.user for head in await heads(store, _read_on(query))}
-            if users - {None, "", self.subject.name}:
-                return True
-        return False
+    async def _of_own_sessions(self, store: Store) -> None:
+        """What names no user, in sessions of this user alone."""
+        self.sessions = {*await own_sessions(store, self.subject.name, self.subject.tenant)}
+        for session in sorted(self.sessions):
+            exact = self.scope(user="", session=session)
+            nobodys = [Query(collection=name, scope=exact) for name in TALK]
+            self.queries += [query for query in nobodys if (await store.tally(query)).total]
 
     async def _of_session(self, store: Store) -> None:
         name = self.subject.name
@@ -114,9 +99,7 @@ class Belongings:
             self.queries += [self._log(head.id) for head in await heads(store, _read_on(query))]
         self.queries += learnt
         derived = [each for each in ("vectors", "pending") if each in SHAPES]
-        self.queries += [
-            Query(collection=each, scope=self.scope(session=name)) for each in (*derived, *_TALK)
-        ]
+        self.queries += [Query(collection=each, scope=self.scope(session=name)) for each in (*derived, *TALK)]
 
     async def _of_memory(self, store: Store) -> None:
         name = self.subject.name
@@ -159,7 +142,7 @@ class Belongings:
         if subject.part == "agent" or scope.user:
             return False
         document = scope.session if record.collection == "versions" else record.id
-        return (not scope.agent and scope.session in self.sessions) or document == subject.document
+        return scope.session in self.sessions or document == subject.document
 
     def left(self, ops: list[Op]) -> list[Op]:
         """The ops of a write without those of the subject."""

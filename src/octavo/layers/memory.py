@@ -18,7 +18,7 @@ from octavo.kernel.ports import Embedder, Store
 from octavo.layers import checking, reasons
 from octavo.layers.changes import Step, insertion, removal, revision, undoing
 from octavo.layers.extracting import Extraction
-from octavo.layers.owners import KEY_FILE, OwnerNotes
+from octavo.layers.owners import OwnerNotes
 from octavo.layers.reading import Reading
 from octavo.layers.records import (
     LOG,
@@ -34,6 +34,7 @@ from octavo.layers.shared import TRIES, Shared
 from octavo.layers.values import DEFAULTS, Extracted, Extractor, Fact, Layer, LogEntry
 from octavo.stores import to_store
 from octavo.util.attributes import Fixed
+from octavo.util.digest_key import KEY_FILE, DigestKey
 
 _LONGEST_TTL = timedelta(days=36_500)
 
@@ -105,7 +106,7 @@ class LayeredMemory(Reading):
             event_ttl=None if days is None else timedelta(days=days),
             sweep_seconds=settings.layers.sweep_seconds or None,
             known_memories=settings.extraction.known_memories,
-            digest_key=settings.layers.digest_key or Path(settings.failure_queue.directory, KEY_FILE.name),
+            digest_key=settings.privacy.digest_key or Path(settings.failure_queue.directory, KEY_FILE.name),
         )
         if settings.extraction.model and extractor is None:
             memory._shared.use_model(settings)
@@ -119,6 +120,11 @@ class LayeredMemory(Reading):
         other._first = False
         self._shared.tenants.add(tenant)
         return other
+
+    @property
+    def digest_key(self) -> DigestKey:
+        """The key of digests of what was rejected or erased."""
+        return self._shared.digest_key
 
     @property
     def store(self) -> Store:

@@ -6,77 +6,22 @@ other has changed nothing, looks again, and finds it known. What was rejected is
 store: whoever has the store alone can neither read them nor try what they might say.
 """
 
-import hashlib
-import hmac
 import logging
-import os
-import secrets
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from datetime import datetime
-from pathlib import Path
 
-import msgspec
-
-from octavo.errors import ConfigError
 from octavo.kernel.ids import new_id
 from octavo.kernel.model import Add, Change, Op, Query, Record, Scope, exact_scope
 from octavo.kernel.ports import Store
 from octavo.layers import checking
 from octavo.layers.records import owner_of
 from octavo.layers.values import OwnerType
-from octavo.util.file_modes import make_folder, open_file
+from octavo.util.digest_key import DigestKey
 from octavo.util.turns import at_once
 
 OWNERS, _NAME = "owners", "owner"
-#: Where the key is unless told: beside the queue.
-KEY_FILE = Path("octavo_queue/digest.key")
-_KEY_BYTES = 32
 _READ = 4000  # characters of a fact by which it is known again
 _log = logging.getLogger("octavo.layers")
-
-
-class DigestKey:
-    """The key of the digests: as given, or of a file that is made when it is first needed, readable by its owner alone."""
-
-    def __init__(self, given: str | Path) -> None:
-        self._given = given
-        self._key: bytes | None = given.encode() if isinstance(given, str) and given else None
-
-    def digest(self, *parts: str) -> str:
-        """A digest that tells nothing to whoever does not have the key."""
-        spelled = msgspec.json.encode(parts)
-        return hmac.new(self._read(), spelled, hashlib.sha256).hexdigest()[:32]
-
-    def _read(self) -> bytes:
-        if self._key is None:
-            path = Path(self._given or KEY_FILE)
-            try:
-                if not path.exists():
-                    _make_key(path)
-                self._key = path.read_bytes().strip()
-            except OSError as error:
-                raise ConfigError(
-                    f"the key of what is rejected cannot be read or made at {path}: {error}; "
-                    "layers.digest_key gives one, too"
-                ) from error
-            if len(self._key) < _KEY_BYTES:
-                raise ConfigError(f"{path} holds no key; remove it to have a new one made")
-        return self._key
-
-
-def _make_key(path: Path) -> None:
-    """Make the file whole or not at all: of several processes that make it, one does."""
-    make_folder(path.parent)
-    part = path.with_name(f"{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
-    try:
-        with open(part, "xb", opener=open_file) as file:
-            file.write(secrets.token_hex(_KEY_BYTES).encode() + b"\n")
-        part.chmod(0o600)  # also where files are shared with the group
-        with suppress(FileExistsError):
-            os.link(part, path)
-    finally:
-        part.unlink(missing_ok=True)
 
 
 class OwnerNotes:

@@ -16,10 +16,10 @@ from octavo.kernel.model import Op, Query, Record, Scope
 from octavo.kernel.ports import ListsTenants, Resembles, Store, written
 from octavo.layers import reasons
 from octavo.layers.changes import Step, removal
-from octavo.layers.owners import DigestKey
 from octavo.layers.records import COLLECTIONS, LOG
 from octavo.layers.values import LAYERS, Action, Extractor, Layer, Status
 from octavo.search.recall import Recall
+from octavo.util.digest_key import DigestKey
 
 #: How often a change is tried that others come before; each time one of them got through.
 TRIES = 50
@@ -42,7 +42,7 @@ class Shared:
         sweep_seconds: float | None,
         known_memories: int,
         clock: Callable[[], datetime],
-        digest_key: str | Path = "",
+        digest_key: str | Path,
     ) -> None:
         self.store = store
         self.clock = clock

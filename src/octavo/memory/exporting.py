@@ -7,9 +7,10 @@ from pathlib import Path
 
 import msgspec
 
+from octavo.erasing.sessions import TALK, own_sessions
 from octavo.kernel.codec import encode_record
 from octavo.kernel.model import Query, Record, Scope
-from octavo.kernel.ports import ListsNames, Store, walk
+from octavo.kernel.ports import Store, walk
 from octavo.kernel.shapes import SHAPES
 from octavo.kernel.terms.matching import content
 from octavo.search.hits import one_line
@@ -20,8 +21,6 @@ from octavo.util.file_modes import open_file
 #: What is made anew from the rest, or belongs to nobody who could ask for it. Digests of what was rejected say nothing elsewhere.
 _LEFT_OUT = ("vectors", "pending", "keys", "owners")
 EXPORTED = tuple(name for name in SHAPES if name not in _LEFT_OUT)
-#: Where `session` is no session: of a log row it is the memory, of a version the document.
-_NO_SESSIONS = ("log", "versions")
 _PAGE = 1000
 _TITLES = {
     "profile": "Who you are", "episodes": "What happened", "log": "What was changed, and why",
@@ -40,59 +39,16 @@ class PersonReach(Reach, frozen=True):
     @classmethod
     async def of_user(cls, store: Store, user: str, tenant: str = "") -> "PersonReach":
         """What is kept of that user."""
-        sessions = [
-            name
-            for name in await _sessions(store, user, tenant)
-            if await _is_alone(store, user, tenant, name)
-        ]
+        sessions = await own_sessions(store, user, tenant)
         return cls([tenant], EXPORTED, Scope(tenant=tenant, user=user), sessions)
 
     def queries(self) -> Iterator[Query]:
         """One question for each collection, and one for each session in it."""
         for query in super().queries():
             yield query
-            for session in () if query.collection in _NO_SESSIONS else self.sessions:
+            for session in self.sessions if query.collection in TALK else ():
                 scope = Scope(tenant=self.scope.tenant, user="", session=session)
                 yield Query(collection=query.collection, scope=scope)
-
-
-async def _sessions(store: Store, user: str, tenant: str) -> list[str]:
-    """The sessions in which something is kept of a user."""
-    found: set[str] = set()
-    scope = Scope(tenant=tenant, user=user)
-    for collection in EXPORTED:
-        if collection in _NO_SESSIONS:
-            continue
-        if isinstance(store, ListsNames):
-            after = ""
-            while page := await store.names(collection, "session", scope, after=after, limit=_PAGE):
-                found.update(one.name for one in page)
-                after = page[-1].name
-        else:
-            async for records in walk(store, Query(collection=collection, scope=scope), _PAGE, PAGE_BYTES):
-                found.update(record.scope.session or "" for record in records)
-    return sorted(found - {""})
-
-
-async def _is_alone(store: Store, user: str, tenant: str, session: str) -> bool:
-    """Whether a session has something of nobody, and of no other user."""
-    scope = Scope(tenant=tenant, session=session)
-    unnamed = msgspec.structs.replace(scope, user="")
-    collections = [name for name in EXPORTED if name not in _NO_SESSIONS]
-    for collection in collections:
-        if (await store.tally(Query(collection=collection, scope=unnamed))).total:
-            break
-    else:
-        return False
-    for collection in collections:
-        if isinstance(store, ListsNames):
-            names = {one.name for one in await store.names(collection, "user", scope, limit=2)}
-        else:
-            pages = walk(store, Query(collection=collection, scope=scope), _PAGE, PAGE_BYTES)
-            names = {record.scope.user or "" async for page in pages for record in page}
-        if names - {user, ""}:
-            return False
-    return True
 
 
 async def export_user(

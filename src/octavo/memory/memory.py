@@ -13,7 +13,6 @@ from octavo.chat.messages import Role
 from octavo.chat.records import MESSAGES, SUMMARIES, to_record
 from octavo.config import Settings, resolve_settings
 from octavo.erasing import Certificate, Subject
-from octavo.erasing.digests import KEY_FILE
 from octavo.erasing.places import Documents
 from octavo.errors import ConfigError, InvalidQuery, InvalidRecord, OctavoError, StoreClosed
 from octavo.kernel.ids import now
@@ -196,18 +195,20 @@ class AsyncMemory:
         memory_id: str | None = None,
         dry_run: bool = False,
         scrub: bool = False,
+        keep_rejected: bool = False,
         vault: Documents | None = None,
         queue: str | Path | None = None,
-        key_file: str | Path = KEY_FILE,
     ) -> Certificate:
         """Erase for good all that belongs to one of these, its log too, and answer the certificate; nothing brings it back.
 
-        A dry run only counts. `vault` is one whose files go too, `queue` the folder of a failure queue that others use.
+        A dry run only counts. What was rejected can be kept rejected: its digests stay. `vault` is one whose files go too, `queue` the folder of a failure queue that others use.
         """
         named = {"user_id": user_id, "session_id": session_id, "agent_id": agent_id, "memory_id": memory_id}
         subject = Subject.of(self.layers.tenant, **named)
-        beside: dict[str, Any] = {"vault": vault, "queue": queue, "key_file": key_file}
-        told = await erasing.forget(self.store, subject, dry_run=dry_run, scrub=scrub, **beside)
+        key = self.layers.digest_key
+        told = await erasing.forget(
+            self.store, subject, key, dry_run=dry_run, scrub=scrub, keep_rejected=keep_rejected, vault=vault, queue=queue
+        )  # fmt: skip
         if not dry_run:
             self._pending.forget(subject)
         return told
@@ -217,10 +218,9 @@ class AsyncMemory:
         *,
         vault: Documents | None = None,
         queue: str | Path | None = None,
-        key_file: str | Path = KEY_FILE,
     ) -> list[Certificate]:
         """Finish the erasures whose scrub is pending: write files anew, look through their bytes, and say what was found."""
-        return await erasing.scrub(self.store, vault=vault, queue=queue, key_file=key_file)
+        return await erasing.scrub(self.store, self.layers.digest_key, vault=vault, queue=queue)
 
     async def undo(self, change: str | LogEntry, *, reason: str | None = None) -> LogEntry:
         """Take back the last change of a memory: a row of its history, or the row's id."""

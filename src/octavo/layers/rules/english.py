@@ -62,7 +62,8 @@ def read_english(sentence: Sentence, context: Context) -> None:
 
 def _introduced(text: str) -> str:
     """I am Lin, a nurse: two statements; so is "I live in Leeds with my two cats", since one may move without the other."""
-    text = ENGLISH.NAMED_ASIDE.sub(r"\g<who> \g<name> ", ENGLISH.REACHED.sub("my contact is ", text))
+    text = ENGLISH.HOME_IS.sub("I live ", ENGLISH.REACHED.sub("my contact is ", text))
+    text = ENGLISH.NAMED_ASIDE.sub(r"\g<who> \g<name> ", text)
     text = ENGLISH.NAMED_FIRST.sub(r"I am \g<name>, I am ", text)
     text = re.sub(
         r"(?i)^name's ",

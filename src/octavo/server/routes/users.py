@@ -83,7 +83,11 @@ async def export_user(user_id: PathName, request: Request, page: bool = False) -
     "DELETE", "/users/{user_id}", "Erase a user's data for good", example(Certificate, **_ERASED), 409
 )
 async def forget_user(
-    user_id: PathName, request: Request, dry_run: bool = False, scrub: bool = False
+    user_id: PathName,
+    request: Request,
+    dry_run: bool = False,
+    scrub: bool = False,
+    keep_rejected: bool = False,
 ) -> Response:
     """Erase all that is kept of a user, its log too, and answer the certificate, which is kept; a dry run only counts.
 
@@ -92,11 +96,15 @@ async def forget_user(
     one_owner(request, user_id, None)
     memories, tenant = memories_of(request), caller_of(request.scope).tenant
     settings, store = memories.settings, memories.assembled.store
-    named: dict[str, Any] = {"queue": settings.failure_queue.directory, "key_file": settings.erasing.key_file}
+    named: dict[str, Any] = {"queue": settings.failure_queue.directory, "keep_rejected": keep_rejected}
     if settings.vault.enabled and tenant == settings.service.tenant:  # the files are that tenant's
         named["vault"] = existing_vault(settings.vault.root_path, store, tenant)
     subject = Subject.of(tenant, user_id=user_id)
-    return answer(await forget(store, subject, dry_run=dry_run, scrub=scrub, **named))
+    return answer(
+        await forget(
+            store, subject, memories.layers(tenant).digest_key, dry_run=dry_run, scrub=scrub, **named
+        )
+    )
 
 
 async def users_page(
