@@ -25,7 +25,7 @@ TOPIC = 0.4  # of a topic beside words: many texts are about the same
 #: What is told first when all that is known is asked for.
 OVERVIEW = {"profile": 3.0, "episodes": 2.0, "knowledge": 1.0, "messages": 1.0}
 #: What each signal weighs beside the record's own terms, in standard deviations of that signal.
-SESSION, TIME, VECTOR, RECENCY, IMPORTANCE = 0.8, 3.0, 0.5, 0.001, 0.3
+SESSION, TIME, VECTOR, RECENCY, IMPORTANCE = 0.8, 3.0, 1.0, 0.001, 0.3
 MOST_IMPORTANT = IMPORTANCE / 2  # what a record's importance adds at most
 NEIGHBOUR, VECTOR_NEIGHBOUR = 0.4, 0.3  # what the match before or after in a session adds
 _NEIGHBOUR_WITHIN = timedelta(hours=1)

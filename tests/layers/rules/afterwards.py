@@ -1,4 +1,4 @@
-"""A fourth set, short messages as people send them to an agent, written when `everyday.py` passed and never tuned on.
+"""A fourth set, short messages as people send them to an agent, written when `everyday.py` passed; its misses have been seen since.
 
 The borders are those of `sentences.py`.
 """
