@@ -43,6 +43,7 @@ def memory(user: str, number: int) -> dict[str, Any]:
         "sources": [],
         "happened_at": None,
         "status": "success",
+        "topic": "",
     }
 
 

@@ -86,5 +86,6 @@ def test_the_sentence_is_true():
 def test_all_holds_no_test_tools():
     assert not {*brought("testing")} & {*brought("all")}
     assert {*brought("testing"), *brought("all")} <= {*brought("dev")}
-    everything = {name for extra in EXTRAS if extra not in ("testing", "dev") for name in brought(extra)}
+    left_out = ("testing", "dev", "semantic")  # a model of 91 MB is asked for by name
+    everything = {name for extra in EXTRAS if extra not in left_out for name in brought(extra)}
     assert {*brought("all")} == everything

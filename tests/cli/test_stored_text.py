@@ -61,6 +61,7 @@ CALLS = {
     ("delete",): [("MEMORY", "--user", "u", "--yes", *STORE), (NASTY, "--yes", *STORE), ("MEMORY", *STORE)],
     ("undo",): [("LOG", *STORE), (NASTY, *STORE)],
     ("allow",): [(NASTY, *STORE), ("MEMORY", "--user", NASTY, *STORE)],
+    ("forget",): [("--user", NASTY, "--dry-run", *STORE), ("--user", NASTY, "--yes", *STORE), (*STORE, "--scrub")],
     ("prune",): [STORE],
     ("keys", "create"): [(NASTY, *STORE)],
     ("keys", "list"): [STORE, (*STORE, *TENANT)],

@@ -54,14 +54,14 @@ def test_stored_text_makes_no_row_and_no_column_of_its_own():
 
 @pytest.mark.parametrize(("terminal", "whole"), [(True, False), (False, True)])
 def test_only_a_terminal_cuts(octavo, terminal, whole):
-    """The command itself, its stdout a terminal of 100 columns or a pipe."""
+    """The command itself, its stdout a terminal of 140 columns or a pipe."""
     octavo("add", LONG, "--no-infer", "--category", "action", "--user", "lin")
     ours, theirs = pty.openpty()
     try:
         done = subprocess.run(
             [sys.executable, "-m", "octavo.cli", "list", "--user", "lin"],
             stdout=theirs if terminal else subprocess.PIPE,
-            env={**os.environ, "COLUMNS": "120"},
+            env={**os.environ, "COLUMNS": "140"},
             timeout=60,
             check=True,
         )
@@ -72,4 +72,4 @@ def test_only_a_terminal_cuts(octavo, terminal, whole):
     header, row = shown.decode().splitlines()
     assert header.startswith("TEXT")
     assert (LONG in row) is whole
-    assert (len(row) == 120) is terminal
+    assert (len(row) == 140) is terminal

@@ -71,7 +71,7 @@ def test_both_have_every_call():
     """Each is a coroutine of one client and a blocking method of the other, with the same signature and text."""
     calls = [name for name, _ in inspect.getmembers(AsyncClient, inspect.iscoroutinefunction)]
     calls = [name for name in calls if not name.startswith("_")]
-    assert len(calls) == 28
+    assert len(calls) == 29
     for name in calls:
         ours, theirs = getattr(Client, name), getattr(AsyncClient, name)
         assert not inspect.iscoroutinefunction(ours), name

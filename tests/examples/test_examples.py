@@ -79,6 +79,7 @@ layers:
 recall, over all of it:
   profile    用户喜欢喝绿茶
   messages   我喜欢喝绿茶，对花生过敏。
+  profile    用户对花生过敏
 messages: 6 records
 profile: 3 records
 log: 3 records

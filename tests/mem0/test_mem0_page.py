@@ -43,7 +43,7 @@ def test_the_example_runs(mem0_python, server, tmp_path):
         "user: I live in Berlin and I am allergic to peanuts.\n"
         "What you know of the user:\n- nothing yet\n"
         "user: Where do I live?\n"
-        "What you know of the user:\n- The user lives in Berlin\n"
+        "What you know of the user:\n- The user lives in Berlin\n- The user is allergic to peanuts\n"
     )
 
 

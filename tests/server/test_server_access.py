@@ -48,6 +48,7 @@ MATRIX = {
     ("POST", "/search"): READ,
     ("POST", "/context"): READ,
     ("POST", "/batch"): READ,
+    ("POST", "/mcp"): READ,
     ("GET", "/memory/{memory_id}"): OURS,
     ("GET", "/memory/{memory_id}/logs"): READ,
     ("POST", "/memory/{memory_type}/{entity_id}"): WRITE,
@@ -100,6 +101,7 @@ QUERIES = {
 }
 BODIES = {
     ("POST", "/batch"): {"requests": [{"path": "/stats"}]},
+    ("POST", "/mcp"): {"jsonrpc": "2.0", "id": 1, "method": "ping"},
     ("POST", "/events"): {"session_key": "s", "payload": {"text": "hello"}, "obs_id": "o"},
     ("POST", "/memory/query"): {"query": "tea", "user_id": "lin"},
     ("POST", "/search"): {"query": "tea", "user_id": "lin"},

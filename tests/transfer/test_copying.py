@@ -118,7 +118,7 @@ async def test_a_torn_state_is_taken_up_to_its_last_whole_line(make, full, tmp_p
         await copy(full, Watched(target, writes=9), batch=10, resume=state)
     state.write_bytes(state.read_bytes()[:-9])
     with pytest.raises(StoreUnavailable):
-        await copy(full, Watched(target, writes=9), batch=10, resume=state)
+        await copy(full, Watched(target, writes=12), batch=10, resume=state)
     moved = await copy(full, target, batch=10, resume=state)
     assert moved.resumed > 100
     assert await contents(target) == await contents(full)

