@@ -95,8 +95,8 @@ async def test_interrupted_and_taken_up_again(wrap):
     assert not await resumed.verify_vectors()
 
 
-async def test_without_the_previous_model_the_new_space_serves_as_far_as_it_is(wrap):
-    """Nobody can ask the old one; it is left alone, since it may be somebody else's."""
+async def test_without_the_previous_model_the_new_space_serves_when_it_is_whole(wrap):
+    """Nobody can ask the old one; it is left alone, since it may be somebody else's. Half a space would rank what it has first."""
     store, index = open_store("memory://"), open_vectors("memory://")
     await with_old(wrap, store, index)
     new = Gated(NEW, 128)
@@ -104,9 +104,11 @@ async def test_without_the_previous_model_the_new_space_serves_as_far_as_it_is(w
     await new.stuck.wait()
     [first, *_] = [entry.id for entry in sorted(await entries(index, new.name))]
     tenant = Scope(tenant="acme" if int(first[1:]) % 2 else "")
-    assert await near(indexed, f"word{first[1:]} of many", tenant) == [first]
+    while_building = await near(indexed, f"word{first[1:]} of many", tenant)
     new.gate.set()
     await indexed.settle(SETTLED)
+    assert while_building == []
+    assert await near(indexed, f"word{first[1:]} of many", tenant) == [first]
     assert await names(index) == {HashEmbedder(OLD).name: True, new.name: True}
 
 

@@ -17,6 +17,7 @@ from typing import Any
 from urllib.parse import quote
 
 from octavo.kernel.model import Record
+from octavo.kernel.terms.matching import index_terms, index_text
 from octavo.kernel.text import fold, leaves, spell
 from octavo.util.system import optional_module
 
@@ -116,8 +117,11 @@ class Digests:
 
 
 def texts_of(record: Record) -> list[str]:
-    """What a record says that can be looked for: its id, its names, and its texts; no times, no agent, no kind."""
-    names = [record.id, record.scope.user or "", record.scope.session or "", *record.marks]
+    """What a record says that can be looked for: its id, its names, and its texts; no times, no agent, no kind.
+
+    Of an id, the end: what it begins with, a kind and a time, is that of others too.
+    """
+    names = [record.id[-WINDOW:], record.scope.user or "", record.scope.session or "", *record.marks]
     said = [record.text, *leaves(record.data), *leaves(record.metadata)]
     return [text for text in (*names, *said) if len(text) >= WINDOW and not _TIME.fullmatch(text)]
 
@@ -127,7 +131,10 @@ def everything_of(record: Record) -> bytes:
     scope = record.scope
     names = [record.collection, record.id, record.kind, scope.tenant, scope.user, scope.agent, scope.session]
     said = [*names, *record.marks, record.text, *_told(record.data), *_told(record.metadata)]
-    return b"\n".join(spelled for text in said if text for spelled in _spellings(text))
+    indexed = " ".join(
+        index_terms(*index_text(record.text, record.data))[0]
+    )  # words of an index, cut to their stems
+    return b"\n".join(spelled for text in (*said, indexed) if text for spelled in _spellings(text))
 
 
 def _told(value: Any) -> list[str]:
