@@ -18,7 +18,7 @@ USER = "/memory/user/lin"
 
 
 class Held(Wrap):
-    """A store whose callers' reads wait until they are let go; the sweep of what has expired is nobody's request."""
+    """A store whose callers' reads wait until they are let go; what a server looks after by itself is nobody's request."""
 
     def __init__(self, store):
         super().__init__(store)
@@ -26,7 +26,7 @@ class Held(Wrap):
         self.waiting = 0
 
     async def find(self, query):
-        if query.expired_at is None:
+        if query.expired_at is None and query.collection != "erasures":
             self.waiting += 1
             while not self.free.is_set():
                 await asyncio.sleep(0.01)
