@@ -15,6 +15,7 @@ RUN_BY = {
     "README.zh-CN.md": "docs/test_readme.py",
     "docs/agent.md": "agent/test_agent_page.py",
     "docs/agentscope.md": "integrations/test_agentscope.py",
+    "docs/anthropic.md": "integrations/test_anthropic.py",
     "docs/architecture.md": "docs/test_architecture_page.py",
     "docs/backup-and-restore.md": "docs/test_howto_pages.py",
     "docs/behind-a-proxy.md": "server/test_server_page.py docs/test_proxy_page.py",
