@@ -42,6 +42,7 @@ RUN_BY = {
     "docs/import.md": "importers/test_import_page.py",
     "docs/keys.md": "docs/test_keys_page.py",
     "docs/langchain.md": "integrations/test_langchain.py",
+    "docs/langgraph.md": "integrations/test_langgraph.py",
     "docs/layers.md": "layers/test_layers_page.py",
     "docs/mcp.md": "docs/test_mcp_page.py",
     "docs/measuring-recall.md": "cli/test_bench_recall.py",

@@ -16,7 +16,7 @@ KINDS = ("memory", "sqlite", "postgres", "redis")
 @pytest.fixture(scope="session")
 def frameworks():
     """The Python of the environment."""
-    ours = as_here("msgspec", "apsw", "sortedcontainers", "asyncpg", "redis", "pyyaml")
+    ours = as_here("msgspec", "apsw", "sortedcontainers", "asyncpg", "redis", "pyyaml", "numpy")
     return prepared("frameworks", (*LOCK.read_text().split(), *ours))
 
 

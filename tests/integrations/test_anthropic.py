@@ -16,12 +16,14 @@ pytestmark = pytest.mark.timeout(900)
 
 
 @pytest.fixture(scope="module")
-def told(frameworks, framework_url):
+def told(frameworks, framework_url, tmp_path_factory):
     """What happened in two processes, one after the other; or in one, where the store lives in it."""
     alone = framework_url == "memory://"
-    told = {}
+    told, folder = {}, tmp_path_factory.mktemp("runs")
     for parts in [["first", "second"]] if alone else [["first"], ["second"]]:
-        told |= json.loads(ran(frameworks, RUN, framework_url, 40 if alone else 8, *parts).splitlines()[-1])
+        told |= json.loads(
+            ran(frameworks, RUN, framework_url, 40 if alone else 8, *parts, cwd=folder).splitlines()[-1]
+        )
     return told
 
 

@@ -7,7 +7,7 @@ from environment import ROOT, ran
 
 EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
 #: extra: what Python imports.
-FRAMEWORKS = {"openai-agents": "agents", "anthropic": "anthropic"}
+FRAMEWORKS = {"openai-agents": "agents", "anthropic": "anthropic", "langgraph": "langgraph"}
 
 pytestmark = pytest.mark.timeout(900)
 

@@ -16,12 +16,12 @@ pytestmark = pytest.mark.timeout(900)
 
 
 @pytest.fixture(scope="module")
-def told(frameworks, framework_url):
+def told(frameworks, framework_url, tmp_path_factory):
     """What happened in two processes, one after the other; or in one, where the store lives in it."""
     runs = [["first", "second"]] if framework_url == "memory://" else [["first"], ["second"]]
-    told = {}
+    told, folder = {}, tmp_path_factory.mktemp("runs")
     for parts in runs:
-        told |= json.loads(ran(frameworks, RUN, framework_url, *parts).splitlines()[-1])
+        told |= json.loads(ran(frameworks, RUN, framework_url, *parts, cwd=folder).splitlines()[-1])
     return told
 
 
