@@ -7,7 +7,12 @@ from environment import ROOT, ran
 
 EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
 #: extra: what Python imports.
-FRAMEWORKS = {"openai-agents": "agents", "anthropic": "anthropic", "langgraph": "langgraph"}
+FRAMEWORKS = {
+    "openai-agents": "agents",
+    "anthropic": "anthropic",
+    "langgraph": "langgraph",
+    "pydantic-ai-slim": "pydantic_ai",
+}
 
 pytestmark = pytest.mark.timeout(900)
 

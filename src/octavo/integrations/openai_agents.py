@@ -9,15 +9,14 @@ The items of a session are messages of the chat face, of the same user and sessi
 
 from typing import Any
 
-import msgspec
-
 from octavo.chat.messages import Msg
-from octavo.chat.records import MESSAGES, to_record
-from octavo.conversation.store_history import BoundStore, on_store_loop
+from octavo.chat.records import to_record
+from octavo.conversation.store_history import on_store_loop
 from octavo.errors import ConfigError, Conflict, InvalidRecord
 from octavo.integrations import tools
-from octavo.kernel.model import Add, Query, Record, Remove
-from octavo.kernel.ports import Store, written
+from octavo.integrations.sessions import SessionItems
+from octavo.kernel.model import Record, Remove
+from octavo.kernel.ports import Store
 from octavo.memory import AsyncMemory, Memory
 from octavo.memory.messages import read_messages
 from octavo.memory.openai_calls import message_of_item
@@ -36,11 +35,13 @@ _ROLES = ("user", "assistant", "system")
 _TRIES = 10  # of taking the last item while others take it too
 
 
-class OctavoSession(BoundStore, SessionABC):  # type: ignore[misc] # its types are not there without the SDK
+class OctavoSession(SessionItems, SessionABC):  # type: ignore[misc] # its types are not there without the SDK
     """The items of one user's session in a store, which a URL names or is handed in; one handed in stays open.
 
     `session_settings` is a `SessionSettings` or a dict of one; its `limit` holds for `get_items` without one.
     """
+
+    kept_as = "openai_agents"
 
     def __init__(
         self,
@@ -51,9 +52,7 @@ class OctavoSession(BoundStore, SessionABC):  # type: ignore[misc] # its types a
         tenant: str = "",
         session_settings: SessionSettings | dict[str, Any] | None = None,
     ) -> None:
-        super().__init__(url_or_store, user_id, session_id, tenant)
-        self.session_id = session_id
-        self.user_id = user_id
+        super().__init__(url_or_store, session_id, user_id, tenant)
         given = session_settings or {}
         self.session_settings = SessionSettings(**given) if isinstance(given, dict) else given
 
@@ -63,19 +62,18 @@ class OctavoSession(BoundStore, SessionABC):  # type: ignore[misc] # its types a
         if limit is None and self.session_settings is not None:
             limit = self.session_settings.limit
         limit = None if limit is None or limit < 0 else limit
-        return [to_item(record) for record in await self._store.find(self._query(limit=limit))]
+        return [to_item(record) for record in await self._latest(limit)]
 
     @on_store_loop
     async def add_items(self, items: list[TResponseInputItem]) -> None:
         """Keep items in this order, all of them or none."""
-        if items:
-            await written(self._store, [Add([self._record(item) for item in items])])
+        await self._keep([self._record_of(item) for item in items])
 
     @on_store_loop
     async def pop_item(self) -> TResponseInputItem | None:
         """Remove the most recent item, and answer it; None when there is none."""
         for _ in range(_TRIES):
-            found = await self._store.find(self._query(limit=1))
+            found = await self._latest(1)
             if not found:
                 return None
             try:
@@ -88,27 +86,18 @@ class OctavoSession(BoundStore, SessionABC):  # type: ignore[misc] # its types a
     @on_store_loop
     async def clear_session(self) -> None:
         """Remove all items."""
-        await self._store.apply([Remove(self._query())])
+        await self._clear()
 
-    def _query(self, **clauses: Any) -> Query:
-        return Query(collection=MESSAGES, scope=self._scope, **clauses)
-
-    def _record(self, item: TResponseInputItem) -> Record:
+    def _record_of(self, item: TResponseInputItem) -> Record:
         """An item as a message of the chat face; whatever that cannot say is kept beside it."""
         message = _message(item)
         record = to_record(message, (), self._scope)
-        if _plain(record) == item:
-            return record
-        data = {**record.data, "item": item}
-        if any(block["type"] not in ("tool_use", "tool_result") for block in data.get("content", ())):
-            del data["content"]  # the item has it
-        # Without a text it would be found by all that is in the item, be it a picture's bytes.
-        return msgspec.structs.replace(record, text=record.text or _caption(item), data=data)
+        return record if _plain(record) == item else self._record(message, item, _caption(item))
 
 
 def to_item(record: Record) -> TResponseInputItem:
     """The item that was given, or what another face kept of the session as a message."""
-    return record.data.get("item") or _plain(record)
+    return record.data.get(OctavoSession.kept_as) or _plain(record)
 
 
 def _plain(record: Record) -> dict[str, Any]:
