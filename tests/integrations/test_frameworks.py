@@ -12,6 +12,7 @@ FRAMEWORKS = {
     "anthropic": "anthropic",
     "langgraph": "langgraph",
     "pydantic-ai-slim": "pydantic_ai",
+    "agent-framework-core": "agent_framework",
 }
 
 pytestmark = pytest.mark.timeout(900)

@@ -1,6 +1,7 @@
 """What sessions of several frameworks share: their items are messages of the chat face, and come back as they were."""
 
-from typing import Any, ClassVar
+import copy
+from typing import Any, ClassVar, Self
 
 import msgspec
 
@@ -25,6 +26,13 @@ class SessionItems(BoundStore):
         super().__init__(url_or_store, user_id, session_id, tenant)
         self.session_id = session_id
         self.user_id = user_id
+
+    def at(self, session_id: str) -> Self:
+        """The same for another session, on the same store."""
+        other = copy.copy(self)
+        other.session_id = session_id
+        other._scope = msgspec.structs.replace(self._scope, session=session_id)  # noqa: SLF001 - its own class
+        return other
 
     async def _latest(self, limit: int | None) -> list[Record]:
         """The latest records, oldest first; all of them without a limit."""

@@ -29,8 +29,8 @@ def search_tool(
         Args:
             query: What you want to know, as a question or in a few words.
         """
-        work = _behind(memory).search(query, user_id=whose.user_id, agent_id=whose.agent_id, limit=limit)
-        lines = [f"- {hit.when:%Y-%m-%d} {_short(hit.text)}" for hit in await _run(memory, work)]
+        work = behind(memory).search(query, user_id=whose.user_id, agent_id=whose.agent_id, limit=limit)
+        lines = [f"- {hit.when:%Y-%m-%d} {_short(hit.text)}" for hit in await run_on(memory, work)]
         return "\n".join(lines) or "Nothing is remembered about that."
 
     return search_memory
@@ -48,7 +48,7 @@ def remember_tool(
         Args:
             text: One thing to remember, as a whole sentence.
         """
-        added = await _run(memory, _keep(_behind(memory), text, whose))
+        added = await run_on(memory, _keep(behind(memory), text, whose))
         lines = [f"- {each.action}: {_short(each.content)}" for each in added.memories]
         return "\n".join(lines) or added.status
 
@@ -64,11 +64,12 @@ async def _keep(memory: AsyncMemory, text: str, whose: Whose) -> Added:
     return await memory.add(text, infer=False, **owner)
 
 
-def _behind(memory: Memory | AsyncMemory) -> AsyncMemory:
+def behind(memory: Memory | AsyncMemory) -> AsyncMemory:
+    """The memory to be awaited."""
     return memory.behind if isinstance(memory, Memory) else memory
 
 
-async def _run(memory: Memory | AsyncMemory, work: Coroutine[Any, Any, T]) -> T:
+async def run_on(memory: Memory | AsyncMemory, work: Coroutine[Any, Any, T]) -> T:
     """Do it on the event loop that the memory lives on."""
     return await memory.portal.acall(work) if isinstance(memory, Memory) else await work
 
