@@ -22,4 +22,4 @@ def test_every_extra(page):
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     install = (ROOT / page).read_text(encoding="utf-8").partition("## 1.")[0]
     table = "".join(re.findall(r"^\| (`.*?) \|", install, re.MULTILINE))
-    assert set(re.findall(r"`(\w+)`", table)) == set(extras) - {"dev"}
+    assert set(re.findall(r"`([\w-]+)`", table)) == set(extras) - {"dev"}

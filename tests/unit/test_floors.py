@@ -32,6 +32,10 @@ FLOORS = {
 }
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 LOCK = dict(line.split("==") for line in (ROOT / "requirements.lock").read_text().split())
+#: What frameworks are tested with, in an environment of their own.
+FRAMEWORKS = dict(
+    line.split("==") for line in (ROOT / "tests" / "integrations" / "frameworks.lock").read_text().split()
+)
 
 
 def asked(extra):
@@ -62,7 +66,7 @@ def test_no_version_with_a_known_hole_is_locked(package):
 
 def test_the_lock_satisfies_every_floor():
     """Or `make test` would test what nobody may install."""
-    locked = {canonicalize_name(name): version for name, version in LOCK.items()}
+    locked = {canonicalize_name(name): version for name, version in {**FRAMEWORKS, **LOCK}.items()}
     extras = PROJECT["optional-dependencies"]
     wanted = [*PROJECT["dependencies"], *(each for extra in extras.values() for each in extra)]
     for each in map(Requirement, wanted):

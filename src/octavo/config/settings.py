@@ -27,10 +27,10 @@ from octavo.kernel.shapes import SHAPES
 from octavo.util.cache import DEFAULT_BYTES
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
-_UNREAD = ("vectors", "pending", "keys", "owners")  # nothing in these is told to anybody
+_UNREAD = ("vectors", "pending", "keys", "owners", "checkpoints")  # nothing in these is told to anybody
 _BY_MEANING = (
     *("observations", "knowledge", "configs", "profile", "episodes"),
-    *("messages", "exchanges", "events"),
+    *("messages", "exchanges", "events", "items"),
 )
 _CONTENT_BYTES = 1_048_576
 _ORIGIN = re.compile(r"https?://(\[[0-9a-f:.]+\]|[0-9a-z._-]+)(:\d{1,5})?")

@@ -22,6 +22,7 @@ from octavo.kernel.terms.matches import Matches
 
 #: A direction in meaning: 32-bit floats of unit length, so that a dot product is a cosine.
 Vector: TypeAlias = "array[float]"
+_NAMES = 1000  # read at once
 _FEW = 16  # records that are read at once where nobody knows how large they are
 
 
@@ -322,6 +323,23 @@ async def heads(store: Store, query: Query) -> list[Head]:
         left = None if left is None else left - few
         query = msgspec.structs.replace(query, after=page[-1].cursor, offset=0)
     return found
+
+
+async def every_name(
+    store: Store, collection: str, part: ScopePart, scope: Scope, most: int | None = None
+) -> list[str]:
+    """The users, agents or sessions that have records there, by name; of a store that lists none, by their heads."""
+    if not isinstance(store, ListsNames):
+        found = await heads(store, Query(collection=collection, scope=scope, newest_first=True))
+        return sorted({name for head in found if (name := getattr(head.scope, part))})[:most]
+    names: list[str] = []
+    while page := await store.names(
+        collection, part, scope, after=names[-1] if names else "", limit=most or _NAMES
+    ):
+        names += [one.name for one in page]
+        if most:
+            break
+    return names
 
 
 async def read_page(store: Store, query: Query, max_bytes: int) -> tuple[list[Record], Cursor | None]:

@@ -161,6 +161,21 @@ _ALL = (
         axes=((), ("user",)),
         uncounted=(("user",),),
     ),
+    Shape(  # values by namespace and key, for graphs: `session` is the namespace
+        collection="items",
+        table="octavo_items",
+        names={"id": "key", "session": "namespace"},
+        axes=((), ("session",), ("user",)),
+        uncounted=(("session",), ("user",)),
+        expiry_index="idx_items_expiry",
+    ),
+    Shape(  # states of graphs: `session` is the thread; `kind` is a checkpoint, or a write that waits at one
+        collection="checkpoints",
+        table="octavo_checkpoints",
+        names={"session": "thread_id", "agent": "checkpoint_ns"},
+        axes=((), ("place",), ("session",), ("user",)),
+        uncounted=(("place",), ("session",), ("user",)),
+    ),
     Shape(  # what is noted about the owner of facts: what he rejected, and a mark that each new fact renews
         collection="owners",
         table="memory_owners",

@@ -99,7 +99,7 @@ class ResponsesCall:
     def messages(self) -> list[Message]:
         told, given = self.kwargs.get("instructions"), self.kwargs.get("input")
         items = [{"role": "user", "content": given}] if isinstance(given, str) else given or ()
-        read = [message for item in items if (message := _item(item))]
+        read = [message for item in items if (message := message_of_item(item))]
         return [{"role": "system", "content": told}, *read] if isinstance(told, str) else read
 
     def put(self, block: str) -> None:
@@ -107,7 +107,7 @@ class ResponsesCall:
         self.kwargs = {**self.kwargs, "instructions": f"{told}\n\n{block}" if told else block}
 
     def receive(self, answer: Any) -> None:
-        read = {at: _item(item) for at, item in enumerate(answer.output)}
+        read = {at: message_of_item(item) for at, item in enumerate(answer.output)}
         self._items = {at: message for at, message in read.items() if message}
 
     def receive_piece(self, event: Any) -> None:
@@ -116,7 +116,7 @@ class ResponsesCall:
             if event.response.output:
                 self.receive(event.response)
         elif kind in ("response.output_item.added", "response.output_item.done"):
-            if message := _item(event.item):
+            if message := message_of_item(event.item):
                 self._items[at] = message
         elif kind in ("response.output_text.delta", "response.refusal.delta"):
             held = self._items.setdefault(at, {"role": "assistant", "content": ""})
@@ -148,7 +148,7 @@ def _message(message: Any) -> Message:
     return {**told, **named, "tool_calls": calls} if calls else {**told, **named}
 
 
-def _item(item: Any) -> Message | None:
+def message_of_item(item: Any) -> Message | None:
     """An item of a response, sent or answered, as a message; nothing for thoughts and the steps of hosted tools."""
     kind = _get(item, "type")
     if _get(item, "role"):

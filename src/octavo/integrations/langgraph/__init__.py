@@ -1,0 +1,21 @@
+"""LangGraph's two places for memory on any store: a `BaseStore` for what outlives a thread, and a saver of its checkpoints.
+
+from octavo.integrations.langgraph import OctavoSaver, OctavoStore
+
+with OctavoStore("sqlite:///octavo.db") as store, OctavoSaver("sqlite:///octavo.db") as saver:
+    graph = builder.compile(store=store, checkpointer=saver)
+"""
+
+from octavo.errors import ConfigError
+
+try:
+    import langgraph.store.base  # type: ignore[import-not-found] # noqa: F401 - or the modules below fail without a cure
+except ImportError as error:
+    raise ConfigError(
+        f"octavo.integrations.langgraph needs LangGraph ({error}): pip install langgraph"
+    ) from error
+
+from octavo.integrations.langgraph.saver import OctavoSaver
+from octavo.integrations.langgraph.store import OctavoStore
+
+__all__ = ["OctavoSaver", "OctavoStore"]

@@ -1,0 +1,258 @@
+"""LangGraph's checkpoints in any store: each is one record of its thread, and each write that waits at it is another."""
+
+import base64
+import uuid
+from collections.abc import AsyncIterator, Iterator, Sequence
+from typing import Any
+
+import msgspec
+from langchain_core.runnables import RunnableConfig  # type: ignore[import-not-found]
+from langgraph.checkpoint.base import (  # type: ignore[import-not-found]
+    WRITES_IDX_MAP,
+    BaseCheckpointSaver,
+    ChannelVersions,
+    Checkpoint,
+    CheckpointMetadata,
+    CheckpointTuple,
+    SerializerProtocol,
+    get_checkpoint_id,
+    get_checkpoint_metadata,
+    writes_sort_key,
+)
+
+from octavo.conversation.store_history import BoundStore, on_store_loop
+from octavo.integrations.langgraph.threads import CHECKPOINTS, Reading, config_of, made_at, place_of, put
+from octavo.kernel.model import Add, Head, Op, Query, Record, Remove, Scope
+from octavo.kernel.ports import Store, heads, walk
+
+_CHECKPOINT, _WRITE = "checkpoint", "write"
+_PAGE = 50
+
+
+class OctavoSaver(BoundStore, BaseCheckpointSaver[str]):  # type: ignore[misc] # its types are not there without LangGraph
+    """Checkpoints in a store, which a URL names or is handed in; one handed in stays open.
+
+    With a `user_id`, all threads are that user's, and are forgotten with him.
+    """
+
+    def __init__(
+        self,
+        url_or_store: str | Store,
+        *,
+        user_id: str = "",
+        tenant: str = "",
+        serde: SerializerProtocol | None = None,
+    ) -> None:
+        BoundStore.__init__(self, url_or_store, user_id, None, tenant)
+        BaseCheckpointSaver.__init__(self, serde=serde)
+
+    @on_store_loop
+    async def aput(
+        self,
+        config: RunnableConfig,
+        checkpoint: Checkpoint,
+        metadata: CheckpointMetadata,
+        new_versions: ChannelVersions,  # noqa: ARG002 - each checkpoint is kept whole
+    ) -> RunnableConfig:
+        """Keep a checkpoint, in place of one of the same id."""
+        thread, namespace = place_of(config)
+        told = get_checkpoint_metadata(config, metadata)
+        run = told.get("run_id")
+        record = Record(
+            collection=CHECKPOINTS,
+            id=checkpoint["id"],
+            kind=_CHECKPOINT,
+            scope=self._at(thread, namespace),
+            text=f"{told.get('source', _CHECKPOINT)} {told.get('step', '')}",
+            data={
+                "checkpoint": self._dump(checkpoint),
+                "metadata": self._dump(told),
+                "parent": get_checkpoint_id(config),
+            },
+            metadata={"run_id": run} if isinstance(run, str) else {},
+            created_at=made_at(checkpoint["id"]),
+        )
+        await self._store.apply(put(record))
+        return config_of(thread, namespace, record.id)
+
+    @on_store_loop
+    async def aput_writes(
+        self,
+        config: RunnableConfig,
+        writes: Sequence[tuple[str, Any]],
+        task_id: str,
+        task_path: str = "",
+    ) -> None:
+        """Keep what a task wrote at a checkpoint; a task that did so before is not asked again, but for errors and the like."""
+        thread, namespace = place_of(config)
+        scope = self._at(thread, namespace, get_checkpoint_id(config))
+        ops: list[Op] = []
+        for place, (channel, value) in enumerate(writes):
+            at = WRITES_IDX_MAP.get(channel, place)
+            data = {
+                "task": task_id,
+                "at": at,
+                "path": task_path,
+                "channel": channel,
+                "value": self._dump(value),
+            }
+            record = Record(
+                collection=CHECKPOINTS,
+                id=f"{task_id}/{at}",
+                kind=_WRITE,
+                scope=scope,
+                text=channel,
+                data=data,
+            )
+            ops += put(record) if at < 0 else [Add([record])]
+        if ops:
+            await self._store.apply(ops)
+
+    @on_store_loop
+    async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
+        """The checkpoint that the config names, or the last one of its thread; None when there is none."""
+        thread, namespace = place_of(config)
+        name = get_checkpoint_id(config)
+        query = self._query(self._at(thread, namespace), ids=(name,) if name else None, limit=1)
+        found = await self._store.find(query)
+        return await self._tuple(found[0]) if found else None
+
+    async def alist(
+        self,
+        config: RunnableConfig | None,
+        *,
+        filter: dict[str, Any] | None = None,  # noqa: A002 - LangGraph's name
+        before: RunnableConfig | None = None,
+        limit: int | None = None,
+    ) -> AsyncIterator[CheckpointTuple]:
+        """Checkpoints, newest first: of a thread, of one of its namespaces, or of all."""
+        reading = Reading(self._listing(config), filter, before, limit)
+        while reading.goes_on:
+            for each in await self._read(reading):
+                yield each
+
+    def list(
+        self,
+        config: RunnableConfig | None,
+        *,
+        filter: dict[str, Any] | None = None,  # noqa: A002 - LangGraph's name
+        before: RunnableConfig | None = None,
+        limit: int | None = None,
+    ) -> Iterator[CheckpointTuple]:
+        """`alist`, for callers who block."""
+        reading = Reading(self._listing(config), filter, before, limit)
+        while reading.goes_on:
+            yield from self._wait(self._read(reading))
+
+    @on_store_loop
+    async def adelete_thread(self, thread_id: str) -> None:
+        """Remove all checkpoints of a thread, and what waits at them."""
+        await self._store.apply([Remove(Query(collection=CHECKPOINTS, scope=self._at(thread_id, None)))])
+
+    @on_store_loop
+    async def adelete_for_runs(self, run_ids: Sequence[str]) -> None:
+        """Remove the checkpoints that these runs made, and what waits at them."""
+        for run in run_ids:
+            query = self._query(self._at(None, None), where={"run_id": str(run)}, newest_first=True)
+            await self._remove(await heads(self._store, query))
+
+    @on_store_loop
+    async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
+        """Copy all checkpoints of a thread, and what waits at them, to another."""
+        query = Query(collection=CHECKPOINTS, scope=self._at(source_thread_id, None))
+        async for page in walk(self._store, query, _PAGE):
+            copies = [
+                msgspec.structs.replace(
+                    record, scope=msgspec.structs.replace(record.scope, session=str(target_thread_id))
+                )
+                for record in page
+            ]
+            await self._store.apply([Add(copies)])
+
+    @on_store_loop
+    async def aprune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
+        """Keep only the last checkpoint of each namespace, or none (`delete`).
+
+        Where a channel keeps differences only, which are read back along all checkpoints before, all stay.
+        """
+        if strategy not in ("keep_latest", "delete"):
+            raise ValueError(f"strategy is keep_latest or delete; got {strategy!r}")
+        for thread in thread_ids:
+            query = self._query(self._at(thread, None), newest_first=True)
+            found = await heads(self._store, query)
+            last = {head.scope.agent or "": head for head in reversed(found)} if strategy != "delete" else {}
+            for namespace, head in list(last.items()):
+                kept = await self.aget_tuple(config_of(thread, namespace, head.id))
+                if kept is not None and kept.metadata.get("counters_since_delta_snapshot"):
+                    found = [each for each in found if (each.scope.agent or "") != namespace]
+            latest = {(namespace, head.id) for namespace, head in last.items()}
+            await self._remove([each for each in found if (each.scope.agent or "", each.id) not in latest])
+
+    def get_next_version(self, current: Any, channel: None) -> Any:
+        """Numbers count up; so do texts, which the savers of databases make."""
+        if isinstance(current, str):
+            return f"{int(current.partition('.')[0]) + 1:032}.{uuid.uuid4().int % 10**16:016}"
+        return super().get_next_version(current, channel)
+
+    def _listing(self, config: RunnableConfig | None) -> Query:
+        if config is None:
+            return self._query(self._at(None, None), newest_first=True, limit=_PAGE)
+        given, name = config["configurable"], get_checkpoint_id(config)
+        scope = self._at(given["thread_id"], given.get("checkpoint_ns"))
+        return self._query(scope, ids=(name,) if name else None, newest_first=True, limit=_PAGE)
+
+    @on_store_loop
+    async def _read(self, reading: Reading) -> Sequence[CheckpointTuple]:
+        page = await self._store.find(reading.query)
+        reading.turn(page)
+        return [
+            await self._tuple(record)
+            for record in page
+            if reading.takes(record, lambda: self._load(record.data["metadata"]))  # noqa: B023 - called at once
+        ]
+
+    async def _tuple(self, record: Record) -> CheckpointTuple:
+        thread, namespace, data = record.scope.session or "", record.scope.agent or "", record.data
+        waiting = await self._store.find(
+            Query(collection=CHECKPOINTS, kinds=(_WRITE,), scope=self._at(thread, namespace, record.id))
+        )
+        writes = sorted(
+            (write.data for write in waiting), key=lambda w: writes_sort_key(w["path"], w["task"], w["at"])
+        )
+        return CheckpointTuple(
+            config=config_of(thread, namespace, record.id),
+            checkpoint=self._load(data["checkpoint"]),
+            metadata=self._load(data["metadata"]),
+            parent_config=config_of(thread, namespace, data["parent"]) if data["parent"] else None,
+            pending_writes=[
+                (write["task"], write["channel"], self._load(write["value"])) for write in writes
+            ],
+        )
+
+    async def _remove(self, found: Sequence[Head]) -> None:
+        for head in found:
+            thread, namespace = head.scope.session, head.scope.agent or ""
+            await self._store.apply([
+                Remove(self._query(self._at(thread, namespace), ids=(head.id,))),
+                Remove(Query(collection=CHECKPOINTS, scope=self._at(thread, namespace, head.id))),
+            ])  # fmt: skip
+
+    def _at(self, thread: Any, namespace: str | None, checkpoint: str | None = None) -> Scope:
+        """Where the checkpoints of a namespace are, or the writes that wait at one of them."""
+        return Scope(
+            tenant=self._scope.tenant,
+            user=self._scope.user,
+            agent=namespace if checkpoint is None else f"{namespace}/{checkpoint}",
+            session=None if thread is None else str(thread),
+        )
+
+    def _query(self, scope: Scope, **clauses: Any) -> Query:
+        return Query(collection=CHECKPOINTS, kinds=(_CHECKPOINT,), scope=scope, **clauses)
+
+    def _dump(self, value: Any) -> tuple[str, str]:
+        kind, raw = self.serde.dumps_typed(value)
+        return kind, base64.b64encode(raw).decode()
+
+    def _load(self, dumped: Sequence[str]) -> Any:
+        kind, raw = dumped
+        return self.serde.loads_typed((kind, base64.b64decode(raw)))

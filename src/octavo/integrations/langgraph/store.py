@@ -1,0 +1,225 @@
+"""LangGraph's store: values by namespace and key, found by words, by meaning where there are vectors, and by filters."""
+
+import asyncio
+import contextlib
+import math
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+from typing import Any, TypeAlias
+
+from langgraph.store.base import (  # type: ignore[import-not-found]
+    BaseStore,
+    GetOp,
+    IndexConfig,
+    Item,
+    ListNamespacesOp,
+    PutOp,
+    SearchItem,
+    SearchOp,
+    TTLConfig,
+    get_text_at_path,
+    tokenize_path,
+    validate_op_namespace,
+)
+
+from octavo.conversation.store_history import BoundStore, on_store_loop
+from octavo.errors import ConfigError
+from octavo.integrations.langgraph.filters import is_within, matches, passes
+from octavo.integrations.langgraph.vectors import with_vectors
+from octavo.kernel.ids import now
+from octavo.kernel.model import Add, Change, Op, Query, Record, Remove, Scope
+from octavo.kernel.ports import Store, every_name
+from octavo.search.hits import Hit
+from octavo.search.recall import MOST_HITS, Recall
+
+Namespace: TypeAlias = tuple[str, ...]
+ITEMS = "items"
+_SEPARATOR = "."  # which no label may hold
+_FEW = 32  # namespaces that are asked one by one; of more, all items are looked through
+_MARGIN = 5  # times as many are recalled where a filter may drop some
+_SETTLE_SECONDS = 10.0
+_UNSEARCHED = " "  # the text of an item that nobody wants to find by what it says
+
+
+class OctavoStore(BoundStore, BaseStore):  # type: ignore[misc] # its types are not there without LangGraph
+    """Items in a store, which a URL names or is handed in; one handed in stays open.
+
+    `index` is LangGraph's: `{"embed": …, "fields": […]}` finds by meaning with these embeddings; without it, a store that has
+    vectors does. `ttl` is LangGraph's too. With a `user_id`, all items are that user's, and are forgotten with him.
+    """
+
+    supports_ttl = True
+
+    def __init__(
+        self,
+        url_or_store: str | Store,
+        *,
+        user_id: str = "",
+        tenant: str = "",
+        index: IndexConfig | None = None,
+        ttl: TTLConfig | None = None,
+    ) -> None:
+        if index and not isinstance(url_or_store, str):
+            raise ConfigError("a store that is handed in is used as it is; give its URL with index")
+        BoundStore.__init__(self, url_or_store, user_id, None, tenant)
+        self._indexed = with_vectors(self._store, index, ITEMS) if index else None
+        self._store = self._indexed or self._store
+        self.ttl_config = ttl
+        self._fields = [str(field) for field in (index or {}).get("fields") or ["$"]]
+        self._recall = Recall(self._store)
+
+    @on_store_loop
+    async def abatch(self, ops: Iterable[Any]) -> list[Any]:
+        """Answer all reads, then do all writes in one transaction; of two writes to one key, the last one is done."""
+        asked = list(ops)
+        for op in asked:
+            validate_op_namespace(op)
+        puts = {(op.namespace, op.key): op for op in asked if isinstance(op, PutOp)}
+        answers = await asyncio.gather(*map(self._answer, asked))
+        if writes := [write for op in puts.values() for write in self._writes(op)]:
+            await self._store.apply(writes)
+        return list(answers)
+
+    @on_store_loop
+    async def asweep_ttl(self) -> int:
+        """Remove what has expired, which nobody sees any more; answer how many items that were."""
+        query = Query(collection=ITEMS, scope=self._scope, expired_at=now())
+        return sum(await self._store.apply([Remove(query)]))
+
+    def sweep_ttl(self) -> int:
+        """`asweep_ttl`, for callers who block."""
+        return self._wait(self.asweep_ttl())
+
+    async def _answer(self, op: Any) -> Any:
+        if isinstance(op, GetOp):
+            found = await self._store.find(self._query(op.namespace, op.key))
+            await self._refresh(found, op.refresh_ttl)
+            return Item(**_item(found[0])) if found else None
+        if isinstance(op, SearchOp):
+            hits = await (self._recalled(op) if op.query else self._listed(op))
+            shown = hits[op.offset : op.offset + op.limit]
+            await self._refresh([record for record, _ in shown], op.refresh_ttl)
+            return [SearchItem(**_item(record), score=score) for record, score in shown]
+        if isinstance(op, ListNamespacesOp):
+            conditions = op.match_conditions or ()
+            names = [
+                name for name in await self._namespaces(()) if all(matches(each, name) for each in conditions)
+            ]
+            return sorted({name[: op.max_depth] for name in names})[op.offset : op.offset + op.limit]
+        if isinstance(op, PutOp):
+            return None
+        raise ValueError(f"Unknown operation type: {type(op)}")
+
+    def _writes(self, op: PutOp) -> list[Op]:
+        query = self._query(op.namespace, op.key, alive=False)
+        if op.value is None:
+            return [Remove(query)]
+        at = now()
+        record = Record(
+            collection=ITEMS,
+            id=op.key,
+            scope=query.scope,
+            text=self._text(op),
+            data={"value": dict(op.value)} | ({} if op.ttl is None else {"ttl_minutes": op.ttl}),
+            expires_at=_end(at, op.ttl),
+            created_at=at,
+        )
+        put = Change(
+            query=query, text=record.text, data=record.data, expires_at=record.expires_at, updated_at=at
+        )
+        return [Add([record]), put]
+
+    def _text(self, op: PutOp) -> str:
+        """What an item is found by: nothing, some fields, or (said by an empty text) all that is in it."""
+        if op.index is False:
+            return _UNSEARCHED
+        fields = self._fields if op.index is None else op.index
+        if "$" in fields:
+            return ""
+        texts = [text for field in fields for text in get_text_at_path(op.value, tokenize_path(field))]
+        return "\n".join(texts) or _UNSEARCHED
+
+    async def _listed(self, op: SearchOp) -> list[tuple[Record, None]]:
+        """What passes the filter, last written first."""
+        pages = await asyncio.gather(*map(self._store.find, await self._within(op.namespace_prefix)))
+        found = [record for page in pages for record in page if self._is_meant(record, op)]
+        found.sort(key=lambda record: (record.updated_at or record.created_at, record.seq), reverse=True)
+        return [(record, None) for record in found]
+
+    async def _recalled(self, op: SearchOp) -> list[tuple[Record, float]]:
+        """What answers the question and passes the filter, best first, with how likely it does."""
+        if self._indexed is not None:  # what was just written is found by meaning too
+            with contextlib.suppress(TimeoutError):
+                await self._indexed.settle(_SETTLE_SECONDS)
+        wanted = min((op.offset + op.limit) * _MARGIN, MOST_HITS)
+        found = await self._recall.answer(
+            op.query, await self._within(op.namespace_prefix), wanted, explain=True
+        )
+        best = max((hit.score for hit in found), default=0.0)
+        return [
+            (hit.record, round(found.presence * math.exp(hit.score - best), 4))
+            for hit in found
+            if self._is_meant(hit.record, op) and (found.overview or _answers(hit))
+        ]
+
+    def _is_meant(self, record: Record, op: SearchOp) -> bool:
+        return is_within(_namespace(record), op.namespace_prefix) and passes(
+            record.data["value"], op.filter or {}
+        )
+
+    async def _within(self, prefix: Namespace) -> list[Query]:
+        """Where the items below a namespace are."""
+        names = await self._namespaces(prefix) if prefix else []
+        if not prefix or len(names) > _FEW:
+            return [Query(collection=ITEMS, scope=self._scope, alive_at=now())]
+        return [self._query(name) for name in names]
+
+    async def _namespaces(self, prefix: Namespace) -> list[Namespace]:
+        names = await every_name(self._store, ITEMS, "session", self._scope)
+        return [name for each in names if is_within(name := tuple(each.split(_SEPARATOR)), prefix)]
+
+    async def _refresh(self, records: Sequence[Record], wanted: bool) -> None:
+        """Let what was read live on as long as it was to live when it was written."""
+        at = now()
+        ops = [
+            Change(
+                query=self._query(_namespace(record), record.id),
+                expires_at=_end(at, minutes),
+                updated_at=record.updated_at or at,
+            )
+            for record in records
+            if wanted and (minutes := record.data.get("ttl_minutes")) is not None
+        ]
+        if ops:
+            await self._store.apply(ops)
+
+    def _query(self, namespace: Namespace, key: str | None = None, *, alive: bool = True) -> Query:
+        scope = Scope(
+            tenant=self._scope.tenant, user=self._scope.user, agent="", session=_SEPARATOR.join(namespace)
+        )
+        ids = None if key is None else (key,)
+        return Query(collection=ITEMS, ids=ids, scope=scope, alive_at=now() if alive else None)
+
+
+def _namespace(record: Record) -> Namespace:
+    return tuple((record.scope.session or "").split(_SEPARATOR))
+
+
+def _answers(hit: Hit) -> bool:
+    """Whether it says something of what was asked; what merely stands beside such an item does not."""
+    near = any(signal.name == "vector" and signal.rank for signal in hit.signals)
+    return bool(hit.terms or hit.topics or near)
+
+
+def _item(record: Record) -> dict[str, Any]:
+    return {
+        "value": record.data["value"],
+        "key": record.id,
+        "namespace": _namespace(record),
+        "created_at": record.created_at,
+        "updated_at": record.updated_at or record.created_at,
+    }
+
+
+def _end(at: datetime, minutes: float | None) -> datetime | None:
+    return None if minutes is None else at + timedelta(minutes=minutes)

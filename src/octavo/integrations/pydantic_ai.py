@@ -1,0 +1,120 @@
+"""Message histories and tools for Pydantic AI: what was said in a run is kept in any store, and found again by `Memory`.
+
+from octavo.integrations.pydantic_ai import OctavoHistory
+
+with OctavoHistory("sqlite:///octavo.db", "monday", "lin") as history:
+    result = agent.run_sync("Hello", message_history=history.load())
+    history.add(result.new_messages())
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from octavo.chat.messages import Msg
+from octavo.conversation.store_history import on_store_loop
+from octavo.errors import ConfigError
+from octavo.integrations import tools
+from octavo.integrations.sessions import SessionItems
+from octavo.kernel.model import Record
+from octavo.kernel.ports import Store
+from octavo.memory import AsyncMemory, Memory
+from octavo.util.sync import waited
+
+try:
+    from pydantic_ai import FunctionToolset, ModelMessage, ModelMessagesTypeAdapter  # type: ignore[import-not-found]
+except ImportError as error:
+    raise ConfigError(
+        f"octavo.integrations.pydantic_ai needs Pydantic AI ({error}): pip install pydantic-ai-slim"
+    ) from error
+
+__all__ = ["OctavoHistory", "memory_toolset"]
+
+
+class OctavoHistory(SessionItems):
+    """The messages of one user's session in a store, which a URL names or is handed in; one handed in stays open."""
+
+    kept_as = "pydantic_ai"
+
+    def __init__(
+        self,
+        url_or_store: str | Store,
+        session_id: str,
+        user_id: str = "default_user",
+        *,
+        tenant: str = "",
+    ) -> None:
+        super().__init__(url_or_store, session_id, user_id, tenant)
+
+    @on_store_loop
+    async def aload(self, limit: int | None = None) -> list[ModelMessage]:
+        """The latest messages, oldest first, for `message_history`; all of them without a limit.
+
+        With one, they may begin with the result of a call that is left out, which Pydantic AI repairs.
+        """
+        items = [_item_of(record) for record in await self._latest(limit)]
+        return list(ModelMessagesTypeAdapter.validate_python(items))
+
+    @on_store_loop
+    async def aadd(self, messages: Sequence[ModelMessage]) -> None:
+        """Keep messages, such as `result.new_messages()`, in this order, all of them or none."""
+        dumped = ModelMessagesTypeAdapter.dump_python(list(messages), mode="json")
+        await self._keep([self._record(_message(item), item, f"[{item['kind']}]") for item in dumped])
+
+    @on_store_loop
+    async def aclear(self) -> None:
+        """Remove all messages."""
+        await self._clear()
+
+    load = waited(aload)
+    add = waited(aadd)
+    clear = waited(aclear)
+
+
+def memory_toolset(
+    memory: Memory | AsyncMemory, *, user_id: str | None = None, agent_id: str | None = None
+) -> FunctionToolset[Any]:
+    """The tools `search_memory` and `remember` for an agent, over what is kept for this user or agent."""
+    search = tools.search_tool(memory, user_id=user_id, agent_id=agent_id)
+    return FunctionToolset([search, tools.remember_tool(memory, user_id=user_id, agent_id=agent_id)])
+
+
+def _item_of(record: Record) -> dict[str, Any]:
+    """The message as it was dumped, or what another face kept of the session."""
+    if (kept := record.data.get(OctavoHistory.kept_as)) is not None:
+        return dict(kept)
+    if record.kind == "assistant":
+        return {"kind": "response", "parts": [{"part_kind": "text", "content": record.text}]}
+    kind = "system-prompt" if record.kind == "system" else "user-prompt"
+    return {"kind": "request", "parts": [{"part_kind": kind, "content": record.text}]}
+
+
+def _message(item: dict[str, Any]) -> Msg:
+    """What was said in a message, and the calls of tools with their results."""
+    blocks = [block for part in item["parts"] for block in _blocks(part)]
+    if item["kind"] == "response":
+        return Msg("assistant", blocks, "assistant")
+    spoken = any(part["part_kind"] == "user-prompt" for part in item["parts"])
+    return Msg("user", blocks, "user") if spoken else Msg("system", blocks, "system")
+
+
+def _blocks(part: dict[str, Any]) -> Iterable[Any]:
+    kind, content = part["part_kind"], part.get("content")
+    if kind in ("user-prompt", "text"):
+        texts = [content] if isinstance(content, str) else content or ()
+        return [{"type": "text", "text": text} for text in texts if isinstance(text, str)]
+    named = {"id": part.get("tool_call_id") or "", "name": part.get("tool_name") or ""}
+    if kind == "tool-call":
+        asked = part.get("args")
+        return [
+            {
+                "type": "tool_use",
+                **named,
+                "input": asked if isinstance(asked, dict) else {},
+                "raw_input": str(asked),
+            }
+        ]
+    if kind == "tool-return":
+        return [
+            {"type": "tool_result", **named, "output": content if isinstance(content, str) else str(content)}
+        ]
+    return ()

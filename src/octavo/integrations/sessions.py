@@ -1,0 +1,61 @@
+"""What sessions of several frameworks share: their items are messages of the chat face, and come back as they were."""
+
+import copy
+from typing import Any, ClassVar, Self
+
+import msgspec
+
+from octavo.chat.messages import Msg
+from octavo.chat.records import MESSAGES, to_record
+from octavo.conversation.store_history import BoundStore
+from octavo.kernel.model import Add, Query, Record, Remove
+from octavo.kernel.ports import Store, written
+
+_CALLS = {"tool_use", "tool_result"}
+
+
+class SessionItems(BoundStore):
+    """One user's session: a class to inherit from. What a framework calls an item is a record of the collection `messages`.
+
+    `kept_as` is the framework's name in the data of a record: what another one kept is told as plain words.
+    """
+
+    kept_as: ClassVar[str]
+
+    def __init__(self, url_or_store: str | Store, session_id: str, user_id: str, tenant: str = "") -> None:
+        super().__init__(url_or_store, user_id, session_id, tenant)
+        self.session_id = session_id
+        self.user_id = user_id
+
+    def at(self, session_id: str) -> Self:
+        """The same for another session, on the same store."""
+        other = copy.copy(self)
+        other.session_id = session_id
+        other._scope = msgspec.structs.replace(self._scope, session=session_id)  # noqa: SLF001 - its own class
+        return other
+
+    async def _latest(self, limit: int | None) -> list[Record]:
+        """The latest records, oldest first; all of them without a limit."""
+        return await self._store.find(self._query(limit=limit))
+
+    async def _keep(self, records: list[Record]) -> None:
+        if records:
+            await written(self._store, [Add(records)])
+
+    async def _clear(self) -> None:
+        await self._store.apply([Remove(self._query())])
+
+    def _query(self, **clauses: Any) -> Query:
+        return Query(collection=MESSAGES, scope=self._scope, **clauses)
+
+    def _record(self, message: Msg, item: Any, caption: str) -> Record:
+        """What was said and the calls of tools as the chat face has them, and beside them the item as it was given.
+
+        Without words it would be found by all that is in the item, be it a picture's bytes: then the caption is its text.
+        """
+        record = to_record(message, (), self._scope)
+        data = {**record.data, self.kept_as: item}
+        kinds = {block["type"] for block in data.get("content", ())}
+        if not kinds & _CALLS or kinds - _CALLS - {"text"}:
+            data.pop("content", None)  # the item has it
+        return msgspec.structs.replace(record, text=record.text or caption, data=data)

@@ -1,0 +1,32 @@
+"""One environment for the frameworks that can be installed together, and the stores that each of them runs on."""
+
+import contextlib
+from pathlib import Path
+
+import pytest
+from environment import as_here, prepared
+
+from servers import fresh
+
+#: Every version is pinned, as in requirements.lock; what Octavo itself needs has the version that is installed here.
+LOCK = Path(__file__).with_name("frameworks.lock")
+KINDS = ("memory", "sqlite", "postgres", "redis")
+
+
+@pytest.fixture(scope="session")
+def frameworks():
+    """The Python of the environment."""
+    ours = as_here("msgspec", "apsw", "sortedcontainers", "asyncpg", "redis", "pyyaml", "numpy")
+    return prepared("frameworks", (*LOCK.read_text().split(), *ours))
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def framework_url(request, server_url, tmp_path_factory):
+    """The address of an empty store of each kind."""
+    if request.param == "memory":
+        yield "memory://"
+    elif request.param == "sqlite":
+        yield f"sqlite:///{tmp_path_factory.mktemp('store')}/octavo.db"
+    else:
+        with contextlib.ExitStack() as stack:
+            yield stack.enter_context(fresh(request.param, server_url(request.param)))
