@@ -20,6 +20,7 @@ PACKAGES = {
 PROGRAMS = {
     "caddy": "/usr/bin/caddy",
     "chromium": "/usr/bin/chromium",
+    "fonts-droid-fallback": "/usr/share/fonts-droid-fallback",
     "nginx": "/usr/sbin/nginx",
     "openssl": "/usr/bin/openssl",
     "systemd": "/usr/bin/systemd-analyze",

@@ -21,7 +21,7 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from octavo.errors import OctavoError
-from octavo.kernel.text import printable
+from octavo.kernel.text import printable, spell
 from octavo.server.access import CONSOLE, Caller, needed_access
 from octavo.server.console import drawing, signing
 from octavo.server.console.texts import CHINESE
@@ -225,7 +225,13 @@ def environment() -> jinja2.Environment:
         auto_reload=False,
     )
     made.globals |= {"_": _say, "diff": drawing.word_diff, "markdown": drawing.markdown}
-    made.filters |= {"shown": shown, "when": when, "number": "{:,}".format, "marked": drawing.marked}
+    made.filters |= {
+        "shown": shown,
+        "when": when,
+        "number": "{:,}".format,
+        "marked": drawing.marked,
+        "spelled": spell,
+    }
     for name in made.list_templates():  # compiled while it serves, they would hold up everybody
         made.get_template(name)
     return made

@@ -16,7 +16,11 @@ from octavo.server.console.views import asking, memories, overview, people, sess
 from octavo.server.requests import memories_of
 
 pages = Pages()
-_TYPES = {"console.css": "text/css; charset=utf-8", "console.js": "text/javascript; charset=utf-8"}
+_TYPES = {
+    "console.css": "text/css; charset=utf-8",
+    "console.js": "text/javascript; charset=utf-8",
+    "icon.svg": "image/svg+xml",
+}
 _STATIC = {
     name: (importlib.resources.files("octavo.server.console") / "static" / name).read_bytes()
     for name in _TYPES

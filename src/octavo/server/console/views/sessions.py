@@ -14,6 +14,7 @@ from octavo.events.records import EventType
 from octavo.kernel.model import Cursor, Query, Record, Scope
 from octavo.kernel.ports import Store, heads, read_page
 from octavo.kernel.terms.matching import content
+from octavo.kernel.text import spell
 from octavo.server.console.pages import SHOWN, Page, Pages
 from octavo.server.console.views.people import before, sessions_of
 from octavo.server.requests import (
@@ -95,10 +96,12 @@ async def show_session(page: Page) -> Response:
     )
     summary = await store.find(Query(collection=SUMMARIES, scope=scope, newest_first=True, limit=1))
     found, following = merged(read)
+    steps = paired(found)
     return page.render(
         "session.html",
         session=page.request.path_params["session"],
-        steps=paired(found),
+        steps=steps,
+        longest=max((step.seconds or 0.0 for step in steps), default=0.0) or 1.0,
         following=token(following) or "",
         newest=token(found[0].cursor) if found else "",
         summary=summary[0].text if summary else "",
@@ -177,7 +180,7 @@ def _said(record: Record) -> str:
     """What a step says, in a line or two."""
     data: dict[str, Any] = record.data
     if record.kind == EventType.TOOL_CALL_START:
-        return f"{data.get('tool_name', '')}({str(data.get('arguments', ''))[:SHOWN]})"
+        return f"{data.get('tool_name', '')}({spell(data.get('arguments') or {})[:SHOWN]})"
     if record.collection == TURNS:
         return str(data.get("error") or data.get("final_output_obs_id") or "")
     return content(record.text, record.data)
