@@ -1,14 +1,17 @@
 """The first page: how much is remembered, what changed last and how the store is; and a chart of the last days."""
 
 import asyncio
+import math
 import time
 from datetime import datetime, timedelta
 
 from fastapi import Response
+from msgspec.structs import replace
 
 from octavo.kernel.ids import now
 from octavo.kernel.model import Query, Scope, Tally
-from octavo.kernel.ports import Describes, ListsNames
+from octavo.kernel.ports import Describes, ListsNames, Store
+from octavo.kernel.shapes import SHAPES
 from octavo.layers.records import COLLECTIONS
 from octavo.server.console.pages import Page, Pages
 from octavo.server.gate import caller_of
@@ -20,12 +23,10 @@ pages = Pages()
 COUNTED = (*COLLECTIONS.values(), "messages", EVENTS, "events", TURNS, "log")
 _DRAWN = ("messages", EVENTS, "events")
 _DAYS = 30
-_FRESH_SECONDS = 60.0
+_FRESH_SECONDS, _PAST_SECONDS = 60.0, 3600.0
 _MOST_USERS = 1000  # that are counted one by one
-_MOST_CHARTS = 100  # tenants whose chart is held
+_MOST_TENANTS = 100  # whose numbers are held
 _CHANGES = 10
-#: tenant → when its days were counted, and by whom
-_charts: dict[str, tuple[float, asyncio.Task[list[tuple[datetime, int]]]]] = {}
 
 
 @pages.add("GET", "")
@@ -34,10 +35,8 @@ async def show_overview(page: Page) -> Response:
     request = page.request
     held, caller = memories_of(request), caller_of(request.scope)
     store, scope = held.assembled.store, Scope(tenant=caller.tenant)
-    at = now()
-    asked = [Query(collection=name, scope=scope, alive_at=at) for name in COUNTED]
-    tallies: dict[str, Tally] = dict(
-        zip(COUNTED, await asyncio.gather(*map(store.tally, asked)), strict=True)
+    tallies = dict(
+        zip(COUNTED, await asyncio.gather(*(_alive(store, scope, name) for name in COUNTED)), strict=True)
     )
     if not any(tally.total for tally in tallies.values()):
         return page.render("first_run.html", server=str(request.base_url).rstrip("/"))
@@ -48,7 +47,7 @@ async def show_overview(page: Page) -> Response:
     return page.render(
         "overview.html",
         tallies=tallies,
-        users=await _count_users(store, scope) if isinstance(store, ListsNames) else None,
+        users=await _numbers_of(page).users(),
         most_users=_MOST_USERS,
         changes=changes,
         health=health,
@@ -59,45 +58,73 @@ async def show_overview(page: Page) -> Response:
 
 @pages.add("GET", "/activity.svg")
 async def draw_activity(page: Page) -> Response:
-    """What was said and done on each of the last thirty days, counted once a minute at most."""
-    store, tenant = memories_of(page.request).assembled.store, caller_of(page.request.scope).tenant
-    since, counting = _charts.get(tenant, (0.0, None))
-    if (
-        counting is None
-        or time.monotonic() - since > _FRESH_SECONDS
-        or (counting.done() and _failed(counting))
-    ):
-
-        async def count() -> list[tuple[datetime, int]]:
-            today = now().replace(hour=0, minute=0, second=0, microsecond=0)
-            days = [today - timedelta(days=ago) for ago in reversed(range(_DAYS))]
-            counted = []
-            for day in days:
-                ends = day + timedelta(days=1)
-                asked = [
-                    Query(collection=name, scope=Scope(tenant=tenant), since=day, until=ends)
-                    for name in _DRAWN
-                ]
-                counted.append((day, sum([(await store.tally(each)).total for each in asked])))
-            return counted
-
-        while len(_charts) >= _MOST_CHARTS:
-            del _charts[next(iter(_charts))]
-        counting = asyncio.create_task(count())
-        _charts[tenant] = (time.monotonic(), counting)
-    days = await asyncio.shield(counting)
-    response = page.render("activity.svg", days=days, most=max((count for _, count in days), default=0) or 1)
+    """What was said and done on each of the last thirty days; whoever asks at once shares one count."""
+    days = await _numbers_of(page).days()
+    response = page.render("activity.svg", days=days, most=max(count for _, count in days) or 1)
     response.headers["content-type"] = "image/svg+xml"
     return response
 
 
-def _failed(counting: "asyncio.Task[list[tuple[datetime, int]]]") -> bool:
-    return counting.cancelled() or counting.exception() is not None
+class _Numbers:
+    """What takes long to count of a tenant: its days, once an hour and the last one once a minute, and its users."""
+
+    def __init__(self, store: Store, tenant: str) -> None:
+        self._store = store
+        self._scope = Scope(tenant=tenant)
+        self._counted: dict[datetime, tuple[float, int]] = {}
+        self._users: tuple[float, int | None] = (-math.inf, None)
+        self._one_at_a_time = asyncio.Lock()
+
+    async def users(self) -> int | None:
+        """How many users have memories or messages, as far as they are counted; None where the store does not list names."""
+        if isinstance(self._store, ListsNames) and time.monotonic() - self._users[0] > _FRESH_SECONDS:
+            found = {
+                one.name
+                for name in (*COLLECTIONS.values(), "messages")
+                for one in await self._store.names(name, "user", self._scope, limit=_MOST_USERS)
+            }
+            self._users = (time.monotonic(), min(len(found), _MOST_USERS))
+        return self._users[1]
+
+    async def days(self) -> list[tuple[datetime, int]]:
+        """How much there is of each day, the oldest first."""
+        today = now().replace(hour=0, minute=0, second=0, microsecond=0)
+        days = [today - timedelta(days=ago) for ago in reversed(range(_DAYS))]
+        async with self._one_at_a_time:
+            for day in days:
+                since, _ = self._counted.get(day, (-math.inf, 0))
+                if time.monotonic() - since > (_FRESH_SECONDS if day == today else _PAST_SECONDS):
+                    self._counted[day] = (time.monotonic(), await self._of(day))
+            self._counted = {day: self._counted[day] for day in days}
+            return [(day, self._counted[day][1]) for day in days]
+
+    async def _of(self, day: datetime) -> int:
+        asked = [
+            Query(collection=name, scope=self._scope, since=day, until=day + timedelta(days=1))
+            for name in _DRAWN
+        ]
+        return sum([(await self._store.tally(each)).total for each in asked])
 
 
-async def _count_users(store: ListsNames, scope: Scope) -> int:
-    """How many users have memories or messages; no more than are counted."""
-    found = await asyncio.gather(
-        *(store.names(name, "user", scope, limit=_MOST_USERS) for name in (*COLLECTIONS.values(), "messages"))
-    )
-    return min(len({one.name for names in found for one in names}), _MOST_USERS)
+def _numbers_of(page: Page) -> _Numbers:
+    """Those of the caller's tenant, which all its pages share."""
+    state, tenant = page.request.app.state, caller_of(page.request.scope).tenant
+    if not hasattr(state, "numbers"):
+        state.numbers = {}
+    held: dict[str, _Numbers] = state.numbers
+    if tenant not in held:
+        while len(held) >= _MOST_TENANTS:
+            del held[next(iter(held))]
+        held[tenant] = _Numbers(memories_of(page.request).assembled.store, tenant)
+    return held[tenant]
+
+
+async def _alive(store: Store, scope: Scope, collection: str) -> Tally:
+    """How many there are that have not expired: all, which a store knows by heart, without those that have."""
+    query = Query(collection=collection, scope=scope)
+    counted = await store.tally(query)
+    if not SHAPES[collection].expiry_index:
+        return counted
+    gone = await store.tally(replace(query, expired_at=now()))
+    by_kind = {kind: count - gone.by_kind.get(kind, 0) for kind, count in counted.by_kind.items()}
+    return replace(counted, total=counted.total - gone.total, by_kind=by_kind)

@@ -1,13 +1,15 @@
 """People: who is remembered, all that is known of one of them, and the forms to add, export and erase."""
 
 import asyncio
+from collections.abc import Iterable
+from datetime import datetime
 
 import msgspec
 from fastapi import Response
 
 from octavo.erasing import Certificate
-from octavo.kernel.model import NameCount, Scope
-from octavo.kernel.ports import ListsNames, Store
+from octavo.kernel.model import Query, Scope
+from octavo.kernel.ports import ListsNames, Store, heads
 from octavo.layers.values import CATEGORIES, LAYERS
 from octavo.server.console.pages import Page, Pages
 from octavo.server.gate import caller_of
@@ -31,6 +33,7 @@ PAGE = 50
 #: Where a session may have something.
 TALK = ("messages", EVENTS, "events")
 _PROFILE, _EPISODES, _CHANGES, _SESSIONS = 200, 30, 10, 20
+_NEWEST = 1000  # records of somebody that are looked through for their sessions
 _LAST = "\U0010ffff"
 
 
@@ -74,7 +77,7 @@ async def show_person(page: Page) -> Response:
         layers.profile(user_id=user, limit=_PROFILE, max_bytes=most),
         layers.events(user_id=user, limit=_EPISODES, max_bytes=most),
         layers.logs(user_id=user, limit=_CHANGES, max_bytes=most),
-        sessions_of(store, scope, "", _SESSIONS),
+        recent_sessions(store, scope, _SESSIONS),
     )
     cards = {name: [each for each in profile if each.category == name] for name in CATEGORIES["profile"]}
     return page.render(
@@ -145,17 +148,58 @@ def before(name: str) -> str:
     return name[:-1] + (chr(0xD7FF if 0xD800 <= last <= 0xDFFF else last) + _LAST if last > 0 else "")
 
 
-async def sessions_of(
-    store: Store, scope: Scope, after: str, limit: int
-) -> list[tuple[str, dict[str, NameCount]]]:
-    """The sessions of a scope by name, each with what it has of messages, observations and agent events."""
+class SeenSession(msgspec.Struct, frozen=True, kw_only=True):
+    """A session: how much there is of it in each collection, and when it was last heard of."""
+
+    name: str
+    counts: dict[str, int]
+    last_at: datetime
+
+
+async def sessions_by_name(store: Store, scope: Scope, after: str, limit: int) -> list[SeenSession]:
+    """The sessions of a tenant behind a name, with what each has of messages, observations and agent events."""
     if not isinstance(store, ListsNames):
         return []
     listed = await asyncio.gather(
         *(store.names(each, "session", scope, after=after, limit=limit) for each in TALK)
     )
-    found: dict[str, dict[str, NameCount]] = {}
-    for collection, names in zip(TALK, listed, strict=True):
-        for one in names:
-            found.setdefault(one.name, {})[collection] = one
-    return sorted(found.items())[:limit]
+    return [
+        SeenSession(name=name, counts=counts, last_at=last)
+        for name, (counts, last) in sorted(
+            _gathered(
+                (collection, one.name, one.total, one.last)
+                for collection, names in zip(TALK, listed, strict=True)
+                for one in names
+            ).items()
+        )[:limit]
+    ]
+
+
+async def recent_sessions(store: Store, scope: Scope, limit: int) -> list[SeenSession]:
+    """The sessions of somebody's newest records, the latest first; what is older than those is not counted."""
+    newest = await asyncio.gather(
+        *(
+            heads(store, Query(collection=each, scope=scope, newest_first=True, limit=_NEWEST))
+            for each in TALK
+        )
+    )
+    found = _gathered(
+        (collection, head.scope.session or "", 1, head.created_at)
+        for collection, page in zip(TALK, newest, strict=True)
+        for head in page
+        if head.scope.session
+    )
+    seen = [SeenSession(name=name, counts=counts, last_at=last) for name, (counts, last) in found.items()]
+    return sorted(seen, key=lambda one: one.last_at, reverse=True)[:limit]
+
+
+def _gathered(
+    rows: Iterable[tuple[str, str, int, datetime]],
+) -> dict[str, tuple[dict[str, int], datetime]]:
+    """Counts by collection, and the last moment, of each name."""
+    found: dict[str, tuple[dict[str, int], datetime]] = {}
+    for collection, name, count, at in rows:
+        counts, last = found.get(name, ({}, at))
+        counts[collection] = counts.get(collection, 0) + count
+        found[name] = (counts, max(last, at))
+    return found

@@ -16,7 +16,7 @@ from octavo.kernel.ports import Store, heads, read_page
 from octavo.kernel.terms.matching import content
 from octavo.kernel.text import spell
 from octavo.server.console.pages import SHOWN, Page, Pages
-from octavo.server.console.views.people import before, sessions_of
+from octavo.server.console.views.people import before, recent_sessions, sessions_by_name
 from octavo.server.requests import (
     After,
     AfterName,
@@ -72,11 +72,16 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
 async def list_sessions(page: Page) -> Response:
     """The sessions by name, each with how much there is of it and when it was last heard of."""
     asked = page.checked(_Asked, name=page.query.get("name"), after=page.query.get("after"))
+    store, scope = layers_of(page.request).store, _scope(page)
+    if scope.user is not None:
+        return page.render(
+            "sessions.html", sessions=await recent_sessions(store, scope, _SESSIONS), following="", name=""
+        )
     after = asked.after.id if asked.after is not None else before(asked.name) if asked.name else ""
-    found = await sessions_of(layers_of(page.request).store, _scope(page), after, _SESSIONS + 1)
+    found = await sessions_by_name(store, scope, after, _SESSIONS + 1)
     if asked.name:
-        found = [one for one in found if one[0].startswith(asked.name)]
-    following = token(Cursor(id=found[_SESSIONS - 1][0])) if len(found) > _SESSIONS else ""
+        found = [one for one in found if one.name.startswith(asked.name)]
+    following = token(Cursor(id=found[_SESSIONS - 1].name)) if len(found) > _SESSIONS else ""
     return page.render(
         "sessions.html", sessions=found[:_SESSIONS], following=following, name=asked.name or ""
     )
