@@ -127,6 +127,8 @@ def test_a_memory_shows_the_message_it_was_made_from(url, browser):
     page = browser.page(f"/memories/{made.memories[0].id}")
     assert "I live in Berlin." in page
     assert 'href="/console/sessions/monday"' in page
+    place = unescape(re.search(r'href="(/console/sessions/monday\?after=[^"]+)"', page)[1])
+    assert "I live in Berlin." in browser.get(place).text
     assert "I live in Berlin." in browser.page("/sessions/monday")
     assert "monday" in browser.page("/people/lin")
     assert "monday" in browser.page("/sessions")

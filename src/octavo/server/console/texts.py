@@ -32,7 +32,7 @@ CHINESE = {
     "Out of reach:": "无法触及：", "pending": "待清扫", "done": "已清扫", "found": "找到的",
     # a memory and the log
     "Memory": "记忆", "Whose": "属于", "agent": "智能体", "Version": "版本", "Happened": "发生时间", "Found by": "可按什么找到",
-    "its words and its meaning": "词语和语义", "its words": "词语", "Id": "标识", "Metadata": "元数据", "Where it came from": "来源",
+    "In its conversation": "在原对话中查看", "Disk": "磁盘", "bytes": "字节", "its words and its meaning": "词语和语义", "its words": "词语", "Id": "标识", "Metadata": "元数据", "Where it came from": "来源",
     "It was written as it stands.": "直接写入，没有来源。", "Edit": "编辑", "Save": "保存", "Remove": "移除", "Reject": "拒绝",
     "A rejected memory is not learnt again, from whatever text.": "被拒绝的记忆不会再从任何文本中学到。",
     "It is gone; its log is left.": "已经不在，只剩日志。", "History": "历史", "Undo": "撤销", "When": "时间", "Action": "操作",

@@ -4,6 +4,7 @@ import asyncio
 import csv
 import io
 from collections.abc import AsyncIterator
+from datetime import timedelta
 from typing import Literal
 
 import msgspec
@@ -37,6 +38,7 @@ pages = Pages()
 _ROWS = 50
 _MOST_EXPORTED = 100_000
 _SOURCES = 20
+_TICK = timedelta(microseconds=1)
 _COLUMNS = ("created_at", "action", "memory_layer", "memory_id", "version", "reason", "before", "after", "id")
 
 
@@ -70,7 +72,7 @@ async def show_memory(page: Page) -> Response:
         at=now(),
         history=history,
         newest=next((row.id for row in history if row.version is not None), ""),
-        sources=[] if memory is None else await _sources(request, memory),
+        sources=[] if memory is None else [(each, _place(each)) for each in await _sources(request, memory)],
         by_meaning=memories_of(request).assembled.indexed is not None,
         categories=() if memory is None else CATEGORIES[memory.layer],
     )
@@ -192,6 +194,11 @@ async def _named(page: Page) -> Fact:
     """The memory in the path, if the caller may see it."""
     request = page.request
     return await layers_of(request).get(request.path_params["memory"], user_id=user_of(request))
+
+
+def _place(record: Record) -> str:
+    """Where a session has to be opened for this record to stand first."""
+    return str(token(Cursor(at=record.created_at + _TICK)))
 
 
 async def _sources(request: Request, memory: Fact) -> list[Record]:

@@ -4,10 +4,12 @@ import asyncio
 import math
 import time
 from datetime import datetime, timedelta
+from pathlib import Path
 
 from fastapi import Response
 from msgspec.structs import replace
 
+from octavo.config import local_path
 from octavo.kernel.ids import now
 from octavo.kernel.model import Query, Scope, Tally
 from octavo.kernel.ports import Describes, ListsNames, Store
@@ -53,6 +55,7 @@ async def show_overview(page: Page) -> Response:
         health=health,
         queue=None if held.assembled.journal is None else held.assembled.journal.status(),
         findings=findings,
+        disk_bytes=await asyncio.to_thread(_disk_bytes, held.settings.database.dsn) if caller.admin else None,
     )
 
 
@@ -117,6 +120,15 @@ def _numbers_of(page: Page) -> _Numbers:
             del held[next(iter(held))]
         held[tenant] = _Numbers(memories_of(page.request).assembled.store, tenant)
     return held[tenant]
+
+
+def _disk_bytes(dsn: str) -> int | None:
+    """What the file of an embedded store takes, with what is beside it; None for any other store."""
+    path = local_path(dsn)
+    if not path or not Path(path).is_file():
+        return None
+    beside = (Path(f"{path}{ending}") for ending in ("", "-wal", "-shm"))
+    return sum(part.stat().st_size for part in beside if part.exists())
 
 
 async def _alive(store: Store, scope: Scope, collection: str) -> Tally:
