@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import re
+import time
 from html import unescape
 from urllib.parse import quote
 
@@ -49,7 +50,8 @@ def test_a_new_memory_is_shown_how_to_begin(browser):
 def test_the_overview_counts_and_shows_what_changed(browser):
     remembered(browser, category="preference", reason="she said so")
     remembered(browser, "met Bo", "bo", memory_layer="event", category="meeting")
-    shown = browser.page("")
+    while "Users</a>" not in (shown := browser.page("")):  # they are counted behind the page's back
+        time.sleep(0.1)
     numbers = dict(re.findall(r"<dt>(?:<a[^>]*>)?([^<]+)(?:</a>)?</dt><dd>([^<]+)</dd>", shown))
     assert (numbers["Users"], numbers["Profile memories"], numbers["Event memories"]) == ("2", "1", "1")
     assert "she said so" in shown

@@ -1,6 +1,7 @@
 """The first page: how much is remembered, what changed last and how the store is; and a chart of the last days."""
 
 import asyncio
+import logging
 import math
 import time
 from datetime import datetime, timedelta
@@ -10,6 +11,7 @@ from fastapi import Response
 from msgspec.structs import replace
 
 from octavo.config import local_path
+from octavo.errors import OctavoError
 from octavo.kernel.ids import now
 from octavo.kernel.model import Query, Scope, Tally
 from octavo.kernel.ports import Describes, ListsNames, Store
@@ -21,11 +23,13 @@ from octavo.server.requests import layers_of, memories_of, page_bytes
 from octavo.service.records import EVENTS, TURNS
 
 pages = Pages()
+_log = logging.getLogger("octavo.server")
 #: What is counted, by the collection that keeps it.
 COUNTED = (*COLLECTIONS.values(), "messages", EVENTS, "events", TURNS, "log")
 _DRAWN = ("messages", EVENTS, "events")
 _DAYS = 30
 _FRESH_SECONDS, _PAST_SECONDS = 60.0, 3600.0
+_PATIENCE_SECONDS = 0.1
 _MOST_USERS = 1000  # that are counted one by one
 _MOST_TENANTS = 100  # whose numbers are held
 _CHANGES = 10
@@ -75,19 +79,34 @@ class _Numbers:
         self._store = store
         self._scope = Scope(tenant=tenant)
         self._counted: dict[datetime, tuple[float, int]] = {}
-        self._users: tuple[float, int | None] = (-math.inf, None)
+        self._users: int | None = None
+        self._asked = 0.0
+        self._counting: asyncio.Task[None] | None = None
         self._one_at_a_time = asyncio.Lock()
 
     async def users(self) -> int | None:
-        """How many users have memories or messages, as far as they are counted; None where the store does not list names."""
-        if isinstance(self._store, ListsNames) and time.monotonic() - self._users[0] > _FRESH_SECONDS:
+        """How many users have memories or messages, as far as they are counted; None while nobody knows."""
+        store = self._store
+        if not isinstance(store, ListsNames):
+            return None
+        if self._counting is None or time.monotonic() - self._asked > _FRESH_SECONDS:
+            self._asked = time.monotonic()
+            self._counting = asyncio.create_task(self._count_users(store))
+        # No page waits long for it; the next one has it.
+        await asyncio.wait({self._counting}, timeout=_PATIENCE_SECONDS)
+        return self._users
+
+    async def _count_users(self, store: ListsNames) -> None:
+        try:
             found = {
                 one.name
                 for name in (*COLLECTIONS.values(), "messages")
-                for one in await self._store.names(name, "user", self._scope, limit=_MOST_USERS)
+                for one in await store.names(name, "user", self._scope, limit=_MOST_USERS)
             }
-            self._users = (time.monotonic(), min(len(found), _MOST_USERS))
-        return self._users[1]
+        except OctavoError as error:
+            _log.warning("users could not be counted: %s", type(error).__name__)
+        else:
+            self._users = min(len(found), _MOST_USERS)
 
     async def days(self) -> list[tuple[datetime, int]]:
         """How much there is of each day, the oldest first."""
