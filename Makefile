@@ -16,7 +16,7 @@ QUICK := tests/contract/test_contract.py::TestMemory tests/contract/test_contrac
   tests/agent/test_agent_runs.py tests/chat/test_chat_behaviours.py tests/conversation/test_buffer_memories.py \
   tests/layers/test_layers_memory.py
 
-.PHONY: run quick quick-all test check lint docs bench torture lock clean
+.PHONY: run quick quick-all test check lint docs screenshots bench torture lock clean
 
 $(READY): requirements.lock pyproject.toml
 	@echo "octavo: setting up $(VENV) with the versions of requirements.lock; once, about a minute"
@@ -78,6 +78,10 @@ check: lint test quick-all
 # What is made from the code, in docs/reference; all other pages are written by hand.
 docs: $(READY)
 	@$(BIN)/python tools/reference.py
+
+# The pictures of docs/console.md, by a real browser.
+screenshots: $(READY)
+	@OCTAVO_SCREENSHOTS=1 $(BIN)/python -m pytest -q tests/console/test_console_browser.py
 
 bench: $(READY)
 	@$(BIN)/python -m bench

@@ -131,6 +131,14 @@ class Keys:
             return None
         return kept.info if kept.info.valid_at(self._clock()) else None
 
+    async def named(self, key_id: str) -> KeyInfo | None:
+        """The key of that id if it is good now, whoever shows it; the store is asked, whatever is believed here."""
+        self._known.drop(key_id)
+        kept = await self._look(key_id)
+        if kept is None or self.revoked(key_id) or not kept.info.valid_at(self._clock()):
+            return None
+        return kept.info
+
     def revoked(self, key_id: str) -> bool:
         """Whether this process has seen that the key was revoked; it asks nobody."""
         return self._revoked.get(key_id) is not None

@@ -276,6 +276,7 @@ def test_every_setting_is_overridden_by_its_variable(load, setting):
         "failure_queue.enabled": ("no", False),
         "extraction.attempts": ("3", 3),
         "server.auth": ("on", "on"),
+        "server.console": ("false", False),
         "server.cors_origins": (
             "https://a.example, http://b.example:81",
             ("https://a.example", "http://b.example:81"),

@@ -25,6 +25,7 @@ RUN_BY = {
     "docs/client.md": "docs/test_client_page.py",
     "docs/commands.md": "cli/test_commands_page.py",
     "docs/configuration.md": "config/test_configuration_page.py",
+    "docs/console.md": "console/test_console_page.py",
     "docs/conversation-memories.md": "conversation/test_entities_page.py",
     "docs/conversation.md": "conversation/test_conversation_page.py",
     "docs/custom-store.md": "docs/test_custom_store_page.py",

@@ -14,7 +14,7 @@ from octavo.config import Server
 from octavo.errors import StoreUnavailable
 from octavo.keys import Keys
 from octavo.server import create_app
-from octavo.server.access import Caller, Door, needed_access
+from octavo.server.access import MCP, Caller, Door, needed_access
 from octavo.server.app import Memories
 from octavo.server.problems import CODES
 from octavo.server.routes import mem0
@@ -93,6 +93,59 @@ MATRIX = {
         for method in VERBS
     },
 }
+# The console's pages and forms: whoever has no key is asked to sign in.
+EVERYBODY = (200, 200, 200, 200, 200, 200)
+PAGE = (303, 303, 200, 200, 200, 200)
+PAGE_OF_OURS = (303, 303, 404, 200, 200, 200)
+ADMIN_PAGE = (303, 303, 200, 403, 403, 200)
+FORM = (401, 401, 303, 403, 303, 303)
+FORM_OF_OURS = (401, 401, 404, 403, 303, 303)
+ADMIN_FORM = (401, 401, 200, 403, 403, 200)
+PAGES = {
+    ("GET", "/"): (307,) * 6,
+    ("GET", "/console"): PAGE,
+    ("GET", "/console/activity.svg"): PAGE,
+    ("GET", "/console/people"): PAGE,
+    ("POST", "/console/people"): FORM,
+    ("GET", "/console/people/{user}"): PAGE,
+    ("POST", "/console/people/{user}/memories"): FORM,
+    ("GET", "/console/people/{user}/export"): PAGE,
+    ("GET", "/console/people/{user}/forget"): ADMIN_PAGE,
+    ("POST", "/console/people/{user}/forget"): ADMIN_FORM,
+    ("GET", "/console/memories/{memory}"): PAGE_OF_OURS,
+    ("POST", "/console/memories/{memory}"): FORM_OF_OURS,
+    ("POST", "/console/memories/{memory}/reject"): FORM_OF_OURS,
+    ("POST", "/console/undo/{row}"): FORM_OF_OURS,
+    ("GET", "/console/log"): PAGE,
+    ("GET", "/console/log/export"): PAGE,
+    ("GET", "/console/search"): PAGE,
+    ("GET", "/console/context"): PAGE,
+    ("GET", "/console/sessions"): PAGE,
+    ("GET", "/console/sessions/{session}"): PAGE,
+    ("GET", "/console/sessions/{session}/tail"): PAGE,
+    ("GET", "/console/reliability"): ADMIN_PAGE,
+    ("POST", "/console/reliability/replay"): (401, 401, 303, 403, 403, 303),
+    ("POST", "/console/reliability/letters/{letter}"): (401, 401, 404, 403, 403, 404),
+    ("GET", "/console/vault"): ADMIN_PAGE,
+    ("GET", "/console/vault/{key}"): (303, 303, 404, 403, 403, 404),
+    ("GET", "/console/access"): ADMIN_PAGE,
+    ("POST", "/console/access/keys"): ADMIN_FORM,
+    ("POST", "/console/access/keys/{key}/revoke"): (401, 401, 404, 403, 403, 303),
+    ("GET", "/console/static/{name}"): EVERYBODY,
+    ("GET", "/console/language"): (303,) * 6,
+    ("GET", "/console/sign-in"): EVERYBODY,
+    ("POST", "/console/sign-in"): (403,) * 6,  # with a key that there is not
+    ("POST", "/console/sign-out"): (401, 401, 303, 303, 303, 303),
+    ("GET", "/console/{rest}"): (303, 303, 404, 404, 404, 404),
+}
+FORMS = {
+    ("POST", "/console/people"): {"name": "mei"},
+    ("POST", "/console/people/{user}/memories"): {"content": "likes tea", "memory_layer": "profile"},
+    ("POST", "/console/people/{user}/forget"): {"name": "nobody"},
+    ("POST", "/console/memories/{memory}"): {"content": "likes coffee", "reason": "asked"},
+    ("POST", "/console/access/keys"): {"name": "laptop"},
+    ("POST", "/console/sign-in"): {"key": "oct_0123456789abcdef_" + "0" * 64},
+}
 NAMED = {"user_id": "lin"}
 QUERIES = {
     ("GET", "/mem0/memories"): NAMED,
@@ -162,9 +215,10 @@ def test_every_route_is_in_the_matrix(sqlite_server):
         (verb, re.sub(":[a-z]+}", "}", route.path))
         for route in sqlite_server().app.routes
         for verb in route.methods
-        if route.path not in ("/docs", "/openapi.json") and (verb != "HEAD" or "GET" not in route.methods)
+        if route.path not in ("/docs", "/openapi.json", MCP)
+        and (verb != "HEAD" or "GET" not in route.methods)
     }
-    assert routes == set(MATRIX)
+    assert routes == set(MATRIX) | set(PAGES)
 
 
 def names_of_something(admin):
@@ -193,6 +247,60 @@ def test_the_matrix(keyed, caller):
                 assert admin.get(f"/memory/{named['memory_id']}").json()["version"] == 1
     column = CALLERS.index(caller)
     assert got == {route: expected[column] for route, expected in MATRIX.items()}
+
+
+@pytest.fixture
+def console_keys(store_url, settings_of, serving, new_key):
+    """The same with streams that end soon, and a key to be revoked."""
+    url = store_url("sqlite")
+    made = {
+        "other tenant's key": new_key(url, "admin", "other"),
+        "reader": new_key(url, "read", "ours"),
+        "writer": new_key(url, "write", "ours"),
+        "admin": new_key(url, "admin", "ours"),
+    }
+    keys = {
+        "no key": None,
+        "wrong key": "oct_0123456789abcdef_" + "0" * 64,
+        **{k: v.key for k, v in made.items()},
+    }
+    return serving(settings_of(url, auth="on", stop_seconds=0.1)), keys, new_key(url, "read", "ours").info.id
+
+
+def token_of(client):
+    """What a form of this caller must carry."""
+    for page in ("/console/search", "/console/sign-in"):
+        if (told := client.get(page)).status_code == 200:
+            return re.search(r'name="token" value="([0-9a-f]+)"', told.text)[1]
+    raise AssertionError(page)
+
+
+@pytest.mark.parametrize("caller", CALLERS)
+def test_the_matrix_of_pages(console_keys, caller):
+    """Of the console: each page and each form with its token, for every caller; and without it for nobody."""
+    server, keys, spare = console_keys
+    got, without = {}, {}
+    with server.client(keys["admin"]) as admin, server.client(keys[caller]) as client:
+        # What the search page shows a reader has no form to send; whoever is signed in has the one to sign out.
+        token = token_of(client)
+        for method, path in PAGES:
+            named = names_of_something(admin)
+            names = {"user": "nobody", "memory": named["memory_id"], "row": named["log_id"], "session": "s", "letter": "x", "key": spare, "name": "console.css", "rest": "nothing"}  # fmt: skip
+            where, form = path.format(**names), FORMS.get((method, path), {})
+            if method == "POST":
+                without[path] = client.post(where, data=form).status_code
+                assert admin.get(f"/memory/{named['memory_id']}").json()["version"] == 1
+            answered = client.request(
+                method, where, data={**form, "token": token} if method == "POST" else None
+            )
+            got[method, path] = answered.status_code
+            if answered.status_code >= 400 and method == "POST":  # refused is untouched
+                assert admin.get(f"/memory/{named['memory_id']}").json()["version"] == 1
+            if answered.status_code >= 400:
+                assert answered.headers["content-type"].startswith("text/html")
+    column = CALLERS.index(caller)
+    assert got == {route: expected[column] for route, expected in PAGES.items()}
+    assert set(without.values()) <= {401, 403}
 
 
 @pytest.mark.parametrize("caller", CALLERS[2:])

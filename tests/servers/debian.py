@@ -19,6 +19,8 @@ PACKAGES = {
 # Each is installed by itself: an older release that lacks one of them still has the others.
 PROGRAMS = {
     "caddy": "/usr/bin/caddy",
+    "chromium": "/usr/bin/chromium",
+    "fonts-droid-fallback": "/usr/share/fonts-droid-fallback",
     "nginx": "/usr/sbin/nginx",
     "openssl": "/usr/bin/openssl",
     "systemd": "/usr/bin/systemd-analyze",

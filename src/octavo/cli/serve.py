@@ -43,6 +43,12 @@ if TYPE_CHECKING:
 )
 @number("--port", "The port; 0 is any that is free. [default: 8000]", 0, 65_535, **override("server.port"))
 @number("--workers", "Processes that answer. [default: 1]", 1, 256, **override("server.workers"))
+@click.option(
+    "--console/--no-console",
+    default=None,
+    help="Whether to serve the pages for people, under /console. [default: yes]",
+    **override("server.console"),
+)
 @flag("--sample", "Begin with one user to look at, user123.")
 @runs
 def serve_command(call: Call, sample: bool) -> int:

@@ -258,6 +258,7 @@ class Server(Section, frozen=True):
     port: The port; 0 is any that is free.
     workers: Processes that answer; several need a database with a server.
     auth: Whether callers need an API key; auto is on, except on loopback.
+    console: Whether the pages for people are served, under /console.
     cors_origins: Sites whose pages may call from a browser, such as https://app.example; * is any, and needs keys.
     requests_per_minute: How many each key may make, in each worker; 0 is no limit.
     max_content_bytes: The longest content of a memory, in UTF-8.
@@ -276,6 +277,7 @@ class Server(Section, frozen=True):
     port: Annotated[int, within(0, 65_535)] = 8000
     workers: Annotated[int, within(1, 256)] = 1
     auth: Literal["auto", "on", "off"] = "auto"
+    console: bool = True
     cors_origins: tuple[str, ...] = ()
     requests_per_minute: Annotated[int, within(0, MOST)] = 6000
     max_content_bytes: Annotated[int, within(1024, 4_194_304)] = _CONTENT_BYTES

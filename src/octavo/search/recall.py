@@ -133,7 +133,17 @@ class Recall:
         **filters: Unpack[Filters],
     ) -> WhyNot:
         """Why the record of this id is not among the hits of a question, or where it is."""
-        ranked = await self._rank(text, self._queries(scope, filters), max(_checked(limit), 1))
+        return await self.why_not_in(id, text, self._queries(scope, filters), limit)
+
+    async def why_not_in(
+        self,
+        id: str,  # noqa: A002 - as above
+        text: str,
+        asked: Sequence[Query],
+        limit: int = 10,
+    ) -> WhyNot:
+        """The same of the records that any of these queries names."""
+        ranked = await self._rank(text, asked, max(_checked(limit), 1))
         record, query = await self._record_anywhere(id, ranked.candidates.queries)
         if clauses := _failing_clauses(query, record):
             return WhyNot(reason=f"it is filtered out: {'; '.join(clauses)}")

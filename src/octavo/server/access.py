@@ -14,6 +14,8 @@ from octavo.config.settings import LOOPBACK
 from octavo.errors import StoreUnavailable
 from octavo.kernel.ids import now
 from octavo.keys import Access, FreshValues, KeyInfo, RateLimit
+from octavo.server.console.signing import SIGN_IN as SIGN_IN_COOKIE
+from octavo.server.console.signing import Signing, cookies_in
 from octavo.server.problems import problem
 
 if TYPE_CHECKING:
@@ -21,11 +23,22 @@ if TYPE_CHECKING:
 
 #: What needs no key.
 OPEN = frozenset({"/health", "/docs", "/openapi.json"})
+CONSOLE = "/console"
+SIGN_IN = f"{CONSOLE}/sign-in"  # which takes a key, and needs none
+_NO_SECRETS = (f"{CONSOLE}/static/", f"{CONSOLE}/language")  # the same for everybody
+#: Pages about what is not of one tenant alone, or that change who may do what.
+_FOR_ADMINS = re.compile(r"/console/(people/[^/]+/forget|(reliability|vault|access)(/.*)?)", re.DOTALL)
 MCP = "/mcp"  # each of its tools needs what it needs
 _BATCH = "/batch"  # each of its parts comes this way again, and needs what it needs
 _ASKS = {"/memory/query", "/search", "/context", _BATCH, MCP}  # sent, but they change nothing
 #: Where a key that is bound to a user may go: all of these look at whose key it is. What is not here is refused to it.
-_OF_A_USER = ("/memory/", "/events", "/sessions", "/users", "/stats", "/search", "/context", _BATCH, MCP)
+_OF_A_USER = (
+    *("/memory/", "/events", "/sessions", "/users", "/stats", "/search", "/context", _BATCH, MCP),
+    *(
+        f"{CONSOLE}/{page}"
+        for page in ("people", "memories", "search", "context", "log", "sessions", "undo", "sign-out")
+    ),
+)
 _READS = frozenset({"GET", "HEAD", "OPTIONS"})
 _FORWARDED = (
     b"forwarded",
@@ -68,9 +81,23 @@ def needed_access(method: str, path: str) -> Access:
     """What a request needs. It depends on nothing but these two, so that no new route can be left open."""
     if path in {"/config", "/queue", "/mem0/reset"} or path.startswith("/queue/"):
         return "admin"
+    if _FOR_ADMINS.fullmatch(path):
+        return "admin"
+    if path == f"{CONSOLE}/sign-out":
+        return "read"
     if method == "DELETE" and path.startswith("/users/"):  # for good
         return "admin"
     return "read" if method in _READS or path in _ASKS | _MEM0_ASKS else "write"
+
+
+def is_open(path: str) -> bool:
+    """Whether a path says the same to everybody, with a key or without."""
+    return path in OPEN or path == "/" or path.startswith(_NO_SECRETS)
+
+
+def is_console(path: str) -> bool:
+    """Whether a path is one of the pages for people."""
+    return path == CONSOLE or path.startswith(f"{CONSOLE}/")
 
 
 def for_one_user(path: str) -> bool:
@@ -90,6 +117,7 @@ class Door:
         self._sites = frozenset(settings.server.cors_origins)
         self._rate = RateLimit(settings.server.requests_per_minute)
         self._good: FreshValues[KeyInfo] = FreshValues(_STALE_SECONDS, _MOST_KEYS, timer)
+        self._signing = Signing(memories.digest_key)
 
     def stranger(self, headers: Mapping[bytes, bytes]) -> Response | None:
         """Without keys: refuse what another site made a browser send, or what came through a proxy."""
@@ -116,10 +144,13 @@ class Door:
         """Who calls, or why they may not."""
         if not self.needs_key:
             return Caller(self._tenant)
+        headers = list(headers)
         shown = _shown_keys(headers)
         if len(shown) > 1:
             # Which of them counts is not for this server to guess: a proxy in front may have looked at the other.
             return _unknown("this request shows more than one API key; send one")
+        if not shown and is_console(path):
+            return self._admit(await self._signed_in(headers), method, path)
         if not shown:
             return _unknown(
                 "this server needs an API key: send `Authorization: Bearer oct_…` or `X-API-Key: oct_…`; "
@@ -127,6 +158,16 @@ class Door:
             )
         access = needed_access(method, path)
         key = await self._checked(shown.pop(), queues=access == "write" or path == _BATCH)
+        return self._admit(key, method, path)
+
+    async def _signed_in(self, headers: Iterable[tuple[bytes, bytes]]) -> KeyInfo | None:
+        """The key of whoever signed in at the console with it; the store is asked each time, so that a revoked one is out."""
+        cookie = next((value.decode("latin-1") for name, value in headers if name == b"cookie"), "")
+        key_id = self._signing.key_id(cookies_in(cookie).get(SIGN_IN_COOKIE, ""), now())
+        return None if key_id is None else await self._memories.keys.named(key_id)
+
+    def _admit(self, key: KeyInfo | None, method: str, path: str) -> Caller | Response:
+        access = needed_access(method, path)
         if key is None:
             return _unknown("this API key is unknown, expired or revoked")
         if wait := self._rate.wait(key.id):

@@ -37,6 +37,7 @@ from octavo.server.routes import batch, events, mem0, memories, search, upkeep, 
 from octavo.server.routing import check_values
 from octavo.service.memory import AsyncMemoryService
 from octavo.service.records import Health
+from octavo.util.digest_key import DigestKey
 from octavo.util.turns import let_others
 
 _ABOUT = """Memory for AI agents: who somebody is (the profile layer) and what happened (the event layer), with a log of every change.
@@ -111,9 +112,15 @@ def create(settings: Settings, *, assembled: Assembled | None = None, sample: bo
         # A redirect would answer what no route documents, and lose the body of a POST with some clients.
         redirect_slashes=False,
     )
-    app.state.memories = held
+    app.state.memories, app.state.secrets = held, secrets
     _answer_errors(app, secrets)
-    app.add_middleware(Gate, settings=settings, door=Door(settings, held), secrets=secrets)
+    pages: list[Route] = []
+    page = None
+    if settings.server.console:
+        from octavo.server.console import site
+
+        pages, page = site.routes(), site.refusal_page
+    app.add_middleware(Gate, settings=settings, door=Door(settings, held), secrets=secrets, page=page)
     if sites := settings.server.cors_origins:
         # Around all of it: what is added as a middleware is not asked about the answer to a failure of the server.
         inside = app.build_middleware_stack
@@ -126,6 +133,7 @@ def create(settings: Settings, *, assembled: Assembled | None = None, sample: bo
 
     app.openapi = openapi  # type: ignore[method-assign]
     app.add_route("/docs", lambda _: docs_page(openapi()), include_in_schema=False)
+    app.router.routes.extend(pages)
     app.router.routes.append(Route(MCP, _McpRoute(mcp), methods=["POST"], include_in_schema=False))
     return app
 
@@ -231,6 +239,11 @@ class Memories:
         self._retention = Retention(self._layers, settings)
         self._pruning: asyncio.Task[None] | None = None
         self._service = self.service(settings.service.tenant)
+
+    @property
+    def digest_key(self) -> DigestKey:
+        """The key of digests, which signs what a browser is given."""
+        return self._layers.digest_key
 
     def layers(self, tenant: str) -> LayeredMemory:
         """The profile and event memories of a tenant."""

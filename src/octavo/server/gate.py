@@ -5,6 +5,7 @@ import logging
 import re
 import secrets as randomness
 import time
+from collections.abc import Callable
 from typing import Any
 from urllib.parse import unquote
 
@@ -14,7 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from octavo.config import Settings
 from octavo.errors import OctavoError
-from octavo.server.access import OPEN, Caller, Door
+from octavo.server.access import SIGN_IN, Caller, Door, is_console, is_open
 from octavo.server.logs import Secrets, access_log, masked
 from octavo.server.problems import problem, refusal
 
@@ -35,13 +36,24 @@ _MOST_DRAINED = 64  # at once
 _BODIES_BYTES = 128 * 2**20  # of bodies that are held at once
 _BUSY = "too many requests of this caller are under way, or too large ones; come back in 1 s"
 _CLOSE = {"Connection": "close"}
+_FORM = b"application/x-www-form-urlencoded"
 
 
 class Gate:
     """ASGI in, ASGI out: what all requests share."""
 
-    def __init__(self, app: ASGIApp, *, settings: Settings, door: Door, secrets: Secrets) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        settings: Settings,
+        door: Door,
+        secrets: Secrets,
+        page: Callable[[Scope, Response], Response] | None = None,
+    ) -> None:
         server = settings.server
+        #: Makes a page of a refusal, for people.
+        self.page = page
         self.app = app
         self.door = door
         self.secrets = secrets
@@ -120,7 +132,10 @@ class _Passage:
         try:
             async with limit:
                 # The key is asked for within the time, too: a store that hangs must not gather callers without end.
-                app = await self._refused() or self._gate.app
+                refused = await self._refused()
+                if refused is not None and self._gate.page is not None and is_console(_path(self._scope)):
+                    refused = self._gate.page(self._scope, refused)
+                app = refused or self._gate.app
                 await app(self._scope, self._read, self._answer)
         except TimeoutError:
             if self._status or not limit.expired():
@@ -140,13 +155,15 @@ class _Passage:
         if not door.needs_key and (stranger := door.stranger(self._headers)) is not None:
             return stranger
         method, path = scope["method"], _path(scope)
-        if path in OPEN:
+        if is_open(path):
             return None
         batched = BATCHED in scope  # and its batch holds a place and room for all of its parts
         # Until the key is known, callers are told apart by where they call from.
         client = scope.get("client")
         if not batched and not self._take_place(f"address {client[0] if client else ''}"):
             return problem(503, _BUSY, {"Retry-After": "1"})
+        if path == SIGN_IN and not batched:
+            return self._unusable(method, path)
         try:
             caller = await door.caller(method, path, scope["headers"])
         except OctavoError as error:
@@ -159,11 +176,18 @@ class _Passage:
         scope[CALLER] = caller
         if caller.key_id is not None and not batched and not self._take_place(f"key {caller.key_id}"):
             return problem(503, _BUSY, {"Retry-After": "1"})
+        return self._unusable(method, path)
+
+    def _unusable(self, method: str, path: str) -> Response | None:
+        """Why the body cannot be read; None when it can be."""
         kind = self._headers.get(b"content-type")
-        if kind is not None and method in ("POST", "PUT") and not _json(kind):
-            return problem(
-                415, "the body must be JSON: send it with the header `Content-Type: application/json`"
-            )
+        if kind is not None and method in ("POST", "PUT"):
+            if is_console(path) and kind.partition(b";")[0].strip().lower() != _FORM:
+                return problem(415, "the body must be a form: it is sent by a page of the console")
+            if not is_console(path) and not _json(kind):
+                return problem(
+                    415, "the body must be JSON: send it with the header `Content-Type: application/json`"
+                )
         length = self._headers.get(b"content-length", b"")
         return (
             problem(413, self._limit, _CLOSE) if length.isdigit() and self._too_large(int(length)) else None
@@ -266,7 +290,7 @@ def _tell(scope: Scope, status: int, seconds: float) -> None:
     path = _path(scope)
     line = {
         "method": masked(scope["method"][:16]),
-        "route": getattr(route, "path_format", None) or (path if path in OPEN else None),
+        "route": getattr(route, "path_format", None) or (path if is_open(path) else None),
         "status": status,
         "ms": round(seconds * 1000, 3),
         "key": None if caller is None else caller.key_id,

@@ -42,7 +42,7 @@ class QuickRoute(APIRoute):
                 unknown = [{"type": "extra_forbidden", "loc": ("parameters", name)} for name in query]
                 raise RequestValidationError(unknown)
             # What the path says comes last: no query can stand in for it.
-            given = _checked(
+            given = checked(
                 "parameters", parameters.model_validate, {**query, **request.scope["path_params"]}
             )
             values = {name: getattr(given, name) for name in names}
@@ -87,12 +87,12 @@ async def _read_body(request: Request, kind: TypeAdapter[Any], *, needed: bool) 
         ) from None
     except (ValueError, RecursionError):  # no UTF-8, a number of thousands of digits, thousands of brackets
         raise HTTPException(400, "the body cannot be read as JSON") from None
-    checked = _checked("body", kind.validate_python, value)
+    found = checked("body", kind.validate_python, value)
     await let_others(len(raw))
-    return checked
+    return found
 
 
-def _checked(where: str, check: Callable[[Any], Any], value: Any) -> Any:
+def checked(where: str, check: Callable[[Any], Any], value: Any) -> Any:
     """What pydantic makes of a value; what does not fit is said to be in this part of the request."""
     try:
         return check(value)

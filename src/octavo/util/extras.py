@@ -7,7 +7,7 @@ from types import MappingProxyType
 PACKAGES = MappingProxyType({
     "cli": ("click",),
     "mcp": ("click", "mcp"),
-    "server": ("click", "fastapi", "uvicorn", "yaml"),
+    "server": ("click", "fastapi", "uvicorn", "yaml", "jinja2"),
     "postgres": ("asyncpg",),
     "mysql": ("asyncmy",),
     "redis": ("redis",),

@@ -1,0 +1,152 @@
+"""Search, with the reason for every hit, and what an agent would be given for a question."""
+
+import time
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from fastapi import Response
+from pydantic import Field
+from starlette.exceptions import HTTPException
+
+from octavo.errors import NotFound
+from octavo.kernel.ids import now
+from octavo.kernel.terms.matching import content
+from octavo.layers.records import COLLECTIONS
+from octavo.memory.as_of import StoreAsOf
+from octavo.memory.context import SHARES
+from octavo.memory.searching import SOURCES, Whose, distinct
+from octavo.search.hits import Hit, Recalled, WhyNot
+from octavo.search.recall import Recall
+from octavo.server.console import drawing
+from octavo.server.console.pages import Page, Pages
+from octavo.server.requests import (
+    MAX_QUESTION_BYTES,
+    Body,
+    Name,
+    Source,
+    When,
+    layers_of,
+    memory_of,
+    page_bytes,
+    user_of,
+)
+
+pages = Pages()
+_LIMIT = 20
+_MOST_TOKENS = 100_000
+#: The signals of recall, by what people call them.
+SIGNALS = {
+    "terms": "words",
+    "vector": "meaning",
+    "time": "time",
+    "session": "neighbour",
+    "recency": "recency",
+}
+
+
+class _Asked(Body):
+    """A question, whose memory it is put to, and when."""
+
+    q: Annotated[str, Field(max_length=MAX_QUESTION_BYTES)] = ""
+    user: Name | None = None
+    session: Name | None = None
+    source: Source | None = None
+    as_of: When | None = None
+    everyone: Literal["on"] | None = None
+    why: Name | None = None
+    tokens: Annotated[int, Field(ge=0, le=_MOST_TOKENS)] = 1000
+
+
+def _asked(page: Page) -> _Asked:
+    asked = page.checked(_Asked, **{name: page.query.get(name) for name in _Asked.model_fields})
+    own = user_of(page.request, asked.user)
+    return asked.model_copy(update={"user": own})
+
+
+@pages.add("GET", "/search")
+async def show_search(page: Page) -> Response:
+    """What answers a question best, how each hit stands by each signal, and why something is not among them."""
+    asked = _asked(page)
+    found: Recalled | None = None
+    why: WhyNot | None = None
+    missing = ""
+    hits: list[Hit] = []
+    took = 0.0
+    if asked.q.strip() and (asked.user or asked.session or asked.everyone):
+        if asked.everyone and not (page.caller and page.caller.admin):
+            raise HTTPException(
+                403, "to ask about everyone needs a key with admin access; or name whose memory it is"
+            )
+        layers = layers_of(page.request)
+        everyone = asked.everyone is not None
+        whose = Whose(
+            layers.tenant, *((None,) * 3 if everyone else (asked.user, None, asked.session)), everyone
+        )
+        queries = whose.queries(asked.as_of or now(), asked.source and [asked.source])
+        store = (
+            layers.store if asked.as_of is None else await StoreAsOf.of(layers.store, asked.as_of, queries)
+        )
+        recall = Recall(store, _clock(asked.as_of))
+        began = time.perf_counter()
+        found = await recall.answer(
+            asked.q, queries, 2 * _LIMIT, explain=True, max_bytes=page_bytes(page.request)
+        )
+        took = (time.perf_counter() - began) * 1000
+        hits = distinct(found)[:_LIMIT]
+        if asked.why:
+            try:
+                why = await recall.why_not_in(asked.why, asked.q, queries, _LIMIT)
+            except NotFound as error:
+                missing = str(error)
+    return page.render(
+        "search.html",
+        asked=asked,
+        found=found,
+        hits=[_told(hit, hits) for hit in hits],
+        why=why,
+        missing=missing,
+        took=took,
+        sources=list(SOURCES),
+    )
+
+
+@pages.add("GET", "/context")
+async def show_context(page: Page) -> Response:
+    """The block that an agent would get for a question within a budget, and what each part of it takes."""
+    asked = _asked(page)
+    made = None
+    if asked.q.strip() and (asked.user or asked.session):
+        made = await memory_of(page.request).context(
+            asked.q, user_id=asked.user, session_id=asked.session, max_tokens=asked.tokens, as_of=asked.as_of
+        )
+    parts = [] if made is None else [(part, float(made.parts.get(part, 0))) for part in SHARES]
+    return page.render("context.html", asked=asked, made=made, parts=drawing.shares(parts))
+
+
+def _clock(at: datetime | None) -> Any:
+    return now if at is None else lambda: at
+
+
+def _told(hit: Hit, hits: list[Hit]) -> dict[str, Any]:
+    """A hit as the page draws it: each signal against the best of those that are shown."""
+    best: dict[str, float] = {}
+    for each in hits:
+        for signal in each.signals:
+            best[signal.name] = max(best.get(signal.name, 0.0), signal.score)
+    record = hit.record
+    return {
+        "record": record,
+        "text": content(record.text, record.data),
+        "terms": hit.terms,
+        "topics": hit.topics,
+        "score": hit.score,
+        "is_fact": record.collection in COLLECTIONS.values(),
+        "signals": [
+            (
+                SIGNALS.get(one.name, one.name),
+                one,
+                max(one.score, 0.0) / best[one.name] if best[one.name] > 0 else 0.0,
+            )
+            for one in hit.signals
+        ],
+    }

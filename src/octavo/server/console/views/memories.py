@@ -1,0 +1,218 @@
+"""One memory with its sources and history, the log of all of them, and the forms that change one."""
+
+import asyncio
+import csv
+import io
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from typing import Literal
+
+import msgspec
+from fastapi import Request, Response
+from starlette.responses import StreamingResponse
+
+from octavo.errors import NotFound
+from octavo.kernel.ids import now
+from octavo.kernel.model import Cursor, Query, Record, Scope
+from octavo.kernel.ports import read_page
+from octavo.layers.values import ACTIONS, CATEGORIES, LAYERS, Action, Fact, Layer, LogEntry
+from octavo.layers.values import Page as Listed
+from octavo.server.console.pages import Page, Pages
+from octavo.server.requests import (
+    After,
+    Body,
+    Name,
+    Revision,
+    Undoing,
+    layers_of,
+    memories_of,
+    one_owner,
+    page_bytes,
+    token,
+    user_of,
+)
+from octavo.server.routes import memories
+from octavo.service.records import EVENTS
+
+pages = Pages()
+_ROWS = 50
+_MOST_EXPORTED = 100_000
+_SOURCES = 20
+_TICK = timedelta(microseconds=1)
+_COLUMNS = ("created_at", "action", "memory_layer", "memory_id", "version", "reason", "before", "after", "id")
+
+
+class _Asked(Body):
+    """Which rows of the log are shown."""
+
+    after: After = None
+    user: Name | None = None
+    layer: Layer | None = None
+    action: Action | None = None
+    form: Literal["csv", "jsonl"] = "csv"
+
+
+@pages.add("GET", "/memories/{memory:name}")
+async def show_memory(page: Page) -> Response:
+    """A memory as it is, or was before it went; where it came from, and every change of it."""
+    request, name = page.request, page.request.path_params["memory"]
+    layers, only = layers_of(request), user_of(request)
+    history = await layers.logs(name, user_id=only, limit=_ROWS, max_bytes=page_bytes(request))
+    memory: Fact | None
+    try:
+        memory = await layers.get(name, user_id=only)
+    except NotFound:
+        if not history:
+            raise
+        memory = None
+    return page.render(
+        "memory.html",
+        name=name,
+        memory=memory,
+        at=now(),
+        history=history,
+        newest=next((row.id for row in history if row.version is not None), ""),
+        sources=[] if memory is None else [(each, _place(each)) for each in await _sources(request, memory)],
+        by_meaning=memories_of(request).assembled.indexed is not None,
+        categories=() if memory is None else CATEGORIES[memory.layer],
+    )
+
+
+@pages.add("POST", "/memories/{memory:name}")
+async def edit_memory(page: Page) -> Response:
+    """Let a memory say something else."""
+    memory = await _named(page)
+    names = ("content", "category", "reason")
+    body = page.checked(Revision, **{name: page.form.get(name) for name in names})
+    await memories.revise_memory(
+        memory.memory_type, memory.entity_id, memory.layer, memory.id, body, page.request
+    )
+    return page.redirect(page.address("memories", memory.id, done="saved"))
+
+
+@pages.add("POST", "/memories/{memory:name}/reject")
+async def reject_memory(page: Page) -> Response:
+    """Remove a memory, and with it what it says forever, if that is asked for."""
+    memory = await _named(page)
+    reason = page.checked(Undoing, reason=page.form.get("reason")).reason
+    await memories.forget_memory(
+        memory.memory_type,
+        memory.entity_id,
+        memory.layer,
+        memory.id,
+        page.request,
+        reason=reason,
+        forever=page.form.get("how") == "reject",
+    )
+    return page.redirect(
+        page.address("memories", memory.id, done="rejected" if page.form.get("how") == "reject" else "saved")
+    )
+
+
+@pages.add("POST", "/undo/{row:name}")
+async def undo_change(page: Page) -> Response:
+    """Take back the last change of a memory."""
+    body = page.checked(Undoing, reason=page.form.get("reason"))
+    undone = await memories.undo_change(page.request.path_params["row"], page.request, body)
+    row = msgspec.json.decode(bytes(undone.body), type=LogEntry)
+    return page.redirect(page.address("memories", row.memory_id, done="undone"))
+
+
+@pages.add("GET", "/log")
+async def show_log(page: Page) -> Response:
+    """Every change of the tenant's memories, or of somebody's, newest first."""
+    asked = _asked(page)
+    rows = await _rows(page.request, asked, _ROWS, asked.after)
+    return page.render(
+        "log.html",
+        rows=rows,
+        following=token(rows.following) or "",
+        asked=asked,
+        actions=ACTIONS,
+        layers=LAYERS,
+    )
+
+
+@pages.add("GET", "/log/export")
+async def export_log(page: Page) -> Response:
+    """The same rows for another program: a table, or one JSON value a line."""
+    asked = _asked(page)
+    first = await _rows(page.request, asked, _ROWS, asked.after)
+    kind = "text/csv; charset=utf-8" if asked.form == "csv" else "application/x-ndjson"
+    response = StreamingResponse(_lines(page.request, asked, first), media_type=kind)
+    response.headers["content-disposition"] = f'attachment; filename="log.{asked.form}"'
+    return response
+
+
+def _asked(page: Page) -> _Asked:
+    return page.checked(
+        _Asked, **{name: page.query.get(name) for name in ("after", "user", "layer", "action", "form")}
+    )
+
+
+async def _rows(request: Request, asked: _Asked, limit: int, after: Cursor | None) -> Listed[LogEntry]:
+    return await layers_of(request).logs(
+        user_id=user_of(request, asked.user),
+        memory_layer=asked.layer,
+        action=asked.action,
+        limit=limit,
+        after=after,
+        max_bytes=page_bytes(request),
+    )
+
+
+async def _lines(request: Request, asked: _Asked, rows: Listed[LogEntry]) -> AsyncIterator[bytes]:
+    if asked.form == "csv":
+        yield _row(_COLUMNS)
+    told = 0
+    while True:
+        for row in rows:
+            if asked.form == "jsonl":
+                yield msgspec.json.encode(row) + b"\n"
+                continue
+            said = {
+                **msgspec.to_builtins(row),
+                "before": row.before and row.before.content,
+                "after": row.after and row.after.content,
+            }
+            yield _row(tuple(said[name] for name in _COLUMNS))
+        told += len(rows)
+        if rows.following is None or told >= _MOST_EXPORTED:
+            return
+        rows = await _rows(request, asked, 1000, rows.following)
+
+
+def _row(values: tuple[object, ...]) -> bytes:
+    """A row of a table; what a program for tables would take for a formula is not one."""
+    texts = ["" if value is None else str(value) for value in values]
+    out = io.StringIO()
+    csv.writer(out).writerow([f"'{text}" if text[:1] in "=+-@\t\r" and text else text for text in texts])
+    return out.getvalue().encode()
+
+
+async def _named(page: Page) -> Fact:
+    """The memory in the path, if the caller may see it."""
+    request = page.request
+    return await layers_of(request).get(request.path_params["memory"], user_id=user_of(request))
+
+
+def _place(record: Record) -> str:
+    """Where a session has to be opened for this record to stand first."""
+    return str(token(Cursor(at=record.created_at + _TICK)))
+
+
+async def _sources(request: Request, memory: Fact) -> list[Record]:
+    """The messages or observations that a memory was made from."""
+    if not memory.sources:
+        return []
+    named = {"user_id": None, "agent_id": None, f"{memory.memory_type}_id": memory.entity_id}
+    whose = one_owner(request, named["user_id"], named["agent_id"])
+    layers = layers_of(request)
+    scope = Scope(tenant=layers.tenant, user=whose.get("user_id"), agent=whose.get("agent_id"))
+    ids = memory.sources[-_SOURCES:]
+    asked = [
+        Query(collection=each, scope=scope, ids=ids, newest_first=True, limit=_SOURCES)
+        for each in ("messages", EVENTS)
+    ]
+    found = await asyncio.gather(*(read_page(layers.store, each, page_bytes(request)) for each in asked))
+    return [record for records, _ in found for record in records]

@@ -1,0 +1,195 @@
+"""Sessions: messages, observations, turns and agent events in one timeline, and a stream that tells of new ones."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from typing import Any, Literal
+
+import msgspec
+from fastapi import Response
+from msgspec.structs import replace
+from starlette.responses import StreamingResponse
+
+from octavo.chat.records import MESSAGES, SUMMARIES, given_marks
+from octavo.events.records import EventType
+from octavo.kernel.model import Cursor, Query, Record, Scope
+from octavo.kernel.ports import Store, heads, read_page
+from octavo.kernel.terms.matching import content
+from octavo.kernel.text import spell
+from octavo.server.console.pages import SHOWN, Page, Pages
+from octavo.server.console.views.people import before, recent_sessions, sessions_by_name
+from octavo.server.requests import (
+    After,
+    AfterName,
+    Body,
+    Name,
+    layers_of,
+    memories_of,
+    page_bytes,
+    token,
+    user_of,
+)
+from octavo.service.records import EVENTS, TURNS
+
+pages = Pages()
+_SESSIONS, _STEPS = 50, 60
+_LOOK_SECONDS = 1.0  # between two looks for what is new
+_STREAM_SECONDS = 8.0  # after which a browser asks again: a server that stops need not wait longer
+SHOWING = (MESSAGES, EVENTS, "events", TURNS)
+_ENDS = (EventType.TOOL_CALL_SUCCESS, EventType.TOOL_CALL_ERROR)
+
+
+class _Asked(Body):
+    """Which sessions, or which steps of one, are shown."""
+
+    name: Name | None = None
+    after: AfterName = None
+
+
+class _Steps(Body):
+    after: After = None
+    show: Literal["messages", "observations", "events", "turns"] | None = None
+    kind: Name | None = None
+
+
+class Step(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing in a timeline; a tool's call and its end are one."""
+
+    record: Record
+    text: str
+    marks: Sequence[str] = ()
+    ended: Record | None = None
+    result: str = ""
+
+    @property
+    def seconds(self) -> float | None:
+        """How long a tool took."""
+        return (
+            None if self.ended is None else (self.ended.created_at - self.record.created_at).total_seconds()
+        )
+
+
+@pages.add("GET", "/sessions")
+async def list_sessions(page: Page) -> Response:
+    """The sessions by name, each with how much there is of it and when it was last heard of."""
+    asked = page.checked(_Asked, name=page.query.get("name"), after=page.query.get("after"))
+    store, scope = layers_of(page.request).store, _scope(page)
+    if scope.user is not None:
+        return page.render(
+            "sessions.html", sessions=await recent_sessions(store, scope, _SESSIONS), following="", name=""
+        )
+    after = asked.after.id if asked.after is not None else before(asked.name) if asked.name else ""
+    found = await sessions_by_name(store, scope, after, _SESSIONS + 1)
+    if asked.name:
+        found = [one for one in found if one.name.startswith(asked.name)]
+    following = token(Cursor(id=found[_SESSIONS - 1].name)) if len(found) > _SESSIONS else ""
+    return page.render(
+        "sessions.html", sessions=found[:_SESSIONS], following=following, name=asked.name or ""
+    )
+
+
+@pages.add("GET", "/sessions/{session:name}")
+async def show_session(page: Page) -> Response:
+    """What happened in a session, newest first, a page at a time at the same cost however long it is."""
+    asked = page.checked(_Steps, **{name: page.query.get(name) for name in ("after", "show", "kind")})
+    store = layers_of(page.request).store
+    scope = replace(_scope(page), session=page.request.path_params["session"])
+    shown = SHOWING if asked.show is None else (asked.show,)
+    kinds = None if asked.kind is None else (asked.kind,)
+    query = Query(collection="", scope=scope, kinds=kinds, newest_first=True, limit=_STEPS, after=asked.after)
+    read = await asyncio.gather(
+        *(read_page(store, replace(query, collection=each), page_bytes(page.request)) for each in shown)
+    )
+    summary = await store.find(Query(collection=SUMMARIES, scope=scope, newest_first=True, limit=1))
+    found, following = merged(read)
+    steps = paired(found)
+    return page.render(
+        "session.html",
+        session=page.request.path_params["session"],
+        steps=steps,
+        longest=max((step.seconds or 0.0 for step in steps), default=0.0) or 1.0,
+        following=token(following) or "",
+        newest=token(found[0].cursor) if found else "",
+        summary=summary[0].text if summary else "",
+        asked=asked,
+        showing=SHOWING,
+        live=asked.after is None,
+    )
+
+
+@pages.add("GET", "/sessions/{session:name}/tail")
+async def follow_session(page: Page) -> Response:
+    """Tell a page when something new has come; it asks for the whole again."""
+    asked = page.checked(_Steps, after=page.query.get("after"))
+    scope = replace(_scope(page), session=page.request.path_params["session"])
+    server = memories_of(page.request).settings.server
+    most = min(_STREAM_SECONDS, server.stop_seconds * 0.8, server.request_seconds * 0.8)
+    news = _news(layers_of(page.request).store, scope, asked.after, most)
+    return StreamingResponse(news, media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
+
+
+async def _news(store: Store, scope: Scope, after: Cursor | None, seconds: float) -> AsyncIterator[bytes]:
+    loop = asyncio.get_running_loop()
+    ends = loop.time() + seconds
+    yield b"retry: 500\n\n"
+    while loop.time() < ends:
+        newest: list[Cursor] = []
+        for each in SHOWING:
+            query = Query(collection=each, scope=scope, newest_first=True, limit=1)
+            newest += [head.cursor for head in await heads(store, query)]
+        last = max(newest, key=lambda cursor: cursor.rank or (), default=None)
+        if last is not None and (after is None or after.rank is None or (last.rank or ()) > after.rank):
+            after = last
+            yield f"event: new\nid: {token(last)}\ndata: 1\n\n".encode()
+        await asyncio.sleep(_LOOK_SECONDS)
+
+
+def merged(read: Sequence[tuple[list[Record], Cursor | None]]) -> tuple[list[Record], Cursor | None]:
+    """The newest records of several collections together, and where to go on: all have one order."""
+    found = sorted((record for records, _ in read for record in records), key=lambda r: r.rank, reverse=True)
+    # Of a collection that has more, nothing is known behind its last one.
+    known = max((cursor.rank for _, cursor in read if cursor is not None and cursor.rank), default=None)
+    page = [record for record in found if known is None or record.rank >= known][:_STEPS]
+    more = known is not None or len(page) < len(found)
+    return page, page[-1].cursor if page and more else None
+
+
+def paired(found: Sequence[Record]) -> list[Step]:
+    """The records as steps: the end of a tool's call stands with its beginning."""
+    ends = {key: record for record in found if record.kind in _ENDS and (key := _call(record))}
+    begun = {_call(record) for record in found if record.kind == EventType.TOOL_CALL_START}
+    steps = []
+    for record in found:
+        key = _call(record)
+        if record.kind in _ENDS and key and key in begun:
+            continue
+        ended = ends.get(key) if key and record.kind == EventType.TOOL_CALL_START else None
+        marks = given_marks(record) if record.collection == MESSAGES else ()
+        steps.append(
+            Step(
+                record=record,
+                text=_said(record),
+                marks=marks,
+                ended=ended,
+                result="" if ended is None else str(ended.data.get("result", ended.data.get("error", ""))),
+            )
+        )
+    return steps
+
+
+def _call(record: Record) -> tuple[str, str] | None:
+    name = record.metadata.get("tool_call_id") if record.collection == "events" else None
+    return (record.scope.agent or "", str(name)) if name else None
+
+
+def _said(record: Record) -> str:
+    """What a step says, in a line or two."""
+    data: dict[str, Any] = record.data
+    if record.kind == EventType.TOOL_CALL_START:
+        return f"{data.get('tool_name', '')}({spell(data.get('arguments') or {})[:SHOWN]})"
+    if record.collection == TURNS:
+        return str(data.get("error") or data.get("final_output_obs_id") or "")
+    return content(record.text, record.data)
+
+
+def _scope(page: Page) -> Scope:
+    return Scope(tenant=layers_of(page.request).tenant, user=user_of(page.request))
