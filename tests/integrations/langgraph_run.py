@@ -319,7 +319,11 @@ async def unpolluted(url):
         hits = await memory.search("input loop Leeds", user_id="lin")
         await memory.forget(user_id="lin")
         left = [await saver.aget_tuple(config), await items.aget(("n",), "k")]
-        return [sorted({hit.source for hit in hits}), left]
+        nobodys, session = OctavoSaver(memory.store), {"configurable": {"thread_id": "closed"}}
+        await graph(lambda state: {"said": ["x"]}, checkpointer=nobodys).ainvoke({"said": ["y"]}, session)
+        there = await nobodys.aget_tuple(session) is not None
+        await memory.forget(session_id="closed")
+        return [sorted({hit.source for hit in hits}), left, [there, await nobodys.aget_tuple(session)]]
 
 
 async def first(url, store):
