@@ -1,6 +1,5 @@
 """One environment for the frameworks that can be installed together, and the stores that each of them runs on."""
 
-import contextlib
 from pathlib import Path
 
 import pytest
@@ -10,7 +9,7 @@ from servers import fresh
 
 #: Every version is pinned, as in requirements.lock; what Octavo itself needs has the version that is installed here.
 LOCK = Path(__file__).with_name("frameworks.lock")
-KINDS = ("memory", "sqlite", "postgres", "redis")
+KINDS = ("memory", "sqlite", "postgres")
 
 
 @pytest.fixture(scope="session")
@@ -20,7 +19,7 @@ def frameworks():
     return prepared("frameworks", (*LOCK.read_text().split(), *ours))
 
 
-@pytest.fixture(scope="module", params=KINDS)
+@pytest.fixture(scope="module")
 def framework_url(request, server_url, tmp_path_factory):
     """The address of an empty store of each kind."""
     if request.param == "memory":
@@ -28,5 +27,12 @@ def framework_url(request, server_url, tmp_path_factory):
     elif request.param == "sqlite":
         yield f"sqlite:///{tmp_path_factory.mktemp('store')}/octavo.db"
     else:
-        with contextlib.ExitStack() as stack:
-            yield stack.enter_context(fresh(request.param, server_url(request.param)))
+        with fresh(request.param, server_url(request.param)) as url:
+            yield url
+
+
+def pytest_generate_tests(metafunc):
+    """On every kind of store, or on those that the module names."""
+    if "framework_url" in metafunc.fixturenames:
+        kinds = getattr(metafunc.module, "KINDS", KINDS)
+        metafunc.parametrize("framework_url", kinds, indirect=True, scope="module")

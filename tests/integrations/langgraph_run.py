@@ -19,7 +19,6 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.store.base import BaseStore, GetOp, InvalidNamespaceError, PutOp, SearchOp
 from langgraph.store.memory import InMemoryStore
 from langgraph.types import Command, interrupt
-from langmem import create_manage_memory_tool, create_search_memory_tool
 
 from octavo import AsyncMemory, open_store
 from octavo.integrations.langgraph import OctavoSaver, OctavoStore
@@ -83,7 +82,7 @@ def shown(found):
 
 async def like_theirs(url):
     differing = []
-    for seed in range(6):
+    for seed in range(3):
         draw = random.Random(seed)
         theirs = InMemoryStore()
         async with OctavoStore(url, tenant=f"oracle-{seed}") as ours:
@@ -292,6 +291,8 @@ async def second_graph(store, saver):
 
 async def tools_of_langmem(url):
     """LangMem's tools keep and find memories in the store."""
+    from langmem import create_manage_memory_tool, create_search_memory_tool  # which takes seconds
+
     async with OctavoStore(url, tenant="langmem") as store:
         namespace = ("memories", "{langgraph_user_id}")
         manage, search = (
@@ -318,7 +319,11 @@ async def unpolluted(url):
         hits = await memory.search("input loop Leeds", user_id="lin")
         await memory.forget(user_id="lin")
         left = [await saver.aget_tuple(config), await items.aget(("n",), "k")]
-        return [sorted({hit.source for hit in hits}), left]
+        nobodys, session = OctavoSaver(memory.store), {"configurable": {"thread_id": "closed"}}
+        await graph(lambda state: {"said": ["x"]}, checkpointer=nobodys).ainvoke({"said": ["y"]}, session)
+        there = await nobodys.aget_tuple(session) is not None
+        await memory.forget(session_id="closed")
+        return [sorted({hit.source for hit in hits}), left, [there, await nobodys.aget_tuple(session)]]
 
 
 async def first(url, store):

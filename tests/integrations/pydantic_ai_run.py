@@ -24,8 +24,8 @@ from pydantic_ai.models.test import TestModel
 
 from octavo import AsyncMemory, open_store
 from octavo.chat import ChatMemory, Msg
-from octavo.integrations.openai_agents import OctavoSession
 from octavo.integrations.pydantic_ai import OctavoHistory, memory_toolset
+from octavo.integrations.sessions import SessionItems
 
 PICTURE = BinaryContent(data=b"\x89PNG" * 50, media_type="image/png")
 TALK = [
@@ -64,16 +64,20 @@ async def lossless(store):
     return [*told, [[message.role, message.get_text_content()] for message in chat]]
 
 
+class Others(SessionItems):
+    """Another framework's session."""
+
+    kept_as = "others"
+
+
 async def beside_others(store):
     """A session to which other faces and frameworks speak too."""
     await ChatMemory(store, "lin", "mixed").add([Msg("lin", "Hello", "user"), Msg("bot", "Hi.", "assistant")])
-    await OctavoSession(store, "mixed", "lin").add_items(
-        [{"role": "user", "content": [{"type": "input_text", "text": "And you?"}]}]
-    )
-    history = OctavoHistory(store, "mixed", "lin")
+    theirs, history = Others(store, "mixed", "lin"), OctavoHistory(store, "mixed", "lin")
+    await theirs._keep([theirs._record(Msg("lin", "And you?", "user"), {"parts": 3}, "")])
     await history.aadd([ModelResponse(parts=[TextPart("Fine.")])])
-    theirs = [[part.content for part in message.parts] for message in await history.aload()]
-    return [theirs, [item["content"] for item in await OctavoSession(store, "mixed", "lin").get_items()][-1]]
+    said = [[part.content for part in message.parts] for message in await history.aload()]
+    return [said, [record.text for record in await theirs._latest(None)][-1]]
 
 
 async def first(store):

@@ -22,7 +22,7 @@ def told(frameworks, framework_url, tmp_path_factory):
     told, folder = {}, tmp_path_factory.mktemp("runs")
     for parts in [["first", "second"]] if alone else [["first"], ["second"]]:
         told |= json.loads(
-            ran(frameworks, RUN, framework_url, 40 if alone else 8, *parts, cwd=folder).splitlines()[-1]
+            ran(frameworks, RUN, framework_url, 16 if alone else 4, *parts, cwd=folder).splitlines()[-1]
         )
     return told
 

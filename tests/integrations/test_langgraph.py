@@ -97,8 +97,12 @@ def test_the_tools_of_langmem(told):
 
 
 def test_searches_do_not_see_checkpoints(told):
-    """A search of a user finds what was said, not the states of his graphs; forgetting him takes those along."""
-    sources, left = told["unpolluted"]
+    """A search of a user finds what was said, not the states of his graphs; forgetting him takes those along.
+
+    And forgetting a session takes the thread of its name.
+    """
+    sources, left, session = told["unpolluted"]
+    assert session == [True, None]
     assert set(sources) <= {"facts", "messages"}
     assert left == [None, None]
 
