@@ -54,7 +54,7 @@ def watched(browser, **more):
 
 def look(page, where, name, scheme):
     """A page, what a checker of accessibility has to say about it, and a picture of it."""
-    page.goto(f"{OPEN}/console{where}", wait_until="networkidle")
+    page.goto(f"{OPEN}/console{where}")
     found = Axe().run(page).response["violations"]
     seen["axe"][f"{name} {scheme}"] = [
         f"{each['id']}: {each['nodes'][0]['html'][:160]}"
