@@ -63,6 +63,7 @@ def look(page, where, name, scheme):
     ]
     seen["refused"] += page.evaluate("window.refused")
     if name in SHOTS and scheme == "light":
+        page.set_viewport_size({"width": 1100, "height": 820 if name == "memory" else 740})
         page.screenshot(path=str(Path(FOLDER) / f"console-{name}.png"))
 
 
