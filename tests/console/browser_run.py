@@ -54,7 +54,7 @@ def watched(browser, **more):
 
 def look(page, where, name, scheme):
     """A page, what a checker of accessibility has to say about it, and a picture of it."""
-    page.goto(f"{OPEN}/console{where}", wait_until="networkidle")
+    page.goto(f"{OPEN}/console{where}")
     found = Axe().run(page).response["violations"]
     seen["axe"][f"{name} {scheme}"] = [
         f"{each['id']}: {each['nodes'][0]['html'][:160]}"
@@ -63,6 +63,7 @@ def look(page, where, name, scheme):
     ]
     seen["refused"] += page.evaluate("window.refused")
     if name in SHOTS and scheme == "light":
+        page.set_viewport_size({"width": 1100, "height": 820 if name == "memory" else 740})
         page.screenshot(path=str(Path(FOLDER) / f"console-{name}.png"))
 
 

@@ -184,5 +184,7 @@ def test_live_views(seen):
 @pytest.mark.parametrize("name", SHOTS)
 def test_the_pictures_are_there_and_small(seen, name):
     """Those of the documentation, which `make screenshots` makes as this test does."""
-    for picture in (IMAGES / f"console-{name}.png", seen["folder"] / f"console-{name}.png"):
-        assert 5_000 < picture.stat().st_size < 100_000, picture
+    assert 5_000 < (IMAGES / f"console-{name}.png").stat().st_size < 100_000
+    assert (
+        5_000 < (seen["folder"] / f"console-{name}.png").stat().st_size < 200_000
+    )  # fonts differ between machines

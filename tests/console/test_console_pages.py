@@ -120,6 +120,9 @@ def test_what_does_not_fit_is_said_as_a_page(browser):
     assert "page" in browser.page("/nothing", 404)
     assert "memory" in browser.page("/memories/nothing", 404)
     browser.page("/log?after=nothing", 422)
+    other = browser.post("/console/log", data={"token": token})
+    assert (other.status_code, other.headers["allow"]) == (405, "GET, HEAD")
+    assert other.headers["content-type"].startswith("text/html")
     browser.page("/search?q=x&user=lin&as_of=never", 422)
 
 

@@ -339,7 +339,7 @@ class Mcp(Section, frozen=True):
 class Privacy(Section, frozen=True):
     """What stands for texts that must not be kept.
 
-    digest_key: The key of digests of what was rejected or erased; empty is the file digest.key beside the queue, made when first needed.
+    digest_key: The key of digests of what was erased and of sign-ins; empty is digest.key beside the queue, made when needed.
     """
 
     digest_key: Annotated[str, SECRET] = ""

@@ -27,9 +27,9 @@ from octavo.mcp import callers as mcp_callers
 from octavo.mcp.http import Endpoint
 from octavo.memory import AsyncMemory
 from octavo.memory.retention import Retention
-from octavo.server.access import MCP, Door
+from octavo.server.access import MCP, Door, is_console
 from octavo.server.cors import Cors
-from octavo.server.gate import CALLER, REQUEST_ID, Gate, caller_of
+from octavo.server.gate import CALLER, REQUEST_ID, AsPage, Gate, caller_of, path_of
 from octavo.server.logs import Secrets
 from octavo.server.openapi import docs_page, document
 from octavo.server.problems import problem, refusal, sentence
@@ -113,13 +113,13 @@ def create(settings: Settings, *, assembled: Assembled | None = None, sample: bo
         redirect_slashes=False,
     )
     app.state.memories, app.state.secrets = held, secrets
-    _answer_errors(app, secrets)
     pages: list[Route] = []
-    page = None
+    page: AsPage | None = None
     if settings.server.console:
         from octavo.server.console import site
 
         pages, page = site.routes(), site.refusal_page
+    _answer_errors(app, secrets, page)
     app.add_middleware(Gate, settings=settings, door=Door(settings, held), secrets=secrets, page=page)
     if sites := settings.server.cors_origins:
         # Around all of it: what is added as a middleware is not asked about the answer to a failure of the server.
@@ -179,7 +179,13 @@ class _McpRoute:
         await self._endpoint(scope, again, send)
 
 
-def _answer_errors(app: FastAPI, secrets: Secrets) -> None:
+def _answer_errors(app: FastAPI, secrets: Secrets, page: AsPage | None) -> None:
+    def readable(request: Request, told: Response) -> Response:
+        """An answer as its reader wants it: people are shown a page."""
+        if page is None or not is_console(path_of(request.scope)):
+            return told
+        return page(request.scope, told)
+
     async def invalid(_: Request, error: Exception) -> Response:
         told = error.errors() if isinstance(error, RequestValidationError) else ()
         return problem(422, sentence(told))
@@ -195,7 +201,7 @@ def _answer_errors(app: FastAPI, secrets: Secrets) -> None:
             methods = {method for route in found for method in getattr(route, "methods", None) or ()}
             headers = {"Allow": ", ".join(sorted(methods))}
             detail = f"this path takes {headers['Allow']}"
-        return problem(error.status_code, detail, headers)
+        return readable(request, problem(error.status_code, detail, headers))
 
     async def known(request: Request, error: Exception) -> Response:
         assert isinstance(error, OctavoError)  # noqa: S101 - what it is registered for
@@ -209,9 +215,8 @@ def _answer_errors(app: FastAPI, secrets: Secrets) -> None:
     async def unknown(request: Request, _: Exception) -> Response:
         # The traceback is in the log, under the same id; the caller gets nothing that could be a secret.
         name = request.scope.get(REQUEST_ID, "")
-        return problem(
-            500, f"the server failed; its log says why at request_id {name}", {"X-Request-ID": name}
-        )
+        told = f"the server failed; its log says why at request_id {name}"
+        return readable(request, problem(500, told, {"X-Request-ID": name}))
 
     app.add_exception_handler(RequestValidationError, invalid)
     app.add_exception_handler(HTTPException, http)

@@ -6,7 +6,7 @@ import re
 import secrets as randomness
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 from urllib.parse import unquote
 
 from starlette.exceptions import HTTPException
@@ -39,6 +39,10 @@ _CLOSE = {"Connection": "close"}
 _FORM = b"application/x-www-form-urlencoded"
 
 
+#: Makes a page of a refusal, for people.
+AsPage: TypeAlias = Callable[[Scope, Response], Response]
+
+
 class Gate:
     """ASGI in, ASGI out: what all requests share."""
 
@@ -49,10 +53,9 @@ class Gate:
         settings: Settings,
         door: Door,
         secrets: Secrets,
-        page: Callable[[Scope, Response], Response] | None = None,
+        page: AsPage | None = None,
     ) -> None:
         server = settings.server
-        #: Makes a page of a refusal, for people.
         self.page = page
         self.app = app
         self.door = door
@@ -133,7 +136,7 @@ class _Passage:
             async with limit:
                 # The key is asked for within the time, too: a store that hangs must not gather callers without end.
                 refused = await self._refused()
-                if refused is not None and self._gate.page is not None and is_console(_path(self._scope)):
+                if refused is not None and self._gate.page is not None and is_console(path_of(self._scope)):
                     refused = self._gate.page(self._scope, refused)
                 app = refused or self._gate.app
                 await app(self._scope, self._read, self._answer)
@@ -154,7 +157,7 @@ class _Passage:
         scope, door = self._scope, self._gate.door
         if not door.needs_key and (stranger := door.stranger(self._headers)) is not None:
             return stranger
-        method, path = scope["method"], _path(scope)
+        method, path = scope["method"], path_of(scope)
         if is_open(path):
             return None
         batched = BATCHED in scope  # and its batch holds a place and room for all of its parts
@@ -265,7 +268,7 @@ def caller_of(scope: Scope) -> Caller:
     return caller
 
 
-def _path(scope: Scope) -> str:
+def path_of(scope: Scope) -> str:
     """The path as the routes see it: inside another application, it begins with where this one was put."""
     root: str = scope.get("root_path", "")
     path: str = scope["path"]
@@ -287,7 +290,7 @@ def _tell(scope: Scope, status: int, seconds: float) -> None:
     """One line: which route, never which path or query, in which people are named."""
     caller: Caller | None = scope.get(CALLER)
     route: Any = scope.get("route")
-    path = _path(scope)
+    path = path_of(scope)
     line = {
         "method": masked(scope["method"][:16]),
         "route": getattr(route, "path_format", None) or (path if is_open(path) else None),

@@ -204,7 +204,7 @@ def _answering(function: Endpoint) -> Callable[[Request], Awaitable[Response]]:
 def as_page(page: Page, told: Response) -> Response:
     """A refusal as people read it."""
     made = page.problem(told.status_code, msgspec.json.decode(bytes(told.body), type=Problem).detail)
-    for name in ("retry-after", "www-authenticate"):
+    for name in ("retry-after", "www-authenticate", "allow", "x-request-id"):
         if name in told.headers:
             made.headers[name] = told.headers[name]
     return made
