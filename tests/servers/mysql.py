@@ -1,7 +1,7 @@
 """A private MariaDB, or MySQL where that is what the machine has."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -108,9 +108,12 @@ async def _execute(url: str, statement: str) -> None:
 
 
 async def _drop(url: str, name: str) -> None:
+    from asyncmy.errors import OperationalError
+
     async with _connect(url) as connection, connection.cursor() as cursor:
         # A transaction that a failed test left open holds its tables, and DROP would wait for it for a day.
         await cursor.execute("SELECT id FROM information_schema.processlist WHERE db = %s", [name])
         for (number,) in await cursor.fetchall():
-            await cursor.execute(f"KILL {number}")
+            with suppress(OperationalError):  # it has ended by itself meanwhile
+                await cursor.execute(f"KILL {number}")
         await cursor.execute(f"DROP DATABASE {name}")
