@@ -71,13 +71,13 @@ async def keep(store: Store, certificate: Certificate, digests: Digests | None) 
 
 async def certificates(store: Store, tenant: str | None = None) -> list[Certificate]:
     """All certificates that are kept, oldest first; of one tenant, or of all."""
-    return [each for each, _ in await kept(store) if tenant is None or each.tenant == tenant]
+    return [each for each, _ in await read_certificates(store) if tenant is None or each.tenant == tenant]
 
 
-async def kept(store: Store, *, pending: bool = False) -> list[tuple[Certificate, Digests]]:
+async def read_certificates(store: Store, *, pending: bool = False) -> list[tuple[Certificate, Digests]]:
     """The certificates with their digests, all of them or those whose bytes are still to be looked for."""
     kinds = ("pending", "found") if pending else None
-    found = await store.find(Query(collection=COLLECTION, scope=exact_scope(_SCOPE), kinds=kinds))
+    found = await store.find(msgspec.structs.replace(all_certificates(), kinds=kinds))
     return [
         (
             msgspec.convert(record.data["certificate"], Certificate),

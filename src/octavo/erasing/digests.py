@@ -130,14 +130,14 @@ def everything_of(record: Record) -> bytes:
     """All that a record says, in every spelling, to see what others still hold."""
     scope = record.scope
     names = [record.collection, record.id, record.kind, scope.tenant, scope.user, scope.agent, scope.session]
-    said = [*names, *record.marks, record.text, *_told(record.data), *_told(record.metadata)]
+    said = [*names, *record.marks, record.text, *_gather_texts(record.data), *_gather_texts(record.metadata)]
     indexed = " ".join(
         index_terms(*index_text(record.text, record.data))[0]
     )  # words of an index, cut to their stems
     return b"\n".join(spelled for text in (*said, indexed) if text for spelled in _spellings(text))
 
 
-def _told(value: Any) -> list[str]:
+def _gather_texts(value: Any) -> list[str]:
     """The texts in a JSON document, its keys too."""
     return [*leaves(value), *_keys(value)]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from octavo.erasing.certificate import BEYOND, Certificate, keep, kept
+from octavo.erasing.certificate import BEYOND, Certificate, keep, read_certificates
 from octavo.erasing.digests import Digester, Digests, everything_of
 from octavo.erasing.places import Documents, Places, Progress
 from octavo.kernel.ids import now
@@ -42,7 +42,7 @@ async def scrub_places(places: Places, digester: Digester, progress: Progress) -
     if places.index is not None:
         told.append(await _scrub_one(places.index, lambda _done, _total: None))
     await _rewrite_queue(places)
-    pending = await kept(places.store, pending=True)
+    pending = await read_certificates(places.store, pending=True)
     digests = Digests({each for _, own in pending for each in own.all})
     files = list(dict.fromkeys([*(file for one in told for file in one.files), *places.files()]))
     found: Counter[int] = Counter()

@@ -77,7 +77,7 @@ class OctavoHistoryProvider(SessionItems, HistoryProvider):  # type: ignore[misc
         """Keep messages in this provider's own session."""
         new = filter_new_messages(await self.aload(_WINDOW), messages)
         items = [message.to_dict() for message in new]
-        await self._keep([self._record(_said(item), item, "[message]") for item in items])
+        await self._keep([self._record(_to_message(item), item, "[message]") for item in items])
 
 
 class OctavoMemoryProvider(ContextProvider):  # type: ignore[misc]
@@ -114,7 +114,7 @@ class OctavoMemoryProvider(ContextProvider):  # type: ignore[misc]
     async def after_run(self, *, context: Any, **_: Any) -> None:
         """Keep what was said, and find the facts in it."""
         answered = context.response.messages if context.response else []
-        said = [_said(message.to_dict()) for message in (*context.input_messages, *answered)]
+        said = [_to_message(message.to_dict()) for message in (*context.input_messages, *answered)]
         if self._learn and (spoken := [message for message in said if message.get_text_content()]):
             owner = {**self._owner, "session_id": context.session_id}
             await run_on(self._memory, behind(self._memory).add(spoken, **owner))
@@ -126,7 +126,7 @@ def _message_of(record: Record) -> Message:
     return Message.from_dict(kept) if kept is not None else Message(record.kind or "assistant", [record.text])
 
 
-def _said(item: dict[str, Any]) -> Msg:
+def _to_message(item: dict[str, Any]) -> Msg:
     """What was said in a message, and the calls of tools with their results."""
     blocks = [block for content in item.get("contents") or () if (block := _block(content))]
     role = item.get("role")

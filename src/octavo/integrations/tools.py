@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeAlias, TypeVar
 
 from octavo.memory import AsyncMemory, Memory
+from octavo.memory.remembering import remember as keep
 from octavo.memory.searching import Whose
-from octavo.memory.values import Added
 from octavo.search.hits import one_line
 
 T = TypeVar("T")
@@ -48,20 +48,13 @@ def remember_tool(
         Args:
             text: One thing to remember, as a whole sentence.
         """
-        added = await run_on(memory, _keep(behind(memory), text, whose))
+        added = await run_on(
+            memory, keep(behind(memory), text, user_id=whose.user_id, agent_id=whose.agent_id)
+        )
         lines = [f"- {each.action}: {_short(each.content)}" for each in added.memories]
         return "\n".join(lines) or added.status
 
     return remember
-
-
-async def _keep(memory: AsyncMemory, text: str, whose: Whose) -> Added:
-    """Keep a text with the facts in it; one in which there is none is kept as a fact itself, so that it can be listed."""
-    owner: dict[str, Any] = {"user_id": whose.user_id, "agent_id": whose.agent_id}
-    added = await memory.add(text, **owner)
-    if added.memories or added.status != "stored" or added.note:
-        return added
-    return await memory.add(text, infer=False, **owner)
 
 
 def behind(memory: Memory | AsyncMemory) -> AsyncMemory:

@@ -166,7 +166,7 @@ class Extraction:
     def _inserted(self, decision: Decision) -> Record:
         at = self._shared.clock()
         ending = checking.ending(decision.layer, at, event_ttl=self._shared.event_ttl)
-        data = {"is_permanent": ending.is_permanent, "sources": [self._source], **_told(decision)}
+        data = {"is_permanent": ending.is_permanent, "sources": [self._source], **_describe(decision)}
         return new_memory(
             self._owner,
             self._tenant,
@@ -186,7 +186,7 @@ class Extraction:
         return next_version(
             target,
             self._shared.after(target.updated_at),
-            {"sources": sources, **_told(decision)},
+            {"sources": sources, **_describe(decision)},
             kind=decision.category,
             text=decision.content,
             metadata={**target.metadata, **self._metadata},
@@ -198,7 +198,7 @@ class Extraction:
         return {**facts, "time_text": decision.time_text} if decision.time_text else facts
 
 
-def _told(decision: Decision) -> dict[str, Any]:
+def _describe(decision: Decision) -> dict[str, Any]:
     """When an event happened, what a fact is about and the words that said it, as the data of a memory keeps them."""
     at = checking.moment("happened_at", decision.happened_at)
     told = {FOUND_BY: [decision.topic or topic_of(decision.content), decision.quote[:_QUOTED]]}

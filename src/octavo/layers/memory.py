@@ -283,7 +283,7 @@ class LayeredMemory(Reading):
             said = why or reasons.deleted(before.text)
             step = removal(before, "delete", said, at, {"rejected": True} if forever else None)
             if forever:
-                step.ops.append((await self._noted(before.scope)).rejecting(before))
+                step.ops.append((await self._read_notes(before.scope)).rejecting(before))
             return step
 
         return memory_of((await shared.change(self.tenant, memory_id, attempt)).memory)
@@ -298,7 +298,7 @@ class LayeredMemory(Reading):
                 raise NotFound(f"there is no memory {memory_id!r}, and there was none")
             scope = last.scope
         for _ in range(TRIES):
-            noted = await self._noted(scope)
+            noted = await self._read_notes(scope)
             if memory_id not in noted.rejected:
                 raise NotFound(f"nothing was rejected with the memory {memory_id!r}")
             with suppress(Conflict):
@@ -306,7 +306,7 @@ class LayeredMemory(Reading):
                 return
         raise Conflict(f"others changed what is noted of the owner of {memory_id!r}; try again")
 
-    async def _noted(self, scope: Scope) -> OwnerNotes:
+    async def _read_notes(self, scope: Scope) -> OwnerNotes:
         owner = owner_of(scope).scope(scope.tenant)
         return await OwnerNotes.read(self._shared.store, owner, self._shared.digest_key)
 
@@ -370,7 +370,7 @@ class LayeredMemory(Reading):
     async def _allowed(self, step: Step, undone: LogEntry) -> Step:
         """The step that also lifts the rejection which the undone change was."""
         if undone.metadata.get("rejected"):
-            noted = await self._noted(step.log.scope)
+            noted = await self._read_notes(step.log.scope)
             if undone.memory_id in noted.rejected:
                 step.ops.append(noted.allowing(undone.memory_id))
         return step

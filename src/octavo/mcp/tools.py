@@ -1,7 +1,7 @@
 """The seven tools of a memory: the verbs of the front door, described for a model."""
 
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import Annotated
 
 from mcp.server.mcpserver.tools import Tool
 from mcp.types import CallToolResult
@@ -14,6 +14,7 @@ from octavo.mcp import answers
 from octavo.mcp.answers import cursor_of, cut, fitting, result, token
 from octavo.mcp.callers import CALLER, Caller, Limits
 from octavo.mcp.server import ADDS, DESTROYS, READS, tool
+from octavo.memory.remembering import remember
 
 _MOST_QUESTION = 16_384  # bytes
 _MOST_CONTEXT = 8000  # tokens
@@ -189,16 +190,11 @@ def memory_tools(limits: Limits) -> list[Tool]:
 
 
 async def keep(caller: Caller, text: str, session_id: str | None, limits: Limits) -> answers.Remembered:
-    """Keep a text with the facts in it; one in which there is none is kept as a fact itself, so that it can be listed."""
+    """Keep a text, and say what became of it."""
     _check_size(text, limits)
-    named: dict[str, Any] = {"user_id": caller.user_id, "session_id": session_id}
-    added = await caller.memory.add(text, **named)
-    found = added.memories
-    if not found and added.status == "stored" and not added.note:
-        found = (await caller.memory.add(text, infer=False, **named)).memories
-    return answers.Remembered(
-        status=added.status, memories=[answers.Change.of(each) for each in found], note=added.note
-    )
+    added = await remember(caller.memory, text, user_id=caller.user_id, session_id=session_id)
+    changes = [answers.Change.of(each) for each in added.memories]
+    return answers.Remembered(status=added.status, memories=changes, note=added.note)
 
 
 async def list_page(caller: Caller, limit: int, after: str | None, limits: Limits) -> answers.Memories:

@@ -50,12 +50,12 @@ class StoreAsOf(Wrap):
 
     async def find(self, query: Query) -> list[Record]:
         """What answers the query, as it was."""
-        store, asked = self._asked(query)
+        store, asked = self._translate(query)
         return [record for record in await store.find(asked) if self._was_there(query, record)]
 
     async def heads(self, query: Query) -> list[Head]:
         """The same without texts and bodies."""
-        store, asked = self._asked(query)
+        store, asked = self._translate(query)
         return [head for head in await heads(store, asked) if self._was_there(query, head)]
 
     async def tally(self, query: Query) -> Tally:
@@ -64,10 +64,10 @@ class StoreAsOf(Wrap):
 
     async def search(self, query: Query, terms: Sequence[str]) -> Matches:
         """What has these terms; what has changed since is left out when it is read."""
-        store, asked = self._asked(query)
+        store, asked = self._translate(query)
         return await cast(Searches, store).search(asked, terms)
 
-    def _asked(self, query: Query) -> tuple[Store, Query]:
+    def _translate(self, query: Query) -> tuple[Store, Query]:
         """Which store knows it, and what it is asked."""
         until = self._at + _TICK if query.until is None else min(query.until, self._at + _TICK)
         store = self._facts if query.collection in COLLECTIONS.values() else self.inner

@@ -154,7 +154,7 @@ async def mem0_list(
     top_k: PageSize | None = None,
 ) -> Response:
     """Somebody's memories, newest first."""
-    meant = _named(user_id=user_id, agent_id=agent_id, run_id=run_id)
+    meant = _read_names(user_id=user_id, agent_id=agent_id, run_id=run_id)
     found, _ = await _list(memory_of(request), meant, 1, top_k or limit)
     return answer({"results": [tell_fact(fact) for fact in found]})
 
@@ -231,7 +231,7 @@ async def mem0_delete_all(
 ) -> Response:
     """Delete all memories of somebody, one by one: each can be brought back from its log."""
     spelled = {} if filters is None else read_spelled_filters(filters)
-    meant = _named(user_id=user_id, agent_id=agent_id, app_id=app_id, run_id=run_id, AND=[spelled])
+    meant = _read_names(user_id=user_id, agent_id=agent_id, app_id=app_id, run_id=run_id, AND=[spelled])
     await _delete_all(memory_of(request), meant)
     return answer({"message": "Memories deleted successfully!"})
 
@@ -330,7 +330,7 @@ async def mem0_delete_entity(
     """Delete all memories of a user, an agent or a run."""
     if kind == "app":
         unsupported("deleting an app")
-    if not await _delete_all(memory_of(request), _named(**{f"{kind}_id": name})):
+    if not await _delete_all(memory_of(request), _read_names(**{f"{kind}_id": name})):
         raise NotFound(f"there are no memories of the {kind} {name!r}")
     return answer({"message": "Entity deleted successfully!"})
 
@@ -339,11 +339,11 @@ async def mem0_delete_entity(
 async def mem0_reset(request: Request) -> Response:
     """Delete all memories of every user and agent of the tenant; it needs admin access."""
     for kind, each in await _entities(request):
-        await _delete_all(memory_of(request), _named(**{f"{kind}_id": each.name}))
+        await _delete_all(memory_of(request), _read_names(**{f"{kind}_id": each.name}))
     return answer({"message": "All memories reset"})
 
 
-def _named(**names: Any) -> Meant:
+def _read_names(**names: Any) -> Meant:
     return read_filters({name: value for name, value in names.items() if value is not None})
 
 

@@ -57,7 +57,7 @@ class _Asked(Body):
     tokens: Annotated[int, Field(ge=0, le=_MOST_TOKENS)] = 1000
 
 
-def _asked(page: Page) -> _Asked:
+def _read_question(page: Page) -> _Asked:
     asked = page.checked(_Asked, **{name: page.query.get(name) for name in _Asked.model_fields})
     own = user_of(page.request, asked.user)
     return asked.model_copy(update={"user": own})
@@ -66,7 +66,7 @@ def _asked(page: Page) -> _Asked:
 @pages.add("GET", "/search")
 async def show_search(page: Page) -> Response:
     """What answers a question best, how each hit stands by each signal, and why something is not among them."""
-    asked = _asked(page)
+    asked = _read_question(page)
     found: Recalled | None = None
     why: WhyNot | None = None
     missing = ""
@@ -102,7 +102,7 @@ async def show_search(page: Page) -> Response:
         "search.html",
         asked=asked,
         found=found,
-        hits=[_told(hit, hits) for hit in hits],
+        hits=[_describe_hit(hit, hits) for hit in hits],
         why=why,
         missing=missing,
         took=took,
@@ -113,7 +113,7 @@ async def show_search(page: Page) -> Response:
 @pages.add("GET", "/context")
 async def show_context(page: Page) -> Response:
     """The block that an agent would get for a question within a budget, and what each part of it takes."""
-    asked = _asked(page)
+    asked = _read_question(page)
     made = None
     if asked.q.strip() and (asked.user or asked.session):
         made = await memory_of(page.request).context(
@@ -127,7 +127,7 @@ def _clock(at: datetime | None) -> Any:
     return now if at is None else lambda: at
 
 
-def _told(hit: Hit, hits: list[Hit]) -> dict[str, Any]:
+def _describe_hit(hit: Hit, hits: list[Hit]) -> dict[str, Any]:
     """A hit as the page draws it: each signal against the best of those that are shown."""
     best: dict[str, float] = {}
     for each in hits:

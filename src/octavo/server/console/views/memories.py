@@ -81,7 +81,7 @@ async def show_memory(page: Page) -> Response:
 @pages.add("POST", "/memories/{memory:name}")
 async def edit_memory(page: Page) -> Response:
     """Let a memory say something else."""
-    memory = await _named(page)
+    memory = await _find_memory(page)
     names = ("content", "category", "reason")
     body = page.checked(Revision, **{name: page.form.get(name) for name in names})
     await memories.revise_memory(
@@ -93,7 +93,7 @@ async def edit_memory(page: Page) -> Response:
 @pages.add("POST", "/memories/{memory:name}/reject")
 async def reject_memory(page: Page) -> Response:
     """Remove a memory, and with it what it says forever, if that is asked for."""
-    memory = await _named(page)
+    memory = await _find_memory(page)
     reason = page.checked(Undoing, reason=page.form.get("reason")).reason
     await memories.forget_memory(
         memory.memory_type,
@@ -121,7 +121,7 @@ async def undo_change(page: Page) -> Response:
 @pages.add("GET", "/log")
 async def show_log(page: Page) -> Response:
     """Every change of the tenant's memories, or of somebody's, newest first."""
-    asked = _asked(page)
+    asked = _read_filters(page)
     rows = await _rows(page.request, asked, _ROWS, asked.after)
     return page.render(
         "log.html",
@@ -136,7 +136,7 @@ async def show_log(page: Page) -> Response:
 @pages.add("GET", "/log/export")
 async def export_log(page: Page) -> Response:
     """The same rows for another program: a table, or one JSON value a line."""
-    asked = _asked(page)
+    asked = _read_filters(page)
     first = await _rows(page.request, asked, _ROWS, asked.after)
     kind = "text/csv; charset=utf-8" if asked.form == "csv" else "application/x-ndjson"
     response = StreamingResponse(_lines(page.request, asked, first), media_type=kind)
@@ -144,7 +144,7 @@ async def export_log(page: Page) -> Response:
     return response
 
 
-def _asked(page: Page) -> _Asked:
+def _read_filters(page: Page) -> _Asked:
     return page.checked(
         _Asked, **{name: page.query.get(name) for name in ("after", "user", "layer", "action", "form")}
     )
@@ -190,7 +190,7 @@ def _row(values: tuple[object, ...]) -> bytes:
     return out.getvalue().encode()
 
 
-async def _named(page: Page) -> Fact:
+async def _find_memory(page: Page) -> Fact:
     """The memory in the path, if the caller may see it."""
     request = page.request
     return await layers_of(request).get(request.path_params["memory"], user_id=user_of(request))

@@ -167,7 +167,7 @@ def paired(found: Sequence[Record]) -> list[Step]:
         steps.append(
             Step(
                 record=record,
-                text=_said(record),
+                text=_show_record(record),
                 marks=marks,
                 ended=ended,
                 result="" if ended is None else str(ended.data.get("result", ended.data.get("error", ""))),
@@ -181,7 +181,7 @@ def _call(record: Record) -> tuple[str, str] | None:
     return (record.scope.agent or "", str(name)) if name else None
 
 
-def _said(record: Record) -> str:
+def _show_record(record: Record) -> str:
     """What a step says, in a line or two."""
     data: dict[str, Any] = record.data
     if record.kind == EventType.TOOL_CALL_START:
