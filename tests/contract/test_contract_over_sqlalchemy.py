@@ -1,10 +1,17 @@
 """A caller's SQLAlchemy engine, over each of the three databases, keeps the contract of stores."""
 
+import asyncio
+import contextlib
+
 import pytest
 from sqlalchemy.ext.asyncio import create_async_engine
 
+from octavo.kernel.ids import new_id
+from octavo.kernel.model import Add, Scope
 from octavo.stores.sql import SQLAlchemyStore
+from octavo.stores.sql.indexing import _reindex_some
 from octavo.testing import StoreContract
+from octavo.testing.searching import everything, found, note
 from servers import fresh
 
 
@@ -63,3 +70,29 @@ class TestSQLAlchemyOverPostgres(OverServer):
 
 class TestSQLAlchemyOverMySQL(OverServer):
     kind, driver = "mysql", "mysql+asyncmy"
+
+    def test_a_record_written_during_a_step_of_reindexing_is_indexed(self):
+        """MySQL's own isolation shows a transaction what was there at its first read; a claim sees what came since."""
+
+        async def main():
+            store, other = await self.open(), await self.open()
+            home = Scope(tenant=new_id())
+            try:
+                await store.apply([Add([note("first", home, "common")])])
+                table = store._tables["exchanges"]
+                async with store._driver.connection() as connection:
+                    await store._driver.begin(connection)
+                    script = _reindex_some(table.index, 0, 200)
+                    answer = await store._driver.send(connection, next(script))
+                    await other.apply([Add([note("second", home, "common")])])
+                    with contextlib.suppress(StopIteration):
+                        while True:
+                            statement = script.send(answer)
+                            answer = await store._driver.send(connection, statement)
+                    await store._driver.end(connection, keep=True)
+                assert {*await found(store, everything(home), "common")} == {"first", "second"}
+            finally:
+                await store.close()
+                await other.close()
+
+        asyncio.run(main())

@@ -189,7 +189,7 @@ def index_some(index: TermIndex, most: int) -> Script[int]:
     """Index some of what waits, in a transaction of its own; answer how many records that were."""
     numbers = yield from index.claim(most)
     if numbers:
-        sql = f"SELECT {index.content} FROM {index.table.name} WHERE rowno IN ({listed(numbers)})"
+        sql = f"SELECT {index.content} FROM {index.table.name} WHERE rowno IN ({listed(numbers)}){index.as_claimed}"
         yield from index.put((yield from _entries_of((yield Ask(sql)))))
         yield from index.settle(numbers)
     return len(numbers)

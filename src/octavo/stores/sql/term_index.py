@@ -26,6 +26,8 @@ class TermIndex:
 
     #: What to select from to see every record that waits, and a test of it, if it takes one.
     late: tuple[str, str]
+    #: What a select of claimed records ends with, to read them as they were when claimed.
+    as_claimed = ""
 
     def __init__(self, table: "Table") -> None:
         quote = table.dialect.quote
@@ -282,6 +284,10 @@ class PostgreSQLTerms(TermIndex):
 
 class MySQLTerms(TermIndex):
     """A table of postings. Each record says itself that it waits, so that an append takes no further statement."""
+
+    # In a caller's transaction of REPEATABLE READ a plain select sees only what was there when the transaction began to
+    # read; a claim sees all, and a record claimed but not seen would count as indexed.
+    as_claimed = " FOR UPDATE"
 
     def __init__(self, table: "Table") -> None:
         super().__init__(table)
