@@ -46,6 +46,7 @@ RUN_BY = {
     "docs/langchain.md": "integrations/test_langchain.py",
     "docs/langgraph.md": "integrations/test_langgraph.py",
     "docs/layers.md": "layers/test_layers_page.py",
+    "docs/llama-index.md": "integrations/test_llama_index.py",
     "docs/mcp.md": "docs/test_mcp_page.py",
     "docs/measuring-recall.md": "cli/test_bench_recall.py",
     "docs/mem0.md": "mem0/test_mem0_page.py",

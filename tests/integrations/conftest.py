@@ -9,13 +9,13 @@ from servers import fresh
 
 #: Every version is pinned, as in requirements.lock; what Octavo itself needs has the version that is installed here.
 LOCK = Path(__file__).with_name("frameworks.lock")
-KINDS = ("memory", "sqlite", "postgres")
+KINDS = ("memory", "sqlite", "postgres", "mysql", "redis")
 
 
 @pytest.fixture(scope="session")
 def frameworks():
     """The Python of the environment."""
-    ours = as_here("msgspec", "apsw", "sortedcontainers", "asyncpg", "redis", "pyyaml", "numpy")
+    ours = as_here("msgspec", "apsw", "sortedcontainers", "asyncpg", "asyncmy", "redis", "pyyaml", "numpy")
     return prepared("frameworks", (*LOCK.read_text().split(), *ours))
 
 

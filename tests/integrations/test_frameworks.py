@@ -13,6 +13,7 @@ FRAMEWORKS = {
     "langgraph": "langgraph",
     "pydantic-ai-slim": "pydantic_ai",
     "agent-framework-core": "agent_framework",
+    "llama-index-core": "llama_index",
 }
 
 pytestmark = pytest.mark.timeout(900)
