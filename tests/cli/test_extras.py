@@ -94,6 +94,7 @@ def test_all_holds_no_test_tools():
         "pydantic-ai-slim",
         "agent-framework-core",
         "llama-index-core",
+        "google-adk",
     )
     left_out = ("testing", "dev", "semantic", *frameworks)
     everything = {name for extra in EXTRAS if extra not in left_out for name in brought(extra)}

@@ -13,6 +13,7 @@ PAGES = sorted(
 RUN_BY = {
     "README.md": "docs/test_readme.py",
     "README.zh-CN.md": "docs/test_readme.py",
+    "docs/adk.md": "integrations/test_adk.py",
     "docs/agent-framework.md": "integrations/test_agent_framework.py",
     "docs/agent.md": "agent/test_agent_page.py",
     "docs/agentscope.md": "integrations/test_agentscope.py",
