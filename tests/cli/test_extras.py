@@ -90,6 +90,7 @@ def test_all_holds_no_test_tools():
     frameworks = (
         "openai-agents",
         "anthropic",
+        "langchain-core",
         "langgraph",
         "pydantic-ai-slim",
         "agent-framework-core",

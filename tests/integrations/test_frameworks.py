@@ -12,6 +12,7 @@ EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["option
 FRAMEWORKS = {
     "openai-agents": "agents",
     "anthropic": "anthropic",
+    "langchain-core": "langchain_core",
     "langgraph": "langgraph",
     "pydantic-ai-slim": "pydantic_ai",
     "agent-framework-core": "agent_framework",
