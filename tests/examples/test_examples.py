@@ -102,6 +102,20 @@ RUN_BY = {
     "memory_service": "config/test_service_example.py",
     "memory_storage": "agent/test_agent_page.py",
     "recall": "search/test_search_page.py",
+    **dict.fromkeys(
+        (
+            "openai_agents_session",
+            "langgraph_threads",
+            "anthropic_memory_tool",
+            "pydantic_ai_history",
+            "agent_framework_history",
+            "llama_index_memory",
+            "adk_services",
+            "agentscope_memory",
+            "langchain_agent",
+        ),
+        "integrations/test_framework_examples.py",
+    ),
 }
 
 
