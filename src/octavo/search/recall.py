@@ -72,7 +72,7 @@ class Recall:
         ranked = await self._rank(text, asked, _checked(limit))
         loading = time.perf_counter()
         chosen, left_out = await self._best(ranked, limit, max_bytes)
-        ranks = ranked.ranks() if explain else {}
+        ranks = ranked.ranks([at for at, _, _ in chosen]) if explain else {}
         hits = [_hit(ranked, at, record, score, ranks) for at, record, score in chosen]
         ended = time.perf_counter()
         stages = ranked.candidates.stages | {
@@ -171,7 +171,7 @@ class Recall:
             reason=where if place <= limit else f"{where}, and the limit is {limit}",
             rank=place,
             of=of,
-            hit=_hit(ranked, at, record, ranked.total[at] + importance(record), ranked.ranks()),
+            hit=_hit(ranked, at, record, ranked.total[at] + importance(record), ranked.ranks([at])),
             shared=shared,
             lacking=lacking,
         )
