@@ -168,7 +168,7 @@ class SQLStore(SearchingStore):
             if (unused := self._unused.get(collection)) is not None:
                 if unused not in await self._made():
                     return None
-                del self._unused[collection]
+                self._unused.pop(collection, None)
             table = Table(SHAPES[collection], self._driver.dialect, self._prefix)
             if await self._driver.read(lambda: missing(table)):
                 self._unused[collection] = table.plain_name
