@@ -87,7 +87,16 @@ def test_all_holds_no_test_tools():
     assert not {*brought("testing")} & {*brought("all")}
     assert {*brought("testing"), *brought("all")} <= {*brought("dev")}
     # A model of 91 MB is asked for by name, and so are frameworks.
-    frameworks = ("openai-agents", "anthropic", "langgraph", "pydantic-ai-slim", "agent-framework-core")
+    frameworks = (
+        "openai-agents",
+        "anthropic",
+        "langchain-core",
+        "langgraph",
+        "pydantic-ai-slim",
+        "agent-framework-core",
+        "llama-index-core",
+        "google-adk",
+    )
     left_out = ("testing", "dev", "semantic", *frameworks)
     everything = {name for extra in EXTRAS if extra not in left_out for name in brought(extra)}
     assert {*brought("all")} == everything

@@ -13,6 +13,7 @@ PAGES = sorted(
 RUN_BY = {
     "README.md": "docs/test_readme.py",
     "README.zh-CN.md": "docs/test_readme.py",
+    "docs/adk.md": "integrations/test_adk.py",
     "docs/agent-framework.md": "integrations/test_agent_framework.py",
     "docs/agent.md": "agent/test_agent_page.py",
     "docs/agentscope.md": "integrations/test_agentscope.py",
@@ -46,6 +47,7 @@ RUN_BY = {
     "docs/langchain.md": "integrations/test_langchain.py",
     "docs/langgraph.md": "integrations/test_langgraph.py",
     "docs/layers.md": "layers/test_layers_page.py",
+    "docs/llama-index.md": "integrations/test_llama_index.py",
     "docs/mcp.md": "docs/test_mcp_page.py",
     "docs/measuring-recall.md": "cli/test_bench_recall.py",
     "docs/mem0.md": "mem0/test_mem0_page.py",

@@ -1,4 +1,4 @@
-"""One environment for the frameworks that can be installed together, and the stores that each of them runs on."""
+"""One environment for the frameworks that can be installed together, one for ADK, and the stores that each of them runs on."""
 
 from pathlib import Path
 
@@ -9,14 +9,21 @@ from servers import fresh
 
 #: Every version is pinned, as in requirements.lock; what Octavo itself needs has the version that is installed here.
 LOCK = Path(__file__).with_name("frameworks.lock")
-KINDS = ("memory", "sqlite", "postgres")
+ADK_LOCK = Path(__file__).with_name("adk.lock")
+OURS = ("msgspec", "apsw", "sortedcontainers", "asyncpg", "asyncmy", "redis", "pyyaml")
+KINDS = ("memory", "sqlite", "postgres", "mysql", "redis")
 
 
 @pytest.fixture(scope="session")
 def frameworks():
     """The Python of the environment."""
-    ours = as_here("msgspec", "apsw", "sortedcontainers", "asyncpg", "redis", "pyyaml", "numpy")
-    return prepared("frameworks", (*LOCK.read_text().split(), *ours))
+    return prepared("frameworks", (*LOCK.read_text().split(), *as_here(*OURS, "numpy")))
+
+
+@pytest.fixture(scope="session")
+def adk():
+    """The Python of ADK's environment: it wants older versions of what others have."""
+    return prepared("ADK", (*ADK_LOCK.read_text().split(), *as_here(*OURS)))
 
 
 @pytest.fixture(scope="module")

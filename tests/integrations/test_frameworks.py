@@ -1,5 +1,7 @@
 """What holds for all frameworks: none is needed, none is imported by itself, and each has an extra of its package's name."""
 
+import subprocess
+import sys
 import tomllib
 
 import pytest
@@ -10,9 +12,12 @@ EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["option
 FRAMEWORKS = {
     "openai-agents": "agents",
     "anthropic": "anthropic",
+    "langchain-core": "langchain_core",
     "langgraph": "langgraph",
     "pydantic-ai-slim": "pydantic_ai",
     "agent-framework-core": "agent_framework",
+    "llama-index-core": "llama_index",
+    "google-adk": "google.adk",
 }
 
 pytestmark = pytest.mark.timeout(900)
@@ -34,3 +39,32 @@ def test_none_is_imported_with_octavo(frameworks):
         f"print(sorted({set(FRAMEWORKS.values())!r} & sys.modules.keys()))"
     )
     assert ran(frameworks, "-c", program) == "[]\n"
+
+
+def test_none_is_asked_for(tmp_path):
+    """Neither the library nor the server, its command or MCP tries to import one, installed or not."""
+    program = f"""
+import sys
+asked = []
+class Watching:
+    def find_spec(self, name, path=None, target=None):
+        if name in {set(FRAMEWORKS.values())!r}:
+            asked.append(name)
+sys.meta_path.insert(0, Watching())
+import octavo, octavo.memory, octavo.server, octavo.client, octavo.cli, octavo.mcp, octavo.integrations.tools
+octavo.Memory, octavo.AsyncMemory, octavo.with_memory
+from octavo.cli import main
+from octavo.config import Settings
+from octavo.server import create_app
+create_app(Settings())
+try:
+    main(["stores"])
+except SystemExit:
+    pass
+print(asked)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "[]"

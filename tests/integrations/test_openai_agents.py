@@ -11,7 +11,6 @@ from octavo import ConfigError
 
 RUN = Path(__file__).with_name("openai_agents_run.py")
 PAGE = "openai-agents.md"
-KINDS = ("memory", "sqlite", "postgres", "redis")  # the SDK has a session in Redis, too
 
 pytestmark = pytest.mark.timeout(900)
 

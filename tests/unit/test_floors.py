@@ -32,9 +32,11 @@ FLOORS = {
 }
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 LOCK = dict(line.split("==") for line in (ROOT / "requirements.lock").read_text().split())
-#: What frameworks are tested with, in an environment of their own.
+#: What frameworks are tested with, in environments of their own.
 FRAMEWORKS = dict(
-    line.split("==") for line in (ROOT / "tests" / "integrations" / "frameworks.lock").read_text().split()
+    line.split("==")
+    for name in ("adk.lock", "frameworks.lock")
+    for line in (ROOT / "tests" / "integrations" / name).read_text().split()
 )
 
 

@@ -1,10 +1,11 @@
-"""Octavo's conversation memories inside LangChain: real chat histories and real memories of its own classes.
+"""Octavo inside LangChain: a retriever and tools over what is remembered, and chat histories and memories of its own classes.
 
-    from octavo.integrations.langchain import StoreChatMessageHistory
+    from octavo.integrations.langchain import OctavoRetriever, memory_tools
 
-    history = StoreChatMessageHistory("sqlite:///chat.db", session_id="monday")
+    agent = create_agent(model, tools=memory_tools(memory, user_id="lin"))
+    retriever = OctavoRetriever(memory=memory, user_id="lin")
 
-Histories need `langchain-core`. Memories need `langchain-classic` too, or `langchain` before 1.0, and load on first use.
+Retriever, tools and histories need `langchain-core`. Memories need `langchain-classic` too, or `langchain` before 1.0, and load on first use.
 """
 
 import importlib
@@ -19,6 +20,7 @@ except ImportError as error:
         f"octavo.integrations.langchain needs LangChain ({error}): pip install langchain-core"
     ) from error
 
+from octavo.integrations.langchain.finding import OctavoRetriever, memory_tools
 from octavo.integrations.langchain.histories import (
     ChatMessageHistory,
     FileChatMessageHistory,
@@ -55,10 +57,12 @@ __all__ = [
     "FileChatMessageHistory",
     "OctavoChatMessageHistory",
     "OctavoMemory",
+    "OctavoRetriever",
     "RedisChatMessageHistory",
     "StoreChatMessageHistory",
     "StoreSessions",
     "VectorStoreRetrieverMemory",
+    "memory_tools",
     "to_langchain",
     "to_octavo",
 ]

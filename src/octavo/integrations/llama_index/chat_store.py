@@ -1,0 +1,191 @@
+"""The messages of LlamaIndex's `Memory` in a store: its keys are the sessions of a user."""
+
+from collections.abc import Coroutine, Sequence
+from typing import Any, TypeVar
+
+import msgspec
+from llama_index.core.base.llms.types import ChatMessage  # type: ignore[import-not-found]
+from llama_index.core.bridge.pydantic import PrivateAttr  # type: ignore[import-not-found]
+from llama_index.core.storage.chat_store.base_db import (  # type: ignore[import-not-found]
+    AsyncDBChatStore,
+    MessageStatus,
+)
+
+from octavo.chat.messages import Msg
+from octavo.chat.records import MESSAGES
+from octavo.conversation.store_history import on_store_loop
+from octavo.integrations.sessions import SessionItems
+from octavo.kernel.model import START, Add, Change, Op, Query, Record, Remove
+from octavo.kernel.ports import Store, every_name, written
+from octavo.memory.values import DEFAULT_SESSION
+from octavo.util.sync import Closing
+
+T = TypeVar("T")
+_ARCHIVED = "llama_index_archived"  # the mark of messages that have left the short-term memory
+_IDS = 500  # in one query
+
+
+class _Session(SessionItems):
+    kept_as = "llama_index"
+
+    @on_store_loop
+    async def find(self, query: Query) -> list[Record]:
+        return await self._store.find(query)
+
+    @on_store_loop
+    async def write(self, ops: Sequence[Op]) -> None:
+        await written(self._store, ops)
+
+    @on_store_loop
+    async def count(self, query: Query) -> int:
+        return (await self._store.tally(query)).total
+
+    @on_store_loop
+    async def names(self) -> list[str]:
+        whole = msgspec.structs.replace(self._scope, session=None)
+        return await every_name(self._store, MESSAGES, "session", whole)
+
+    def query(self, status: MessageStatus | None = None, **clauses: Any) -> Query:
+        """Messages of a status, oldest first."""
+        if status is not None:
+            clauses["marks" if status == MessageStatus.ARCHIVED else "without"] = (_ARCHIVED,)
+        return self._query(after=START, **clauses)
+
+    def records(self, messages: Sequence[ChatMessage], status: MessageStatus) -> list[Record]:
+        marks = (_ARCHIVED,) if status == MessageStatus.ARCHIVED else ()
+        items = [message.model_dump(mode="json") for message in messages]
+        kept = [self._record(_to_message(item), item, f"[{item['role']}]") for item in items]
+        return [msgspec.structs.replace(record, marks=marks) for record in kept]
+
+
+class OctavoChatStore(Closing, AsyncDBChatStore):  # type: ignore[misc] # its types are not there without it
+    """The messages of one user's sessions, for LlamaIndex's own `Memory`: its keys are the sessions.
+
+    A store that a URL names is closed with this; one that is handed in stays open.
+    """
+
+    _sessions: _Session = PrivateAttr()
+
+    def __init__(self, url_or_store: str | Store, user_id: str = "default_user", *, tenant: str = "") -> None:
+        super().__init__()
+        self._sessions = _Session(url_or_store, DEFAULT_SESSION, user_id, tenant)
+
+    async def get_messages(
+        self,
+        key: str,
+        status: MessageStatus | None = MessageStatus.ACTIVE,
+        limit: int | None = None,
+        offset: int | None = None,
+    ) -> list[ChatMessage]:
+        """The messages of a session, oldest first: those at hand, or those archived, or all."""
+        session = self._sessions.at(key)
+        found = await session.find(session.query(status, limit=limit, offset=offset or 0))
+        return [_message_of(record) for record in found]
+
+    async def count_messages(self, key: str, status: MessageStatus | None = MessageStatus.ACTIVE) -> int:
+        """How many there are."""
+        session = self._sessions.at(key)
+        return await session.count(session.query(status).unpaged)
+
+    async def add_message(
+        self, key: str, message: ChatMessage, status: MessageStatus = MessageStatus.ACTIVE
+    ) -> None:
+        """Keep a message."""
+        await self.add_messages(key, [message], status)
+
+    async def add_messages(
+        self, key: str, messages: list[ChatMessage], status: MessageStatus = MessageStatus.ACTIVE
+    ) -> None:
+        """Keep messages in this order, all of them or none."""
+        session = self._sessions.at(key)
+        await session.write([Add(session.records(messages, status))] if messages else [])
+
+    async def set_messages(
+        self, key: str, messages: list[ChatMessage], status: MessageStatus = MessageStatus.ACTIVE
+    ) -> None:
+        """Keep these messages in place of all others of the session, in one write."""
+        session = self._sessions.at(key)
+        added = [Add(session.records(messages, status))] if messages else []
+        await session.write([Remove(session.query().unpaged), *added])
+
+    async def delete_message(self, key: str, idx: int) -> ChatMessage | None:
+        """Remove the message that stands there in the session, 0 being the oldest, and answer it."""
+        session = self._sessions.at(key)
+        found = await session.find(session.query(limit=1, offset=idx))
+        await session.write([Remove(session.query(ids=(record.id,)).unpaged) for record in found])
+        return _message_of(found[0]) if found else None
+
+    async def delete_messages(self, key: str, status: MessageStatus | None = None) -> None:
+        """Remove the messages of a session, or those of a status."""
+        session = self._sessions.at(key)
+        await session.write([Remove(session.query(status).unpaged)])
+
+    async def delete_oldest_messages(self, key: str, n: int) -> list[ChatMessage]:
+        """Remove the oldest messages at hand, and answer them."""
+        return await self._take(key, n, archive=False)
+
+    async def archive_oldest_messages(self, key: str, n: int) -> list[ChatMessage]:
+        """Archive the oldest messages at hand, and answer them: they are kept and found, and no longer told."""
+        return await self._take(key, n, archive=True)
+
+    async def _take(self, key: str, n: int, *, archive: bool) -> list[ChatMessage]:
+        session = self._sessions.at(key)
+        found = await session.find(session.query(MessageStatus.ACTIVE, limit=n))
+        ids = tuple(record.id for record in found)
+        queries = [session.query(ids=ids[at : at + _IDS]).unpaged for at in range(0, len(ids), _IDS)]
+        await session.write(
+            [Change(query=query, mark=(_ARCHIVED,)) if archive else Remove(query) for query in queries]
+        )
+        return [_message_of(record) for record in found]
+
+    async def get_keys(self) -> list[str]:
+        """The sessions of this user."""
+        return await self._sessions.names()
+
+    def wait(self, work: Coroutine[Any, Any, T]) -> T:
+        """Block until it is done; RuntimeError where the store belongs to the very event loop that would be blocked."""
+        return self._sessions._wait(work)  # noqa: SLF001 - its own module
+
+    def close(self) -> None:
+        """Close the store, unless it was handed in."""
+        self._sessions.close()
+
+    async def aclose(self) -> None:
+        """`close`, awaited."""
+        await self._sessions.aclose()
+
+
+def _to_message(item: dict[str, Any]) -> Msg:
+    """What was said in a message, and the calls of tools with their results."""
+    role, extra = item["role"], item["additional_kwargs"]
+    blocks = [block for each in item["blocks"] if (block := _block(each))]
+    if role in ("tool", "function") and (called := extra.get("tool_call_id")):
+        said = "\n".join(block["text"] for block in blocks if block["type"] == "text")
+        name = str(extra.get("name") or "")
+        blocks = [{"type": "tool_result", "id": str(called), "name": name, "output": said}]
+    spoken = {"user": "user", "assistant": "assistant", "chatbot": "assistant", "model": "assistant"}
+    return Msg(role, blocks, spoken.get(role, "system"))  # type: ignore[arg-type]
+
+
+def _block(block: dict[str, Any]) -> Any:
+    if block["block_type"] == "text":
+        return {"type": "text", "text": block["text"]}
+    if block["block_type"] == "tool_call":
+        asked, called = block["tool_kwargs"], block["tool_call_id"] or ""
+        known = asked if isinstance(asked, dict) else {}
+        return {
+            "type": "tool_use",
+            "id": called,
+            "name": block["tool_name"],
+            "input": known,
+            "raw_input": str(asked),
+        }
+    return None
+
+
+def _message_of(record: Record) -> ChatMessage:
+    """The message as it was given, or what another face kept of the session."""
+    kept = record.data.get(_Session.kept_as)
+    if kept is not None:
+        return ChatMessage.model_validate(kept)
+    return ChatMessage(record.text, role=record.kind if record.kind in ("user", "system") else "assistant")
