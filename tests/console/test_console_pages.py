@@ -5,6 +5,7 @@ import io
 import json
 import re
 import time
+from datetime import timedelta
 from html import unescape
 from urllib.parse import quote
 
@@ -14,6 +15,7 @@ import pytest
 from octavo.config import Vault as VaultSettings
 from octavo.events import AgentEvent
 from octavo.events.records import to_record
+from octavo.kernel.ids import now
 from octavo.kernel.model import Add, Query, Record, Scope
 from octavo.memory import Memory
 from octavo.service.vault import Vault
@@ -186,6 +188,26 @@ def test_the_log_is_filtered_paged_and_exported(browser):
     assert first.count("<tr>") == 51
     assert browser.get(unescape(re.search(r'rel="next" href="([^"]+)"', first)[1])).text.count("<tr>") == 11
     assert len(browser.page("/log/export?form=jsonl&user=mei").splitlines()) == 60
+
+
+def test_the_log_of_some_days(browser):
+    """A day that is named is meant whole; what is exported has the same filter."""
+    remembered(browser)
+    today = now().date()
+    before, after = today - timedelta(days=1), today + timedelta(days=1)
+    for found, asked in (
+        (1, f"since={today}&until={after}"),  # after midnight, if it comes between
+        (1, f"since={before}"),
+        (0, f"since={after + timedelta(days=1)}"),
+        (0, f"until={before}"),
+        (0, "since=9999-12-30&until=9999-12-31"),
+        (1, "until=9999-12-31"),
+    ):
+        shown = browser.page(f"/log?{asked}")
+        assert shown.count('class="tag insert"') == found, asked
+        assert unescape(re.search(r'href="([^"]+)">CSV', shown)[1]).endswith(asked)
+        assert len(browser.page(f"/log/export?form=jsonl&{asked}").splitlines()) == found
+    assert "since" in browser.page("/log?since=yesterday", 422)
 
 
 async def stored(url, events):

@@ -36,7 +36,7 @@ CHINESE = {
     "It was written as it stands.": "直接写入，没有来源。", "Edit": "编辑", "Save": "保存", "Remove": "移除", "Reject": "拒绝",
     "A rejected memory is not learnt again, from whatever text.": "被拒绝的记忆不会再从任何文本中学到。",
     "It is gone; its log is left.": "已经不在，只剩日志。", "History": "历史", "Undo": "撤销", "When": "时间", "Action": "操作",
-    "Change": "修改", "User": "用户", "insert": "新增", "update": "更新", "ignore": "忽略", "delete": "删除", "expire": "过期",
+    "Change": "修改", "From": "从", "To": "到", "User": "用户", "insert": "新增", "update": "更新", "ignore": "忽略", "delete": "删除", "expire": "过期",
     "preference": "偏好", "ability": "能力", "career": "职业", "education": "教育", "personality": "性格", "value": "价值观",
     "conversation": "对话", "meeting": "会议", "action": "行动", "decision": "决定", "event": "事件", "other": "其他",
     "profile": "画像",

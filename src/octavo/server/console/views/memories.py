@@ -4,7 +4,7 @@ import asyncio
 import csv
 import io
 from collections.abc import AsyncIterator
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Literal
 
 import msgspec
@@ -24,6 +24,7 @@ from octavo.server.requests import (
     Name,
     Revision,
     Undoing,
+    When,
     layers_of,
     memories_of,
     one_owner,
@@ -38,6 +39,8 @@ pages = Pages()
 _ROWS = 50
 _MOST_EXPORTED = 100_000
 _SOURCES = 20
+_DATE = len("2026-01-31")
+_LAST_DAY = datetime.max.replace(tzinfo=UTC) - timedelta(days=1)
 _TICK = timedelta(microseconds=1)
 _COLUMNS = ("created_at", "action", "memory_layer", "memory_id", "version", "reason", "before", "after", "id")
 
@@ -49,6 +52,8 @@ class _Asked(Body):
     user: Name | None = None
     layer: Layer | None = None
     action: Action | None = None
+    since: When | None = None
+    until: When | None = None
     form: Literal["csv", "jsonl"] = "csv"
 
 
@@ -128,6 +133,7 @@ async def show_log(page: Page) -> Response:
         rows=rows,
         following=token(rows.following) or "",
         asked=asked,
+        filters={name: page.query.get(name, "") for name in ("user", "layer", "action", "since", "until")},
         actions=ACTIONS,
         layers=LAYERS,
     )
@@ -145,9 +151,10 @@ async def export_log(page: Page) -> Response:
 
 
 def _read_filters(page: Page) -> _Asked:
-    return page.checked(
-        _Asked, **{name: page.query.get(name) for name in ("after", "user", "layer", "action", "form")}
-    )
+    asked = page.checked(_Asked, **{name: page.query.get(name) for name in _Asked.model_fields})
+    if asked.until is not None and len(page.query["until"]) == _DATE:  # a day that is named is meant whole
+        asked.until = min(asked.until, _LAST_DAY) + timedelta(days=1)
+    return asked
 
 
 async def _rows(request: Request, asked: _Asked, limit: int, after: Cursor | None) -> Listed[LogEntry]:
@@ -155,6 +162,8 @@ async def _rows(request: Request, asked: _Asked, limit: int, after: Cursor | Non
         user_id=user_of(request, asked.user),
         memory_layer=asked.layer,
         action=asked.action,
+        since=asked.since,
+        until=asked.until,
         limit=limit,
         after=after,
         max_bytes=page_bytes(request),
