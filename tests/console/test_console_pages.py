@@ -12,7 +12,9 @@ from urllib.parse import quote
 import msgspec
 import pytest
 
+from octavo.assemble import assemble
 from octavo.config import Vault as VaultSettings
+from octavo.config import Vector as VectorSettings
 from octavo.events import AgentEvent
 from octavo.events.records import to_record
 from octavo.kernel.ids import now
@@ -20,6 +22,7 @@ from octavo.kernel.model import Add, Query, Record, Scope
 from octavo.memory import Memory
 from octavo.service.vault import Vault
 from octavo.stores import open_store
+from octavo.testing.embedding import HashEmbedder
 from octavo.wraps.journal import Spool, Waiting
 
 KINDS = ("sqlite", "postgres")
@@ -141,6 +144,28 @@ def test_a_memory_shows_the_message_it_was_made_from(url, browser):
     assert "monday" in browser.page("/sessions")
     assert "monday" in browser.page("/sessions?name=mon")
     assert "monday" not in browser.page("/sessions?name=tue")
+
+
+def test_a_memory_tells_of_its_indexes(url, settings_of, serving, browse):
+    """Whether it waits for the index of words, and whether it has a vector, and of which model."""
+    plain = browse(serving(settings_of(url)))
+    one = remembered(plain, "Her flat is in Berlin")
+    assert "It waits to be indexed" in plain.page(f"/memories/{one}")
+    assert "There is no model" in plain.page(f"/memories/{one}")
+    plain.page("/search?q=flat&user=lin")
+    ends = time.monotonic() + 20
+    while "It is indexed." not in plain.page(f"/memories/{one}"):
+        assert time.monotonic() < ends
+        time.sleep(0.1)
+    settings = msgspec.structs.replace(
+        settings_of(url), vector=VectorSettings(enabled=True, embedder="openai:x", url="memory://")
+    )
+    browser = browse(serving(settings, assembled=assemble(settings, HashEmbedder())))
+    for name in (one, remembered(browser, "Plays the cello")):
+        while "It has a vector of <code>hash" not in (shown := browser.page(f"/memories/{name}")):
+            assert "It waits for a vector of <code>hash" in shown
+            assert time.monotonic() < ends
+            time.sleep(0.1)
 
 
 def test_search_says_why(browser):

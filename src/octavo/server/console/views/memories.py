@@ -14,7 +14,8 @@ from starlette.responses import StreamingResponse
 from octavo.errors import NotFound
 from octavo.kernel.ids import now
 from octavo.kernel.model import Cursor, Query, Record, Scope
-from octavo.kernel.ports import read_page
+from octavo.kernel.ports import IndexesLater, read_page
+from octavo.layers.records import COLLECTIONS, Owner
 from octavo.layers.values import ACTIONS, CATEGORIES, LAYERS, Action, Fact, Layer, LogEntry
 from octavo.layers.values import Page as Listed
 from octavo.server.console.pages import Page, Pages
@@ -34,6 +35,7 @@ from octavo.server.requests import (
 )
 from octavo.server.routes import memories
 from octavo.service.records import EVENTS
+from octavo.wraps.vectors import VectorState
 
 pages = Pages()
 _ROWS = 50
@@ -70,6 +72,7 @@ async def show_memory(page: Page) -> Response:
         if not history:
             raise
         memory = None
+    late, vector = (False, None) if memory is None else await _index_state(request, memory)
     return page.render(
         "memory.html",
         name=name,
@@ -78,7 +81,8 @@ async def show_memory(page: Page) -> Response:
         history=history,
         newest=next((row.id for row in history if row.version is not None), ""),
         sources=[] if memory is None else [(each, _place(each)) for each in await _sources(request, memory)],
-        by_meaning=memories_of(request).assembled.indexed is not None,
+        late=late,
+        vector=vector,
         categories=() if memory is None else CATEGORIES[memory.layer],
     )
 
@@ -208,6 +212,17 @@ async def _find_memory(page: Page) -> Fact:
 def _place(record: Record) -> str:
     """Where a session has to be opened for this record to stand first."""
     return str(token(Cursor(at=record.created_at + _TICK)))
+
+
+async def _index_state(request: Request, memory: Fact) -> tuple[bool, VectorState | None]:
+    """Whether a memory waits for the index of words, and how it stands with the model that makes vectors, if there is one."""
+    layers, indexed = layers_of(request), memories_of(request).assembled.indexed
+    owner = Owner(memory.memory_type, memory.entity_id)
+    query = Query(collection=COLLECTIONS[memory.layer], scope=owner.scope(layers.tenant), ids=(memory.id,))
+    store = layers.store
+    late = isinstance(store, IndexesLater) and bool(await store.unindexed(query))
+    found = [] if indexed is None else await store.find(query)
+    return late, await indexed.vector_state(found[0]) if indexed is not None and found else None
 
 
 async def _sources(request: Request, memory: Fact) -> list[Record]:
