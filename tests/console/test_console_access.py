@@ -10,7 +10,18 @@ from octavo.keys import Keys
 from octavo.stores import open_store
 from running_server import octavo_serves
 
-PAGES = ("", "/people", "/search", "/context", "/sessions", "/log", "/reliability", "/vault", "/access")
+PAGES = (
+    "",
+    "/people",
+    "/agents",
+    "/search",
+    "/context",
+    "/sessions",
+    "/log",
+    "/reliability",
+    "/vault",
+    "/access",
+)
 
 
 @pytest.fixture
@@ -145,6 +156,9 @@ def test_the_key_of_a_user_opens_that_user_alone(keyed, browse, new_key):
         "/access",
         "/people/bo",
         "/people/lin/forget",
+        "/agents",
+        "/agents/cook",
+        "/log?agent=cook",
         "/activity.svg",
     ):
         assert "bo likes" not in own.page(page, 403)
@@ -232,6 +246,7 @@ def test_text_is_shown_as_text(store_url, settings_of, serving, browse):
         "metadata": {"<script>": HOSTILE},
     }
     one = browser.post("/memory/user/%3Cscript%3E", json=hostile).json()["id"]
+    browser.post("/memory/agent/%3Cscript%3E", json=hostile)
     long = {"content": "x" * 1_000_000, "memory_layer": "event", "category": "other"}
     other = browser.post("/memory/user/%3Cscript%3E", json=long).json()["id"]
     browser.post(
@@ -240,8 +255,8 @@ def test_text_is_shown_as_text(store_url, settings_of, serving, browse):
     session = "%3Cscript%3Ealert(1)%3C%2Fscript%3E%20%E2%80%AEgnp.exe%20%1B%5B31mred%1B%5B0m%20%3Cb%20onmouseover%3Dx%3E"
     user = "%3Cscript%3E"
     paths = [
-        *PAGES, f"/people/{user}", f"/memories/{one}", f"/memories/{other}", f"/sessions/{session}", "/log",
-        f"/search?q={user}+x&user={user}", f"/context?q=%3Cscript%3E&user={user}", f"/people/{user}/forget", f"/{user}",
+        *PAGES, f"/people/{user}", f"/agents/{user}", f"/memories/{one}", f"/memories/{other}", f"/sessions/{session}", "/log",
+        f"/search?q={user}+x&user={user}", f"/context?q=%3Cscript%3E&user={user}", f"/people/{user}/forget", f"/{user}", f"/people?name={user}", f"/agents?name={user}", f"/log?user={user}",
     ]  # fmt: skip
     for page in paths:
         told = browser.get(f"/console{page}")

@@ -82,6 +82,33 @@ def test_people_are_listed_found_and_paged(browser):
     assert "Nobody." in browser.page("/people?name=zzz")
 
 
+async def test_agents_have_pages_of_their_own(url, browser):
+    """What an agent keeps about itself, beside what it did; it is no user, and no user is one."""
+    remembered(browser)
+    browser.post("/memory/agent/cook%2F1", json={"content": "answers in verse", "memory_layer": "profile"})
+    browser.submit(
+        "/agents/cook%2F1", "/agents/cook%2F1/memories", content="burnt a cake", memory_layer="event"
+    )
+    await stored(url, [AgentEvent(agent_name="waiter", session_id="s1", data={"text": "hello"})])
+    listed = browser.page("/agents")
+    assert re.findall(r'href="/console/agents/([^"]+)"', listed) == ["cook%2F1", "waiter"]
+    assert re.findall(r'href="/console/agents/([^"]+)"', browser.page("/agents?name=wa")) == ["waiter"]
+    assert "cook" not in browser.page("/people")
+    shown = browser.page("/agents/cook%2F1")
+    assert "answers in verse" in shown
+    assert "burnt a cake" in shown
+    assert "likes green tea" not in shown
+    assert "/forget" not in shown
+    assert "answers in verse" not in browser.page("/people/cook%2F1")
+    assert 'href="/console/sessions/s1"' in browser.page("/agents/waiter")
+    one = re.search(r'href="/console(/memories/[^"]+)"', shown)[1]
+    assert 'href="/console/agents/cook%2F1"' in browser.page(one)
+    for page in ("/search?q=verse&agent=cook%2F1", "/context?q=verse&agent=cook%2F1", "/log?agent=cook%2F1"):
+        assert "verse" in re.sub(r"<form.*?</form>|<mark>|</mark>", "", browser.page(page), flags=re.DOTALL)
+    assert "green tea" not in browser.page("/log?agent=cook%2F1")
+    browser.page("/log?agent=cook%2F1&user=lin", 422)
+
+
 def test_a_memory_is_added_edited_undone_and_rejected(browser):
     """With the forms alone; each change has its reason and is shown word by word."""
     assert browser.submit("/people", "/people", name="lin").headers["location"] == "/console/people/lin"

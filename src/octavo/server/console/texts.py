@@ -2,7 +2,7 @@
 
 CHINESE = {
     # what stands around every page
-    "Console": "控制台", "Skip to the content": "跳到正文", "Pages": "页面", "Overview": "概览", "People": "用户",
+    "Console": "控制台", "Skip to the content": "跳到正文", "Pages": "页面", "Overview": "概览", "People": "用户", "Agents": "智能体", "Agent": "智能体",
     "Search": "搜索", "Context": "上下文", "Sessions": "会话", "Log": "日志", "Reliability": "可靠性", "Vault": "文档库",
     "Access": "访问", "Sign in": "登录", "Sign out": "退出", "API key": "API 密钥",
     "This API key is unknown, expired or revoked.": "这个 API 密钥不存在、已过期或已吊销。",
@@ -50,7 +50,7 @@ CHINESE = {
     "Memory probably holds no answer: these are the least bad ones.": "记忆里多半没有答案：以下只是相对接近的。",
     "Memory probably holds no answer.": "记忆里多半没有答案。", "presence": "有答案的可能", "Why not this one?": "为什么没有这一条？",
     "Shared words": "共有的词", "Lacking words": "缺少的词", "about": "关于", "Where does it stand?": "它排在哪里？",
-    "Whose memory? Give a user or a session.": "谁的记忆？请给出用户或会话。", "Tokens": "词元数", "tokens": "词元", "left out": "条未放入",
+    "Whose memory? Give a user, an agent or a session.": "谁的记忆？请给出用户、智能体或会话。", "Tokens": "词元数", "tokens": "词元", "left out": "条未放入",
     "words": "词语", "meaning": "语义", "time": "时间", "neighbour": "邻近", "recency": "新近", "summary": "摘要", "recent": "最近内容",
     "facts": "事实", "documents": "文档", "episodes": "事件记忆", "entities": "实体", "exchanges": "问答", "configs": "配置", "knowledge": "知识",
     # sessions

@@ -44,6 +44,7 @@ _SOURCES = 20
 _DATE = len("2026-01-31")
 _LAST_DAY = datetime.max.replace(tzinfo=UTC) - timedelta(days=1)
 _TICK = timedelta(microseconds=1)
+_FILTERS = ("user", "agent", "layer", "action", "since", "until")
 _COLUMNS = ("created_at", "action", "memory_layer", "memory_id", "version", "reason", "before", "after", "id")
 
 
@@ -52,6 +53,7 @@ class _Asked(Body):
 
     after: After = None
     user: Name | None = None
+    agent: Name | None = None
     layer: Layer | None = None
     action: Action | None = None
     since: When | None = None
@@ -137,7 +139,7 @@ async def show_log(page: Page) -> Response:
         rows=rows,
         following=token(rows.following) or "",
         asked=asked,
-        filters={name: page.query.get(name, "") for name in ("user", "layer", "action", "since", "until")},
+        filters={name: page.query.get(name, "") for name in _FILTERS},
         actions=ACTIONS,
         layers=LAYERS,
     )
@@ -162,8 +164,11 @@ def _read_filters(page: Page) -> _Asked:
 
 
 async def _rows(request: Request, asked: _Asked, limit: int, after: Cursor | None) -> Listed[LogEntry]:
+    if asked.agent is not None:
+        one_owner(request, None, asked.agent)
     return await layers_of(request).logs(
         user_id=user_of(request, asked.user),
+        agent_id=asked.agent,
         memory_layer=asked.layer,
         action=asked.action,
         since=asked.since,
