@@ -236,6 +236,33 @@ def test_the_language_is_the_browsers(store_url, settings_of, serving, browse, a
     assert f"<h1>{title}</h1>" not in browser.page("/people")
 
 
+def test_what_goes_wrong_is_said_in_chinese_too(keyed, browse, new_key):
+    url, server = keyed
+    browser, reader, own = (browse(server, "zh") for _ in range(3))
+    browser.sign_in(new_key(url, "admin").key)
+    reader.sign_in(new_key(url, "read").key)
+    own.sign_in(new_key(url, "write", user="lin").key)
+    told = [
+        browser.page("/memories/nothing", 404),
+        browser.page("/nothing", 404),
+        browser.page("/log?since=yesterday", 422),
+        browser.page("/log?user=a&agent=b", 422),
+        browser.send_form("/people/lin/memories", 403, content="x").text,
+        browser.submit("/people/lin/forget", "/people/lin/forget", 422, name="bo").text,
+        browser.submit("/people/lin", "/people/lin/memories", 422, content=" ", memory_layer="profile").text,
+        reader.page("/access", 403),
+        own.page("/people/bo", 403),
+        own.page("/agents", 403),
+        browser.post("/console/people/lin/memories", json={}).text,
+        browser.put("/console/people/lin/memories").text,
+    ]
+    for shown in told:
+        title, detail = re.search(r"<h1>(.*?)</h1>\s*<p>(.*?)</p>", shown, re.DOTALL).groups()
+        assert re.fullmatch(r"[\u4e00-\u9fff]+", title)
+        assert re.search(r"[\u4e00-\u9fff]{2}", detail), detail
+        assert not re.search(r"\b(the|this|there|must|with|not)\b", detail), detail
+
+
 def test_text_is_shown_as_text(store_url, settings_of, serving, browse):
     """Whatever it holds: marks of HTML, what turns a line around or steers a terminal, and a line of a megabyte."""
     browser = browse(serving(settings_of(store_url("sqlite"))))
