@@ -123,6 +123,19 @@ class Searches(Protocol):
         ...
 
 
+@runtime_checkable
+class IndexesLater(Protocol):
+    """A store that indexes terms some time after a write, and can say what waits. A search finds that too, and may take longer."""
+
+    async def lag(self, collection: str, most: int) -> int:
+        """How many records wait to be indexed, counted up to one more than `most`; from now on they are, in idle time."""
+        ...
+
+    async def unindexed(self, query: Query) -> set[str]:
+        """The ids of the records that answer the query and wait to be indexed."""
+        ...
+
+
 class Scrubbed(msgspec.Struct, frozen=True, kw_only=True):
     """What was done about the bytes that removed records leave behind, the files to look for them in, and what is out of reach."""
 
@@ -278,6 +291,15 @@ class VectorIndex(Protocol):
     async def __aenter__(self) -> Self: ...
 
     async def __aexit__(self, *exc: object) -> None: ...
+
+
+@runtime_checkable
+class TellsDigests(Protocol):
+    """A vector index that can say of a single record which text its vector was made from."""
+
+    async def digest(self, space: str, collection: str, id_: str, scope: Scope) -> str | None:
+        """The digest of that text; None where there is no vector. The scope is the record's own."""
+        ...
 
 
 @runtime_checkable

@@ -136,21 +136,26 @@ class _Passage:
             async with limit:
                 # The key is asked for within the time, too: a store that hangs must not gather callers without end.
                 refused = await self._refused()
-                if refused is not None and self._gate.page is not None and is_console(path_of(self._scope)):
-                    refused = self._gate.page(self._scope, refused)
-                app = refused or self._gate.app
+                app = self._gate.app if refused is None else self._readable(refused)
                 await app(self._scope, self._read, self._answer)
         except TimeoutError:
             if self._status or not limit.expired():
                 raise
             late = f"not done within {seconds:g} s; a write may still have been kept"
-            await problem(504, late, {"Retry-After": "1"})(self._scope, self._receive, self._answer)
+            told = self._readable(problem(504, late, {"Retry-After": "1"}))
+            await told(self._scope, self._receive, self._answer)
         finally:
             self._let_go()
             if access_log.isEnabledFor(logging.INFO):
                 _tell(self._scope, self._status or 500, time.perf_counter() - began)
             if self._unended:
                 await self._drain()
+
+    def _readable(self, told: Response) -> Response:
+        """A refusal as its reader wants it: people are shown a page."""
+        if self._gate.page is None or not is_console(path_of(self._scope)):
+            return told
+        return self._gate.page(self._scope, told)
 
     async def _refused(self) -> Response | None:
         """Why this request goes no further; None when it does."""

@@ -2,7 +2,7 @@
 
 CHINESE = {
     # what stands around every page
-    "Console": "控制台", "Skip to the content": "跳到正文", "Pages": "页面", "Overview": "概览", "People": "用户",
+    "Console": "控制台", "Skip to the content": "跳到正文", "Pages": "页面", "Overview": "概览", "People": "用户", "Agents": "智能体", "Agent": "智能体",
     "Search": "搜索", "Context": "上下文", "Sessions": "会话", "Log": "日志", "Reliability": "可靠性", "Vault": "文档库",
     "Access": "访问", "Sign in": "登录", "Sign out": "退出", "API key": "API 密钥",
     "This API key is unknown, expired or revoked.": "这个 API 密钥不存在、已过期或已吊销。",
@@ -31,12 +31,17 @@ CHINESE = {
     "Keep rejected what was rejected": "已拒绝的内容保持拒绝", "Erase for good": "彻底删除", "Certificate": "证明", "scrub": "清扫",
     "Out of reach:": "无法触及：", "pending": "待清扫", "done": "已清扫", "found": "找到的",
     # a memory and the log
-    "Memory": "记忆", "Whose": "属于", "agent": "智能体", "Version": "版本", "Happened": "发生时间", "Found by": "可按什么找到",
-    "In its conversation": "在原对话中查看", "Disk": "磁盘", "bytes": "字节", "its words and its meaning": "词语和语义", "its words": "词语", "Id": "标识", "Metadata": "元数据", "Where it came from": "来源",
+    "Memory": "记忆", "Whose": "属于", "agent": "智能体", "Version": "版本", "Happened": "发生时间",
+    "In its conversation": "在原对话中查看", "Disk": "磁盘", "bytes": "字节", "Id": "标识", "Metadata": "元数据", "Where it came from": "来源",
+    "Index of words": "词语索引", "It is indexed.": "已索引。",
+    "It waits to be indexed, and is found all the same.": "等待索引，仍能找到。", "Vector": "向量", "It has a vector of": "已有向量，模型：",
+    "It waits for a vector of": "等待生成向量，模型：", "It has no vector; the command octavo reindex makes one of": "没有向量，可用命令 octavo reindex 生成，模型：",
+    "It is not read by": "此模型不读这段内容：", "It may have a vector of": "可能有向量，模型：",
+    "There is no model: memories are found by their words.": "没有模型：按词语查找记忆。",
     "It was written as it stands.": "直接写入，没有来源。", "Edit": "编辑", "Save": "保存", "Remove": "移除", "Reject": "拒绝",
     "A rejected memory is not learnt again, from whatever text.": "被拒绝的记忆不会再从任何文本中学到。",
     "It is gone; its log is left.": "已经不在，只剩日志。", "History": "历史", "Undo": "撤销", "When": "时间", "Action": "操作",
-    "Change": "修改", "User": "用户", "insert": "新增", "update": "更新", "ignore": "忽略", "delete": "删除", "expire": "过期",
+    "Change": "修改", "From": "从", "To": "到", "User": "用户", "insert": "新增", "update": "更新", "ignore": "忽略", "delete": "删除", "expire": "过期",
     "preference": "偏好", "ability": "能力", "career": "职业", "education": "教育", "personality": "性格", "value": "价值观",
     "conversation": "对话", "meeting": "会议", "action": "行动", "decision": "决定", "event": "事件", "other": "其他",
     "profile": "画像",
@@ -45,7 +50,7 @@ CHINESE = {
     "Memory probably holds no answer: these are the least bad ones.": "记忆里多半没有答案：以下只是相对接近的。",
     "Memory probably holds no answer.": "记忆里多半没有答案。", "presence": "有答案的可能", "Why not this one?": "为什么没有这一条？",
     "Shared words": "共有的词", "Lacking words": "缺少的词", "about": "关于", "Where does it stand?": "它排在哪里？",
-    "Whose memory? Give a user or a session.": "谁的记忆？请给出用户或会话。", "Tokens": "词元数", "tokens": "词元", "left out": "条未放入",
+    "Whose memory? Give a user, an agent or a session.": "谁的记忆？请给出用户、智能体或会话。", "Tokens": "词元数", "tokens": "词元", "left out": "条未放入",
     "words": "词语", "meaning": "语义", "time": "时间", "neighbour": "邻近", "recency": "新近", "summary": "摘要", "recent": "最近内容",
     "facts": "事实", "documents": "文档", "episodes": "事件记忆", "entities": "实体", "exchanges": "问答", "configs": "配置", "knowledge": "知识",
     # sessions

@@ -48,8 +48,7 @@ class Indexing:
         index, sizes = table.index, self._sizes.setdefault(table.name, Cache())
         # Inside a caller's transaction nothing is indexed: its locks would keep others from doing so until it ends.
         most = _ALL if self._driver.joins else _SPOT
-        if f"{table.name} terms" not in self._steps:
-            self._follow(f"{table.name} terms", lambda: index_some(index, _BATCH))
+        self._follow_terms(table)
         while True:
             script = functools.partial(searching.search, index, sizes, query, terms, most)
             found = await self._driver.read(script)
@@ -57,6 +56,11 @@ class Indexing:
                 return found
             if not await self._to_its_end(self._catch_up(index)):
                 most = _ALL  # somebody else's transaction holds what waits, and may do so for long
+
+    async def lag(self, table: Table, most: int) -> int:
+        """How many records wait, counted up to one more than `most`; they are indexed in idle time."""
+        self._follow_terms(table)
+        return await self._driver.read(lambda: searching.lag(table.index, most))
 
     async def _catch_up(self, index: TermIndex) -> int:
         """Index as much as waits now, and answer how much that was; what comes meanwhile is the next one's."""
@@ -88,6 +92,10 @@ class Indexing:
     def follow_texts(self, table: Table) -> None:
         """Have the index of substrings filled, and kept up to date; nobody waits for it."""
         self._follow(f"{table.name} substrings", lambda: substrings.index_some(table, _BATCH))
+
+    def _follow_terms(self, table: Table) -> None:
+        if (name := f"{table.name} terms") not in self._steps:
+            self._follow(name, lambda: index_some(table.index, _BATCH))
 
     def _follow(self, name: str, step: Callable[[], Script[int]]) -> None:
         if not self._driver.joins:

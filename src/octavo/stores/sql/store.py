@@ -5,13 +5,13 @@ import functools
 import random
 from collections.abc import Iterable
 
-from octavo.kernel.codec import CheckedAdd, Prepared
+from octavo.kernel.codec import CheckedAdd, Prepared, answerable, asked
 from octavo.kernel.model import Head, NameCount, Query, Record, ScopePart, Tally, check_expected
 from octavo.kernel.ports import Finding, Lexicon, Scrubbed
 from octavo.kernel.shapes import SHAPES
 from octavo.kernel.terms.matches import Matches
 from octavo.stores.base import Progress, SearchingStore, unheard
-from octavo.stores.sql import reading, scrubbing, substrings, writing
+from octavo.stores.sql import reading, scrubbing, searching, substrings, writing
 from octavo.stores.sql.counting import Tables
 from octavo.stores.sql.drivers.port import ApplyAll, Driver
 from octavo.stores.sql.indexing import Indexing
@@ -127,6 +127,21 @@ class SQLStore(SearchingStore):
             if table is None
             else await self._indexes().search(table, query, terms)
         )
+
+    async def lag(self, collection: str, most: int) -> int:
+        """How many records wait to be indexed, counted up to one more than `most`; from now on they are, in idle time."""
+        asked(Query(collection=collection))
+        await self._ready()
+        table = await self._table_to_read(collection)
+        return 0 if table is None else await self._indexes().lag(table, most)
+
+    async def unindexed(self, query: Query) -> set[str]:
+        """The ids of the records that answer the query and wait to be indexed."""
+        query = asked(query)
+        await self._ready()
+        if not answerable(query) or (table := await self._table_to_read(query.collection)) is None:
+            return set()
+        return await self._driver.read(lambda: searching.unindexed(table.index, query))
 
     async def _reindex(self, collection: str, progress: Progress) -> int:
         table = await self._table_to_read(collection)

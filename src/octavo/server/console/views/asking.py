@@ -49,6 +49,7 @@ class _Asked(Body):
 
     q: Annotated[str, Field(max_length=MAX_QUESTION_BYTES)] = ""
     user: Name | None = None
+    agent: Name | None = None
     session: Name | None = None
     source: Source | None = None
     as_of: When | None = None
@@ -72,7 +73,7 @@ async def show_search(page: Page) -> Response:
     missing = ""
     hits: list[Hit] = []
     took = 0.0
-    if asked.q.strip() and (asked.user or asked.session or asked.everyone):
+    if asked.q.strip() and (_names_somebody(asked) or asked.everyone):
         if asked.everyone and not (page.caller and page.caller.admin):
             raise HTTPException(
                 403, "to ask about everyone needs a key with admin access; or name whose memory it is"
@@ -80,7 +81,7 @@ async def show_search(page: Page) -> Response:
         layers = layers_of(page.request)
         everyone = asked.everyone is not None
         whose = Whose(
-            layers.tenant, *((None,) * 3 if everyone else (asked.user, None, asked.session)), everyone
+            layers.tenant, *((None,) * 3 if everyone else (asked.user, asked.agent, asked.session)), everyone
         )
         queries = whose.queries(asked.as_of or now(), asked.source and [asked.source])
         store = (
@@ -115,12 +116,21 @@ async def show_context(page: Page) -> Response:
     """The block that an agent would get for a question within a budget, and what each part of it takes."""
     asked = _read_question(page)
     made = None
-    if asked.q.strip() and (asked.user or asked.session):
+    if asked.q.strip() and _names_somebody(asked):
         made = await memory_of(page.request).context(
-            asked.q, user_id=asked.user, session_id=asked.session, max_tokens=asked.tokens, as_of=asked.as_of
+            asked.q,
+            user_id=asked.user,
+            agent_id=asked.agent,
+            session_id=asked.session,
+            max_tokens=asked.tokens,
+            as_of=asked.as_of,
         )
     parts = [] if made is None else [(part, float(made.parts.get(part, 0))) for part in SHARES]
     return page.render("context.html", asked=asked, made=made, parts=drawing.shares(parts))
+
+
+def _names_somebody(asked: _Asked) -> bool:
+    return bool(asked.user or asked.agent or asked.session)
 
 
 def _clock(at: datetime | None) -> Any:
