@@ -363,6 +363,15 @@ class Cache(Section, frozen=True):
     max_bytes: Annotated[int, within(0, MOST)] = DEFAULT_BYTES
 
 
+class Telemetry(Section, frozen=True):
+    """What can be watched.
+
+    metrics: Whether what is asked of the store is counted and timed, and /metrics answers.
+    """
+
+    metrics: bool = True
+
+
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """All settings, each with a default that works on one machine without a server."""
 
@@ -379,6 +388,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     privacy: Privacy = field(default_factory=Privacy)
     files: Files = field(default_factory=Files)
     cache: Cache = field(default_factory=Cache)
+    telemetry: Telemetry = field(default_factory=Telemetry)
 
 
 #: The sections, by the names they have in a file.

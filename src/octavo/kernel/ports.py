@@ -166,10 +166,10 @@ class Written(msgspec.Struct, frozen=True):
 class Queues(Protocol):
     """A store that keeps what cannot be stored now until it can, and says which of the two became of a write.
 
-    Without `queue`, the ops are stored now or not at all.
+    Without `queue`, the ops are stored now or not at all. `later` is done behind them if they are queued.
     """
 
-    async def write(self, ops: Sequence[Op], *, queue: bool = True) -> Written: ...
+    async def write(self, ops: Sequence[Op], *, queue: bool = True, later: Sequence[Op] = ()) -> Written: ...
 
 
 async def written(store: Store, ops: Sequence[Op], *, queue: bool = True) -> Written:
