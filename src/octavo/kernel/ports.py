@@ -123,6 +123,32 @@ class Searches(Protocol):
         ...
 
 
+@runtime_checkable
+class CountsLag(Protocol):
+    """A store that can say cheaply how far its index of terms is behind its records."""
+
+    async def index_lag(self) -> int:
+        """How many records wait to be indexed; of each collection no more than some thousands are counted."""
+        ...
+
+
+class PoolUse(msgspec.Struct, frozen=True):
+    """The connections of a pool: those at work, those that wait for work, and how many there may be."""
+
+    busy: int
+    idle: int
+    most: int
+
+
+@runtime_checkable
+class Pools(Protocol):
+    """A store that shares connections among its callers."""
+
+    def pool_use(self) -> PoolUse | None:
+        """How its connections are used now; None while it has none."""
+        ...
+
+
 class Scrubbed(msgspec.Struct, frozen=True, kw_only=True):
     """What was done about the bytes that removed records leave behind, the files to look for them in, and what is out of reach."""
 

@@ -66,6 +66,10 @@ class MemoryStore(SearchingStore):
             records.terms = TermIndex(records)
         return records.terms
 
+    async def index_lag(self) -> int:
+        """How many records wait to be indexed, of those collections that were searched."""
+        return sum(len(one.terms.waiting) for one in self._records.collections() if one.terms is not None)
+
     async def tenants(self) -> list[str]:
         await self._ready()
         return self._records.tenants()

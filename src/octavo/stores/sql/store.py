@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from octavo.kernel.codec import CheckedAdd, Prepared
 from octavo.kernel.model import Head, NameCount, Query, Record, ScopePart, Tally, check_expected
-from octavo.kernel.ports import Finding, Lexicon, Scrubbed
+from octavo.kernel.ports import Finding, Lexicon, PoolUse, Scrubbed
 from octavo.kernel.shapes import SHAPES
 from octavo.kernel.terms.matches import Matches
 from octavo.stores.base import Progress, SearchingStore, unheard
@@ -17,8 +17,11 @@ from octavo.stores.sql.drivers.port import ApplyAll, Driver
 from octavo.stores.sql.indexing import Indexing
 from octavo.stores.sql.migrations import counts_name, ensure, missing
 from octavo.stores.sql.schema import Table
+from octavo.stores.sql.searching import lag
 from octavo.stores.sql.statements import Ask, Script, TooLong
 from octavo.util.turns import in_turns
+
+_MOST_LAG = 10_000  # records of a collection that are counted as waiting
 
 
 class SQLStore(SearchingStore):
@@ -133,6 +136,18 @@ class SQLStore(SearchingStore):
         if table is None:
             return Lexicon(collection=collection, records=0)
         return await self._indexes().verify(table, progress)
+
+    async def index_lag(self) -> int:
+        """How many records wait to be indexed; of each collection no more than some thousands are counted."""
+        await self._ready()
+        waiting = 0
+        for table in list(self._tables.by_collection.values()):
+            waiting += await self._driver.read(lambda index=table.index: lag(index, _MOST_LAG))  # type: ignore[misc]
+        return waiting
+
+    def pool_use(self) -> PoolUse | None:
+        """How the connections are used now; None for a driver without a pool of its own."""
+        return self._driver.pool_use()
 
     async def scrub(self, progress: Progress | None = None) -> Scrubbed:
         """Have the tables written anew without what was removed from them; in a caller's transaction nothing can be done."""
