@@ -64,6 +64,7 @@ RUN_BY = {
     "docs/upgrading.md": "docs/test_howto_pages.py",
     "docs/vault.md": "vault/test_vault_page.py",
     "docs/vectors.md": "vectors/test_vectors_page.py",
+    "docs/watching.md": "docs/test_watching_page.py",
     "docs/when-the-database-is-down.md": "docs/test_howto_pages.py",
     "docs/with-memory.md": "docs/test_with_memory_page.py",
     "docs/zh/chat.md": "chat/test_chat_page.py",

@@ -32,6 +32,9 @@ CHANGE = (401, 401, 404, 403, 200, 200)
 ADMIN = (401, 401, 200, 403, 403, 200)
 MATRIX = {
     ("GET", "/health"): OPEN,
+    ("GET", "/health/live"): OPEN,
+    ("GET", "/health/ready"): OPEN,
+    ("GET", "/metrics"): ADMIN,
     ("GET", "/config"): ADMIN,
     ("GET", "/queue"): ADMIN,
     ("POST", "/queue/replay"): ADMIN,

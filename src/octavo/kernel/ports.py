@@ -136,6 +136,23 @@ class IndexesLater(Protocol):
         ...
 
 
+class PoolUse(msgspec.Struct, frozen=True):
+    """The connections of a pool: those at work, those that wait for work, and how many there may be."""
+
+    busy: int
+    idle: int
+    most: int
+
+
+@runtime_checkable
+class Pools(Protocol):
+    """A store that shares connections among its callers."""
+
+    def pool_use(self) -> PoolUse | None:
+        """How its connections are used now; None while it has none."""
+        ...
+
+
 class Scrubbed(msgspec.Struct, frozen=True, kw_only=True):
     """What was done about the bytes that removed records leave behind, the files to look for them in, and what is out of reach."""
 
@@ -179,10 +196,10 @@ class Written(msgspec.Struct, frozen=True):
 class Queues(Protocol):
     """A store that keeps what cannot be stored now until it can, and says which of the two became of a write.
 
-    Without `queue`, the ops are stored now or not at all.
+    Without `queue`, the ops are stored now or not at all. `later` is done behind them if they are queued.
     """
 
-    async def write(self, ops: Sequence[Op], *, queue: bool = True) -> Written: ...
+    async def write(self, ops: Sequence[Op], *, queue: bool = True, later: Sequence[Op] = ()) -> Written: ...
 
 
 async def written(store: Store, ops: Sequence[Op], *, queue: bool = True) -> Written:

@@ -3,7 +3,7 @@
 import asyncio
 import sys
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
 from typing import TypeAlias, TypeVar, Unpack
 
@@ -37,6 +37,7 @@ class Recall:
     def __init__(self, store: Store, clock: Callable[[], datetime] = now) -> None:
         self.store = store
         self._clock = clock
+        self._tell: Callable[[Mapping[str, float]], None] | None = getattr(store, "recalled", None)
 
     async def recall(
         self,
@@ -79,6 +80,8 @@ class Recall:
             "load": (ended - loading) * 1000,
             "total": (ended - started) * 1000,
         }
+        if self._tell is not None:
+            self._tell(stages)
         return Recalled(
             hits,
             ranked.presence(),

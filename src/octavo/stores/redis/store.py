@@ -8,7 +8,7 @@ from redis.asyncio import ConnectionPool, Redis, RedisCluster
 from octavo.errors import ConfigError, StoreError
 from octavo.kernel.codec import CheckedAdd, Prepared
 from octavo.kernel.model import Head, NameCount, Query, Record, Scope, ScopePart, Tally
-from octavo.kernel.ports import Finding, Lexicon, Scrubbed
+from octavo.kernel.ports import Finding, Lexicon, PoolUse, Scrubbed
 from octavo.kernel.shapes import SHAPES
 from octavo.kernel.terms.matches import Matches
 from octavo.stores.base import Progress, SearchingStore, unheard
@@ -66,6 +66,13 @@ class RedisStore(SearchingStore):
             counts.append(digits.count(b"1", start, start + len(batch)))
             start += len(batch)
         return counts
+
+    def pool_use(self) -> PoolUse | None:
+        """How the client's connections are used now; None for a cluster, and for a client that does not tell."""
+        pool = getattr(self.client, "connection_pool", None)
+        busy = getattr(pool, "_in_use_connections", None)
+        idle = getattr(pool, "_available_connections", ())
+        return None if pool is None or busy is None else PoolUse(len(busy), len(idle), pool.max_connections)
 
     async def _find(self, query: Query) -> list[Record]:
         return [record for record, _ in (await self._reader.find(query)).found]

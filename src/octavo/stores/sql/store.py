@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from octavo.kernel.codec import CheckedAdd, Prepared, answerable, asked
 from octavo.kernel.model import Head, NameCount, Query, Record, ScopePart, Tally, check_expected
-from octavo.kernel.ports import Finding, Lexicon, Scrubbed
+from octavo.kernel.ports import Finding, Lexicon, PoolUse, Scrubbed
 from octavo.kernel.shapes import SHAPES
 from octavo.kernel.terms.matches import Matches
 from octavo.stores.base import Progress, SearchingStore, unheard
@@ -152,6 +152,10 @@ class SQLStore(SearchingStore):
         if table is None:
             return Lexicon(collection=collection, records=0)
         return await self._indexes().verify(table, progress)
+
+    def pool_use(self) -> PoolUse | None:
+        """How the connections are used now; None for a driver without a pool of its own."""
+        return self._driver.pool_use()
 
     async def scrub(self, progress: Progress | None = None) -> Scrubbed:
         """Have the tables written anew without what was removed from them; in a caller's transaction nothing can be done."""

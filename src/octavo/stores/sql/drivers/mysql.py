@@ -11,7 +11,7 @@ from asyncmy import errors as mysql
 
 from octavo.errors import ConfigError, OctavoError, StoreClosed, StoreUnavailable
 from octavo.kernel.codec import MAX_RECORD_BYTES
-from octavo.kernel.ports import Finding
+from octavo.kernel.ports import Finding, PoolUse
 from octavo.stores.sql.dialects import Dialect, MySQL
 from octavo.stores.sql.drivers.mysql_shared import error_of, in_parts
 from octavo.stores.sql.drivers.port import (
@@ -77,6 +77,11 @@ class MySQLDriver(Driver):
                     init_command=f"SET SESSION {settings}",
                     **self._login,
                 )
+
+    def pool_use(self) -> PoolUse | None:
+        if (pool := self._pool) is None:
+            return None
+        return PoolUse(pool.size - pool.freesize, pool.freesize, self._pool_size)
 
     async def close(self) -> None:
         await self.settle()

@@ -10,7 +10,7 @@ from urllib.parse import quote, urlencode
 import asyncpg
 
 from octavo.errors import StoreClosed, StoreError, StoreUnavailable
-from octavo.kernel.ports import Finding
+from octavo.kernel.ports import Finding, PoolUse
 from octavo.stores.sql.dialects import Dialect, PostgreSQL
 from octavo.stores.sql.drivers.port import BUILD_SECONDS, CONNECT_SECONDS, ConnectionLost, Driver, NoAnswer
 from octavo.stores.sql.statements import Ask, Build, Contended, Do, DoEach, Duplicate, Statement
@@ -76,6 +76,12 @@ class PostgresDriver(Driver):
                 pool.terminate()
                 raise
         self._pool = pool
+
+    def pool_use(self) -> PoolUse | None:
+        if (pool := self._pool) is None:
+            return None
+        idle = pool.get_idle_size()
+        return PoolUse(pool.get_size() - idle, idle, self._pool_size)
 
     async def close(self) -> None:
         await self.settle()
