@@ -3,7 +3,6 @@
 import contextlib
 import json
 import signal
-import time
 import urllib.request
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -12,6 +11,7 @@ from typing import Any, Self
 
 from processes import family, told_to
 from tcp_proxy import Network
+from waiting import until
 
 from servers import debian
 from servers.binaries import locate
@@ -218,7 +218,7 @@ class PatroniCluster:
 
     def wait_until_whole(self, seconds: float = 60) -> None:
         """Wait until there is a primary, and a standby for each of the others that follows it."""
-        _until(self._whole, seconds)
+        until(self._whole, seconds, (OSError, LookupError))
 
     def _whole(self) -> bool:
         members = json.loads(_get(f"http://127.0.0.1:{self._primary().rest}/cluster"))["members"]
@@ -242,16 +242,3 @@ class PatroniCluster:
 def _get(url: str) -> bytes:
     with urllib.request.urlopen(url, timeout=2) as answer:
         return answer.read()
-
-
-def _until(holds, seconds: float) -> None:
-    deadline = time.monotonic() + seconds
-    problem: BaseException | str = "not yet"
-    while time.monotonic() < deadline:
-        try:
-            if holds():
-                return
-        except (OSError, LookupError) as error:
-            problem = error
-        time.sleep(0.1)
-    raise AssertionError(f"it did not come true within {seconds:g} s: {problem}")
