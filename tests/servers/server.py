@@ -29,6 +29,9 @@ class Server(ABC):
     account_name: ClassVar[str]
     stop_signal: ClassVar[int] = signal.SIGTERM
     kill_signal: ClassVar[int] = signal.SIGKILL
+    pid_files: ClassVar[
+        tuple[str, ...]
+    ] = ()  # in its folder, of processes that do not end with the one we start
 
     def __init__(self, *, durable: bool = False) -> None:
         self.durable = durable
@@ -167,6 +170,7 @@ class Server(ABC):
             "user": self.account.user,
             "group": self.account.group,
             "kill_signal": int(self.kill_signal),
+            "pid_files": [str(self.folder / name) for name in self.pid_files],
             "owner": os.getpid(),
         }
         guard = subprocess.Popen(

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from redis.asyncio import ConnectionPool, Redis, RedisCluster
+from redis.asyncio.sentinel import SentinelConnectionPool
 
 from octavo.errors import ConfigError, StoreError
 from octavo.kernel.codec import CheckedAdd, Prepared
@@ -18,6 +19,7 @@ from octavo.stores.redis.layout import Layout
 from octavo.stores.redis.reading import Reader
 from octavo.stores.redis.scrubbing import scrub
 from octavo.stores.redis.searching import Searcher
+from octavo.stores.redis.sentinel import renewed
 from octavo.stores.redis.writing import Writer
 
 
@@ -144,6 +146,8 @@ class RedisStore(SearchingStore):
             await self.client.aclose()
             if (pool := getattr(self.client, "connection_pool", None)) is not None:
                 await pool.disconnect()
+                if isinstance(pool, SentinelConnectionPool):
+                    await pool.sentinel_manager.aclose()
 
     def _abandon(self) -> None:
         self._left = True
@@ -158,6 +162,8 @@ def _renewed(client: Any) -> Any:
     if isinstance(client, RedisCluster):
         raise StoreError("the event loop this Redis cluster client was used in has ended; open another store")
     pool = client.connection_pool
+    if isinstance(pool, SentinelConnectionPool):
+        return Redis(connection_pool=renewed(pool))
     kind, most = pool.connection_class, pool.max_connections
     return Redis(
         connection_pool=type(pool)(connection_class=kind, max_connections=most, **pool.connection_kwargs)
