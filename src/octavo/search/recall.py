@@ -15,7 +15,7 @@ from octavo.kernel.model import Head, Query, Record, Scope
 from octavo.kernel.ports import Store, fitting, heads
 from octavo.kernel.terms import topics
 from octavo.kernel.terms.matches import MOST
-from octavo.kernel.terms.matching import content, index_terms
+from octavo.kernel.terms.matching import index_terms, index_text
 from octavo.kernel.terms.tokens import estimate_tokens
 from octavo.kernel.terms.topics import is_topic, topic_name
 from octavo.search.candidates import Candidates, gather
@@ -151,7 +151,7 @@ class Recall:
         if clauses := _failing_clauses(query, record):
             return WhyNot(reason=f"it is filtered out: {'; '.join(clauses)}")
         of = len(ranked.order)
-        held = set(index_terms(content(record.text, record.data))[0])
+        held = set(index_terms(*index_text(record.text, record.data))[0])
         at = ranked.candidates.position(record)
         if at is not None:
             counts = ranked.found[at].counts
