@@ -170,10 +170,10 @@ def test_another_model_counts():
     assert memory.get_token_info()["estimated"]
     summing = ConversationSummaryBufferMemory(llm=Counting(1), max_token_limit=100)
     say(summing, 1, 2)
-    assert summing.buffer == ""
+    assert summing.moving_summary_buffer == ""
     summing.llm = Counting(100)
     say(summing, 3)
-    assert summing.buffer == "S"
+    assert summing.moving_summary_buffer == "S"
 
 
 def test_entities_are_replaced():
