@@ -20,6 +20,7 @@ from octavo.events.records import to_record
 from octavo.kernel.ids import now
 from octavo.kernel.model import Add, Query, Record, Scope
 from octavo.memory import Memory
+from octavo.server.console.views import asking
 from octavo.service.vault import Vault
 from octavo.stores import open_store
 from octavo.testing.embedding import HashEmbedder
@@ -64,6 +65,9 @@ def test_the_overview_counts_and_shows_what_changed(browser):
     chart = browser.get("/console/activity.svg")
     assert chart.headers["content-type"] == "image/svg+xml"
     assert chart.text.count("<rect") == 30
+    while "…" in (chart := browser.get("/console/activity.svg")).text:  # and so are days
+        time.sleep(0.1)
+    assert len(re.findall(r"<title>\d{4}-\d\d-\d\d: \d+</title>", chart.text)) == 30
 
 
 def test_people_are_listed_found_and_paged(browser):
@@ -193,6 +197,25 @@ def test_a_memory_tells_of_its_indexes(url, settings_of, serving, browse):
             assert "It waits for a vector of <code>hash" in shown
             assert time.monotonic() < ends
             time.sleep(0.1)
+
+
+async def test_what_is_not_indexed_is_told(url, browser, monkeypatch):
+    """Right after much was loaded a page does not wait for the index: it says what waits, and shows what is there."""
+    remembered(browser, "Her flat is in Berlin")
+    monkeypatch.setattr(asking, "_MOST_LATE", 300)
+    events = [AgentEvent(session_id="s", user_id="lin", data={"text": f"a flat {n}"}) for n in range(5000)]
+    async with open_store(url) as store:
+        await store.apply([Add([to_record(event) for event in events])])
+    shown = browser.page("/search?q=flat&user=lin")
+    assert re.search(r"left out until they are indexed[^<]* events [\d,]{3,}", shown)
+    assert "Her <mark>flat</mark> is" in shown
+    assert "ask again in a while" in browser.page("/context?q=flat&user=lin")
+    ends = time.monotonic() + 120
+    while "left out until" in (shown := browser.page("/search?q=flat&user=lin")):
+        assert time.monotonic() < ends
+        time.sleep(0.2)
+    assert "a <mark>flat</mark>" in shown
+    assert "Her flat is in Berlin" in browser.page("/context?q=flat&user=lin")
 
 
 def test_search_says_why(browser):
@@ -329,6 +352,7 @@ def test_somebody_is_exported_and_forgotten(browser):
     asked = browser.page("/people/lin/forget")
     assert "would be erased" in asked
     assert "profile" in asked
+    assert "profile" in browser.page("/people/lin/forget?exact=on")
     browser.submit("/people/lin/forget", "/people/lin/forget", 422, name="bo")
     assert "likes green tea" in browser.page("/people/lin")
     told = browser.submit("/people/lin/forget", "/people/lin/forget", 200, name="lin").text

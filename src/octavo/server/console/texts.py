@@ -27,7 +27,8 @@ CHINESE = {
     "Forget…": "遗忘…", "Add a memory": "添加记忆", "Text": "内容", "Layer": "层", "Category": "类别", "by its words": "由内容决定",
     "Expires": "过期时间", "Reason": "原因", "Add": "添加", "Forget": "遗忘", "Where": "位置", "How many": "数量",
     "This would be erased for good, also from the log; nothing brings it back:": "以下内容将被彻底删除，日志也不留，无法恢复：",
-    "This was erased for good:": "以下内容已彻底删除：", "Repeat the name": "再输入一次名称",
+    "With it goes what was said in their own sessions and names nobody, their document, and what waits.": "其独有会话中未注明用户的内容、其文档和等待写入的内容也一并删除。",
+    "Count all of it": "全部计数", "This was erased for good:": "以下内容已彻底删除：", "Repeat the name": "再输入一次名称",
     "Keep rejected what was rejected": "已拒绝的内容保持拒绝", "Erase for good": "彻底删除", "Certificate": "证明", "scrub": "清扫",
     "Out of reach:": "无法触及：", "pending": "待清扫", "done": "已清扫", "found": "找到的",
     # a memory and the log
@@ -47,6 +48,8 @@ CHINESE = {
     "profile": "画像",
     # search and context
     "Question": "问题", "Source": "来源", "As of": "截至", "Why not this id?": "为什么没有这个标识？", "everyone": "所有人",
+    "These are left out until they are indexed, which goes on meanwhile:": "以下内容尚未索引，索引完成前不参与搜索（正在进行）：",
+    "An agent would wait until these are indexed, which goes on meanwhile; ask again in a while:": "智能体要等以下内容索引完成（正在进行），请稍后再试：",
     "Memory probably holds no answer: these are the least bad ones.": "记忆里多半没有答案：以下只是相对接近的。",
     "Memory probably holds no answer.": "记忆里多半没有答案。", "presence": "有答案的可能", "Why not this one?": "为什么没有这一条？",
     "Shared words": "共有的词", "Lacking words": "缺少的词", "about": "关于", "Where does it stand?": "它排在哪里？",

@@ -1,6 +1,7 @@
 """People and agents: who is remembered, all that is known of one of them, and the forms to add, export and erase."""
 
 import asyncio
+import math
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
@@ -8,7 +9,7 @@ from typing import Any
 import msgspec
 from fastapi import Response
 
-from octavo.erasing import Certificate
+from octavo.erasing import Certificate, Subject, count_owned
 from octavo.kernel.model import Query, Scope
 from octavo.kernel.ports import ListsNames, Store, heads
 from octavo.layers.records import Owner
@@ -35,6 +36,7 @@ PAGE = 50
 #: Where a session may have something.
 TALK = ("messages", EVENTS, "events")
 _PROFILE, _EPISODES, _CHANGES, _SESSIONS = 200, 30, 10, 20
+_COUNTED = 1000  # records of a collection that are counted before somebody is forgotten
 _NEWEST = 1000  # records of somebody that are looked through for their sessions
 _LAST = "\U0010ffff"
 
@@ -153,10 +155,24 @@ async def export_person(page: Page) -> Response:
 
 @pages.add("GET", "/people/{user:name}/forget")
 async def ask_to_forget(page: Page) -> Response:
-    """What would be erased; nothing is."""
-    counted = await users.forget_user(_user(page), page.request, dry_run=True)
-    told = msgspec.json.decode(bytes(counted.body), type=Certificate)
-    return page.render("forget.html", user=_user(page), certificate=told)
+    """What would be erased; nothing is. Of somebody who has much, all of it is counted only on request."""
+    user = _user(page)
+    exact = page.query.get("exact") == "on"
+    if exact:
+        counted = await users.forget_user(user, page.request, dry_run=True)
+        removed = msgspec.json.decode(bytes(counted.body), type=Certificate).removed
+    else:
+        layers = layers_of(page.request)
+        subject = Subject.of(layers.tenant, user_id=user)
+        removed = await count_owned(layers.store, subject, _COUNTED)
+    return page.render(
+        "forget.html",
+        user=user,
+        certificate=None,
+        removed=removed,
+        exact=exact,
+        most=math.inf if exact else _COUNTED,
+    )
 
 
 @pages.add("POST", "/people/{user:name}/forget")
@@ -168,7 +184,9 @@ async def forget_person(page: Page) -> Response:
     kept = page.form.get("keep_rejected") == "on"
     erased = await users.forget_user(user, page.request, keep_rejected=kept)
     told = msgspec.json.decode(bytes(erased.body), type=Certificate)
-    return page.render("forget.html", user=user, certificate=told)
+    return page.render(
+        "forget.html", user=user, certificate=told, removed=told.removed, exact=True, most=math.inf
+    )
 
 
 def _user(page: Page) -> str:
