@@ -118,7 +118,9 @@ async def through_a_store(url: str) -> AsyncIterator[Write]:
 async def through_servers(url: str, folder: Path, count: int = 3) -> AsyncIterator[Write]:
     """Writes by `octavo serve`, so many of them, each with a queue of its own; they are given time to bring in what waits."""
     async with AsyncExitStack() as stack:
-        client = await stack.enter_async_context(httpx.AsyncClient(timeout=30))
+        client = await stack.enter_async_context(
+            httpx.AsyncClient(timeout=30, limits=httpx.Limits(max_connections=MOST))
+        )
         served = []
         for number in range(count):
             own = folder / f"server-{number}"
@@ -156,7 +158,10 @@ class Outcome:
 
     def rows(self, name: str) -> str:
         """Lines of the table in docs/figures.md."""
-        return "\n".join(
+        refused = (
+            f"{name}: {self.refused:,} writes were refused, and are not counted\n" if self.refused else ""
+        )
+        return refused + "\n".join(
             f"| {name} | {fault} × {len(took)} | {len(self.lost)} of {self.written:,} ({self.per_second:.0f}/s) | {len(self.doubled)} | "
             f"{statistics.median(took):.1f} s | {max(took):.1f} s |"
             for fault, took in self.seconds.items()

@@ -24,6 +24,7 @@ RUN_BY = {
     "docs/chat-compression.md": "chat/test_compress_page.py",
     "docs/chat.md": "chat/test_chat_page.py",
     "docs/client.md": "docs/test_client_page.py",
+    "docs/clusters.md": "docs/test_clusters_page.py",
     "docs/commands.md": "cli/test_commands_page.py",
     "docs/configuration.md": "config/test_configuration_page.py",
     "docs/console.md": "console/test_console_page.py",

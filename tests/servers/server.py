@@ -140,8 +140,8 @@ class Server(ABC):
         self.kill()
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    def run_program(self, *command: str | Path) -> None:
-        """Run one of the server's tools as its account, or raise Unavailable with what it said."""
+    def run_program(self, *command: str | Path) -> str:
+        """What one of the server's tools, run as its account, has said; raises Unavailable with that if it failed."""
         done = subprocess.run(
             [str(word) for word in command],
             cwd=self.folder,
@@ -157,6 +157,7 @@ class Server(ABC):
         )
         if done.returncode != 0:
             raise Unavailable(f"{Path(command[0]).name} failed: {done.stdout.strip()[-600:]}")
+        return done.stdout
 
     def _environment(self) -> dict[str, str]:
         # The caller's temporary folder may be closed to the account, and its locale unknown to the server.

@@ -3,8 +3,8 @@
 import asyncio
 import contextlib
 import socket
-from collections.abc import AsyncIterator, Iterator, Mapping
-from typing import Any
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from typing import Any, TypeVar
 from urllib.parse import quote, urlencode
 
 import asyncpg
@@ -13,9 +13,10 @@ from octavo.errors import StoreClosed, StoreError, StoreUnavailable
 from octavo.kernel.ports import Finding, PoolUse
 from octavo.stores.sql.dialects import Dialect, PostgreSQL
 from octavo.stores.sql.drivers.port import BUILD_SECONDS, CONNECT_SECONDS, ConnectionLost, Driver, NoAnswer
-from octavo.stores.sql.statements import Ask, Build, Contended, Do, DoEach, Duplicate, Statement
+from octavo.stores.sql.statements import Ask, Build, Contended, Do, DoEach, Duplicate, Script, Statement
 from octavo.stores.sql.urls import Address
 
+T = TypeVar("T")
 #: What asyncpg takes from a URL, and settings of a session that are often put there; others go in `options=-c name=value`.
 _PASSED_ON = (
     "host", "port", "dbname", "database", "user", "password", "passfile", "service", "target_session_attrs",
@@ -51,7 +52,10 @@ class PostgresDriver(Driver):
         super().__init__(lanes=min(2, self._pool_size))
         self.dialect: Dialect = PostgreSQL()
         self._timeout = address.option("timeout", 60.0, float)
-        address.done(f"pool_size, timeout, prefix, {', '.join(_PASSED_ON)}", _PASSED_ON)
+        #: Behind a pooler, a connection is the same one for a transaction only: nothing is prepared for longer, or sent outside.
+        self._pooled = address.choice("pooler", "session", ("session", "transaction")) == "transaction"
+        self.autocommits = not self._pooled
+        address.done(f"pool_size, timeout, pooler, prefix, {', '.join(_PASSED_ON)}", _PASSED_ON)
         if len(address.hosts) > 1:  # a standby would refuse every write
             address.options.setdefault("target_session_attrs", "read-write")
         #: Each host by its name, that of the last connection first.
@@ -72,6 +76,7 @@ class PostgresDriver(Driver):
                 reset=_as_it_is,
                 connect=self._connect,
                 connection_class=_Connection,
+                **({"statement_cache_size": 0} if self._pooled else {}),
             )
             try:
                 await pool.release(
@@ -156,6 +161,11 @@ class PostgresDriver(Driver):
         # Whatever the server's default: others would not see what was made while they waited for its lock.
         await self.send(connection, Do("BEGIN ISOLATION LEVEL READ COMMITTED"))
 
+    async def read(self, script: Callable[[], Script[T]]) -> T:
+        if self._pooled:
+            return await self._with_connection(lambda connection: self._transact(connection, script))
+        return await super().read(script)
+
     async def send(self, connection: Any, statement: Statement) -> Any:
         try:
             return await self._send(connection, statement)
@@ -180,8 +190,11 @@ class PostgresDriver(Driver):
     async def describe(self) -> list[Finding]:
         sql = "SELECT name, setting FROM pg_settings WHERE name = ANY($1::text[])"
         names = ["server_version", "server_encoding", "max_connections", *_WARNINGS]
-        async with self.connection() as connection:
-            has = {row[0]: row[1] for row in await self.send(connection, Ask(sql, [names]))}
+
+        def ask() -> Script[Any]:
+            return (yield Ask(sql, [names]))
+
+        has = {row[0]: row[1] for row in await self.read(ask)}
         encoding = has["server_encoding"]
         foreign = "not UTF8: Chinese text is refused; create the database with ENCODING 'UTF8'"
         return [
