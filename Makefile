@@ -86,8 +86,9 @@ screenshots: $(READY)
 bench: $(READY)
 	@$(BIN)/python -m bench
 
+# TESTS=tests/clusters/test_postgres_cluster.py is one cluster alone, in 45 minutes at most; OCTAVO_FAULTS=5 asks for fewer faults than 20.
 torture: $(READY)
-	@OCTAVO_TORTURE=full $(BIN)/python -m pytest -q -m torture
+	@OCTAVO_TORTURE=full $(BIN)/python -m pytest -q -m torture $(TESTS)
 
 lock: $(READY)
 	@$(BIN)/python -m pip install --quiet --upgrade -e '.[dev]'

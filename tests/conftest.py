@@ -3,10 +3,12 @@
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import hypothesis
 import pytest
@@ -95,6 +97,24 @@ def pytest_terminal_summary(terminalreporter) -> None:
     skips = (str(report.longrepr[2]) for report in terminalreporter.stats.get("skipped", []))
     for line in sorted({skip[skip.index(NOT_TESTED) :] for skip in skips if NOT_TESTED in skip}):
         terminalreporter.write_line(line, red=True, bold=True)
+    for line in part_times(report for reports in terminalreporter.stats.values() for report in reports):
+        terminalreporter.write_line(line)
+
+
+def part_times(reports: Iterable[Any]) -> list[str]:
+    """The time of each folder of tests, longest first, with what its fixtures took; nothing of a run of one folder."""
+    seconds: Counter[str] = Counter()
+    for report in reports:
+        if (took := getattr(report, "duration", None)) is not None:
+            path, _, _ = report.nodeid.partition("::")
+            seconds[path.removeprefix("tests/").partition("/")[0]] += took
+    if len(seconds) < 2:
+        return []
+    return [
+        "seconds of work in each part of the tests, of all workers together:",
+        *(f"{took:7.1f}  {part}" for part, took in seconds.most_common()),
+        f"{seconds.total():7.1f}  all",
+    ]
 
 
 @pytest.fixture(scope="session")

@@ -30,6 +30,13 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         future.add_done_callback(self._given_back)
         return future
 
+    async def shutdown_default_executor(self, *args):
+        self.threads += 1  # one that waits for the others
+        try:
+            await super().shutdown_default_executor(*args)
+        finally:
+            self.threads -= 1
+
     def _given_back(self, _):
         self.threads -= 1
 

@@ -74,6 +74,7 @@ if TYPE_CHECKING:
     from octavo.wraps.deduped import Deduped as Deduped
     from octavo.wraps.vectors import Indexed as Indexed
     from octavo.wraps.journal import Journal as Journal
+    from octavo.wraps.metered import Metered as Metered
 
 __version__ = "0.1.0"
 
@@ -104,6 +105,7 @@ _LAZY = {
     "Memory": "octavo.memory",
     "MemoryService": "octavo.service",
     "MessagePayload": "octavo.service",
+    "Metered": "octavo.wraps.metered",
     "Migrated": "octavo.events",
     "MockAdapter": "octavo.agent",
     "ModelConfig": "octavo.agent",

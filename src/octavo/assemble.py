@@ -13,6 +13,7 @@ from octavo.search.recall import Recall
 from octavo.stores import open_store
 from octavo.util.cache import set_budget
 from octavo.util.file_modes import share_with_group
+from octavo.util.metrics import Meter
 from octavo.util.secrets import hidden
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ class Assembled:
     journal: "Journal | None" = field(repr=False)
     indexed: "Indexed | None" = field(repr=False)
     recall: Recall = field(repr=False)
+    meter: Meter | None = field(default=None, repr=False)  # what was counted and timed
 
     async def close(self) -> None:
         """Deliver or keep what waits, and let go of everything; a second call does nothing."""
@@ -67,7 +69,15 @@ def assemble(settings: Settings, embedder: Embedder | None = None) -> Assembled:
         store = Deduped(store, window=service.dedup_window, seconds=service.dedup_seconds)
     journal = _journal(settings, store) if settings.failure_queue.enabled else None
     store = journal or store
-    return Assembled(settings=settings, store=store, journal=journal, indexed=indexed, recall=Recall(store))
+    meter = None
+    if settings.telemetry.metrics:
+        from octavo.wraps.metered import Metered
+
+        store = metered = Metered(store)
+        meter = metered.meter
+    return Assembled(
+        settings=settings, store=store, journal=journal, indexed=indexed, recall=Recall(store), meter=meter
+    )
 
 
 def _journal(settings: Settings, store: Store) -> "Journal":

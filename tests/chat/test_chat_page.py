@@ -30,7 +30,8 @@ def told(function):
     spelled = []
     for p in parameters:
         default = f'"{p.default}"' if isinstance(p.default, str) else repr(p.default)
-        spelled.append(p.name if p.default is p.empty else f"{p.name}={default}")
+        stars = "**" if p.kind is p.VAR_KEYWORD else ""
+        spelled.append(stars + p.name if p.default is p.empty else f"{p.name}={default}")
     return f"({', '.join(spelled)})"
 
 

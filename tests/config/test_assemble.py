@@ -10,10 +10,10 @@ import pytest
 
 from octavo import Add, ConfigError, Query, Record, Scope
 from octavo.assemble import assemble, pooled
-from octavo.config import Database, FailureQueue, Service, Settings, Vector
+from octavo.config import Database, FailureQueue, Service, Settings, Telemetry, Vector
 from octavo.kernel.ports import Resembles, Searches
 from octavo.stores.sql import SQLStore
-from octavo.wraps import Indexed
+from octavo.wraps import Indexed, Metered
 from octavo.wraps.deduped import Deduped
 from octavo.wraps.journal import Journal
 
@@ -45,9 +45,12 @@ def everything(path):
 
 
 async def test_the_order_of_the_wraps():
-    """A write is queued outermost, then spared if it is known, then marked for its vector, then stored."""
+    """A write is measured as its caller waits for it, queued, spared if it is known, marked for its vector, and stored."""
     memory = assemble(Settings(vector=BY_HASH))
-    assert type(memory.store) is type(memory.journal) is Journal
+    assert type(memory.store) is Metered
+    assert memory.store.meter is memory.meter
+    assert memory.store.inner is memory.journal
+    assert type(memory.journal) is Journal
     assert type(memory.journal.inner) is Deduped
     assert type(memory.journal.inner.inner) is type(memory.indexed) is Indexed
     assert type(memory.indexed.inner) is SQLStore
@@ -58,9 +61,15 @@ async def test_the_order_of_the_wraps():
 
 
 async def test_what_is_switched_off_is_not_there():
-    memory = assemble(Settings(failure_queue=FailureQueue(enabled=False), service=Service(dedup_window=0)))
+    memory = assemble(
+        Settings(
+            failure_queue=FailureQueue(enabled=False),
+            service=Service(dedup_window=0),
+            telemetry=Telemetry(metrics=False),
+        )
+    )
     assert type(memory.store) is SQLStore
-    assert memory.journal is memory.indexed is None
+    assert memory.journal is memory.indexed is memory.meter is None
     await memory.close()
 
 
@@ -168,7 +177,11 @@ async def test_the_pool_has_as_many_connections_as_the_settings_say():
     def size(memory):
         return memory.store._driver._pool_size
 
-    off = {"failure_queue": FailureQueue(enabled=False), "service": Service(dedup_window=0)}
+    off = {
+        "failure_queue": FailureQueue(enabled=False),
+        "service": Service(dedup_window=0),
+        "telemetry": Telemetry(metrics=False),
+    }
     for dsn in ("postgresql://u@h/d", "mysql://u@h/d"):
         assert size(assemble(Settings(database=Database(dsn=dsn), **off))) == 15
         assert size(assemble(Settings(database=Database(dsn=dsn, pool_size=2, max_overflow=1), **off))) == 3

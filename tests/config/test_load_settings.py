@@ -287,6 +287,7 @@ def test_every_setting_is_overridden_by_its_variable(load, setting):
         "mcp.toolset": ("graph", "graph"),
         "mcp.max_tokens": ("300", 300),
         "files.group_access": ("yes", True),
+        "telemetry.metrics": ("off", False),
     }.get(setting.key, ("20", 20 if "number" in setting.expected else "20"))
     embedder = {} if setting.key == "vector.embedder" else {"OCTAVO__VECTOR__EMBEDDER": "openai:x"}
     settings = load(

@@ -17,6 +17,8 @@ PAGES = {
     "overview": "",
     "people": "/people",
     "person": "/people/lin",
+    "agents": "/agents",
+    "agent": "/agents/%3Cb%3Ecook",
     "memory": f"/memories/{MEMORY}",
     "search": "/search?q=where+does+she+live%3F&user=lin",
     "context": "/context?q=what+should+I+cook+for+her%3F&user=lin&session=monday&tokens=300",

@@ -10,7 +10,18 @@ from octavo.keys import Keys
 from octavo.stores import open_store
 from running_server import octavo_serves
 
-PAGES = ("", "/people", "/search", "/context", "/sessions", "/log", "/reliability", "/vault", "/access")
+PAGES = (
+    "",
+    "/people",
+    "/agents",
+    "/search",
+    "/context",
+    "/sessions",
+    "/log",
+    "/reliability",
+    "/vault",
+    "/access",
+)
 
 
 @pytest.fixture
@@ -145,6 +156,9 @@ def test_the_key_of_a_user_opens_that_user_alone(keyed, browse, new_key):
         "/access",
         "/people/bo",
         "/people/lin/forget",
+        "/agents",
+        "/agents/cook",
+        "/log?agent=cook",
         "/activity.svg",
     ):
         assert "bo likes" not in own.page(page, 403)
@@ -222,6 +236,33 @@ def test_the_language_is_the_browsers(store_url, settings_of, serving, browse, a
     assert f"<h1>{title}</h1>" not in browser.page("/people")
 
 
+def test_what_goes_wrong_is_said_in_chinese_too(keyed, browse, new_key):
+    url, server = keyed
+    browser, reader, own = (browse(server, "zh") for _ in range(3))
+    browser.sign_in(new_key(url, "admin").key)
+    reader.sign_in(new_key(url, "read").key)
+    own.sign_in(new_key(url, "write", user="lin").key)
+    told = [
+        browser.page("/memories/nothing", 404),
+        browser.page("/nothing", 404),
+        browser.page("/log?since=yesterday", 422),
+        browser.page("/log?user=a&agent=b", 422),
+        browser.send_form("/people/lin/memories", 403, content="x").text,
+        browser.submit("/people/lin/forget", "/people/lin/forget", 422, name="bo").text,
+        browser.submit("/people/lin", "/people/lin/memories", 422, content=" ", memory_layer="profile").text,
+        reader.page("/access", 403),
+        own.page("/people/bo", 403),
+        own.page("/agents", 403),
+        browser.post("/console/people/lin/memories", json={}).text,
+        browser.put("/console/people/lin/memories").text,
+    ]
+    for shown in told:
+        title, detail = re.search(r"<h1>(.*?)</h1>\s*<p>(.*?)</p>", shown, re.DOTALL).groups()
+        assert re.fullmatch(r"[\u4e00-\u9fff]+", title)
+        assert re.search(r"[\u4e00-\u9fff]{2}", detail), detail
+        assert not re.search(r"\b(the|this|there|must|with|not)\b", detail), detail
+
+
 def test_text_is_shown_as_text(store_url, settings_of, serving, browse):
     """Whatever it holds: marks of HTML, what turns a line around or steers a terminal, and a line of a megabyte."""
     browser = browse(serving(settings_of(store_url("sqlite"))))
@@ -232,6 +273,7 @@ def test_text_is_shown_as_text(store_url, settings_of, serving, browse):
         "metadata": {"<script>": HOSTILE},
     }
     one = browser.post("/memory/user/%3Cscript%3E", json=hostile).json()["id"]
+    browser.post("/memory/agent/%3Cscript%3E", json=hostile)
     long = {"content": "x" * 1_000_000, "memory_layer": "event", "category": "other"}
     other = browser.post("/memory/user/%3Cscript%3E", json=long).json()["id"]
     browser.post(
@@ -240,8 +282,8 @@ def test_text_is_shown_as_text(store_url, settings_of, serving, browse):
     session = "%3Cscript%3Ealert(1)%3C%2Fscript%3E%20%E2%80%AEgnp.exe%20%1B%5B31mred%1B%5B0m%20%3Cb%20onmouseover%3Dx%3E"
     user = "%3Cscript%3E"
     paths = [
-        *PAGES, f"/people/{user}", f"/memories/{one}", f"/memories/{other}", f"/sessions/{session}", "/log",
-        f"/search?q={user}+x&user={user}", f"/context?q=%3Cscript%3E&user={user}", f"/people/{user}/forget", f"/{user}",
+        *PAGES, f"/people/{user}", f"/agents/{user}", f"/memories/{one}", f"/memories/{other}", f"/sessions/{session}", "/log",
+        f"/search?q={user}+x&user={user}", f"/context?q=%3Cscript%3E&user={user}", f"/people/{user}/forget", f"/{user}", f"/people?name={user}", f"/agents?name={user}", f"/log?user={user}",
     ]  # fmt: skip
     for page in paths:
         told = browser.get(f"/console{page}")

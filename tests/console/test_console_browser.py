@@ -43,6 +43,7 @@ async def fill(url, folder):
     async with AsyncMemory(url) as memory:
         await memory.layers.remember(HOSTILE, user_id="<script>", layer="profile", reason=HOSTILE)
         await memory.layers.remember("alert " + "x" * 1_000_000, user_id="<script>")
+        await memory.layers.remember(HOSTILE, agent_id="<b>cook", layer="profile", reason=HOSTILE)
         for text in SAID:
             await memory.add(text, user_id="lin", session_id="monday")
         facts = await memory.get_all(user_id="lin")
@@ -136,7 +137,7 @@ def test_nothing_goes_wrong_and_nothing_breaks_the_policy(seen):
 def test_no_page_has_a_serious_barrier(seen):
     """As axe finds them, in light and in dark."""
     assert {page: found for page, found in seen["axe"].items() if found} == {}
-    assert len(seen["axe"]) == 36
+    assert len(seen["axe"]) == 40
 
 
 FORMS = [

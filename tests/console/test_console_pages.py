@@ -5,19 +5,25 @@ import io
 import json
 import re
 import time
+from datetime import timedelta
 from html import unescape
 from urllib.parse import quote
 
 import msgspec
 import pytest
 
+from octavo.assemble import assemble
 from octavo.config import Vault as VaultSettings
+from octavo.config import Vector as VectorSettings
 from octavo.events import AgentEvent
 from octavo.events.records import to_record
+from octavo.kernel.ids import now
 from octavo.kernel.model import Add, Query, Record, Scope
 from octavo.memory import Memory
+from octavo.server.console.views import asking
 from octavo.service.vault import Vault
 from octavo.stores import open_store
+from octavo.testing.embedding import HashEmbedder
 from octavo.wraps.journal import Spool, Waiting
 
 KINDS = ("sqlite", "postgres")
@@ -59,6 +65,9 @@ def test_the_overview_counts_and_shows_what_changed(browser):
     chart = browser.get("/console/activity.svg")
     assert chart.headers["content-type"] == "image/svg+xml"
     assert chart.text.count("<rect") == 30
+    while "…" in (chart := browser.get("/console/activity.svg")).text:  # and so are days
+        time.sleep(0.1)
+    assert len(re.findall(r"<title>\d{4}-\d\d-\d\d: \d+</title>", chart.text)) == 30
 
 
 def test_people_are_listed_found_and_paged(browser):
@@ -75,6 +84,33 @@ def test_people_are_listed_found_and_paged(browser):
     assert re.findall(r'href="/console/people/([^"]+)"', found) == ["mei%2F1"]
     assert "likes green tea" in browser.page("/people/mei%2F1")
     assert "Nobody." in browser.page("/people?name=zzz")
+
+
+async def test_agents_have_pages_of_their_own(url, browser):
+    """What an agent keeps about itself, beside what it did; it is no user, and no user is one."""
+    remembered(browser)
+    browser.post("/memory/agent/cook%2F1", json={"content": "answers in verse", "memory_layer": "profile"})
+    browser.submit(
+        "/agents/cook%2F1", "/agents/cook%2F1/memories", content="burnt a cake", memory_layer="event"
+    )
+    await stored(url, [AgentEvent(agent_name="waiter", session_id="s1", data={"text": "hello"})])
+    listed = browser.page("/agents")
+    assert re.findall(r'href="/console/agents/([^"]+)"', listed) == ["cook%2F1", "waiter"]
+    assert re.findall(r'href="/console/agents/([^"]+)"', browser.page("/agents?name=wa")) == ["waiter"]
+    assert "cook" not in browser.page("/people")
+    shown = browser.page("/agents/cook%2F1")
+    assert "answers in verse" in shown
+    assert "burnt a cake" in shown
+    assert "likes green tea" not in shown
+    assert "/forget" not in shown
+    assert "answers in verse" not in browser.page("/people/cook%2F1")
+    assert 'href="/console/sessions/s1"' in browser.page("/agents/waiter")
+    one = re.search(r'href="/console(/memories/[^"]+)"', shown)[1]
+    assert 'href="/console/agents/cook%2F1"' in browser.page(one)
+    for page in ("/search?q=verse&agent=cook%2F1", "/context?q=verse&agent=cook%2F1", "/log?agent=cook%2F1"):
+        assert "verse" in re.sub(r"<form.*?</form>|<mark>|</mark>", "", browser.page(page), flags=re.DOTALL)
+    assert "green tea" not in browser.page("/log?agent=cook%2F1")
+    browser.page("/log?agent=cook%2F1&user=lin", 422)
 
 
 def test_a_memory_is_added_edited_undone_and_rejected(browser):
@@ -141,6 +177,47 @@ def test_a_memory_shows_the_message_it_was_made_from(url, browser):
     assert "monday" not in browser.page("/sessions?name=tue")
 
 
+def test_a_memory_tells_of_its_indexes(url, settings_of, serving, browse):
+    """Whether it waits for the index of words, and whether it has a vector, and of which model."""
+    plain = browse(serving(settings_of(url)))
+    one = remembered(plain, "Her flat is in Berlin")
+    assert "It waits to be indexed" in plain.page(f"/memories/{one}")
+    assert "There is no model" in plain.page(f"/memories/{one}")
+    plain.page("/search?q=flat&user=lin")
+    ends = time.monotonic() + 20
+    while "It is indexed." not in plain.page(f"/memories/{one}"):
+        assert time.monotonic() < ends
+        time.sleep(0.1)
+    settings = msgspec.structs.replace(
+        settings_of(url), vector=VectorSettings(enabled=True, embedder="openai:x", url="memory://")
+    )
+    browser = browse(serving(settings, assembled=assemble(settings, HashEmbedder())))
+    for name in (one, remembered(browser, "Plays the cello")):
+        while "It has a vector of <code>hash" not in (shown := browser.page(f"/memories/{name}")):
+            assert "It waits for a vector of <code>hash" in shown
+            assert time.monotonic() < ends
+            time.sleep(0.1)
+
+
+async def test_what_is_not_indexed_is_told(url, browser, monkeypatch):
+    """Right after much was loaded a page does not wait for the index: it says what waits, and shows what is there."""
+    remembered(browser, "Her flat is in Berlin")
+    monkeypatch.setattr(asking, "_MOST_LATE", 300)
+    events = [AgentEvent(session_id="s", user_id="lin", data={"text": f"a flat {n}"}) for n in range(5000)]
+    async with open_store(url) as store:
+        await store.apply([Add([to_record(event) for event in events])])
+    shown = browser.page("/search?q=flat&user=lin")
+    assert re.search(r"left out until they are indexed[^<]* events [\d,]{3,}", shown)
+    assert "Her <mark>flat</mark> is" in shown
+    assert "ask again in a while" in browser.page("/context?q=flat&user=lin")
+    ends = time.monotonic() + 120
+    while "left out until" in (shown := browser.page("/search?q=flat&user=lin")):
+        assert time.monotonic() < ends
+        time.sleep(0.2)
+    assert "a <mark>flat</mark>" in shown
+    assert "Her flat is in Berlin" in browser.page("/context?q=flat&user=lin")
+
+
 def test_search_says_why(browser):
     one = remembered(browser, "Her flat is in Berlin", category="preference")
     other = remembered(browser, "Plays the cello", category="ability")
@@ -186,6 +263,26 @@ def test_the_log_is_filtered_paged_and_exported(browser):
     assert first.count("<tr>") == 51
     assert browser.get(unescape(re.search(r'rel="next" href="([^"]+)"', first)[1])).text.count("<tr>") == 11
     assert len(browser.page("/log/export?form=jsonl&user=mei").splitlines()) == 60
+
+
+def test_the_log_of_some_days(browser):
+    """A day that is named is meant whole; what is exported has the same filter."""
+    remembered(browser)
+    today = now().date()
+    before, after = today - timedelta(days=1), today + timedelta(days=1)
+    for found, asked in (
+        (1, f"since={today}&until={after}"),  # after midnight, if it comes between
+        (1, f"since={before}"),
+        (0, f"since={after + timedelta(days=1)}"),
+        (0, f"until={before}"),
+        (0, "since=9999-12-30&until=9999-12-31"),
+        (1, "until=9999-12-31"),
+    ):
+        shown = browser.page(f"/log?{asked}")
+        assert shown.count('class="tag insert"') == found, asked
+        assert unescape(re.search(r'href="([^"]+)">CSV', shown)[1]).endswith(asked)
+        assert len(browser.page(f"/log/export?form=jsonl&{asked}").splitlines()) == found
+    assert "since" in browser.page("/log?since=yesterday", 422)
 
 
 async def stored(url, events):
@@ -255,6 +352,7 @@ def test_somebody_is_exported_and_forgotten(browser):
     asked = browser.page("/people/lin/forget")
     assert "would be erased" in asked
     assert "profile" in asked
+    assert "profile" in browser.page("/people/lin/forget?exact=on")
     browser.submit("/people/lin/forget", "/people/lin/forget", 422, name="bo")
     assert "likes green tea" in browser.page("/people/lin")
     told = browser.submit("/people/lin/forget", "/people/lin/forget", 200, name="lin").text

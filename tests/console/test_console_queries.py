@@ -12,12 +12,14 @@ from octavo.kernel.model import Add
 from octavo.memory import AsyncMemory
 from octavo.wraps import Wrap
 
-ASKED = ("find", "tally", "heads", "names", "search", "describe")
+ASKED = ("find", "tally", "heads", "names", "search", "describe", "lag", "unindexed")
 #: How many questions each page may ask.
 PAGES = {
     "": 25,
     "/people": 8,
     "/people/user00": 12,
+    "/agents": 8,
+    "/agents/cook": 8,
     "/memories/{memory}": 12,
     "/search?q=what+does+she+like&user=user00": 25,
     "/context?q=what+does+she+like&user=user00": 30,

@@ -3,16 +3,21 @@
 import re
 from pathlib import Path
 
+import pytest
+
 import octavo
 from octavo.events import EventType
 from octavo.keys import ACCESS
 from octavo.layers.values import ACTIONS, CATEGORIES, LAYERS
 from octavo.memory import SOURCES
+from octavo.server.console.problems import SENTENCES, TITLES, in_chinese
 from octavo.server.console.texts import CHINESE
 from octavo.server.console.views.asking import SIGNALS
 from octavo.server.console.views.sessions import SHOWING
+from octavo.server.problems import CODES
 
-TEMPLATES = Path(octavo.__file__).parent / "server" / "console" / "templates"
+CONSOLE = Path(octavo.__file__).parent / "server" / "console"
+TEMPLATES = CONSOLE / "templates"
 SAID = re.compile(r"""\b_\((?:"([^"]+)"|'([^']+)')\)""")
 
 
@@ -23,6 +28,34 @@ def test_every_text_of_a_template_is_translated():
     values = {*ACTIONS, *LAYERS, *ACCESS, *SOURCES, *SHOWING, *SIGNALS.values(), *map(str, EventType)}
     values |= {each for layer in CATEGORIES.values() for each in layer}
     assert (said | values) - set(CHINESE) == set()
+
+
+def test_every_refusal_of_the_console_is_translated():
+    """Each that stands in its code, and what is told of every status."""
+    raised = re.compile(r"""(?:HTTPException\(|problem\(|NotFound\()\s*(?:\d+,\s*)?f?"([^"]+)\"""")
+    said = {
+        re.sub(r"\{[^}]*\}", "{}", text)
+        for page in CONSOLE.rglob("*.py")
+        for text in raised.findall(page.read_text("utf-8"))
+    }
+    assert len(said) >= 10
+    assert said - set(SENTENCES) == set()
+    assert set(CODES) == set(TITLES)
+    assert all(text.count("{}") == chinese.count("{}") for text, chinese in SENTENCES.items())
+
+
+@pytest.mark.parametrize(
+    ("english", "chinese"),
+    [
+        ("there is no memory 'x'", "没有记忆 'x'"),
+        ("there is no memory 'x', and there was none", "没有记忆 'x'，也从未有过"),
+        ("content: must say something; days: Field required", "content：内容不能为空；days：必须填写"),
+        ("limit: Input should be greater than 0; got '{}'", "limit：应为 greater than 0；现在是 '{}'"),
+        ("something else", "something else"),
+    ],
+)
+def test_a_refusal_in_chinese(english, chinese):
+    assert in_chinese(english) == chinese
 
 
 def test_every_form_that_changes_something_carries_a_token():

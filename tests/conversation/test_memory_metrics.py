@@ -3,6 +3,7 @@
 import re
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from octavo.conversation.memories import BaseMemory
 from octavo.conversation.messages import AIMessage
@@ -138,22 +139,38 @@ def test_prometheus():
     assert found["octavo_memory_operations_total", first + ',operation="load"'] == 20
     assert found["octavo_memory_operation_seconds_sum", first + ',operation="load"'] == 10
     assert found["octavo_memory_operation_seconds_count", first + ',operation="load"'] == 20
-    assert found["octavo_memory_operation_seconds", first + ',operation="load",quantile="0.95"'] == 0.5
+    assert found["octavo_memory_operation_seconds_bucket", first + ',operation="load",le="0.25"'] == 0
+    assert found["octavo_memory_operation_seconds_bucket", first + ',operation="load",le="0.5"'] == 20
     assert found["octavo_memory_errors_total", first] == 1
     assert found["octavo_memory_size_bytes", first] == 1000
     assert found["octavo_memory_errors_total", 'session="two",memory_type="Notes"'] == 0
     typed = re.findall(r"^# TYPE (\w+) (\w+)$", page, re.MULTILINE)
     assert len(typed) == len({name for name, _ in typed}) == 5
     families = [
-        re.sub(r"_(sum|count)$", "", line.partition("{")[0]) for line in page.splitlines() if line[0] != "#"
+        re.sub(r"_(sum|count|bucket)$", "", line.partition("{")[0])
+        for line in page.splitlines()
+        if line[0] != "#"
     ]
     assert list(dict.fromkeys(families)) == [name for name, _ in typed]
     runs = [name for at, name in enumerate(families) if at == 0 or families[at - 1] != name]
     assert len(runs) == len(set(runs))
     assert one.prometheus() == prometheus([one])
+    families = {family.name: family.type for family in text_string_to_metric_families(page)}
+    assert families["octavo_memory_operation_seconds"] == "histogram"
+    assert families["octavo_memory_operations"] == "counter"
 
 
-@pytest.mark.parametrize("name", ["memory_type", "operation", "two words", "__own", "1st", ""])
+def test_memories_with_the_same_labels_are_one():
+    """Or the page would have a line twice, and be refused."""
+    pair = [MemoryMetrics(Notes()), MemoryMetrics(Notes())]
+    for metrics in pair:
+        metrics.record_save_operation(0.01)
+    found = samples(prometheus(pair))
+    assert found["octavo_memory_operations_total", 'memory_type="Notes",operation="save"'] == 2
+    assert found["octavo_memory_operation_seconds_count", 'memory_type="Notes",operation="save"'] == 2
+
+
+@pytest.mark.parametrize("name", ["memory_type", "operation", "le", "two words", "__own", "1st", ""])
 def test_labels_that_cannot_be(name):
     with pytest.raises(ConfigError, match="cannot be a label"):
         MemoryMetrics(Notes(), labels={name: "x"})

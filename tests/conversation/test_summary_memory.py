@@ -274,7 +274,7 @@ def test_summary_buffer_summarises_what_no_longer_fits(histories):
     memory.save_context({"input": "q2 x"}, {"output": "a x"})
     assert "Human: q0 x\nAI: a x" in model.prompts[0]
     assert "q1" not in model.prompts[0]
-    shown = "摘要1\nHuman: q1 x\nAI: a x\nHuman: q2 x\nAI: a x"
+    shown = "System: 摘要1\nHuman: q1 x\nAI: a x\nHuman: q2 x\nAI: a x"
     assert buffering(histories.open(), model).load_memory_variables({})["history"] == shown
     assert histories.open().count() == 4
     assert memory.moving_summary_buffer == "摘要1"
@@ -290,7 +290,7 @@ def test_summary_buffer_that_keeps_all(histories):
     for at in range(4):
         memory.save_context({"input": f"q{at} x"}, {"output": "a x"})
     assert histories.open().count() == 8
-    assert memory.load_memory_variables({})["history"].startswith("摘要2\nHuman: q2 x")
+    assert memory.load_memory_variables({})["history"].startswith("System: 摘要2\nHuman: q2 x")
     assert "q0" not in model.prompts[1]
 
 

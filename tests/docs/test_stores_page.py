@@ -47,4 +47,4 @@ def test_the_limits():
     assert f"{MAX_NAME_BYTES} bytes of UTF-8; a tenant {MAX_TENANT_BYTES}" in PAGE
     assert f"{MAX_RECORD_BYTES // 2**20} MiB" in PAGE
     assert f"{MAX_DEPTH} levels" in PAGE
-    assert len(OPTIONS) == 10
+    assert len(OPTIONS) == 11

@@ -18,6 +18,7 @@ from agentscope.token import CharTokenCounter
 from agentscope.tool import Toolkit, ToolResponse
 from pydantic import BaseModel
 from redis.asyncio import ConnectionPool
+from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 
 from octavo import chat
@@ -181,16 +182,47 @@ async def summary_loaded(made):
     return told
 
 
-def assigned(memory):
-    """What is said of the attributes of a memory that cannot be changed."""
-    said = {}
-    for name in ("content", "user_id", "session_id", "key_ttl"):
+async def moves(memory):
+    """Attributes that AgentScope's memories have are assigned, and lead to another session and back."""
+    await memory.add(Msg("lin", "here", "user"))
+    await memory.update_compressed_summary("so far")
+    seen = []
+    for name in ("session_id", "user_id", "key_prefix"):
         if hasattr(type(memory.octavo), name):
-            try:
-                setattr(memory, name, [])
-            except AttributeError as error:
-                said[name] = str(error)
-    return said
+            before = getattr(memory, name)
+            setattr(memory, name, "elsewhere")
+            seen.append([name, await memory.size(), memory.state_dict()["_compressed_summary"] or ""])
+            setattr(memory, name, before)
+    return [seen, [message.content for message in await memory.get_memory()]]
+
+
+async def content_of(memory):
+    """`content` as AgentScope has it where AgentScope has it; elsewhere it is refused."""
+    if not isinstance(memory, ours.InMemoryMemory):
+        try:
+            memory.content = []
+        except AttributeError as error:
+            return "content cannot be assigned" in str(error)
+    await memory.add(Msg("lin", "two", "user"), marks="m")
+    memory.content = [pair for pair in memory.content if pair[1] == ["m"]]
+    [(message, marks)] = memory.content
+    return type(message) is Msg and (message.content, marks, await memory.size()) == ("two", ["m"], 1)
+
+
+async def duplicates(memory):
+    """What is done with `skip_duplicated=False`, the third argument of AgentScope's memories in stores."""
+    one = Msg("lin", "one", "user")
+    await memory.add(one)
+    if not isinstance(memory, ours.AsyncSQLAlchemyMemory | ours.RedisMemory):
+        await memory.add(one, None, True)
+        await memory.add(one, skip_duplicated=False)
+        return await memory.size()
+    await memory.add(one, None, True)
+    try:
+        await memory.add([one, Msg("lin", "two", "user")], "m", False)
+    except IntegrityError:
+        return f"IntegrityError {await memory.size()}"
+    return await memory.size()
 
 
 async def moved(folder):
@@ -234,12 +266,23 @@ async def main(folder, redis_url):
             async with made("every block") as memory:
                 report[name]["lossless"] = await lossless(memory)
                 report[name]["refused"] = name == "InMemoryMemory" or await refused(memory)
-                report[name]["assigned"] = assigned(memory)
+            async with made("moves") as memory:
+                report[name]["moves"] = await moves(memory)
+                report[name]["content"] = await content_of(memory)
+            async with made("duplicates") as memory:
+                report[name]["duplicates"] = await duplicates(memory)
             report[name]["loaded"] = await summary_loaded(made)
         joined = ours.AsyncSQLAlchemyMemory(session, user_id="joined")
         await joined.add(Msg("lin", "taken back", "user"))
         await session.rollback()
         report["rolled_back"] = await joined.size() == 0
+    positional = ours.AsyncSQLAlchemyMemory(engine, "monday", "lin")
+    report["session_first"] = (positional.session_id, positional.user_id) == ("monday", "lin")
+    at = pool.connection_kwargs
+    named = {"host": at["host"], "port": at["port"], "db": at["db"], "password": at.get("password")}
+    memory = ours.RedisMemory("s", "u", **named, client_name="octavo-test", socket_timeout=5)
+    report["options"] = await memory.get_client().client_getname() == "octavo-test"
+    await memory.close()
     report["moved"] = await moved(folder)
     report["compress"] = await compressed_by_octavo()
     await pool.disconnect()

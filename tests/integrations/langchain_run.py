@@ -27,10 +27,12 @@ from octavo import InvalidRecord, conversation
 from octavo.integrations import langchain as ours
 
 try:
+    from langchain_classic import memory as classic
     from langchain_classic.base_memory import BaseMemory
     from langchain_classic.chains import ConversationChain
     from langchain_classic.memory import ReadOnlySharedMemory, SimpleMemory
 except ImportError:  # LangChain before 1.0
+    from langchain import memory as classic
     from langchain.chains import ConversationChain
     from langchain.memory import ReadOnlySharedMemory, SimpleMemory
     from langchain_core.memory import BaseMemory
@@ -289,6 +291,83 @@ async def measured():
     return told
 
 
+async def like_theirs():
+    """The same turns in LangChain's own memories and in ours: buffers in every form, summaries and what follows them."""
+    picture = HumanMessage(
+        [{"type": "text", "text": "look"}, {"type": "image_url", "image_url": {"url": "data:,AAAA"}}]
+    )
+    told = {}
+    for name in ("ConversationBufferMemory", "ConversationBufferWindowMemory"):
+        pair = []
+        for library in (classic, ours):
+            memory = getattr(library, name)()
+            memory.chat_memory.add_messages([picture, AIMessage("yes")])
+            memory.save_context({"input": "hi"}, {"output": "hello"})
+            forms = [memory.buffer, memory.buffer_as_str, texts(memory.buffer_as_messages)]
+            memory.return_messages = True
+            forms.append(texts(memory.buffer))
+            if name == "ConversationBufferMemory":
+                forms += [texts(await memory.abuffer()), await memory.abuffer_as_str()]
+            pair.append(forms)
+        told[name] = [pair[0] == pair[1], pair[1][0]]
+    pair = []
+    for library in (classic, ours):
+        model = scripted(AIMessage("one"), AIMessage("two"))
+        history = InMemoryChatMessageHistory(messages=[HumanMessage("a"), AIMessage("b"), HumanMessage("c")])
+        memory = library.ConversationSummaryMemory.from_messages(model, history, summarize_step=2)
+        pair.append([memory.buffer, len(history.messages), memory.load_memory_variables({})])
+    told["from_messages"] = [pair[0] == pair[1], pair[1][0]]
+    pair = []
+    for library in (classic, ours):
+        memory = library.ConversationSummaryBufferMemory(
+            llm=counting("short"), max_token_limit=2, moving_summary_buffer="old"
+        )
+        memory.chat_memory.add_messages(
+            [HumanMessage("a b c"), AIMessage("d"), HumanMessage("e"), AIMessage("f")]
+        )
+        forms = [memory.moving_summary_buffer]
+        await memory.aprune()
+        forms += [
+            memory.moving_summary_buffer,
+            memory.load_memory_variables({}),
+            memory.buffer,
+            await memory.abuffer(),
+        ]
+        memory.return_messages = True
+        pair.append([*forms, texts(memory.buffer), type(memory.buffer[0]).__name__])
+    told["summary_buffer"] = [pair[0] == pair[1], *pair]
+    return told
+
+
+class Counting(GenericFakeChatModel):
+    """A model that counts words, so that both libraries prune the same turns."""
+
+    def get_num_tokens(self, text):
+        return len(text.replace("Human:", "").replace("AI:", "").split())
+
+    def get_num_tokens_from_messages(self, messages, tools=None):
+        return sum(self.get_num_tokens(said(message)) for message in messages)
+
+
+def counting(*answers):
+    return Counting(messages=iter([AIMessage(answer) for answer in answers]))
+
+
+def places(folder, redis_url):
+    """Attributes and arguments of LangChain's histories."""
+    with ours.FileChatMessageHistory(f"{folder}/gb.json", encoding="gb18030") as history:
+        history.add_user_message("你好")
+        written = "你好" in history.file_path.read_text(encoding="gb18030")
+        file = [str(history.file_path), history.encoding, written]
+    with ours.RedisChatMessageHistory("s", redis_url, "app:", None) as history:
+        history.add_user_message("hi")
+        redis = [history.key, history.octavo.redis_client.ttl("app:s"), history.octavo.key_prefix]
+    try:
+        ours.RedisChatMessageHistory("s", redis_url, 60)
+    except TypeError as error:
+        return [file, redis, str(error)]
+
+
 async def beside_theirs():
     """A memory of LangChain's own beside one of Octavo's."""
     memory = ours.CombinedMemory(
@@ -342,6 +421,8 @@ async def main(folder, redis_url):
     report["assigned"] = assigned()
     report["beside_theirs"] = await beside_theirs()
     report["turn_of_messages"] = await turn_of_messages()
+    report["like_theirs"] = await like_theirs()
+    report["places"] = places(folder, redis_url)
     return report
 
 

@@ -149,6 +149,33 @@ async def namespaces(url):
         return {**told, "refused": refused}
 
 
+async def rewritten(url):
+    """What was written again comes first and keeps its first time; crowds and wide trees lose nothing."""
+    async with OctavoStore(url, tenant="again") as store:
+        for key in "abc":
+            await store.aput(("n",), key, {"v": 1})
+        first = await store.aget(("n",), "a")
+        await asyncio.sleep(0.002)
+        await store.aput(("n",), "a", {"v": 2})
+        again = await store.aget(("n",), "a")
+        await asyncio.gather(
+            *(store.aput(("crowd", str(n % 40)), f"k{n % 80}", {"v": n}) for n in range(120))
+        )
+        await store.aput(("n", "deep"), "d", {"v": 1})
+        crowd = await store.asearch(("crowd",), limit=200)
+        return {
+            "order": [item.key for item in await store.asearch(("n",), limit=3)],
+            "page": [item.key for item in await store.asearch(("n",), limit=2, offset=1)],
+            "kept": [
+                again.value["v"],
+                again.created_at == first.created_at,
+                again.updated_at > first.updated_at,
+            ],
+            "crowd": sorted(item.value["v"] for item in crowd),
+            "one": [item.key for item in await store.asearch(("crowd", "7"), limit=9)],
+        }
+
+
 async def lives(url):
     """Items that expire: at a clock that is put forward, and refreshed by reading."""
     ahead = timedelta()
@@ -331,6 +358,7 @@ async def first(url, store):
         "conformance": await conforms(url),
         "differing": await like_theirs(url),
         "names": await namespaces(url),
+        "rewritten": await rewritten(url),
     }
     told |= {
         "ttl": await lives(url),

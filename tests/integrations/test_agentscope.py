@@ -115,16 +115,25 @@ def test_a_summary_that_is_loaded_is_told(report, kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_an_attribute_is_never_assigned_in_vain(report, kind):
-    """What the memory inside would not look at is refused."""
-    names = ["content", "user_id", "session_id", *(["key_ttl"] if kind == "RedisMemory" else [])]
-    assert list(report[kind]["assigned"]) == names
-    assert all("cannot be" in said for said in report[kind]["assigned"].values())
+def test_attributes_are_assigned_as_in_agentscope(report, kind):
+    """`session_id`, `user_id` and `key_prefix` lead elsewhere, where the summary is another too, and back."""
+    names = ["session_id", "user_id", *(["key_prefix"] if kind == "RedisMemory" else [])]
+    assert report[kind]["moves"] == [[[name, 0, ""] for name in names], ["so far", "here"]]
+    assert report[kind]["content"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_duplicates_that_are_not_skipped(report, kind):
+    """`skip_duplicated=False` is refused by AgentScope's memory in SQL databases, and keeps another copy in Redis."""
+    expected = {"AsyncSQLAlchemyMemory": "IntegrityError 1", "RedisMemory": 3}
+    assert report[kind]["duplicates"] == expected.get(kind, 3)
 
 
 def test_the_rest(report):
     """A rollback takes messages back, AgentScope's sessions move a memory, and Octavo's compression works on one."""
     assert report["rolled_back"]
+    assert report["session_first"]
+    assert report["options"]
     assert report["moved"]
     assert report["compress"]
 

@@ -210,6 +210,27 @@ print(hasattr(langchain, "no_such_name"))
     assert ran(python, "-c", program) == "[]\npip install langchain-classic\nFalse\n"
 
 
+def test_buffers_and_summaries_are_langchains(report):
+    """Beside LangChain's own memories: the same text and messages, never a picture's bytes, the same pruning."""
+    told = report["like_theirs"]
+    words = "Human: look\nAI: yes\nHuman: hi\nAI: hello"
+    assert told["ConversationBufferMemory"] == [True, words]
+    assert told["ConversationBufferWindowMemory"] == [True, words]
+    assert told["from_messages"] == [True, "two"]
+    same, theirs, mine = told["summary_buffer"]
+    assert same, (theirs, mine)
+    assert mine[3] == "System: short\nHuman: e\nAI: f"
+
+
+def test_arguments_of_langchains_histories(report):
+    """`file_path`, `encoding`, `key` and `key_prefix` are where LangChain has them."""
+    file, redis, refused = report["places"]
+    assert file[0].endswith("/gb.json")
+    assert file[1:] == ["gb18030", True]
+    assert redis == ["app:s", -1, "app:"]
+    assert "key_prefix is a string, and ttl comes after it; got 60" in refused
+
+
 def test_all_names_are_there(python):
     """Each name that the module tells is there."""
     program = "from octavo.integrations import langchain as it; print([getattr(it, n).__name__ for n in it.__all__])"

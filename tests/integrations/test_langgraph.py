@@ -48,6 +48,16 @@ def test_namespaces(told):
     assert names["refused"] == [["a.b"], [], [""]]
 
 
+def test_what_is_written_again(told):
+    """It is the last one, with its first time; of a crowd's writes to one key, which go together, the last stays."""
+    again = told["rewritten"]
+    assert again["order"] == ["d", "a", "c"]
+    assert again["page"] == ["a", "c"]
+    assert again["kept"] == [2, True, True]
+    assert again["crowd"] == list(range(40, 120))
+    assert again["one"] == ["k7", "k47"]
+
+
 def test_items_end(told):
     """After their time, from the last time they were read; one that is not to end stays."""
     after_16, after_90, gone, searched = told["ttl"]

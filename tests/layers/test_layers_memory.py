@@ -83,6 +83,8 @@ async def test_order_and_filters(memory, clock):
     assert [one.content for one in within] == ["event 2", "event 1"]
     naive = times[1].astimezone().replace(tzinfo=None)  # local time, as Python takes it
     assert len(await memory.events(**LIN, since=naive)) == 4
+    rows = await memory.logs(since=times[1], until=times[3])
+    assert [row.memory_id for row in rows] == [one.id for one in within]
 
 
 async def test_revise(memory):

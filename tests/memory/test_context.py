@@ -47,6 +47,22 @@ async def test_all_parts(memory, store, tenant):
     assert len(block.sources) == len(said)
 
 
+async def test_the_turns_next_to_a_hit_are_shown(memory):
+    """The answer shares no word with the question; it stands after the sentence that does, in its own session."""
+    talk = [
+        {"role": "assistant", "content": "Anything on your mind?"},
+        {"role": "user", "content": "Who could repair the old piano?"},
+        {"role": "assistant", "content": "Mr. Okafor on Elm Street."},
+        {"role": "user", "content": "Thanks, see you."},
+    ]
+    await memory.add(talk, user_id="lin", session_id="tuesday")
+    await memory.add("Nothing of it belongs here.", user_id="lin", session_id="wednesday")
+    await memory.add("Nor here.", user_id="mo", session_id="tuesday")
+    block = await memory.context("piano repair", user_id="lin", session_id="thursday")
+    shown = [line.partition(": ")[2] for line in block.text.splitlines() if ": " in line]
+    assert shown == ["Who could repair the old piano?", "Mr. Okafor on Elm Street.", "Anything on your mind?"]
+
+
 async def test_the_budget_is_kept(memory):
     for number in range(40):
         await memory.add(f"I own the book number {number} about whales and boats.", user_id="lin")

@@ -50,7 +50,7 @@ def test_its_lines_can_be_tried(sqlite_server):
     with server.client() as client:
         text = html.unescape(client.get("/docs").text)
     lines = re.findall(r"<pre>(curl .*?)</pre>", text, re.DOTALL)
-    assert len(lines) == 28
+    assert len(lines) == 30
     for line in lines:
         tried = line.replace("curl ", "curl -sS -o /dev/null -w %{http_code} ", 1)
         done = subprocess.run(

@@ -32,6 +32,9 @@ CHANGE = (401, 401, 404, 403, 200, 200)
 ADMIN = (401, 401, 200, 403, 403, 200)
 MATRIX = {
     ("GET", "/health"): OPEN,
+    ("GET", "/health/live"): OPEN,
+    ("GET", "/health/ready"): OPEN,
+    ("GET", "/metrics"): ADMIN,
     ("GET", "/config"): ADMIN,
     ("GET", "/queue"): ADMIN,
     ("POST", "/queue/replay"): ADMIN,
@@ -112,6 +115,9 @@ PAGES = {
     ("GET", "/console/people/{user}/export"): PAGE,
     ("GET", "/console/people/{user}/forget"): ADMIN_PAGE,
     ("POST", "/console/people/{user}/forget"): ADMIN_FORM,
+    ("GET", "/console/agents"): PAGE,
+    ("GET", "/console/agents/{agent}"): PAGE,
+    ("POST", "/console/agents/{agent}/memories"): FORM,
     ("GET", "/console/memories/{memory}"): PAGE_OF_OURS,
     ("POST", "/console/memories/{memory}"): FORM_OF_OURS,
     ("POST", "/console/memories/{memory}/reject"): FORM_OF_OURS,
@@ -141,6 +147,7 @@ PAGES = {
 FORMS = {
     ("POST", "/console/people"): {"name": "mei"},
     ("POST", "/console/people/{user}/memories"): {"content": "likes tea", "memory_layer": "profile"},
+    ("POST", "/console/agents/{agent}/memories"): {"content": "answers in verse", "memory_layer": "profile"},
     ("POST", "/console/people/{user}/forget"): {"name": "nobody"},
     ("POST", "/console/memories/{memory}"): {"content": "likes coffee", "reason": "asked"},
     ("POST", "/console/access/keys"): {"name": "laptop"},
@@ -284,7 +291,7 @@ def test_the_matrix_of_pages(console_keys, caller):
         token = token_of(client)
         for method, path in PAGES:
             named = names_of_something(admin)
-            names = {"user": "nobody", "memory": named["memory_id"], "row": named["log_id"], "session": "s", "letter": "x", "key": spare, "name": "console.css", "rest": "nothing"}  # fmt: skip
+            names = {"user": "nobody", "agent": "nobody", "memory": named["memory_id"], "row": named["log_id"], "session": "s", "letter": "x", "key": spare, "name": "console.css", "rest": "nothing"}  # fmt: skip
             where, form = path.format(**names), FORMS.get((method, path), {})
             if method == "POST":
                 without[path] = client.post(where, data=form).status_code

@@ -20,9 +20,14 @@ PACKAGES = {
 PROGRAMS = {
     "caddy": "/usr/bin/caddy",
     "chromium": "/usr/bin/chromium",
+    "etcd-server": "/usr/bin/etcd",
     "fonts-droid-fallback": "/usr/share/fonts-droid-fallback",
     "nginx": "/usr/sbin/nginx",
     "openssl": "/usr/bin/openssl",
+    "patroni": "/usr/bin/patroni",
+    "pgbouncer": "/usr/sbin/pgbouncer",
+    "python3-etcd": "/usr/lib/python3/dist-packages/etcd",
+    "rsync": "/usr/bin/rsync",
     "systemd": "/usr/bin/systemd-analyze",
 }
 WEB_SERVERS = ("caddy", "nginx")

@@ -4,6 +4,7 @@ A script of its own, started with `python -I -S`: it outlives a test run that is
 It prints the server's process id, then takes one signal number on stdin and passes it on.
 """
 
+import contextlib
 import json
 import os
 import select
@@ -11,6 +12,8 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
+from typing import Any
 
 PATIENCE_SECONDS = 30
 
@@ -23,6 +26,20 @@ def finish(server: subprocess.Popen[bytes], number: int) -> None:
     except subprocess.TimeoutExpired:
         server.kill()
         server.wait()
+
+
+def finish_others(order: dict[str, Any]) -> None:
+    """End the processes that the server has left behind: each is named by a file, and works in the server's folder."""
+    for path in order["pid_files"]:
+        with contextlib.suppress(OSError, ValueError):
+            with open(path) as file:  # noqa: PTH123
+                pid = int(file.readline())
+            for number in (signal.SIGCONT, signal.SIGQUIT, *[0] * 50, signal.SIGKILL):
+                with open(f"/proc/{pid}/cmdline") as file:  # noqa: PTH123
+                    if order["folder"] not in file.read():  # it is somebody else's by now
+                        break
+                os.kill(pid, number)
+                time.sleep(0.1 if number in (0, signal.SIGQUIT) else 0)
 
 
 def watch(server: subprocess.Popen[bytes], owner: int) -> int | None:
@@ -58,6 +75,7 @@ def main() -> int:
     finally:
         if server.poll() is None:
             finish(server, asked or order["kill_signal"])
+        finish_others(order)
         if asked is None:
             shutil.rmtree(order["folder"], ignore_errors=True)
     return server.returncode

@@ -77,8 +77,10 @@ def _connect(url: str) -> "redis.Redis":
     from redis.backoff import NoBackoff
     from redis.retry import Retry
 
-    # The client's own retries would hide for seconds that a server is not up yet.
-    return redis.Redis.from_url(url, retry=Retry(NoBackoff(), 0))
+    # The client's own retries would hide for seconds that a server is not up yet; its five seconds are few on a busy machine.
+    return redis.Redis.from_url(
+        url, retry=Retry(NoBackoff(), 0), socket_timeout=60, socket_connect_timeout=60
+    )
 
 
 def _numbered(url: str, number: int) -> str:

@@ -29,6 +29,9 @@ class Server(ABC):
     account_name: ClassVar[str]
     stop_signal: ClassVar[int] = signal.SIGTERM
     kill_signal: ClassVar[int] = signal.SIGKILL
+    pid_files: ClassVar[
+        tuple[str, ...]
+    ] = ()  # in its folder, of processes that do not end with the one we start
 
     def __init__(self, *, durable: bool = False) -> None:
         self.durable = durable
@@ -137,8 +140,8 @@ class Server(ABC):
         self.kill()
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    def run_program(self, *command: str | Path) -> None:
-        """Run one of the server's tools as its account, or raise Unavailable with what it said."""
+    def run_program(self, *command: str | Path) -> str:
+        """What one of the server's tools, run as its account, has said; raises Unavailable with that if it failed."""
         done = subprocess.run(
             [str(word) for word in command],
             cwd=self.folder,
@@ -154,6 +157,7 @@ class Server(ABC):
         )
         if done.returncode != 0:
             raise Unavailable(f"{Path(command[0]).name} failed: {done.stdout.strip()[-600:]}")
+        return done.stdout
 
     def _environment(self) -> dict[str, str]:
         # The caller's temporary folder may be closed to the account, and its locale unknown to the server.
@@ -167,6 +171,7 @@ class Server(ABC):
             "user": self.account.user,
             "group": self.account.group,
             "kill_signal": int(self.kill_signal),
+            "pid_files": [str(self.folder / name) for name in self.pid_files],
             "owner": os.getpid(),
         }
         guard = subprocess.Popen(

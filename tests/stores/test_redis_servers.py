@@ -7,7 +7,18 @@ import pytest
 import redis
 import redis.asyncio as aio
 
-from octavo import Add, Change, Query, Record, Remove, Scope, StoreError, StoreUnavailable, open_store
+from octavo import (
+    Add,
+    Change,
+    ConfigError,
+    Query,
+    Record,
+    Remove,
+    Scope,
+    StoreError,
+    StoreUnavailable,
+    open_store,
+)
 from octavo.stores.redis import RedisStore
 from servers import running
 from servers.redis import Redis
@@ -251,12 +262,34 @@ async def test_a_tenant_lives_on_one_node_of_a_cluster(aware):
                 *(store.apply([Add([note(f"x{n}", "tu"[n % 2])])]) for n in range(20)), return_exceptions=True
             )
             assert answers == [[1]] * 20
-            with pytest.raises(StoreError):
+            with pytest.raises(StoreError, match="several tenants"):
                 await store.apply([Add([note("both", "t"), note("both", "u")])])
             assert await store.tenants() == ["", "t", "u"]
             assert await store.reindex("messages") == 3 * 19 + 20
             assert (await store.verify("messages")).missing == ()
             assert [finding for finding in await store.describe() if "nothing on disk" in finding.warning]
+
+
+async def test_a_url_does_not_open_a_cluster_of_several_nodes():
+    """Each call would succeed or not by who is asked for: it is said how such a cluster is opened."""
+    settings = ("--cluster-enabled", "yes", "--databases", "1")
+    with special(*settings) as one, special(*settings) as other:
+        admins = [redis.Redis.from_url(server.url) for server in (one, other)]
+        for admin, slots in zip(admins, ((0, 8191), (8192, 16383)), strict=True):
+            admin.execute_command("CLUSTER", "ADDSLOTSRANGE", *slots)
+        admins[0].execute_command("CLUSTER", "MEET", "127.0.0.1", other.port)
+        for admin in admins:
+            await _until_up(admin)
+            admin.close()
+        async with open_store(one.url) as store:
+            with pytest.raises(ConfigError, match="RedisCluster"):
+                for number in range(20):
+                    await store.apply([Add([note("a", f"tenant {number}")])])
+        async with aio.RedisCluster(host="127.0.0.1", port=one.port) as client, RedisStore(client) as store:
+            for number in range(20):
+                assert await store.apply([Add([note("b", f"tenant {number}")])]) == [1]
+    with pytest.raises(ConfigError, match="RedisCluster"):
+        open_store("redis+cluster://127.0.0.1:7000")
 
 
 async def _until_up(admin) -> None:

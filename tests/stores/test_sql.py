@@ -130,6 +130,27 @@ async def test_a_strangers_table(url):
         assert "event_id" in await columns(store, "mem_agent_events")
 
 
+async def test_unused_collections_are_looked_for_together(url, monkeypatch):
+    """A search of many collections that nobody uses asks the database once, and finds what another process begins."""
+    unused = [name for name in SHAPES if name != "events"]
+    async with open_store(url) as store, open_store(url) as other:
+        await store.apply([Add([record()])])
+
+        async def find_all():
+            asked = [Query(collection=name, scope=Scope(agent="a")) for name in unused]
+            return sum(map(len, await asyncio.gather(*map(store.find, asked))))
+
+        assert await find_all() == 0
+        reads = []
+        read = store._driver.read
+        monkeypatch.setattr(store._driver, "read", lambda script: reads.append(script) or read(script))
+        assert await find_all() == 0
+        assert len(reads) == 1
+        await other.apply([Add([Record(collection="turns", scope=Scope(agent="a"))])])
+        assert await find_all() == 1
+        assert await find_all() == 1
+
+
 async def test_a_newer_schema(url):
     """A database written by a newer Octavo is refused with the version it has and what to do."""
     async with open_store(url) as store:

@@ -49,14 +49,8 @@ def agent():
 
 
 FIXED = [
-    (InMemoryMemory, "user_id"),
-    (InMemoryMemory, "session_id"),
-    (InMemoryMemory, "content"),
     (lambda: ChatMemory.open("memory://"), "content"),
-    (lambda: ChatMemory.open("memory://"), "user_id"),
-    (redis_memory, "key_ttl"),
-    (redis_memory, "key_prefix"),
-    (redis_memory, "session_id"),
+    (redis_memory, "content"),
     (lambda: FileChatMessageHistory("history.json"), "file_path"),
     (lambda: RedisChatMessageHistory("s"), "session_id"),
     (lambda: RedisChatMessageHistory("s"), "key"),
@@ -90,8 +84,8 @@ def test_what_is_fixed_refuses(make, name, tmp_path, monkeypatch):
 
 
 def test_a_fixed_attribute_says_the_cure():
-    with pytest.raises(AttributeError, match=r"RedisMemory\.key_ttl cannot be changed: make another memory"):
-        redis_memory().key_ttl = 2
+    with pytest.raises(AttributeError, match=r"StoreChatMessageHistory\.session_id cannot be changed: make"):
+        StoreChatMessageHistory("memory://", "s").session_id = "t"
 
 
 WRONG = [
@@ -111,6 +105,9 @@ WRONG = [
     (lambda: RedisChatMessageHistory("s"), "ttl", 0),
     (lambda: CombinedMemory([ConversationBufferMemory()]), "memories", []),
     (lambda: VectorStoreRetrieverMemory(RecallRetriever("memory://")), "retriever", 7),
+    (InMemoryMemory, "user_id", 7),
+    (InMemoryMemory, "session_id", None),
+    (redis_memory, "key_ttl", 0),
     (agent, "max_iterations", 0),
     (agent, "tools", ["no function"]),
     (agent, "middlewares", [7]),
@@ -173,10 +170,10 @@ def test_another_model_counts():
     assert memory.get_token_info()["estimated"]
     summing = ConversationSummaryBufferMemory(llm=Counting(1), max_token_limit=100)
     say(summing, 1, 2)
-    assert summing.buffer == ""
+    assert summing.moving_summary_buffer == ""
     summing.llm = Counting(100)
     say(summing, 3)
-    assert summing.buffer == "S"
+    assert summing.moving_summary_buffer == "S"
 
 
 def test_entities_are_replaced():

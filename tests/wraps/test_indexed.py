@@ -26,6 +26,7 @@ from octavo.kernel.ids import now
 from octavo.kernel.terms.matching import content, digest
 from octavo.testing.embedding import HashEmbedder
 from octavo.wraps import Indexed, Wrap
+from octavo.wraps.vectors import VectorState
 
 STORES = ["memory", "sqlite", "file", "postgres", "mysql", "redis"]
 INDEXES = ["exact", "sqlite-vec"]
@@ -71,6 +72,28 @@ async def test_written_changed_removed_and_added_again(kind, index, place, wrap)
     assert len(await entries(index, SPACE)) == 4
     [space] = await index.spaces()
     assert space.complete
+
+
+@pytest.mark.parametrize("kind", STORES)
+async def test_the_state_of_one_record(kind, index, place, wrap):
+    """It waits until it has its vector, and again when it says something else; a model may not read it at all."""
+    store = open_store(place(kind))
+    model = FailingEmbedder()
+    indexed = await wrap(store, index, model)
+    one, other = said("a", "the cat sleeps"), said("a", "the cat sleeps", Scope(user="bo"))
+    model.down = True
+    await indexed.apply([Add([one, other])])
+    assert (await indexed.vector_state(one)).state == "waiting"
+    model.down = False
+    await indexed.settle(SETTLED)
+    assert await indexed.vector_state(one) == VectorState(model.name, "made")
+    changed = said("a", "mountains and lakes")
+    assert (await indexed.vector_state(changed)).state == "missing"
+    await index.drop(SPACE, [key("a")])
+    assert (await indexed.vector_state(one)).state == "missing"
+    assert (await indexed.vector_state(other)).state == "made"
+    assert (await indexed.vector_state(said("a", ""))).state == "unread"
+    assert (await indexed.vector_state(said("a", "x", collection="log"))).state == "unread"
 
 
 async def test_the_counts_are_those_of_the_callers_ops(wrap):

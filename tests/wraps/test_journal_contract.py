@@ -1,10 +1,10 @@
-"""A store with a failure queue beside it keeps the contract of stores, and so does one with a window of ids in front."""
+"""A store with a failure queue beside it keeps the contract of stores, and so do one with a window of ids and one that counts."""
 
 import pytest
 from wrapped import Wrapped
 
 from octavo import open_store
-from octavo.wraps import Deduped, Journal
+from octavo.wraps import Deduped, Journal, Metered
 
 
 class TestJournalMemory(Wrapped):
@@ -33,3 +33,14 @@ class TestJournalOfDedupedSQLite(Wrapped):
 
     async def open(self):
         return Journal(Deduped(open_store(self.url)), self.queue, timeout=60)
+
+
+class TestMeteredSQLite(Wrapped):
+    """One that counts is the store inside, for better or worse."""
+
+    @pytest.fixture(autouse=True)
+    def place(self, tmp_path):
+        self.url = f"sqlite:///{tmp_path}/records.db"
+
+    async def open(self):
+        return Metered(open_store(self.url))

@@ -319,6 +319,33 @@ async def test_the_oldest_of_an_id_stays(tmp_path):
         )
 
 
+@virtually
+async def test_removals_that_find_nothing_are_not_brought(tmp_path):
+    """Many events that were queued reach the store in one write of adds; only what was there already is removed again."""
+    store = unsteady()
+    brought = []
+    apply = store.apply
+
+    async def noted(ops):
+        brought.append([type(op) for op in ops if getattr(op, "query", None) is None or op.query.offset])
+        return await apply(ops)
+
+    store.apply = noted
+    async with journal_of(store, tmp_path) as journal:
+        await journal.write(
+            [Add([msgspec.structs.replace(event("7"), scope=Scope(user="ann", session="s1"))])]
+        )
+        store.turn("down")
+        for n in range(100):
+            repeats = Remove(those(ids=(str(n),), after=START, offset=1))
+            assert (await journal.write([add(str(n))], later=[repeats])).status == "queued"
+        brought.clear()
+        store.turn("up")
+        await settled(journal)
+        assert [ops for ops in brought if len(ops) > 1 or Remove in ops] == [[Add] * 100, [Remove]]
+        assert sorted(map(int, await ids(journal))) == list(range(100))
+
+
 async def _named_anew(store, ops):
     """Whether an id is given to another record than the one it names: such an add is passed over, and counts for nothing."""
     added = [record for op in ops if isinstance(op, Add) for record in op.records]

@@ -255,8 +255,9 @@ def queue_directory(memory_store: BaseMemoryStore, agent_name: str) -> Path | No
         return Path(f"{path}.queue") if path not in ("", ":memory:") else None
     if address.scheme == "file":
         return Path(f"{(address.host + address.path).rstrip('/')}.queue")
+    hosts = "-".join(host for host, _ in address.hosts)
     where = shown(memory_store.url)  # without the password, which may change while something waits
-    return _ROOT / _folder_name(f"{address.scheme}-{address.host}{address.path}", where)
+    return _ROOT / _folder_name(f"{address.scheme}-{hosts}{address.path}", where)
 
 
 def _folder_name(words: str, identity: str) -> str:

@@ -30,7 +30,6 @@ from octavo.errors import StoreUnavailable
 from octavo.kernel.model import Add, Change, Op, Query, Record, Remove, Scope
 from octavo.kernel.ports import Renews, Store, walk
 from octavo.stores import open_store, to_store
-from octavo.util.attributes import Fixed
 
 
 class MemoryBase(ABC):
@@ -105,9 +104,6 @@ class MemoryBase(ABC):
 class ChatMemory(MemoryBase):
     """The messages of one user's session in a store, which a URL names or is handed in; one handed in stays open."""
 
-    user_id: Fixed[str] = Fixed("make another memory for another user")
-    session_id: Fixed[str] = Fixed("make another memory for another session")
-
     def __init__(
         self,
         store: Store | str,
@@ -117,16 +113,37 @@ class ChatMemory(MemoryBase):
         tenant: str = "",
         owned: bool = False,
     ) -> None:
-        for name, value in (("user_id", user_id), ("session_id", session_id), ("tenant", tenant)):
-            if not isinstance(value, str):
-                raise TypeError(f"{name} is a string; got {value!r}"[:300])
-        self.kernel = to_store(store)
-        self.user_id = user_id
-        self.session_id = session_id
         # Without an agent, and said so: a scope that names one place is answered from that place's own index.
-        self._scope = Scope(tenant=tenant, user=user_id, agent="", session=session_id)
+        self._scope = Scope(
+            tenant=_name("tenant", tenant),
+            user=_name("user_id", user_id),
+            agent="",
+            session=_name("session_id", session_id),
+        )
+        self._keep_in(to_store(store))
         self._owned = owned or isinstance(store, str)
-        self._renew = self.kernel.renew if isinstance(self.kernel, Renews) else None
+
+    def _keep_in(self, store: Store) -> None:
+        self.kernel = store
+        self._renew = store.renew if isinstance(store, Renews) else None
+
+    @property
+    def user_id(self) -> str:
+        """Whose messages these are; assigning goes to another user's from the next call on."""
+        return self._scope.user or ""
+
+    @user_id.setter
+    def user_id(self, user_id: str) -> None:
+        self._scope = msgspec.structs.replace(self._scope, user=_name("user_id", user_id))
+
+    @property
+    def session_id(self) -> str:
+        """The session whose messages these are; assigning goes to another one from the next call on."""
+        return self._scope.session or ""
+
+    @session_id.setter
+    def session_id(self, session_id: str) -> None:
+        self._scope = msgspec.structs.replace(self._scope, session=_name("session_id", session_id))
 
     def _refuse_content(self, content: object) -> None:
         del content
@@ -154,8 +171,7 @@ class ChatMemory(MemoryBase):
 
         One whose id is kept already is passed over, unless duplicates are allowed: then it is kept once more.
         """
-        given = marks_of(marks)
-        records = [to_record(message, given, self._scope) for message in _messages(memories)]
+        records = self._records(memories, marks)
         if not records:
             return
         if allow_duplicates:
@@ -292,6 +308,12 @@ class ChatMemory(MemoryBase):
         record = Record(collection=SUMMARIES, id=SUMMARY_ID, scope=self._scope, text=summary)
         return [Add([record]), Change(query=query, text=summary)]
 
+    def _records(
+        self, memories: Msg | Sequence[Msg] | None, marks: str | Sequence[str] | None
+    ) -> list[Record]:
+        given = marks_of(marks)
+        return [to_record(message, given, self._scope) for message in _messages(memories)]
+
     async def _add_again(self, records: list[Record]) -> None:
         """Keep each of these, under an id of its own where its id is taken."""
         # A single one is simply tried; of a list it is looked up, so that one write does for all of them.
@@ -337,6 +359,12 @@ class ChatMemory(MemoryBase):
 
     def _summary_query(self) -> Query:
         return Query(collection=SUMMARIES, scope=self._scope, ids=(SUMMARY_ID,))
+
+
+def _name(what: str, value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{what} is a string; got {value!r}"[:300])
+    return value
 
 
 def _messages(memories: Any) -> list[Msg]:

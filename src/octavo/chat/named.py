@@ -1,20 +1,20 @@
 """The documented memories: each says where its store is, and is `ChatMemory` for everything else."""
 
-from collections.abc import Coroutine, Generator, Mapping
+from collections.abc import Coroutine, Generator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self, TypeVar
-from urllib.parse import quote, urlencode
 
 from octavo.chat.memory import ChatMemory
-from octavo.chat.records import MESSAGES, SUMMARIES
-from octavo.errors import ConfigError
-from octavo.kernel.ports import Store
+from octavo.chat.messages import Msg
+from octavo.chat.records import CONTENT, MESSAGES, SUMMARIES, given_marks, to_message
+from octavo.errors import ConfigError, Conflict
+from octavo.kernel.model import Add
 from octavo.stores import open_store
-from octavo.util.attributes import Fixed
 
 if TYPE_CHECKING:
     from redis.asyncio import ConnectionPool, Redis
     from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
 
+    from octavo.stores.redis import RedisStore
 
 T = TypeVar("T")
 
@@ -51,6 +51,17 @@ class InMemoryMemory(ChatMemory):
     def __init__(self) -> None:
         super().__init__(open_store("memory://"), owned=True)
 
+    @property
+    def content(self) -> tuple[tuple[Msg, list[str]], ...]:
+        """Every message with its marks, as copies; assigning a list of such pairs puts those in their place."""
+        records = at_once(self.kernel.find(self._query()))
+        return tuple((to_message(record), given_marks(record)) for record in records)
+
+    @content.setter
+    def content(self, content: Sequence[tuple[Msg, Sequence[str]]]) -> None:
+        told = [[message.to_dict(), marks] for message, marks in content]
+        at_once(self._load({CONTENT: told}, strict=False))
+
     def state_dict(self) -> State:
         """All of the memory as one plain value, which JSON can say."""
         return State(at_once(self._state()))
@@ -79,16 +90,34 @@ class AsyncSQLAlchemyMemory(ChatMemory):
         store = SQLAlchemyStore(engine_or_session, together=(MESSAGES, SUMMARIES))
         super().__init__(store, user_id, session_id, owned=True)
 
+    async def add(
+        self,
+        memories: Msg | Sequence[Msg] | None,
+        marks: str | Sequence[str] | None = None,
+        allow_duplicates: bool = False,
+        *,
+        skip_duplicated: bool = True,
+    ) -> None:
+        """Keep messages in one write, each with these marks; one whose id is kept already is passed over.
+
+        `allow_duplicates` keeps it once more; `skip_duplicated=False` refuses all of them, as Conflict.
+        """
+        if skip_duplicated or allow_duplicates:
+            await super().add(memories, marks, allow_duplicates)
+        elif records := self._records(memories, marks):
+            try:
+                await self._apply([Add(records, expect=len(records))])
+            except Conflict as error:
+                ids = ", ".join(record.id for record in records)
+                raise Conflict(f"a message with one of these ids is kept already: {ids}"[:300]) from error
+
 
 class RedisMemory(ChatMemory):
     """Messages in Redis, over a pool of the caller's or a connection of its own. Needs `octavo[redis]`.
 
     `key_prefix` stands in front of every key. With `key_ttl`, the session is forgotten so many seconds after the last
-    write to it.
+    write to it. Other arguments are redis-py's, as `redis.asyncio.Redis` takes them: `username`, `ssl`, …
     """
-
-    key_prefix: Fixed[str] = Fixed("make another memory, with another key_prefix")
-    key_ttl: Fixed[int | None] = Fixed("make another memory, with another key_ttl")
 
     def __init__(
         self,
@@ -101,17 +130,55 @@ class RedisMemory(ChatMemory):
         connection_pool: "ConnectionPool | None" = None,
         key_prefix: str = "",
         key_ttl: int | None = None,
+        **more: Any,
     ) -> None:
-        prefix = f"{key_prefix}octavo"
-        store: Store
-        if connection_pool is not None:
-            from octavo.stores.redis import RedisStore
+        from octavo.stores.redis import RedisStore  # first: a missing package is a ConfigError of its own
 
-            store = RedisStore(connection_pool, prefix=prefix, ttl=key_ttl)
-        else:
-            store = open_store(_url(host, port, db, password, prefix, key_ttl))
-        super().__init__(store, user_id, session_id, owned=True)
-        self.key_prefix, self.key_ttl = key_prefix, key_ttl
+        if more and connection_pool is not None:
+            raise ConfigError(
+                f"connection_pool comes with its own connections: give {', '.join(more)} to the pool, or leave the pool out"
+            )
+        self._open_store = RedisStore
+        self._prefix, self._ttl, self._own_client = key_prefix, _seconds(key_ttl), connection_pool is None
+        client = connection_pool or _client(host=host, port=port, db=db, password=password, **more)
+        super().__init__(self._store_on(client), user_id, session_id, owned=True)
+
+    async def add(
+        self,
+        memories: Msg | Sequence[Msg] | None,
+        marks: str | Sequence[str] | None = None,
+        allow_duplicates: bool = False,
+        *,
+        skip_duplicated: bool = True,
+    ) -> None:
+        """Keep messages in one write, each with these marks; one whose id is kept already is passed over.
+
+        With `allow_duplicates`, or without `skip_duplicated`, it is kept once more.
+        """
+        await super().add(memories, marks, allow_duplicates or not skip_duplicated)
+
+    @property
+    def key_prefix(self) -> str:
+        """What stands in front of every key; assigning goes to the messages under another one."""
+        return self._prefix
+
+    @key_prefix.setter
+    def key_prefix(self, key_prefix: str) -> None:
+        self._prefix = key_prefix
+        self._keep_in(self._store_on(self.get_client()))
+
+    @property
+    def key_ttl(self) -> int | None:
+        """How many seconds after the last write a session is forgotten; None is never."""
+        return self._ttl
+
+    @key_ttl.setter
+    def key_ttl(self, key_ttl: int | None) -> None:
+        self._ttl = _seconds(key_ttl)
+        self._keep_in(self._store_on(self.get_client()))
+
+    def _store_on(self, client: Any) -> "RedisStore":
+        return self._open_store(client, prefix=f"{self._prefix}octavo", ttl=self._ttl, owned=self._own_client)
 
     def get_client(self) -> "Redis":
         """The client this memory talks through; closing it leaves a pool that was handed in as it is."""
@@ -119,12 +186,18 @@ class RedisMemory(ChatMemory):
         return client
 
 
-def _url(host: str, port: int, db: int, password: str | None, prefix: str, ttl: int | None) -> str:
+def _seconds(ttl: int | None) -> int | None:
     if ttl is not None and (not isinstance(ttl, int) or ttl < 1):
         raise ConfigError(
             f"key_ttl is a number of seconds from 1 on, or None to keep messages for good; got {ttl!r}"
         )
-    secret = f":{quote(password, safe='')}@" if password else ""
-    address = f"[{host}]" if ":" in host else quote(host, safe="")
-    options = {"prefix": prefix} | ({} if ttl is None else {"ttl": str(ttl)})
-    return f"redis://{secret}{address}:{port}/{db}?{urlencode(options)}"
+    return ttl
+
+
+def _client(**options: Any) -> "Redis":
+    from redis.asyncio import Redis
+
+    try:
+        return Redis(**{"socket_connect_timeout": 5, "socket_timeout": 30, "protocol": 2, **options})
+    except (TypeError, ValueError) as error:
+        raise ConfigError(f"RedisMemory passes what it does not know to redis-py: {error}") from error

@@ -271,6 +271,7 @@ class Server(Section, frozen=True):
     max_concurrent: Requests under way at once in each worker; each key may have as many as are left.
     request_seconds: The longest a request may take.
     stop_seconds: How long a stopping server waits for requests under way.
+    drain_seconds: How long before that it still takes new ones while /health/ready says 503, for a proxy to notice.
     """
 
     host: Annotated[str, FILLED] = "127.0.0.1"
@@ -290,6 +291,7 @@ class Server(Section, frozen=True):
     max_concurrent: Annotated[int, within(1, MOST)] = 512
     request_seconds: Annotated[float, above(0, 3600)] = 60.0
     stop_seconds: Annotated[float, above(0, 3600)] = 10.0
+    drain_seconds: Annotated[float, within(0, 3600)] = 0.0
 
     @property
     def loopback(self) -> bool:
@@ -363,6 +365,15 @@ class Cache(Section, frozen=True):
     max_bytes: Annotated[int, within(0, MOST)] = DEFAULT_BYTES
 
 
+class Telemetry(Section, frozen=True):
+    """What can be watched.
+
+    metrics: Whether what is asked of the store is counted and timed, and /metrics answers.
+    """
+
+    metrics: bool = True
+
+
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """All settings, each with a default that works on one machine without a server."""
 
@@ -379,6 +390,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     privacy: Privacy = field(default_factory=Privacy)
     files: Files = field(default_factory=Files)
     cache: Cache = field(default_factory=Cache)
+    telemetry: Telemetry = field(default_factory=Telemetry)
 
 
 #: The sections, by the names they have in a file.

@@ -1,5 +1,6 @@
 """What every history can do, the one that lives in this process, and the one in a file that people can read."""
 
+import codecs
 import contextlib
 import copy
 import json
@@ -196,9 +197,14 @@ class FileChatMessageHistory(BaseChatMessageHistory):
     """
 
     file_path: Fixed[str] = Fixed("make another history for another file")
+    encoding: Fixed[str] = Fixed("make another history, with another encoding")
 
-    def __init__(self, file_path: str | os.PathLike[str]) -> None:
+    def __init__(
+        self, file_path: str | os.PathLike[str], *, encoding: str | None = None, ensure_ascii: bool = False
+    ) -> None:
         self.file_path = os.fspath(file_path)
+        self.encoding = _known_encoding(encoding or "utf-8")
+        self.ensure_ascii = ensure_ascii
         # Where it is now: a link stays a link, and the process may go to another folder.
         self._path = Path(self.file_path).resolve()
         self._state_path = self._path.with_name(f"{self._path.name}.state.json")
@@ -209,7 +215,7 @@ class FileChatMessageHistory(BaseChatMessageHistory):
         """The messages, oldest first; assigning replaces them all."""
         with self._translated():
             try:
-                return messages_from_dict(_read_file(self._path, list))
+                return messages_from_dict(_read_file(self._path, list, self.encoding))
             except ValueError as error:
                 raise StoreError(f"{self.file_path} is not a list of messages: {error}") from error
 
@@ -224,7 +230,7 @@ class FileChatMessageHistory(BaseChatMessageHistory):
     @property
     def _states(self) -> dict[str, State]:
         with self._translated():
-            states: dict[str, State] = _read_file(self._state_path, dict)
+            states: dict[str, State] = _read_file(self._state_path, dict, self.encoding)
             return states
 
     def add_messages(self, messages: Sequence[BaseMessage]) -> None:
@@ -243,10 +249,20 @@ class FileChatMessageHistory(BaseChatMessageHistory):
             held, states = list(read), dict(states_read)
             answer = edit(held, states)
             if states != states_read:
-                _write_file(self._state_path, states)
+                self._write(self._state_path, states)
             if held != read:
-                _write_file(self._path, messages_to_dict(held))
+                self._write(self._path, messages_to_dict(held))
             return answer
+
+    def _write(self, path: Path, value: Any) -> None:
+        text = to_json(value, indent=2, ensure_ascii=self.ensure_ascii)
+        try:
+            spelled = text.encode(self.encoding)
+        except UnicodeEncodeError as error:
+            raise InvalidRecord(
+                f"{error.object[error.start]!r} cannot be written in {self.encoding}: give ensure_ascii=True, or leave encoding out"
+            ) from error
+        _write_file(path, spelled)
 
     @contextlib.contextmanager
     def _turn(self) -> Iterator[None]:
@@ -271,10 +287,10 @@ def at_least_zero(name: str, number: int) -> int:
     return number
 
 
-def to_json(value: Any, *, indent: int | None = None) -> str:
+def to_json(value: Any, *, indent: int | None = None, ensure_ascii: bool = False) -> str:
     """A value as JSON in readable UTF-8; what JSON cannot say is InvalidRecord."""
     try:
-        text = json.dumps(value, ensure_ascii=False, allow_nan=False, indent=indent)
+        text = json.dumps(value, ensure_ascii=ensure_ascii, allow_nan=False, indent=indent)
         text.encode()
     except (TypeError, ValueError, RecursionError) as error:  # UnicodeEncodeError is a ValueError
         raise InvalidRecord(f"this cannot be kept as JSON: {error}") from error
@@ -305,13 +321,21 @@ def _drop_oldest(held: list[BaseMessage], count: int) -> int:
     return gone
 
 
-def _read_file(path: Path, kind: type[list[Any] | dict[str, Any]]) -> Any:
+def _known_encoding(encoding: str) -> str:
+    try:
+        codecs.lookup(encoding)
+    except LookupError as error:
+        raise ValueError(f"encoding is one that Python knows, such as utf-8; got {encoding!r}") from error
+    return encoding
+
+
+def _read_file(path: Path, kind: type[list[Any] | dict[str, Any]], encoding: str) -> Any:
     """What a file of this kind of JSON holds; nothing, when there is no file."""
     try:
-        held = json.loads(path.read_text(encoding="utf-8"))
+        held = json.loads(path.read_text(encoding=encoding))
     except FileNotFoundError:
         return kind()
-    except ValueError as error:  # no UTF-8, or no JSON
+    except ValueError as error:  # not in that encoding, or no JSON
         raise StoreError(f"{path} is not JSON: {error}; mend it or move it away") from error
     if not isinstance(held, kind):
         shape = "array" if kind is list else "object"
@@ -319,13 +343,12 @@ def _read_file(path: Path, kind: type[list[Any] | dict[str, Any]]) -> Any:
     return held
 
 
-def _write_file(path: Path, value: Any) -> None:
+def _write_file(path: Path, content: bytes) -> None:
     """Put a file in the place of another, whole or not at all."""
-    text = to_json(value, indent=2)
     new = path.with_name(f".{path.name}.{new_id()}")
     try:
-        with open(new, "x", encoding="utf-8", opener=open_file) as file:
-            file.write(text)
+        with open(new, "xb", opener=open_file) as file:
+            file.write(content)
             file.flush()
             os.fsync(file.fileno())
         keep_mode(new, path)

@@ -200,9 +200,26 @@ class MessageView(BaseChatMemory):
         return self._as_text(self.buffer_as_messages)
 
     @property
+    def buffer_as_str(self) -> str:
+        """What is shown, as text."""
+        return self.buffer
+
+    @property
     def buffer_as_messages(self) -> list[BaseMessage]:
         """What is shown, as messages."""
         return self._wait(self._aview())
+
+    async def abuffer(self) -> str:
+        """`buffer`, awaited."""
+        return self._as_text(await self._aview())
+
+    async def abuffer_as_str(self) -> str:
+        """`buffer_as_str`, awaited."""
+        return await self.abuffer()
+
+    async def abuffer_as_messages(self) -> list[BaseMessage]:
+        """`buffer_as_messages`, awaited."""
+        return await self._aview()
 
     async def aload_memory_variables(
         self,

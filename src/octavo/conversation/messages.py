@@ -181,8 +181,8 @@ def get_buffer_string(
 
 
 def buffer_line(message: BaseMessage, human_prefix: str = "Human", ai_prefix: str = "AI") -> str:
-    """One message as `get_buffer_string` shows it."""
-    return f"{speaker(message, human_prefix, ai_prefix)}: {message.content}"
+    """One message as `get_buffer_string` shows it: of several blocks the words, never a picture's bytes."""
+    return f"{speaker(message, human_prefix, ai_prefix)}: {message.text}"
 
 
 def speaker(message: BaseMessage, human_prefix: str = "Human", ai_prefix: str = "AI") -> str:

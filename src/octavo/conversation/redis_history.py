@@ -29,23 +29,30 @@ def _seconds(ttl: int | None) -> int | None:
 class RedisChatMessageHistory(BaseChatMessageHistory):
     """Messages in the list `chat_history:{session}`, states in the hash `chat_history:{session}:state`.
 
-    Both are forgotten `ttl` seconds after the last write; `ttl=None` keeps them.
+    `key_prefix` stands in the place of `chat_history:`. Both are forgotten `ttl` seconds after the last write; `ttl=None` keeps them.
     """
 
     session_id: Fixed[str] = Fixed("make another history for another session")
-    key: Fixed[str] = Fixed("it follows from session_id")
-    state_key: Fixed[str] = Fixed("it follows from session_id")
+    key_prefix: Fixed[str] = Fixed("make another history, with another key_prefix")
+    key: Fixed[str] = Fixed("it follows from key_prefix and session_id")
+    state_key: Fixed[str] = Fixed("it follows from key_prefix and session_id")
     ttl = Checked(_seconds)
 
     def __init__(
-        self, session_id: str, url: str = "redis://localhost:6379", ttl: int | None = 24 * 60 * 60
+        self,
+        session_id: str,
+        url: str = "redis://localhost:6379",
+        ttl: int | None = 24 * 60 * 60,
+        *,
+        key_prefix: str = "chat_history:",
     ) -> None:
         if not isinstance(session_id, str) or not session_id or session_id.endswith(":state"):
             raise ValueError(
                 f"session_id is a string that is not empty and does not end in ':state'; got {session_id!r}"
             )
         self.session_id = session_id
-        self.key = f"chat_history:{session_id}"
+        self.key_prefix = key_prefix
+        self.key = f"{key_prefix}{session_id}"
         self.state_key = f"{self.key}:state"
         self.ttl = ttl
         self.redis_client: Any = _redis_client(url)  # its answers have types for two kinds of client at once

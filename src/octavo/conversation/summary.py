@@ -5,8 +5,9 @@ import threading
 import time
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
+from octavo.conversation.histories import BaseChatMessageHistory
 from octavo.conversation.language import (
     SUMMARY_PROMPT,
     SUMMARY_PROMPT_EN,
@@ -84,15 +85,6 @@ class SummarisingMemory(TokenCounting):
         if llm is None:
             log.info("%s has no language model: summaries are extracted", type(self).__name__)
 
-    @property
-    def buffer(self) -> str:
-        """The summary as it stands; assigning puts another in its place."""
-        return self._wait(self._aread_past()).summary
-
-    @buffer.setter
-    def buffer(self, summary: str) -> None:
-        self._wait(self._aput(summary))
-
     async def apredict_new_summary(self, messages: Sequence[BaseMessage], existing_summary: str) -> str:
         """The summary of these messages and the summary before them; nothing is kept of it."""
         if self.llm is None:
@@ -134,8 +126,13 @@ class SummarisingMemory(TokenCounting):
         if not past.summary:
             return {self.memory_key: shown}
         if isinstance(shown, str):
-            return {self.memory_key: f"{past.summary}\n{shown}" if shown else past.summary}
+            told = self._summary_text(past.summary)
+            return {self.memory_key: f"{told}\n{shown}" if shown else told}
         return {self.memory_key: [self.summary_message_cls(past.summary), *shown]}
+
+    def _summary_text(self, summary: str) -> str:
+        """The summary as a text tells it."""
+        return summary
 
     async def asave_context(self, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> None:
         """Keep the turn, then bring the summary up to date."""
@@ -187,7 +184,11 @@ class SummarisingMemory(TokenCounting):
         finally:
             self._summarising.release()
 
-    prune = _update_summary = waited(_abring_up_to_date)
+    async def aprune(self) -> None:
+        """Bring the summary up to date now, as every turn does."""
+        await self._abring_up_to_date()
+
+    prune = _update_summary = waited(aprune)
 
     async def _asummarise(self, past: _Past, oldest: int) -> None:
         """Put the summary of the oldest messages in their place; when the model fails, leave them."""
@@ -262,27 +263,83 @@ class ConversationSummaryMemory(SummarisingMemory):
     as it was said.
     """
 
+    @property
+    def buffer(self) -> str:
+        """The summary as it stands; assigning puts another in its place."""
+        return self._wait(self._aread_past()).summary
+
+    @buffer.setter
+    def buffer(self, summary: str) -> None:
+        self._wait(self._aput(summary))
+
+    @classmethod
+    def from_messages(
+        cls,
+        llm: LanguageModel,
+        chat_memory: BaseChatMessageHistory,
+        *,
+        summarize_step: int = 2,
+        **kwargs: Any,
+    ) -> Self:
+        """A memory that begins with a summary of a history, `summarize_step` messages at a time; the history stays whole.
+
+        What is in a history that another of these memories summarised before is not summarised again.
+        """
+        made = cls(llm=llm, chat_memory=chat_memory, **{"keep": "all", **kwargs})
+        made._wait(
+            made._asummarise_steps(number_from(1, "summarize_step is a number of messages")(summarize_step))
+        )
+        return made
+
+    async def _asummarise_steps(self, step: int) -> None:
+        while (past := await self._aread_past()).messages:
+            before = self.failures
+            await self._asummarise(past, step)
+            if self.failures > before:
+                return  # the next turn tries again
+
     def _oldest(self, messages: Sequence[BaseMessage]) -> int:
         return len(messages) if len(messages) >= 2 else 0  # half a turn waits for the other half
 
 
 class ConversationSummaryBufferMemory(SummarisingMemory):
-    """The newest whole turns of at most `max_token_limit` tokens as they were said, and a summary of all before them."""
+    """The newest whole turns of at most `max_token_limit` tokens as they were said, and a summary of all before them.
+
+    As text, the summary stands in front as a message of its kind does: `System: …`.
+    """
 
     max_token_limit = Checked(number_from(0, "max_token_limit is a number of tokens"))
 
-    def __init__(self, llm: LanguageModel = None, max_token_limit: int = 2000, **kwargs: Any) -> None:
-        super().__init__(llm, **kwargs)
+    def __init__(
+        self,
+        llm: LanguageModel = None,
+        max_token_limit: int = 2000,
+        moving_summary_buffer: str = "",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(llm, moving_summary_buffer, **kwargs)
         self.max_token_limit = max_token_limit
 
     @property
     def moving_summary_buffer(self) -> str:
-        """The summary as it stands."""
-        return self.buffer
+        """The summary as it stands; assigning puts another in its place."""
+        return self._wait(self._aread_past()).summary
 
     @moving_summary_buffer.setter
     def moving_summary_buffer(self, summary: str) -> None:
-        self.buffer = summary
+        self._wait(self._aput(summary))
+
+    @property
+    def buffer(self) -> Any:
+        """What is told: the summary and the turns after it, as text, or as messages with `return_messages`."""
+        return self._wait(self.abuffer())
+
+    async def abuffer(self) -> Any:
+        """`buffer`, awaited."""
+        return (await self.aload_memory_variables({}))[self.memory_key]
+
+    def _summary_text(self, summary: str) -> str:
+        return self._as_text([self.summary_message_cls(summary)])
 
     def _oldest(self, messages: Sequence[BaseMessage]) -> int:
         return first_kept(messages, self.max_token_limit, self._cost) or 0

@@ -12,20 +12,27 @@ from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 from octavo.conversation.memories import BaseMemory, log
 from octavo.conversation.messages import BaseMessage
 from octavo.errors import ConfigError
+from octavo.util.metrics import Family, Kind, Meter, Samples, merged, prometheus_page
 from octavo.util.user_code import caught
 
 LATEST = 100  # operations whose times and sizes are kept, and failures
 _FEWEST = 20  # below so many, a 95th percentile says nothing and is 0
 _GROWTH = 10  # sizes the growth rate looks back on
 _LABEL = re.compile(r"(?!__)[a-zA-Z_][a-zA-Z0-9_]*")
-_TAKEN = ("memory_type", "operation", "quantile")
-_FAMILIES = {
-    "octavo_memory_operations_total": ("counter", "Calls to a memory, failed ones among them."),
-    "octavo_memory_errors_total": ("counter", "Calls to a memory that failed."),
-    "octavo_memory_operation_seconds": ("summary", "How long loads and saves took."),
-    "octavo_memory_size_bytes": ("gauge", "The text that the latest load gave."),
-    "octavo_memory_size_peak_bytes": ("gauge", "The most text that a load gave."),
-}
+_TAKEN = ("memory_type", "operation", "le")
+_SECONDS = "octavo_memory_operation_seconds"
+_FAMILIES: tuple[tuple[str, Kind, str, tuple[str, ...]], ...] = (
+    (
+        "octavo_memory_operations_total",
+        "counter",
+        "Calls to a memory, failed ones among them.",
+        ("operation",),
+    ),
+    ("octavo_memory_errors_total", "counter", "Calls to a memory that failed.", ()),
+    (_SECONDS, "histogram", "How long loads and saves took.", ("operation",)),
+    ("octavo_memory_size_bytes", "gauge", "The text that the latest load gave.", ()),
+    ("octavo_memory_size_peak_bytes", "gauge", "The most text that a load gave.", ()),
+)
 
 Operation: TypeAlias = Literal["load", "save", "clear"]
 M = TypeVar("M", bound=BaseMemory)
@@ -174,6 +181,7 @@ class MemoryMetrics(BaseMemory):
             "last_error": None,
         }
         self.memory_usage = {"peak_memory_mb": 0.0, "current_memory_mb": 0.0, "memory_growth_rate": 0.0}
+        self._meter = Meter()
         self._recording = threading.Lock()  # one memory may be called from several threads
 
     @property
@@ -277,39 +285,37 @@ class MemoryMetrics(BaseMemory):
         if operation != "clear":
             self.metrics[f"total_{operation}_time"] += seconds
             self.metrics[f"{operation}_times"].append(seconds)
+            self._meter.time(_SECONDS, (operation,), seconds)
+
+    def _samples(self) -> Samples:
+        """What was measured, under the labels of each family; without those that tell this memory from others."""
+        meter, counts = self._meter, self.get_performance_summary()["operation_counts"]
+        for operation in ("load", "save", "clear"):
+            meter.set("octavo_memory_operations_total", counts[f"{operation}s"], (operation,))
+        meter.set("octavo_memory_errors_total", counts["errors"])
+        meter.set("octavo_memory_size_bytes", round(self.memory_usage["current_memory_mb"] * 2**20))
+        meter.set("octavo_memory_size_peak_bytes", round(self.memory_usage["peak_memory_mb"] * 2**20))
+        return meter.snapshot()
 
 
 def prometheus(measured: Iterable[MemoryMetrics]) -> str:
     """What several memories measured, in Prometheus' text format; their `labels` tell them apart."""
-    samples: dict[str, list[str]] = {name: [] for name in _FAMILIES}
-
-    def sample(family: str, value: float, labels: Mapping[str, str], ending: str = "") -> None:
-        spelled = ",".join(f'{name}="{_escaped(label)}"' for name, label in labels.items())
-        samples[f"octavo_memory_{family}"].append(f"octavo_memory_{family}{ending}{{{spelled}}} {value!r}")
-
+    measured = list(measured)
+    own = tuple(dict.fromkeys(name for one in measured for name in one.labels))
+    families = {
+        name: Family(name, kind, about, (*own, "memory_type", *labels))
+        for name, kind, about, labels in _FAMILIES
+    }
+    parts: list[Samples] = []
     for one in measured:
-        summary = one.get_performance_summary()
-        whose = {**one.labels, "memory_type": one.memory_type}
-        counts = summary["operation_counts"]
-        for operation in ("load", "save", "clear"):
-            labels = {**whose, "operation": operation}
-            sample("operations_total", counts[f"{operation}s"], labels)
-            if operation == "clear":
-                continue
-            if p95 := summary["timing_stats"][f"p95_{operation}_time"]:
-                sample("operation_seconds", p95, {**labels, "quantile": "0.95"})
-            sample("operation_seconds", one.metrics[f"total_{operation}_time"], labels, "_sum")
-            sample("operation_seconds", counts[f"{operation}s"], labels, "_count")
-        sample("errors_total", counts["errors"], whose)
-        sample("size_bytes", round(summary["memory_usage"]["current_memory_mb"] * 2**20), whose)
-        sample("size_peak_bytes", round(summary["memory_usage"]["peak_memory_mb"] * 2**20), whose)
-    # All samples of a family stand together, or a scraper refuses the page.
-    page = [
-        line
-        for name, (kind, help_text) in _FAMILIES.items()
-        for line in (f"# HELP {name} {help_text}", f"# TYPE {name} {kind}", *samples[name])
-    ]
-    return "\n".join(page) + "\n"
+        whose = (*(str(one.labels.get(name, "")) for name in own), one.memory_type)
+        parts.append(
+            {
+                name: {(*whose, *labels): numbers for labels, numbers in rows.items()}
+                for name, rows in one._samples().items()  # noqa: SLF001 - of this module
+            }
+        )
+    return prometheus_page(families.values(), merged(families, parts))
 
 
 def percentile(values: Iterable[float], percent: float) -> float:
@@ -340,7 +346,3 @@ def _refuse_deadlock(memories: Iterable[BaseMemory]) -> None:
 
 def _average(times: Sequence[float]) -> float:
     return sum(times) / len(times) if times else 0
-
-
-def _escaped(label: str) -> str:
-    return str(label).replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

@@ -4,6 +4,7 @@ A user's are the records that name the user. Records that name a session and no 
 user has records in that session. `users/<name>` and its versions are that user's, also where they name nobody.
 """
 
+import asyncio
 from collections.abc import AsyncIterator
 from typing import Any, Literal, TypeAlias
 
@@ -74,8 +75,7 @@ class Belongings:
         return Scope(tenant=self.subject.tenant, **named)
 
     async def _of_owner(self, store: Store) -> None:
-        owner = self.scope(**{self.subject.part: self.subject.name})
-        owned = [Query(collection=name, scope=owner) for name in reversed(SHAPES) if name not in self._kept]
+        owned = [query for query in _owned(self.subject) if query.collection not in self._kept]
         if self.subject.part == "user":
             self.queries += [
                 Query(collection="versions", scope=self.scope(user="", session=self.subject.document)),
@@ -170,6 +170,29 @@ class Belongings:
         if subject.part == "memory" and scope.session == subject.name:
             return True
         return bool(query.ids) and {*(query.ids or ())} <= self.ids | gone
+
+
+def _owned(subject: Subject) -> list[Query]:
+    """What names a user or an agent as its owner, in every collection."""
+    owner = Scope(tenant=subject.tenant, **{subject.part: subject.name})
+    return [Query(collection=name, scope=owner) for name in reversed(SHAPES) if name not in _NOBODYS]
+
+
+async def count_owned(store: Store, subject: Subject, most: int) -> dict[str, int]:
+    """How many records name a user or an agent as their owner, by collection, at a cost that does not grow with them.
+
+    Where the store has no counter they are counted up to one more than `most`.
+    """
+
+    async def count(query: Query) -> int:
+        if (subject.part,) in SHAPES[query.collection].counted:
+            return (await store.tally(query)).total
+        return len(await heads(store, msgspec.structs.replace(query, newest_first=True, limit=most + 1)))
+
+    queries = _owned(subject)
+    counted = await asyncio.gather(*map(count, queries))
+    found = {query.collection: total for query, total in zip(queries, counted, strict=True) if total}
+    return dict(sorted(found.items()))
 
 
 def _read_on(query: Query) -> Query:

@@ -50,12 +50,47 @@ def event_type_of(value: "EventType | str") -> EventType:
         raise ValueError(f"unknown event type {value!r}; known: {known}") from None
 
 
+class EventTime(datetime):
+    """A time in UTC that may be compared with a naive one, and that be taken from it: a naive time is local time.
+
+    Programs that ask whether `event.timestamp > datetime.now() - timedelta(hours=1)` have no zones. Equality is Python's:
+    an aware time never equals a naive one.
+    """
+
+    @classmethod
+    def of(cls, at: datetime) -> "EventTime":
+        """The same time."""
+        return cls.combine(at, at.timetz())
+
+    def __lt__(self, other: Any) -> bool:
+        return super().__lt__(_aware(other))
+
+    def __le__(self, other: Any) -> bool:
+        return super().__le__(_aware(other))
+
+    def __gt__(self, other: Any) -> bool:
+        return super().__gt__(_aware(other))
+
+    def __ge__(self, other: Any) -> bool:
+        return super().__ge__(_aware(other))
+
+    def __sub__(self, other: Any) -> Any:
+        return super().__sub__(_aware(other))
+
+    def __rsub__(self, other: Any) -> Any:
+        return _aware(other) - datetime.combine(self, self.timetz())
+
+
+def _aware(at: Any) -> Any:
+    return at.astimezone() if isinstance(at, datetime) and at.tzinfo is None else at
+
+
 @dataclass
 class AgentEvent:
     """One event of an agent's life.
 
     `timestamp` is always aware and in UTC, so that an event read back equals the one stored: a naive time given here is
-    local time, as Python itself takes it, and none is now. `event_type` is a member, its value or its NAME; on an event
+    local time, as Python itself takes it, and none is now; it is compared with naive times alike. `event_type` is a member, its value or its NAME; on an event
     read from a store that another program filled it may be a plain string. `user_id` is the user it was recorded for,
     and empty for none.
     """
@@ -73,7 +108,7 @@ class AgentEvent:
         try:
             if type(self.event_type) is not EventType:
                 self.event_type = event_type_of(self.event_type)
-            self.timestamp = _moment(self.timestamp)
+            self.timestamp = EventTime.of(_moment(self.timestamp))
         except ValueError as error:
             raise InvalidRecord(f"event {self.event_id!r}: {error}") from None
         # None is how callers in a hurry say "nothing in particular".
@@ -132,8 +167,22 @@ def _moment(at: datetime | str | None) -> datetime:
         raise ValueError(f"timestamp is no usable time: {at!r} ({error})") from None
 
 
+def as_event(event: Any) -> AgentEvent:
+    """An event of another program's class, such as LightAgent's, as one of Octavo's; a field it has beside is refused."""
+    if isinstance(event, AgentEvent):
+        return event
+    fields = getattr(event, "__dict__", {})
+    if "event_type" not in fields:
+        raise InvalidRecord(f"an event is an AgentEvent, or has its fields; got {event!r}"[:300])
+    if unknown := [name for name in fields if name not in _NAMES and not name.startswith("_")]:
+        raise InvalidRecord(f"an event has no {unknown[0]!r}; put it into data or metadata")
+    return AgentEvent(**{name: fields[name] for name in _NAMES if name in fields})
+
+
 def to_record(event: AgentEvent, tenant: str = "") -> Record:
     """The record an event is kept as. It has no text of its own: a search looks through the values of `data`."""
+    event = as_event(event)
+    at = event.timestamp
     return Record(
         collection=COLLECTION,
         id=event.event_id,
@@ -146,7 +195,7 @@ def to_record(event: AgentEvent, tenant: str = "") -> Record:
         ),
         data=event.data,
         metadata=event.metadata,
-        created_at=event.timestamp,
+        created_at=datetime.combine(at, at.timetz()) if isinstance(at, EventTime) else utc(at),
     )
 
 
@@ -163,7 +212,7 @@ def to_event(record: Record) -> AgentEvent:
     event.session_id = record.scope.session or ""
     event.user_id = record.scope.user or ""
     event.event_type = _members.get(record.kind, record.kind)
-    event.timestamp = record.created_at
+    event.timestamp = EventTime.of(record.created_at)
     event.data = record.data
     event.metadata = record.metadata
     return event

@@ -4,6 +4,7 @@ import logging
 import os
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 from urllib.parse import quote, urlencode
 
@@ -96,7 +97,7 @@ class EventStore(BaseMemoryStore):
         except (InvalidRecord, StoreError) as error:
             self.failures += 1
             self.last_error = f"{type(error).__name__}: {error}"
-            _log.error("event %s was not kept: %s", event.event_id, self.last_error)
+            _log.error("event %s was not kept: %s", getattr(event, "event_id", "?"), self.last_error)
             return False
         return True
 
@@ -342,7 +343,7 @@ class NamedStore(EventStore):
     def __init__(
         self, config: Mapping[str, Any] | None = None, *, retention: timedelta | str | None = None
     ) -> None:
-        asked = _read_config(type(self).__name__, self.keys, config)
+        self._asked = asked = _read_config(type(self).__name__, self.keys, config)
         super().__init__(
             asked.url(), retention=asked.retention if retention is None else retention, config=config
         )
@@ -358,12 +359,39 @@ class FileMemoryStore(NamedStore):
     """Events as JSON that people, grep and jq can read: for logs and audits."""
 
     keys = FileKeys
+    _asked: FileKeys
+
+    @property
+    def base_path(self) -> Path:
+        """The folder."""
+        return Path(self._asked.base_path)
+
+    @property
+    def format(self) -> str:
+        """`jsonl` or `json`."""
+        return self._asked.format
+
+    @property
+    def file_per_session(self) -> bool:
+        """Whether each session has a file of its own."""
+        return self._asked.file_per_session
+
+    @property
+    def rotate_size(self) -> int:
+        """From how many bytes on a file is archived."""
+        return self._asked.rotate_size
 
 
 class SQLiteMemoryStore(NamedStore):
     """Events in one SQLite file: for everything on one machine."""
 
     keys = SQLiteKeys
+    _asked: SQLiteKeys
+
+    @property
+    def db_path(self) -> str:
+        """The file."""
+        return self._asked.db_path
 
 
 class MySQLMemoryStore(NamedStore):

@@ -9,11 +9,12 @@ Each is a real `agentscope.memory.MemoryBase` and takes and gives AgentScope's o
 """
 
 import inspect
+from collections.abc import Sequence
 from importlib import metadata
 from typing import TYPE_CHECKING, Any, Self
 
 from octavo import chat
-from octavo.errors import ConfigError
+from octavo.errors import ConfigError, Conflict
 
 if TYPE_CHECKING:
     from redis.asyncio import ConnectionPool, Redis
@@ -60,6 +61,11 @@ def to_agentscope(message: chat.Msg) -> Msg:
     return made
 
 
+def _all_to_octavo(memories: Msg | list[Msg] | None) -> list[chat.Msg]:
+    given = [] if memories is None else [memories] if isinstance(memories, Msg) else memories
+    return [to_octavo(message) for message in given]
+
+
 class OctavoMemory(MemoryBase):  # type: ignore[misc] # its types are not there without AgentScope
     """Any memory of `octavo.chat` as a memory of AgentScope; a memory that is handed in stays open."""
 
@@ -94,6 +100,8 @@ class OctavoMemory(MemoryBase):  # type: ignore[misc] # its types are not there 
         inside = self.__dict__.get("octavo")
         if hasattr(type(inside), name) and not hasattr(type(self), name):
             setattr(inside, name, value)  # which knows whether that can be changed
+            if not self._untold:
+                self._summary = None  # of another session, perhaps
         else:
             super().__setattr__(name, value)
 
@@ -102,13 +110,16 @@ class OctavoMemory(MemoryBase):  # type: ignore[misc] # its types are not there 
         memories: Msg | list[Msg] | None,
         marks: str | list[str] | None = None,
         allow_duplicates: bool = False,
+        *,
+        skip_duplicated: bool = True,
         **_: Any,
     ) -> None:
-        """Keep messages, each with these marks; one whose id is kept already is passed over."""
-        given = [] if memories is None else [memories] if isinstance(memories, Msg) else memories
-        await (await self._tell_summary()).add(
-            [to_octavo(message) for message in given], marks, allow_duplicates
-        )
+        """Keep messages, each with these marks; one whose id is kept already is passed over.
+
+        With `allow_duplicates`, or without `skip_duplicated`, it is kept once more.
+        """
+        inside = await self._tell_summary()
+        await inside.add(_all_to_octavo(memories), marks, allow_duplicates or not skip_duplicated)
 
     async def delete(self, msg_ids: list[str], **_: Any) -> int:
         """Remove messages by id; answer how many there were."""
@@ -206,8 +217,19 @@ class _Own(OctavoMemory):
 class InMemoryMemory(_Own):
     """Messages in this process's memory."""
 
+    octavo: chat.InMemoryMemory
+
     def __init__(self) -> None:
         super().__init__(chat.InMemoryMemory())
+
+    @property
+    def content(self) -> tuple[tuple[Msg, list[str]], ...]:
+        """Every message with its marks, as copies; assigning a list of such pairs puts those in their place."""
+        return tuple((to_agentscope(message), marks) for message, marks in self.octavo.content)
+
+    @content.setter
+    def content(self, content: Sequence[tuple[Msg, Sequence[str]]]) -> None:
+        self.octavo.content = [(to_octavo(message), marks) for message, marks in content]
 
 
 class ChatMemory(_Own):
@@ -222,14 +244,16 @@ class ChatMemory(_Own):
 
 
 class AsyncSQLAlchemyMemory(_Own):
-    """Messages in the database of an engine or a session of the caller's, which is neither committed nor closed here."""
+    """Messages in the database of an engine or a session of the caller's, which is neither committed nor closed here.
+
+    The session stands before the user, as AgentScope has them; `octavo.chat` has the user first.
+    """
 
     def __init__(
         self,
         engine_or_session: "AsyncEngine | AsyncSession",
-        *,  # AgentScope has the session first and Octavo the user: a swap would go unnoticed
-        user_id: str | None = None,
         session_id: str | None = None,
+        user_id: str | None = None,
     ) -> None:
         super().__init__(
             chat.AsyncSQLAlchemyMemory(
@@ -237,9 +261,38 @@ class AsyncSQLAlchemyMemory(_Own):
             )
         )
 
+    async def add(  # type: ignore[override] # the third argument is AgentScope's
+        self,
+        memories: Msg | list[Msg] | None,
+        marks: str | list[str] | None = None,
+        skip_duplicated: bool = True,
+        *,
+        allow_duplicates: bool = False,
+        **_: Any,
+    ) -> None:
+        """Keep messages, each with these marks; one whose id is kept already is passed over.
+
+        With `skip_duplicated=False` all of them are refused: SQLAlchemy's IntegrityError, as AgentScope has it.
+        """
+        inside = await self._tell_summary()
+        assert isinstance(inside, chat.AsyncSQLAlchemyMemory)  # noqa: S101 - made so above
+        try:
+            await inside.add(
+                _all_to_octavo(memories), marks, allow_duplicates, skip_duplicated=skip_duplicated
+            )
+        except Conflict as error:
+            from sqlalchemy.exc import IntegrityError
+
+            raise IntegrityError(str(error), None, error) from error
+
 
 class RedisMemory(_Own):
-    """Messages in Redis, over a pool of the caller's or a connection of its own."""
+    """Messages in Redis, over a pool of the caller's or a connection of its own.
+
+    Other arguments are redis-py's, as `redis.asyncio.Redis` takes them: `username`, `ssl`, …
+    """
+
+    octavo: chat.RedisMemory
 
     def __init__(
         self,
@@ -252,15 +305,32 @@ class RedisMemory(_Own):
         connection_pool: "ConnectionPool | None" = None,
         key_prefix: str = "",
         key_ttl: int | None = None,
+        **more: Any,
     ) -> None:
         super().__init__(
             chat.RedisMemory(
-                session_id, user_id, host, port, db, password, connection_pool, key_prefix, key_ttl
+                session_id, user_id, host, port, db, password, connection_pool, key_prefix, key_ttl, **more
             )
         )
 
+    async def add(  # type: ignore[override] # the third argument is AgentScope's
+        self,
+        memories: Msg | list[Msg] | None,
+        marks: str | list[str] | None = None,
+        skip_duplicated: bool = True,
+        *,
+        allow_duplicates: bool = False,
+        **_: Any,
+    ) -> None:
+        """Keep messages, each with these marks; one whose id is kept already is passed over, or else kept once more."""
+        await super().add(memories, marks, allow_duplicates, skip_duplicated=skip_duplicated)
+
+    async def close(self, close_connection_pool: bool | None = None) -> None:
+        """Let go of what was opened here; `close_connection_pool=True` disconnects a pool that was handed in, too."""
+        await super().close()
+        if close_connection_pool:
+            await self.get_client().connection_pool.disconnect()
+
     def get_client(self) -> "Redis":
         """The client this memory talks through; closing it leaves a pool that was handed in as it is."""
-        memory = self.octavo
-        assert isinstance(memory, chat.RedisMemory)  # noqa: S101 - made so above
-        return memory.get_client()
+        return self.octavo.get_client()

@@ -123,6 +123,36 @@ class Searches(Protocol):
         ...
 
 
+@runtime_checkable
+class IndexesLater(Protocol):
+    """A store that indexes terms some time after a write, and can say what waits. A search finds that too, and may take longer."""
+
+    async def lag(self, collection: str, most: int) -> int:
+        """How many records wait to be indexed, counted up to one more than `most`; from now on they are, in idle time."""
+        ...
+
+    async def unindexed(self, query: Query) -> set[str]:
+        """The ids of the records that answer the query and wait to be indexed."""
+        ...
+
+
+class PoolUse(msgspec.Struct, frozen=True):
+    """The connections of a pool: those at work, those that wait for work, and how many there may be."""
+
+    busy: int
+    idle: int
+    most: int
+
+
+@runtime_checkable
+class Pools(Protocol):
+    """A store that shares connections among its callers."""
+
+    def pool_use(self) -> PoolUse | None:
+        """How its connections are used now; None while it has none."""
+        ...
+
+
 class Scrubbed(msgspec.Struct, frozen=True, kw_only=True):
     """What was done about the bytes that removed records leave behind, the files to look for them in, and what is out of reach."""
 
@@ -166,10 +196,10 @@ class Written(msgspec.Struct, frozen=True):
 class Queues(Protocol):
     """A store that keeps what cannot be stored now until it can, and says which of the two became of a write.
 
-    Without `queue`, the ops are stored now or not at all.
+    Without `queue`, the ops are stored now or not at all. `later` is done behind them if they are queued.
     """
 
-    async def write(self, ops: Sequence[Op], *, queue: bool = True) -> Written: ...
+    async def write(self, ops: Sequence[Op], *, queue: bool = True, later: Sequence[Op] = ()) -> Written: ...
 
 
 async def written(store: Store, ops: Sequence[Op], *, queue: bool = True) -> Written:
@@ -278,6 +308,15 @@ class VectorIndex(Protocol):
     async def __aenter__(self) -> Self: ...
 
     async def __aexit__(self, *exc: object) -> None: ...
+
+
+@runtime_checkable
+class TellsDigests(Protocol):
+    """A vector index that can say of a single record which text its vector was made from."""
+
+    async def digest(self, space: str, collection: str, id_: str, scope: Scope) -> str | None:
+        """The digest of that text; None where there is no vector. The scope is the record's own."""
+        ...
 
 
 @runtime_checkable

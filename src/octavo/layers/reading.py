@@ -131,18 +131,27 @@ class Reading:
         agent_id: str | None = None,
         memory_layer: Layer | None = None,
         action: Action | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
         limit: int | None = 100,
         after: Cursor | None = None,
         max_bytes: int | None = None,
     ) -> Page[LogEntry]:
-        """The log of a memory, of an owner or of the whole tenant, newest first."""
+        """The log of a memory, of an owner or of the whole tenant, newest first: from `since` on and before `until`."""
         scope = self._scope(user_id, agent_id)
         if memory_id is not None:
             if not checking.name("memory_id", memory_id):
                 raise InvalidQuery("memory_id is empty")
             scope = replace(scope, session=memory_id)
         kind = checking.perhaps_action(action)
-        query = Query(collection=LOG, scope=scope, kinds=None if kind is None else (kind,), after=after)
+        query = Query(
+            collection=LOG,
+            scope=scope,
+            kinds=None if kind is None else (kind,),
+            since=checking.moment("since", since),
+            until=checking.moment("until", until),
+            after=after,
+        )
         layer = checking.perhaps_layer(memory_layer)
         return await _log_rows(self._begin().store, query, layer, checking.limit(limit), max_bytes)
 

@@ -111,15 +111,18 @@ def build(
     """
     if not isinstance(max_tokens, int) or isinstance(max_tokens, bool) or max_tokens < 0:
         raise InvalidQuery(f"max_tokens must be a number, 0 or more; got {max_tokens!r}")
-    fence = fence_for(
-        _head(record) + _body(record, max_tokens) for records in parts.values() for record in records
-    )
+    waiting = {
+        part: [
+            (rank, record, _head(record), _body(record, max_tokens)) for rank, record in enumerate(records)
+        ]
+        for part, records in parts.items()
+    }
+    fence = fence_for(head + body for rows in waiting.values() for _, _, head, body in rows)
     words = _WORDS[language]
     frame = count(f"{fence}memory\n{words['head']}\n{fence}\n")
     chosen: dict[Part, list[Line]] = {part: [] for part in SHARES}
     used: dict[Part, int] = dict.fromkeys(SHARES, 0)
     seen = Seen(shown)
-    waiting = {part: list(enumerate(records)) for part, records in parts.items()}
 
     @functools.cache
     def cost(line: str) -> int:
@@ -127,11 +130,10 @@ def build(
 
     def fill(part: Part, most: int, *, cut: bool = False) -> None:
         """Take whole lines of a part while they fit into so many tokens in all; with `cut`, a first one that does not fit."""
-        left: list[tuple[int, Record]] = []
-        for rank, record in waiting[part]:
+        left: list[tuple[int, Record, str, str]] = []
+        for rank, record, head, body in waiting[part]:
             title = 0 if chosen[part] else cost(words[part])
             room = min(most - used[part], max_tokens - frame - sum(used.values())) - title
-            head, body = _head(record), _body(record, max_tokens)
             line: str | None = head + body
             if room < _SHORTEST:
                 line = None
@@ -140,7 +142,7 @@ def build(
                 if cut and not chosen[part]:
                     line = fit_line(head, body, lambda shorter: cost(shorter) <= room, count)  # noqa: B023
             if line is None:
-                left.append((rank, record))
+                left.append((rank, record, head, body))
             elif seen.adds(record):
                 chosen[part].append(Line(line, rank, record))
                 used[part] += title + cost(line)
@@ -190,7 +192,7 @@ def _block(
 
 
 def _head(record: Record) -> str:
-    day = (record.updated_at or record.created_at).strftime("%Y-%m-%d")
+    day = (record.updated_at or record.created_at).date().isoformat()
     if record.collection in ("profile", "episodes", "summaries"):
         return f"- {day} "
     who = record.kind if SOURCE_OF.get(record.collection) != "documents" else record.id

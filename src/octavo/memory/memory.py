@@ -28,7 +28,7 @@ from octavo.memory.as_of import StoreAsOf
 from octavo.memory.exporting import export_user
 from octavo.memory.messages import Said, read_messages
 from octavo.memory.pending import PendingFacts, note_for
-from octavo.memory.searching import SOURCE_OF, SOURCES, Whose, distinct, search
+from octavo.memory.searching import SOURCE_OF, SOURCES, Whose, distinct, search, with_neighbours
 from octavo.memory.undoing import Undoing
 from octavo.memory.values import Added
 from octavo.search.hits import Context, Hits
@@ -309,7 +309,7 @@ class AsyncMemory:
             "profile": profile,
             "summary": summary,
             "recent": recent,
-            "found": [hit.record for hit in distinct(found)],
+            "found": await with_neighbours(store, distinct(found), profile, at or now()),
         }
         block = contexts.build(parts, language, max_tokens, count, shown)
         return msgspec.structs.replace(block, probably_absent=found.probably_absent)

@@ -1,5 +1,6 @@
 """One search over everything of somebody: facts, messages, observations, agent events and documents."""
 
+import asyncio
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
@@ -10,6 +11,7 @@ import msgspec
 
 from octavo.errors import InvalidQuery
 from octavo.kernel.model import Query, Record, Scope
+from octavo.kernel.ports import Store
 from octavo.kernel.terms.matching import content
 from octavo.kernel.terms.terms import unspaced
 from octavo.memory.values import DEFAULT_SESSION, DEFAULT_USER
@@ -28,6 +30,8 @@ SOURCES = MappingProxyType({
 SOURCE_OF = {collection: source for source, collections in SOURCES.items() for collection in collections}
 _SPARE = 10  # hits asked for beyond twice the limit: a fact and its sentence are one
 _SHOWN_TERMS = 5
+_WITH_NEIGHBOURS = 3  # messages whose neighbours are shown in a context
+_BEST = 8  # hits that come before them: where the budget is small, another hit is worth more than a neighbour
 _LONG = 400  # characters; of a longer sentence the facts are shown instead
 
 
@@ -152,6 +156,33 @@ def distinct(found: Recalled) -> list[Hit]:
         ordered.append(hit)
     seen = Seen()
     return [hit for hit in ordered if seen.adds(hit.record)]
+
+
+async def with_neighbours(
+    store: Store, hits: Sequence[Hit], profile: Sequence[Record], at: datetime
+) -> list[Record]:
+    """The records of the hits, best first; after the best come the turns before and after the first messages among them.
+
+    The answer to a question often stands next to the words it is asked with. What the profile tells is left to it.
+    """
+    spoken = [hit.record for hit in hits if hit.collection == "messages" and hit.record.scope.session]
+    turns = [(said, earlier) for said in spoken[:_WITH_NEIGHBOURS] for earlier in (False, True)]
+    pages = await asyncio.gather(*[_next_to(store, said, at, earlier=earlier) for said, earlier in turns])
+    found = [hit.record for hit in hits]
+    told = {source for fact in profile for source in sources_of(fact)[-1:]}
+    found[_BEST:_BEST] = [turn for page in pages for turn in page if turn.id not in told]
+    return list({(record.collection, *record.key): record for record in found}.values())
+
+
+async def _next_to(store: Store, said: Record, at: datetime, *, earlier: bool) -> list[Record]:
+    """The message before or after one in its session."""
+    scope = Scope(
+        **{part: getattr(said.scope, part) or "" for part in ("tenant", "user", "agent", "session")}
+    )
+    query = Query(
+        collection="messages", scope=scope, alive_at=at, after=said.cursor, newest_first=earlier, limit=1
+    )
+    return await store.find(query)
 
 
 def _says_all(sentence: Hit, fact: Hit) -> bool:

@@ -25,7 +25,7 @@ _BROKEN = re.compile(r"[^\W\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\U0003f
 
 
 class Signal(msgspec.Struct, frozen=True):
-    """One reason: how well the record does by it, and its rank among all candidates (1 is best, 0 is not in it)."""
+    """One reason: how well the record does by it, and its rank among all candidates (1 is best, equals share one, 0 is not in it)."""
 
     name: str
     score: float

@@ -4,9 +4,12 @@ The statistics are those of the candidates themselves. So nothing but them has t
 records of the scope into the counts moved no figure of the benchmarks by more than two thousandths.
 """
 
+import heapq
 import math
+from bisect import bisect_right
 from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta
+from typing import TypeAlias
 
 import msgspec
 
@@ -39,6 +42,10 @@ _PRESENCE_LONG = 8  # words of a question
 _PRESENCE_TOPIC = 0.7  # of a question whose words are nowhere, but whose topics are
 _FEWEST = 100  # records to judge a term's rarity by, though fewer were found
 
+_Column: TypeAlias = list[
+    tuple[int, int]
+]  # of one term: where it stands among the candidates, and how often there
+
 
 class Ranking(msgspec.Struct):
     """Every candidate's standing by each signal; all lists are in the order of the candidates, oldest first."""
@@ -57,12 +64,12 @@ class Ranking(msgspec.Struct):
         """The candidates as the terms found them."""
         return self.candidates.found
 
-    def ranks(self) -> dict[str, dict[int, int]]:
-        """The rank of each candidate by each signal it is in."""
+    def ranks(self, ats: Sequence[int]) -> dict[str, dict[int, int]]:
+        """The rank of these candidates by each signal they are in; candidates with the same score share a rank."""
         ranks: dict[str, dict[int, int]] = {}
         for name, scores in self.signals.items():
-            inside = [at for at, score in enumerate(scores) if score != 0]
-            ranks[name] = {at: rank for rank, at in enumerate(sorted(inside, key=lambda at: -scores[at]), 1)}
+            inside = sorted([score for score in scores if score])
+            ranks[name] = {at: len(inside) - bisect_right(inside, scores[at]) + 1 for at in ats if scores[at]}
         return ranks
 
     def by_session(self) -> dict[str, float]:
@@ -94,7 +101,7 @@ class Ranking(msgspec.Struct):
         if question.overview:
             return 1.0
         scores = self.signals["terms"]
-        best = sorted(range(len(self.found)), key=lambda at: -scores[at])[:_PRESENCE_BEST]
+        best = heapq.nlargest(_PRESENCE_BEST, range(len(self.found)), key=scores.__getitem__)
         weights = [_weight(n, max(len(self.found), _FEWEST)) for n in self.candidates.held]
         asked = [at for at in range(len(question.terms)) if at not in question.aside]
         own = [at for at in asked if not is_topic(question.terms[at])]
@@ -140,7 +147,7 @@ def rank(question: Question, candidates: Candidates) -> Ranking:
     ]
     signals = {"terms": terms, "session": session, "vector": vector, "time": time, "recency": recency}
     # Of two that are alike in everything, the newer one: it stands later.
-    order = sorted(range(len(total)), key=lambda at: (-total[at], -at))
+    order = sorted(range(len(total) - 1, -1, -1), key=total.__getitem__, reverse=True)
     return Ranking(question, candidates, sessions, session_scores, signals, trust, total, order)
 
 
@@ -219,12 +226,15 @@ class _Sessions(msgspec.Struct):
             out[second] += share * scores[first]
         return out
 
-    def sums(self, values: Sequence[int]) -> list[int]:
-        """What the values of the candidates of each session come to."""
-        sums = [0] * (len(self.places) + 1)  # the last is for records without a session, whose slot is -1
-        for value, slot in zip(values, self.slots, strict=True):
-            sums[slot] += value
-        return sums[:-1]
+    def sums(self, column: _Column) -> _Column:
+        """The same for sessions: what those of their candidates come to."""
+        sums: dict[int, int] = {}
+        slots = self.slots
+        for at, value in column:
+            slot = slots[at]
+            sums[slot] = sums.get(slot, 0) + value
+        sums.pop(-1, None)  # records without a session
+        return list(sums.items())
 
 
 def _lexical_scores(
@@ -233,10 +243,12 @@ def _lexical_scores(
     """The scores of every candidate by its words, and of every session; none of these if there is just one."""
     if not found:
         return [], []
-    columns = list(
-        zip(*[match.counts for match in found], strict=True)
-    )  # for each term, how often each holds it
-    holding = [any(match.counts) for match in found]  # those that only the vectors named hold no term
+    # Most records hold few of the terms.
+    columns = [_nonzero(counts) for counts in zip(*[match.counts for match in found], strict=True)]
+    holding = [False] * len(found)  # those that only the vectors named hold no term
+    for column in columns:
+        for at, _ in column:
+            holding[at] = True
     total = MOST + 1 if max(held, default=0) > MOST else sum(holding)
     weights = [
         _weight(n, total)
@@ -254,9 +266,10 @@ def _lexical_scores(
     if size < 2:
         return records, []
     # Sessions as documents; one is as long as what was found of it.
-    columns = [tuple(sessions.sums(column)) for column in columns]
-    weights = [_weight(size - column.count(0), size) for column in columns]
-    lengths = sessions.sums(lengths)
+    columns = [sessions.sums(column) for column in columns]
+    weights = [_weight(len(column), size) for column in columns]
+    long = dict(sessions.sums(_nonzero(lengths)))
+    lengths = [long.get(slot, 0) for slot in range(size)]
     return records, _sum(_gains(columns, lengths, sum(lengths) / size, weights, SESSION_K1, SESSION_B), size)
 
 
@@ -265,24 +278,27 @@ def _weight(held: int, total: int) -> float:
     return math.log(1 + (total - min(held, total) + 0.5) / (held + 0.5))
 
 
+def _nonzero(values: Sequence[int]) -> _Column:
+    return [(at, value) for at, value in enumerate(values) if value]
+
+
 def _gains(
-    columns: Sequence[tuple[int, ...]],
-    lengths: list[int],
-    mean: float,
-    weights: list[float],
-    k1: float,
-    b: float,
-) -> list[list[float]]:
-    """What each term adds to each document, by BM25."""
+    columns: Sequence[_Column], lengths: list[int], mean: float, weights: list[float], k1: float, b: float
+) -> list[list[tuple[int, float]]]:
+    """What each term adds to each document that holds it, by BM25."""
     norms = [k1 * (1 - b + b * length / (mean or 1.0)) for length in lengths]
     return [
-        [says * n / (n + norm) if n else 0.0 for n, norm in zip(column, norms, strict=True)]
+        [(at, says * n / (n + norms[at])) for at, n in column]
         for column, says in zip(columns, [weight * (k1 + 1) for weight in weights], strict=True)
     ]
 
 
-def _sum(rows: list[list[float]], width: int) -> list[float]:
-    return [sum(column) for column in zip(*rows, strict=True)] if rows else [0.0] * width
+def _sum(gains: list[list[tuple[int, float]]], size: int) -> list[float]:
+    sums = [0.0] * size
+    for column in gains:
+        for at, gain in column:
+            sums[at] += gain
+    return sums
 
 
 def _relative(scores: list[float]) -> list[float]:
@@ -306,9 +322,13 @@ def _trust(terms: list[float], cosines: dict[int, float]) -> float:
     One that does not (another language, hashed or static vectors) is heard less, or not at all. Where no words match,
     there is nothing to hold it against.
     """
-    worded = sorted((at for at, score in enumerate(terms) if score > 0), key=lambda at: -terms[at])[:_DEPTH]
-    if not cosines or not worded:
-        return 1.0 if cosines else 0.0
-    nearest = sorted(cosines, key=lambda at: -cosines[at])[:_DEPTH]
+    if not cosines:
+        return 0.0
+    worded = heapq.nlargest(
+        _DEPTH, [at for at, score in enumerate(terms) if score > 0], key=terms.__getitem__
+    )
+    if not worded:
+        return 1.0
+    nearest = heapq.nlargest(_DEPTH, cosines, key=cosines.__getitem__)
     shared = len(set(worded) & set(nearest)) / min(len(worded), len(nearest))
     return min(1.0, shared / _AGREEING)

@@ -3,7 +3,7 @@
 import asyncio
 import sys
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
 from typing import TypeAlias, TypeVar, Unpack
 
@@ -15,7 +15,7 @@ from octavo.kernel.model import Head, Query, Record, Scope
 from octavo.kernel.ports import Store, fitting, heads
 from octavo.kernel.terms import topics
 from octavo.kernel.terms.matches import MOST
-from octavo.kernel.terms.matching import content, index_terms
+from octavo.kernel.terms.matching import index_terms, index_text
 from octavo.kernel.terms.tokens import estimate_tokens
 from octavo.kernel.terms.topics import is_topic, topic_name
 from octavo.search.candidates import Candidates, gather
@@ -37,6 +37,7 @@ class Recall:
     def __init__(self, store: Store, clock: Callable[[], datetime] = now) -> None:
         self.store = store
         self._clock = clock
+        self._tell: Callable[[Mapping[str, float]], None] | None = getattr(store, "recalled", None)
 
     async def recall(
         self,
@@ -72,13 +73,15 @@ class Recall:
         ranked = await self._rank(text, asked, _checked(limit))
         loading = time.perf_counter()
         chosen, left_out = await self._best(ranked, limit, max_bytes)
-        ranks = ranked.ranks() if explain else {}
+        ranks = ranked.ranks([at for at, _, _ in chosen]) if explain else {}
         hits = [_hit(ranked, at, record, score, ranks) for at, record, score in chosen]
         ended = time.perf_counter()
         stages = ranked.candidates.stages | {
             "load": (ended - loading) * 1000,
             "total": (ended - started) * 1000,
         }
+        if self._tell is not None:
+            self._tell(stages)
         return Recalled(
             hits,
             ranked.presence(),
@@ -148,7 +151,7 @@ class Recall:
         if clauses := _failing_clauses(query, record):
             return WhyNot(reason=f"it is filtered out: {'; '.join(clauses)}")
         of = len(ranked.order)
-        held = set(index_terms(content(record.text, record.data))[0])
+        held = set(index_terms(*index_text(record.text, record.data))[0])
         at = ranked.candidates.position(record)
         if at is not None:
             counts = ranked.found[at].counts
@@ -171,7 +174,7 @@ class Recall:
             reason=where if place <= limit else f"{where}, and the limit is {limit}",
             rank=place,
             of=of,
-            hit=_hit(ranked, at, record, ranked.total[at] + importance(record), ranked.ranks()),
+            hit=_hit(ranked, at, record, ranked.total[at] + importance(record), ranked.ranks([at])),
             shared=shared,
             lacking=lacking,
         )

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from octavo.server.app import Memories
 
 #: What needs no key.
-OPEN = frozenset({"/health", "/docs", "/openapi.json"})
+OPEN = frozenset({"/health", "/health/live", "/health/ready", "/docs", "/openapi.json"})
 CONSOLE = "/console"
 SIGN_IN = f"{CONSOLE}/sign-in"  # which takes a key, and needs none
 _NO_SECRETS = (f"{CONSOLE}/static/", f"{CONSOLE}/language")  # the same for everybody
@@ -79,7 +79,7 @@ class Caller(msgspec.Struct, frozen=True):
 
 def needed_access(method: str, path: str) -> Access:
     """What a request needs. It depends on nothing but these two, so that no new route can be left open."""
-    if path in {"/config", "/queue", "/mem0/reset"} or path.startswith("/queue/"):
+    if path in {"/config", "/metrics", "/queue", "/mem0/reset"} or path.startswith("/queue/"):
         return "admin"
     if _FOR_ADMINS.fullmatch(path):
         return "admin"

@@ -95,6 +95,12 @@ class SessionList(msgspec.Struct, frozen=True, kw_only=True):
     next: str | UnsetType = UNSET  # what `after` is given for more
 
 
+class Probe(msgspec.Struct, frozen=True, kw_only=True):
+    """What a supervisor or a load balancer is told, by the status alone."""
+
+    status: Literal["alive", "ready"]
+
+
 class UserList(msgspec.Struct, frozen=True, kw_only=True):
     """Users, by name."""
 

@@ -7,6 +7,7 @@ import importlib
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -31,6 +32,7 @@ from octavo.server.access import MCP, Door, is_console
 from octavo.server.cors import Cors
 from octavo.server.gate import CALLER, REQUEST_ID, AsPage, Gate, caller_of, path_of
 from octavo.server.logs import Secrets
+from octavo.server.metrics import Metrics, answer_metrics
 from octavo.server.openapi import docs_page, document
 from octavo.server.problems import problem, refusal, sentence
 from octavo.server.routes import batch, events, mem0, memories, search, upkeep, users
@@ -81,19 +83,30 @@ _ROUTERS = (
 )
 
 
-def create(settings: Settings, *, assembled: Assembled | None = None, sample: bool = False) -> FastAPI:
+def create(
+    settings: Settings,
+    *,
+    assembled: Assembled | None = None,
+    sample: bool = False,
+    metrics_folder: Path | None = None,
+) -> FastAPI:
     """An application; it opens its store when it starts, and closes it when it stops if it was not handed in."""
     secrets = Secrets(settings)
     held = Memories(settings, assembled)
 
+    metrics = None if held.assembled.meter is None else Metrics(held, held.assembled.meter, metrics_folder)
     mcp = _mcp_endpoint(settings, held)
 
     @asynccontextmanager
     async def life(_: FastAPI) -> AsyncIterator[None]:
         try:
             await held.start(sample=sample)
+            if metrics is not None:
+                metrics.start()
             yield
         finally:
+            if metrics is not None:
+                await metrics.close()
             await mcp.close()
             await held.close()
 
@@ -111,6 +124,8 @@ def create(settings: Settings, *, assembled: Assembled | None = None, sample: bo
         redoc_url=None,
         # A redirect would answer what no route documents, and lose the body of a POST with some clients.
         redirect_slashes=False,
+        # Its own spans and metrics would hold paths, in which people are named.
+        telemetry={"tracing": False, "metrics": False, "logs": False},
     )
     app.state.memories, app.state.secrets = held, secrets
     pages: list[Route] = []
@@ -120,7 +135,9 @@ def create(settings: Settings, *, assembled: Assembled | None = None, sample: bo
 
         pages, page = site.routes(), site.refusal_page
     _answer_errors(app, secrets, page)
-    app.add_middleware(Gate, settings=settings, door=Door(settings, held), secrets=secrets, page=page)
+    app.add_middleware(
+        Gate, settings=settings, door=Door(settings, held), secrets=secrets, page=page, metrics=metrics
+    )
     if sites := settings.server.cors_origins:
         # Around all of it: what is added as a middleware is not asked about the answer to a failure of the server.
         inside = app.build_middleware_stack
@@ -133,8 +150,12 @@ def create(settings: Settings, *, assembled: Assembled | None = None, sample: bo
 
     app.openapi = openapi  # type: ignore[method-assign]
     app.add_route("/docs", lambda _: docs_page(openapi()), include_in_schema=False)
+    app.add_route("/metrics", functools.partial(answer_metrics, metrics), include_in_schema=False)
     app.router.routes.extend(pages)
     app.router.routes.append(Route(MCP, _McpRoute(mcp), methods=["POST"], include_in_schema=False))
+    app.state.templates = {
+        route.endpoint: route.path_format for route in app.routes if isinstance(route, Route)
+    }
     return app
 
 
@@ -243,6 +264,8 @@ class Memories:
         self._first_sweep: asyncio.Task[None] | None = None
         self._retention = Retention(self._layers, settings)
         self._pruning: asyncio.Task[None] | None = None
+        #: Whether the server was told to stop, and takes what comes until those who send it have noticed.
+        self.draining = False
         self._service = self.service(settings.service.tenant)
 
     @property

@@ -6,7 +6,7 @@ import re
 import secrets as randomness
 import time
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import TypeAlias
 from urllib.parse import unquote
 
 from starlette.exceptions import HTTPException
@@ -15,8 +15,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from octavo.config import Settings
 from octavo.errors import OctavoError
-from octavo.server.access import SIGN_IN, Caller, Door, is_console, is_open
+from octavo.server.access import OPEN, SIGN_IN, Caller, Door, is_console, is_open
 from octavo.server.logs import Secrets, access_log, masked
+from octavo.server.metrics import Metrics
 from octavo.server.problems import problem, refusal
 
 CALLER = "octavo.caller"
@@ -54,9 +55,11 @@ class Gate:
         door: Door,
         secrets: Secrets,
         page: AsPage | None = None,
+        metrics: Metrics | None = None,
     ) -> None:
         server = settings.server
         self.page = page
+        self.metrics = metrics
         self.app = app
         self.door = door
         self.secrets = secrets
@@ -64,6 +67,8 @@ class Gate:
         # Fewer than the connections: the others make room for a caller who has none yet.
         self.places = Shares(min(server.max_concurrent, max(1, server.max_connections * 3 // 4)))
         self.room = Shares(max(_BODIES_BYTES, 4 * server.max_body_bytes))
+        if metrics is not None:
+            metrics.under_way = self.places.taken
         self.draining = 0  # requests that were answered, whose callers still send
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -83,6 +88,10 @@ class Shares:
         self.most = most
         self._taken = 0
         self._by_caller: dict[str, int] = {}
+
+    def taken(self) -> int:
+        """How much of it is taken now."""
+        return self._taken
 
     def take(self, caller: str, amount: int = 1) -> bool:
         """Take some of it; False when that is more than the caller's share."""
@@ -136,21 +145,33 @@ class _Passage:
             async with limit:
                 # The key is asked for within the time, too: a store that hangs must not gather callers without end.
                 refused = await self._refused()
-                if refused is not None and self._gate.page is not None and is_console(path_of(self._scope)):
-                    refused = self._gate.page(self._scope, refused)
-                app = refused or self._gate.app
+                app = self._gate.app if refused is None else self._readable(refused)
                 await app(self._scope, self._read, self._answer)
         except TimeoutError:
             if self._status or not limit.expired():
                 raise
             late = f"not done within {seconds:g} s; a write may still have been kept"
-            await problem(504, late, {"Retry-After": "1"})(self._scope, self._receive, self._answer)
+            told = self._readable(problem(504, late, {"Retry-After": "1"}))
+            await told(self._scope, self._receive, self._answer)
         finally:
             self._let_go()
-            if access_log.isEnabledFor(logging.INFO):
-                _tell(self._scope, self._status or 500, time.perf_counter() - began)
+            self._record(time.perf_counter() - began)
             if self._unended:
                 await self._drain()
+
+    def _readable(self, told: Response) -> Response:
+        """A refusal as its reader wants it: people are shown a page."""
+        if self._gate.page is None or not is_console(path_of(self._scope)):
+            return told
+        return self._gate.page(self._scope, told)
+
+    def _record(self, seconds: float) -> None:
+        """Count it, and write its line into the log."""
+        status = self._status or 500
+        if (metrics := self._gate.metrics) is not None:
+            metrics.count_request(self._scope["method"], _route_of(self._scope), status, seconds)
+        if access_log.isEnabledFor(logging.INFO):
+            _tell(self._scope, status, seconds)
 
     async def _refused(self) -> Response | None:
         """Why this request goes no further; None when it does."""
@@ -286,14 +307,21 @@ def _json(kind: bytes) -> bool:
     return name == b"application/json" or (name.startswith(b"application/") and name.endswith(b"+json"))
 
 
+def _route_of(scope: Scope) -> str | None:
+    """The template of the route that answered, never the path: in it people are named, and there is no end of them."""
+    template: str | None = getattr(scope.get("route"), "path_format", None)
+    if template is None and "endpoint" in scope:  # a route that FastAPI did not make is not always named
+        template = scope["app"].state.templates.get(scope["endpoint"])
+    path = path_of(scope)
+    return template or (path if path in OPEN else None)
+
+
 def _tell(scope: Scope, status: int, seconds: float) -> None:
     """One line: which route, never which path or query, in which people are named."""
     caller: Caller | None = scope.get(CALLER)
-    route: Any = scope.get("route")
-    path = path_of(scope)
     line = {
         "method": masked(scope["method"][:16]),
-        "route": getattr(route, "path_format", None) or (path if is_open(path) else None),
+        "route": _route_of(scope),
         "status": status,
         "ms": round(seconds * 1000, 3),
         "key": None if caller is None else caller.key_id,

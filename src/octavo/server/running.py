@@ -4,12 +4,16 @@ Each connection always has a deadline, and when there are too many, one that ask
 """
 
 import asyncio
+import functools
 import gc
 import logging
 import math
 import signal
 import socket
-from collections.abc import Callable
+import tempfile
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
 from types import FrameType
 from typing import Any, Literal
 
@@ -59,10 +63,13 @@ class WorkerApp(msgspec.Struct, frozen=True):
     settings: Settings
     sample: bool
     requests: bool
+    metrics_folder: str = ""  # that all workers share
 
     def __call__(self) -> FastAPI:
         write_logs(Secrets(self.settings), requests=self.requests)
-        app = create_app(self.settings, sample=self.sample)
+        folder = Path(self.metrics_folder) if self.metrics_folder else None
+        app = create_app(self.settings, sample=self.sample, metrics_folder=folder)
+        _drain_first(app, self.settings.server.drain_seconds)
         app.openapi()  # kept by the application: made while it serves, it would hold up everybody for a tenth of a second
         # What is there now stays: to look through it for garbage, again and again, would hold up everybody each time.
         gc.collect()
@@ -70,6 +77,32 @@ class WorkerApp(msgspec.Struct, frozen=True):
         # By default a page of a million small values is looked through as a whole ten times while it is read.
         gc.set_threshold(700, 10, 100)
         return app
+
+
+def _drain_first(app: FastAPI, seconds: float) -> None:
+    """Have the server, told to stop, say so at /health/ready and stop so many seconds later; at once when interrupted again."""
+    inside, memories = app.router.lifespan_context, app.state.memories
+
+    @asynccontextmanager
+    async def life(served: FastAPI) -> AsyncIterator[Any]:
+        async with inside(served) as state:
+            loop = asyncio.get_running_loop()
+            for number in (signal.SIGTERM, signal.SIGINT):
+                stop = signal.getsignal(number)  # uvicorn's by now
+                if callable(stop):
+                    signal.signal(number, functools.partial(told, loop, stop))
+            yield state
+
+    def told(
+        loop: asyncio.AbstractEventLoop, stop: Callable[..., Any], number: int, _: FrameType | None
+    ) -> None:
+        again, memories.draining = memories.draining, True
+        if not seconds or (again and number == signal.SIGINT):
+            stop(number, None)
+        elif not again:  # a supervisor may tell each process, and the first one its workers once more
+            loop.call_soon_threadsafe(loop.call_later, seconds, stop, number, None)
+
+    app.router.lifespan_context = life
 
 
 def check_settings(settings: Settings) -> None:
@@ -126,13 +159,19 @@ def serve(
     settings: Settings, sock: socket.socket, ready: Callable[[], None], *, sample: bool, requests: bool
 ) -> int:
     """Serve until told to stop by SIGTERM or SIGINT; then finish what is under way. The status to exit with."""
-    write_logs(Secrets(settings), requests=requests)
+    with tempfile.TemporaryDirectory(prefix="octavo-metrics-") as folder:
+        shared = folder if settings.server.workers > 1 else ""
+        return _serve(settings, sock, ready, WorkerApp(settings, sample, requests, shared))
+
+
+def _serve(settings: Settings, sock: socket.socket, ready: Callable[[], None], app: WorkerApp) -> int:
+    write_logs(Secrets(settings), requests=app.requests)
     most = most_connections(settings.server.max_connections)
     server = msgspec.structs.replace(settings.server, max_connections=most)
     settings = msgspec.structs.replace(settings, server=server)
     config = Config(
         server,
-        WorkerApp(settings, sample, requests),
+        msgspec.structs.replace(app, settings=settings),
         factory=True,
         host=server.host,
         port=sock.getsockname()[1],

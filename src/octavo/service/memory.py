@@ -15,7 +15,7 @@ from octavo.errors import ConfigError, InvalidQuery, InvalidRecord, NotFound, Oc
 from octavo.kernel.codec import answerable, asked
 from octavo.kernel.ids import now
 from octavo.kernel.model import START, Add, Cursor, Head, Op, Query, Record, Remove, Scope
-from octavo.kernel.ports import WriteStatus, fitting, read_page, written
+from octavo.kernel.ports import Queues, WriteStatus, fitting, read_page, written
 from octavo.search.hits import Context, Recalled
 from octavo.search.question import Filters
 from octavo.service.recent import Recent
@@ -394,8 +394,8 @@ class AsyncMemoryService:
 
     async def _write(self, ops: Sequence[Op], later: Sequence[Op] = ()) -> tuple[WriteStatus, int]:
         """Where the write is now, and how many records it touched if that is known; queued, it does `later` too."""
-        if self.assembled.journal is not None:
-            done = await self.assembled.journal.write(ops, later=later)
+        if isinstance(store := self.assembled.store, Queues):
+            done = await store.write(ops, later=later)
             return done.status, sum(done.counts)
         return "stored", sum(await self._bounded(self.assembled.store.apply(ops)))
 

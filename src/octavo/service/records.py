@@ -150,6 +150,46 @@ class EventRecord(msgspec.Struct, frozen=True, kw_only=True):
     status: WriteStatus = "stored"  # whether the store has it already
     user_id: str | None = None  # whose it is
 
+    @property
+    def ts(self) -> float:
+        """`created_at` in seconds since 1970, as mk2 has it."""
+        return self.created_at.timestamp()
+
+    @property
+    def gate(self) -> Any:
+        """`gate_result`, by mk2's name."""
+        return self.gate_result
+
+    @property
+    def obs(self) -> Observation:
+        """The observation as an object, by mk2's name; what it held beside an observation's fields is in `extra`."""
+        kind: Any = self.obs_type
+        kind = ObservationType(kind) if kind in {*ObservationType} else kind
+        payload, made = self.payload, _PAYLOADS.get(kind)
+        if made is not None and isinstance(payload, dict) and {*payload} <= {*made.__struct_fields__}:
+            payload = msgspec.convert(payload, made)
+        return Observation(
+            obs_type=kind,
+            payload=payload,
+            source_name=self.source_name,
+            session_key=self.session_key,
+            actor=self.actor,
+            obs_id=self.obs_id,
+            timestamp=self.timestamp,
+            metadata=self.metadata,
+            user_id=self.user_id,
+        )
+
+
+_PAYLOADS: dict[Any, Any] = {
+    ObservationType.MESSAGE: MessagePayload,
+    ObservationType.WORLD_DATA: WorldDataPayload,
+    ObservationType.ALERT: AlertPayload,
+    ObservationType.CONTROL: ControlPayload,
+    ObservationType.SCHEDULE: SchedulePayload,
+    ObservationType.SYSTEM: SystemPayload,
+}
+
 
 class TurnRecord(msgspec.Struct, frozen=True, kw_only=True):
     """One call of the agent: what set it off, and how it ended."""
@@ -166,6 +206,26 @@ class TurnRecord(msgspec.Struct, frozen=True, kw_only=True):
     finished_at: datetime | None = None
     written: WriteStatus = "stored"  # whether the store has it already
     user_id: str | None = None  # whose it is
+
+    @property
+    def started_ts(self) -> float:
+        """`created_at` in seconds since 1970, as mk2 has it."""
+        return self.created_at.timestamp()
+
+    @property
+    def finished_ts(self) -> float | None:
+        """`finished_at` in seconds since 1970, as mk2 has it."""
+        return None if self.finished_at is None else self.finished_at.timestamp()
+
+    @property
+    def tool_calls(self) -> list[Any]:
+        """The calls of tools that `meta` tells of, where mk2's are brought along."""
+        return list(self.meta.get("tool_calls") or ())
+
+    @property
+    def tool_results(self) -> list[Any]:
+        """What those calls came to."""
+        return list(self.meta.get("tool_results") or ())
 
 
 class Health(msgspec.Struct, frozen=True, kw_only=True):

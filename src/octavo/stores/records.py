@@ -290,6 +290,10 @@ class Records:
             found = self._collections[name] = CollectionIndex()
         return found
 
+    def collections(self) -> list[CollectionIndex]:
+        """Those that were used."""
+        return list(self._collections.values())
+
     def tenants(self) -> list[str]:
         """Every tenant that has a record, sorted."""
         return sorted(set().union(*(collection.tenants() for collection in self._collections.values())))

@@ -3,11 +3,12 @@
 import asyncio
 from collections import Counter
 
+import pytest
 from msgspec.structs import replace
 
 from octavo.errors import StoreClosed
 from octavo.kernel.model import Add, Change, Op, Remove, Scope
-from octavo.kernel.ports import Store
+from octavo.kernel.ports import IndexesLater, Store
 from octavo.testing.searching import everything, found, note, right, searching
 from octavo.testing.subject import NOON, Subject, on_a_store, refused
 
@@ -162,6 +163,26 @@ class Indexing(Subject):
         assert await found(store, everything(home), "fox", "elm") == ["b"]
         assert (await index.verify("exchanges")).missing == ()
         assert await index.reindex("turns") >= 0  # a collection nothing was ever written to
+
+    @on_a_store
+    async def test_what_waits_is_told(self, store: Store, home: Scope) -> None:
+        """A store that indexes later says which records wait, finds them all the same, and indexes them once it was asked."""
+        searching(store)
+        if not isinstance(store, IndexesLater):
+            pytest.skip("not octavo.kernel.ports.IndexesLater")
+        assert await store.unindexed(everything(home)) == set()
+        await store.apply([Add([note(f"{n}", home, "a red fox") for n in range(3)])])
+        waiting = await store.unindexed(everything(home))
+        assert waiting <= {"0", "1", "2"}  # another test on the same database may have had them indexed
+        assert await store.unindexed(everything(home, ids=("0",))) == waiting & {"0"}
+        assert await store.unindexed(everything(replace(home, user="nobody"))) == set()
+        assert await found(store, everything(home), "fox") == ["0", "1", "2"]
+        while await store.lag("exchanges", 10):
+            await asyncio.sleep(0.05)
+        assert await store.unindexed(everything(home)) == set()
+        await store.apply([Change(query=everything(home, ids=("1",)), text="a blue whale")])
+        assert await store.unindexed(everything(home)) <= {"1"}
+        assert await store.lag("turns", 10) >= 0  # a collection nothing was ever written to
 
     @on_a_store
     async def test_searches_while_reindexed(self, store: Store, home: Scope) -> None:

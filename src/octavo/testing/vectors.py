@@ -5,10 +5,12 @@ import itertools
 import math
 import random
 
+import pytest
+
 from octavo.errors import InvalidQuery, InvalidRecord, StoreClosed
 from octavo.kernel.ids import new_id
 from octavo.kernel.model import Scope
-from octavo.kernel.ports import Entry, EntryKey, Space, Vector, VectorIndex
+from octavo.kernel.ports import Entry, EntryKey, Space, TellsDigests, Vector, VectorIndex
 from octavo.testing.subject import refused
 from octavo.testing.texts import NAMES
 from octavo.testing.vector_subject import (
@@ -59,6 +61,31 @@ class Entries(VectorSubject):
         assert await index.nearest(home.space, asked, home.scope(), ["messages"], 0) == []
         assert await index.nearest(home.space, asked, home.scope(), [], 5) == []
         await refused(InvalidQuery, index.nearest(home.space, asked, home.scope(), ["messages"], -1), "limit")
+
+    @on_an_index
+    async def test_digest(self, index: VectorIndex, home: Home) -> None:
+        """Of one record it is told which text its vector was made from; of another's, or one without a vector, nothing."""
+        if not isinstance(index, TellsDigests):
+            pytest.skip("not octavo.kernel.ports.TellsDigests")
+        mine, theirs = home.scope(user="u"), home.scope(user="v")
+        assert await index.digest(home.space, "messages", "a", mine) is None
+        await index.put(
+            home.space, [home.entry("a", plane(1, 0)), home.entry("b", plane(0, 1), scope=theirs)]
+        )
+        assert await index.digest(home.space, "messages", "a", mine) == "d-a"
+        assert await index.digest(home.space, "messages", "b", theirs) == "d-b"
+        for space, collection, id_, scope in (
+            (home.space, "messages", "b", mine),
+            (home.space, "messages", "a", home.scope()),
+            (home.space, "profile", "a", mine),
+            (f"{home.space} other", "messages", "a", mine),
+            (home.space, "messages", "a\0", mine),
+        ):
+            assert await index.digest(space, collection, id_, scope) is None
+        await index.put(home.space, [home.entry("a", plane(0, 1), digest="new")])
+        assert await index.digest(home.space, "messages", "a", mine) == "new"
+        await index.drop(home.space, [home.entry("a", plane(1, 0)).key])
+        assert await index.digest(home.space, "messages", "a", mine) is None
 
     @on_an_index
     async def test_replace(self, index: VectorIndex, home: Home) -> None:

@@ -22,6 +22,7 @@ class _Budget:
         self.most_bytes = DEFAULT_BYTES
         self.used_bytes = 0
         self.cleared = 0  # how often all was let go of
+        self.hits = self.misses = 0
         self.sizes: OrderedDict[tuple[int, Any], int] = OrderedDict()
         self.caches: weakref.WeakValueDictionary[int, Cache[Any, Any]] = weakref.WeakValueDictionary()
         self.numbers = itertools.count()
@@ -65,7 +66,10 @@ class Cache(Generic[K, V]):
         """The value, if it is still held; it then is the one used last."""
         with _budget.lock:
             value = self._values.get(key)
-            if value is not None:
+            if value is None:
+                _budget.misses += 1
+            else:
+                _budget.hits += 1
                 self._values.move_to_end(key)
                 _budget.sizes.move_to_end((self._number, key))
             return value
@@ -131,6 +135,11 @@ def clear_caches() -> None:
 def times_cleared() -> int:
     """How often that was done; who holds something outside of a Cache lets go of it when this changes."""
     return _budget.cleared
+
+
+def hits_and_misses() -> tuple[int, int]:
+    """How often a value that was asked for was held, and how often not."""
+    return _budget.hits, _budget.misses
 
 
 def used_bytes() -> int:

@@ -61,6 +61,13 @@ class BaseIndex(Opening):
             return []
         return await self._nearest(space, asked, scope, wanted, limit)
 
+    async def digest(self, space: str, collection: str, id_: str, scope: Scope) -> str | None:
+        """The digest of the text that the vector of a record was made from; None where it has none."""
+        await self._ready()
+        if not _sayable(space, collection, id_) or not answerable(Query(collection="vectors", scope=scope)):
+            return None
+        return await self._digest(space, EntryKey(collection, id_, scope.place), scope)
+
     async def walk(self, space: str, size: int = 1000) -> AsyncIterator[list[tuple[EntryKey, str]]]:
         """Every key with its digest, in pages, ordered by key."""
         if size < 1:
@@ -96,6 +103,9 @@ class BaseIndex(Opening):
     async def _nearest(
         self, space: str, vector: Vector, scope: Scope, collections: list[str], limit: int
     ) -> list[Near]:
+        raise NotImplementedError
+
+    async def _digest(self, space: str, key: EntryKey, scope: Scope) -> str | None:
         raise NotImplementedError
 
     def _walk(self, space: str, size: int) -> AsyncIterator[list[tuple[EntryKey, str]]]:

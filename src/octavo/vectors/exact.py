@@ -172,6 +172,11 @@ class ExactIndex(BaseIndex):
                 entries[space] = entries.get(space, 0) + count
         return [Space(**data, entries=entries.get(data["name"], 0)) for data in spaces]
 
+    async def _digest(self, space: str, key: EntryKey, scope: Scope) -> str | None:
+        asked = Query(collection=COLLECTION, ids=(_vector_id(space, key),), scope=exact_scope(scope))
+        found = await self._store.find(asked)
+        return _key(found[0])[1] if found else None
+
     async def _walk(self, space: str, size: int) -> AsyncIterator[list[tuple[EntryKey, str]]]:
         found: list[tuple[EntryKey, str]] = []
         for tenant in await self._all_tenants():

@@ -217,6 +217,14 @@ class QdrantIndex(BaseIndex):
                 ask *= 4
         return found or []
 
+    async def _digest(self, space: str, key: EntryKey, scope: Scope) -> str | None:
+        del scope  # the key says it all
+        named = [_uuid(key.collection, key.id, key.place)]
+        with contextlib.suppress(_Missing):
+            for point in await self._call("retrieve", self._name(space), named, with_payload=_KEY_FIELDS):
+                return _key(point.payload)[1]
+        return None
+
     async def _walk(self, space: str, size: int) -> AsyncIterator[list[tuple[EntryKey, str]]]:
         try:
             # Qdrant reads in the order of its own ids, so all keys are gathered before the first page.

@@ -192,6 +192,18 @@ class SqlIndex(BaseIndex):
             sql = f"DELETE FROM {self._table(known)} WHERE collection = $1 AND id = $2 AND place = $3"
             yield DoEach(sql, [(key.collection, key.id, key.place) for key in keys])
 
+    async def _digest(self, space: str, key: EntryKey, scope: Scope) -> str | None:
+        del scope  # the key says it all
+        return await self._look(lambda: self._digest_script(space, key))
+
+    def _digest_script(self, space: str, key: EntryKey) -> Script[str | None]:
+        known = yield from self._find_space(space, self.share_lock)
+        if known is None:
+            return None
+        sql = f"SELECT digest FROM {self._table(known)} WHERE collection = $1 AND id = $2 AND place = $3"
+        rows = yield Ask(sql, (key.collection, key.id, key.place))
+        return rows[0][0] if rows else None
+
     async def _walk(self, space: str, size: int) -> AsyncIterator[list[tuple[EntryKey, str]]]:
         after = EntryKey("", "", "")
         while page := await self._look(lambda after=after: self._page_script(space, after, size)):  # type: ignore[misc]

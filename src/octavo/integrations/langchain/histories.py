@@ -1,6 +1,7 @@
 """Octavo's messages and chat histories as LangChain's, and LangChain's as Octavo's, with everything they hold."""
 
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any, ClassVar
 
 from langchain_core import messages as langchain  # type: ignore[import-not-found]
@@ -52,6 +53,8 @@ class OctavoChatMessageHistory(Closing, BaseChatMessageHistory):  # type: ignore
 
     The history inside, with `trim`, `latest`, `count` and the rest of what LangChain's do not have, is the attribute `octavo`.
     """
+
+    octavo: Any
 
     def __init__(self, history: conversation.BaseChatMessageHistory) -> None:
         super().__init__()
@@ -120,15 +123,41 @@ class ChatMessageHistory(_Own):
 
 
 class FileChatMessageHistory(_Own):
-    """Messages in a file of readable JSON: `FileChatMessageHistory(file_path)`."""
+    """Messages in a file of JSON: `FileChatMessageHistory(file_path, *, encoding=None, ensure_ascii=False)`."""
 
     kind = conversation.FileChatMessageHistory
 
+    @property
+    def file_path(self) -> Path:
+        """The file."""
+        return Path(self.octavo.file_path)
+
+    @property
+    def encoding(self) -> str:
+        """How the file is written."""
+        return str(self.octavo.encoding)
+
 
 class RedisChatMessageHistory(_Own):
-    """Messages in a list in Redis: `RedisChatMessageHistory(session_id, url, ttl)`."""
+    """Messages in a list in Redis, with LangChain's arguments: the prefix of the key stands before the time to live."""
 
     kind = conversation.RedisChatMessageHistory
+
+    def __init__(
+        self,
+        session_id: str,
+        url: str = "redis://localhost:6379/0",
+        key_prefix: str = "chat_history:",
+        ttl: int | None = 24 * 60 * 60,
+    ) -> None:
+        if not isinstance(key_prefix, str):  # where Octavo's own history has its time to live
+            raise TypeError(f"key_prefix is a string, and ttl comes after it; got {key_prefix!r}")
+        super().__init__(session_id, url, ttl, key_prefix=key_prefix)
+
+    @property
+    def key(self) -> str:
+        """The key of the list in Redis."""
+        return str(self.octavo.key)
 
 
 class StoreChatMessageHistory(_Own):

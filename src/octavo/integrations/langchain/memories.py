@@ -102,34 +102,85 @@ class _Named(OctavoMemory):
         super().__init__(made)
 
 
-class ConversationBufferMemory(_Named):
+class _Buffered(_Named):
+    """A memory with a buffer, which LangChain gives as messages where messages are asked for."""
+
+    @property
+    def buffer(self) -> Any:
+        """What is shown: as text, or as messages with `return_messages`."""
+        return self.buffer_as_messages if self.octavo.return_messages else self.octavo.buffer
+
+    @property
+    def buffer_as_messages(self) -> Any:
+        """What is shown, as messages."""
+        return theirs(self.octavo.buffer_as_messages)
+
+    async def abuffer(self) -> Any:
+        """`buffer`, awaited."""
+        asked = self.octavo.abuffer_as_messages if self.octavo.return_messages else self.octavo.abuffer
+        return theirs(await asked())
+
+    async def abuffer_as_messages(self) -> Any:
+        """`buffer_as_messages`, awaited."""
+        return theirs(await self.octavo.abuffer_as_messages())
+
+
+class ConversationBufferMemory(_Buffered):
     """All of the conversation."""
 
     kind = conversation.ConversationBufferMemory
 
 
-class ConversationBufferWindowMemory(_Named):
+class ConversationBufferWindowMemory(_Buffered):
     """The last `k` turns."""
 
     kind = conversation.ConversationBufferWindowMemory
 
 
-class ConversationTokenBufferMemory(_Named):
+class ConversationTokenBufferMemory(_Buffered):
     """As many of the last turns as `max_token_limit` has room for."""
 
     kind = conversation.ConversationTokenBufferMemory
 
 
-class ConversationSummaryMemory(_Named):
+class _Summarising(_Named):
+    """A memory that makes summaries."""
+
+    def predict_new_summary(self, messages: list[langchain.BaseMessage], existing_summary: str) -> str:
+        """The summary of these messages and the summary before them; nothing is kept of it."""
+        return str(self.octavo.predict_new_summary(ours(messages), existing_summary))
+
+    async def apredict_new_summary(self, messages: list[langchain.BaseMessage], existing_summary: str) -> str:
+        """`predict_new_summary`, awaited."""
+        return str(await self.octavo.apredict_new_summary(ours(messages), existing_summary))
+
+
+class ConversationSummaryMemory(_Summarising):
     """A summary that grows with each turn."""
 
     kind = conversation.ConversationSummaryMemory
 
+    @classmethod
+    def from_messages(
+        cls, llm: Any, chat_memory: BaseChatMessageHistory, *, summarize_step: int = 2, **options: Any
+    ) -> "ConversationSummaryMemory":
+        """A memory that begins with a summary of a history, `summarize_step` messages at a time; the history stays whole."""
+        given = {name: ours(value) for name, value in options.items()}
+        made = cls.__new__(cls)
+        OctavoMemory.__init__(
+            made, cls.kind.from_messages(llm, ours(chat_memory), summarize_step=summarize_step, **given)
+        )
+        return made
 
-class ConversationSummaryBufferMemory(_Named):
+
+class ConversationSummaryBufferMemory(_Summarising):
     """A summary of what is old, and the last turns as they were."""
 
     kind = conversation.ConversationSummaryBufferMemory
+
+    async def abuffer(self) -> Any:
+        """`buffer`, awaited."""
+        return theirs(await self.octavo.abuffer())
 
 
 class ConversationEntityMemory(_Named):

@@ -1,8 +1,10 @@
 """LangGraph's checkpoints in any store: each is one record of its thread, and each write that waits at it is another."""
 
+import asyncio
 import base64
 import uuid
 from collections.abc import AsyncIterator, Iterator, Sequence
+from datetime import timedelta
 from typing import Any
 
 import msgspec
@@ -21,9 +23,18 @@ from langgraph.checkpoint.base import (  # type: ignore[import-not-found]
 )
 
 from octavo.conversation.store_history import BoundStore, on_store_loop
-from octavo.integrations.langgraph.threads import CHECKPOINTS, Reading, config_of, made_at, place_of, put
+from octavo.integrations.langgraph.threads import (
+    CHECKPOINTS,
+    Reading,
+    config_of,
+    is_timed,
+    made_at,
+    place_of,
+    put,
+)
 from octavo.kernel.model import Add, Head, Op, Query, Record, Remove, Scope
 from octavo.kernel.ports import Store, heads, walk
+from octavo.stores.base import BaseStore
 
 _CHECKPOINT, _WRITE = "checkpoint", "write"
 _PAGE = 50
@@ -72,7 +83,9 @@ class OctavoSaver(BoundStore, BaseCheckpointSaver[str]):  # type: ignore[misc] #
             metadata={"run_id": run} if isinstance(run, str) else {},
             created_at=made_at(checkpoint["id"]),
         )
-        await self._store.apply(put(record))
+        # Nearly all are new, and then that is all there is to do; what a journal has queued is done later, and is not counted.
+        if not isinstance(self._store, BaseStore) or not sum(await self._store.apply([Add([record])])):
+            await self._store.apply(put(record))
         return config_of(thread, namespace, record.id)
 
     @on_store_loop
@@ -103,6 +116,7 @@ class OctavoSaver(BoundStore, BaseCheckpointSaver[str]):  # type: ignore[misc] #
                 scope=scope,
                 text=channel,
                 data=data,
+                created_at=made_at(get_checkpoint_id(config)),
             )
             ops += put(record) if at < 0 else [Add([record])]
         if ops:
@@ -115,7 +129,8 @@ class OctavoSaver(BoundStore, BaseCheckpointSaver[str]):  # type: ignore[misc] #
         name = get_checkpoint_id(config)
         query = self._query(self._at(thread, namespace), ids=(name,) if name else None, limit=1)
         found = await self._store.find(query)
-        return await self._tuple(found[0]) if found else None
+        waiting = await self._writes(found)
+        return self._tuple(found[0], waiting[found[0].key]) if found else None
 
     async def alist(
         self,
@@ -205,17 +220,36 @@ class OctavoSaver(BoundStore, BaseCheckpointSaver[str]):  # type: ignore[misc] #
     async def _read(self, reading: Reading) -> Sequence[CheckpointTuple]:
         page = await self._store.find(reading.query)
         reading.turn(page)
-        return [
-            await self._tuple(record)
+        taken = [
+            record
             for record in page
             if reading.takes(record, lambda: self._load(record.data["metadata"]))  # noqa: B023 - called at once
         ]
+        waiting = await self._writes(taken)
+        return [self._tuple(record, waiting[record.key]) for record in taken]
 
-    async def _tuple(self, record: Record) -> CheckpointTuple:
+    async def _writes(self, found: Sequence[Record]) -> dict[tuple[str, str], Sequence[Record]]:
+        """What waits at each of these checkpoints, by their keys."""
+        places = [self._at(each.scope.session, each.scope.agent or "", each.id) for each in found]
+        threads = {place.session for place in places}
+        if len(found) > 1 and len(threads) == 1 and all(is_timed(each.id) for each in found):
+            # Writes have the time of their checkpoint, so that those of a page of checkpoints are one page too.
+            times = [each.created_at for each in found]
+            end = max(times) + timedelta(microseconds=1)
+            queries = [self._query(self._at(threads.pop(), None), (_WRITE,), since=min(times), until=end)]
+        else:
+            queries = [self._query(place, (_WRITE,)) for place in places]
+        pages = await asyncio.gather(*map(self._store.find, queries))
+        waiting: dict[tuple[str | None, str | None], list[Record]] = {}
+        for write in (write for page in pages for write in page):
+            waiting.setdefault((write.scope.session, write.scope.agent), []).append(write)
+        return {
+            each.key: waiting.get((place.session, place.agent), [])
+            for each, place in zip(found, places, strict=True)
+        }
+
+    def _tuple(self, record: Record, waiting: Sequence[Record]) -> CheckpointTuple:
         thread, namespace, data = record.scope.session or "", record.scope.agent or "", record.data
-        waiting = await self._store.find(
-            Query(collection=CHECKPOINTS, kinds=(_WRITE,), scope=self._at(thread, namespace, record.id))
-        )
         writes = sorted(
             (write.data for write in waiting), key=lambda w: writes_sort_key(w["path"], w["task"], w["at"])
         )
@@ -246,8 +280,8 @@ class OctavoSaver(BoundStore, BaseCheckpointSaver[str]):  # type: ignore[misc] #
             session=None if thread is None else str(thread),
         )
 
-    def _query(self, scope: Scope, **clauses: Any) -> Query:
-        return Query(collection=CHECKPOINTS, kinds=(_CHECKPOINT,), scope=scope, **clauses)
+    def _query(self, scope: Scope, kinds: tuple[str, ...] = (_CHECKPOINT,), **clauses: Any) -> Query:
+        return Query(collection=CHECKPOINTS, kinds=kinds, scope=scope, **clauses)
 
     def _dump(self, value: Any) -> tuple[str, str]:
         kind, raw = self.serde.dumps_typed(value)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any, TypeAlias
 
+import msgspec
 from langgraph.store.base import (  # type: ignore[import-not-found]
     BaseStore,
     GetOp,
@@ -23,21 +24,25 @@ from langgraph.store.base import (  # type: ignore[import-not-found]
 )
 
 from octavo.conversation.store_history import BoundStore, on_store_loop
-from octavo.errors import ConfigError
+from octavo.errors import ConfigError, Conflict, StoreUnavailable
 from octavo.integrations.langgraph.filters import is_within, matches, passes
 from octavo.integrations.langgraph.vectors import with_vectors
 from octavo.kernel.ids import now
 from octavo.kernel.model import Add, Change, Op, Query, Record, Remove, Scope
-from octavo.kernel.ports import Store, every_name
+from octavo.kernel.ports import ListsNames, Store, every_name
 from octavo.search.hits import Hit
 from octavo.search.recall import MOST_HITS, Recall
+from octavo.stores.base import BaseStore as KernelStore
+from octavo.stores.gather import Gathering
 
 Namespace: TypeAlias = tuple[str, ...]
+Puts: TypeAlias = dict[tuple[Namespace, str], PutOp]
 ITEMS = "items"
 _SEPARATOR = "."  # which no label may hold
 _FEW = 32  # namespaces that are asked one by one; of more, all items are looked through
 _MARGIN = 5  # times as many are recalled where a filter may drop some
 _SETTLE_SECONDS = 10.0
+_MOST_PUTS = 1000  # that are written together
 _UNSEARCHED = " "  # the text of an item that nobody wants to find by what it says
 
 
@@ -67,6 +72,9 @@ class OctavoStore(BoundStore, BaseStore):  # type: ignore[misc] # its types are 
         self.ttl_config = ttl
         self._fields = [str(field) for field in (index or {}).get("fields") or ["$"]]
         self._recall = Recall(self._store)
+        # What a journal has queued is done later, whatever it expected: there nothing can be tried first.
+        self._tries_new = isinstance(self._store, KernelStore)
+        self._putting: Gathering[Puts, None] = Gathering(self._put_all, _MOST_PUTS, len)
 
     @on_store_loop
     async def abatch(self, ops: Iterable[Any]) -> list[Any]:
@@ -75,9 +83,10 @@ class OctavoStore(BoundStore, BaseStore):  # type: ignore[misc] # its types are 
         for op in asked:
             validate_op_namespace(op)
         puts = {(op.namespace, op.key): op for op in asked if isinstance(op, PutOp)}
-        answers = await asyncio.gather(*map(self._answer, asked))
-        if writes := [write for op in puts.values() for write in self._writes(op)]:
-            await self._store.apply(writes)
+        only_puts = all(isinstance(op, PutOp) for op in asked)
+        answers = [None] * len(asked) if only_puts else await asyncio.gather(*map(self._answer, asked))
+        if puts:
+            await self._putting.submit(puts)
         return list(answers)
 
     @on_store_loop
@@ -110,24 +119,52 @@ class OctavoStore(BoundStore, BaseStore):  # type: ignore[misc] # its types are 
             return None
         raise ValueError(f"Unknown operation type: {type(op)}")
 
-    def _writes(self, op: PutOp) -> list[Op]:
-        query = self._query(op.namespace, op.key, alive=False)
-        if op.value is None:
-            return [Remove(query)]
+    async def _put_all(self, callers: list[Puts]) -> list[None]:
+        """Do the writes of all who wait, in one transaction; where callers write one key, the last one's is done."""
+        puts: Puts = {}
+        for name, op in (put for each in callers for put in each.items()):
+            puts.pop(name, None)  # or it would stand in the place of the one before
+            puts[name] = op
         at = now()
-        record = Record(
+        records = [self._record(op, at) for op in puts.values() if op.value is not None]
+        if self._tries_new and len(records) == len(puts):
+            try:  # most items are new, and then that is all there is to do
+                await self._store.apply([Add(records, expect=len(records))])
+            except Conflict:
+                pass
+            else:
+                return [None] * len(callers)
+        born = await self._births(puts)
+        written = [_born(record, born.get(record.key, at)) for record in records]
+        # Written anew rather than changed, an item stands where the last ones are looked for.
+        ops: list[Op] = [Remove(self._query(*name, alive=False)) for name in puts]
+        await self._store.apply([*ops, Add(written)])
+        return [None] * len(callers)
+
+    async def _births(self, puts: Puts) -> dict[tuple[str, str], datetime]:
+        """When each item that is there already was first written; not known while the store is away."""
+        keys: dict[Namespace, list[str]] = {}
+        for namespace, key in puts:
+            keys.setdefault(namespace, []).append(key)
+        queries = [
+            msgspec.structs.replace(self._query(namespace, alive=False), ids=tuple(names))
+            for namespace, names in keys.items()
+        ]
+        with contextlib.suppress(StoreUnavailable):
+            pages = await asyncio.gather(*map(self._store.find, queries))
+            return {record.key: _birth(record) for page in pages for record in page}
+        return {}
+
+    def _record(self, op: PutOp, at: datetime) -> Record:
+        return Record(
             collection=ITEMS,
             id=op.key,
-            scope=query.scope,
+            scope=self._query(op.namespace).scope,
             text=self._text(op),
             data={"value": dict(op.value)} | ({} if op.ttl is None else {"ttl_minutes": op.ttl}),
             expires_at=_end(at, op.ttl),
             created_at=at,
         )
-        put = Change(
-            query=query, text=record.text, data=record.data, expires_at=record.expires_at, updated_at=at
-        )
-        return [Add([record]), put]
 
     def _text(self, op: PutOp) -> str:
         """What an item is found by: nothing, some fields, or (said by an empty text) all that is in it."""
@@ -141,9 +178,12 @@ class OctavoStore(BoundStore, BaseStore):  # type: ignore[misc] # its types are 
 
     async def _listed(self, op: SearchOp) -> list[tuple[Record, None]]:
         """What passes the filter, last written first."""
-        pages = await asyncio.gather(*map(self._store.find, await self._within(op.namespace_prefix)))
+        queries = await self._within(op.namespace_prefix)
+        if not op.filter and (len(queries) > 1 or queries[0].scope.session or not op.namespace_prefix):
+            queries = [msgspec.structs.replace(query, limit=op.offset + op.limit) for query in queries]
+        pages = await asyncio.gather(*map(self._store.find, queries))
         found = [record for page in pages for record in page if self._is_meant(record, op)]
-        found.sort(key=lambda record: (record.updated_at or record.created_at, record.seq), reverse=True)
+        found.sort(key=lambda record: record.rank, reverse=True)
         return [(record, None) for record in found]
 
     async def _recalled(self, op: SearchOp) -> list[tuple[Record, float]]:
@@ -168,11 +208,26 @@ class OctavoStore(BoundStore, BaseStore):  # type: ignore[misc] # its types are 
         )
 
     async def _within(self, prefix: Namespace) -> list[Query]:
-        """Where the items below a namespace are."""
-        names = await self._namespaces(prefix) if prefix else []
+        """Where the items in and below a namespace are."""
+        names = await self._below(prefix) if prefix else []
         if not prefix or len(names) > _FEW:
             return [Query(collection=ITEMS, scope=self._scope, alive_at=now())]
         return [self._query(name) for name in names]
+
+    async def _below(self, prefix: Namespace) -> list[Namespace]:
+        """This namespace, and those below it that have items: all, or some more than are asked one by one."""
+        if not isinstance(self._store, ListsNames):
+            return [prefix, *(name for name in await self._namespaces(prefix) if name != prefix)]
+        after = start = _SEPARATOR.join(prefix) + _SEPARATOR
+        names, limit = [prefix], 1  # most have none, and counting what stands next to them takes time
+        while len(names) <= _FEW:
+            page = await self._store.names(ITEMS, "session", self._scope, after=after, limit=limit)
+            inside = [one.name for one in page if one.name.startswith(start)]
+            names += [tuple(name.split(_SEPARATOR)) for name in inside]
+            if len(inside) < limit:
+                break
+            after, limit = inside[-1], _FEW
+        return names
 
     async def _namespaces(self, prefix: Namespace) -> list[Namespace]:
         names = await every_name(self._store, ITEMS, "session", self._scope)
@@ -216,9 +271,22 @@ def _item(record: Record) -> dict[str, Any]:
         "value": record.data["value"],
         "key": record.id,
         "namespace": _namespace(record),
-        "created_at": record.created_at,
-        "updated_at": record.updated_at or record.created_at,
+        "created_at": _birth(record),
+        "updated_at": record.created_at,
     }
+
+
+def _birth(record: Record) -> datetime:
+    """When an item was first written."""
+    born = record.data.get("created_at")
+    return datetime.fromisoformat(born) if born else record.created_at
+
+
+def _born(record: Record, at: datetime) -> Record:
+    """The same, of an item that was first written at this time."""
+    if at == record.created_at:
+        return record
+    return msgspec.structs.replace(record, data={**record.data, "created_at": at.isoformat()})
 
 
 def _end(at: datetime, minutes: float | None) -> datetime | None:

@@ -61,11 +61,16 @@ def put(record: Record) -> list[Op]:
 
 def made_at(name: str) -> datetime:
     """When a checkpoint was made, as its id says: LangGraph's are UUIDs of version 6, which stand in the order of time."""
-    try:
-        made = uuid.UUID(name)
-    except ValueError:
+    if not is_timed(name):
         return now()
-    if made.version != 6:
-        return now()
+    made = uuid.UUID(name)
     ticks = (made.int >> 80 << 12) | (made.int >> 64 & 0xFFF)  # of 100 nanoseconds
     return _EPOCH + timedelta(microseconds=ticks // 10)
+
+
+def is_timed(name: str) -> bool:
+    """Whether the id of a checkpoint tells when it was made."""
+    try:
+        return uuid.UUID(name).version == 6
+    except ValueError:
+        return False

@@ -24,6 +24,7 @@ from octavo.errors import OctavoError
 from octavo.kernel.text import printable, spell
 from octavo.server.access import CONSOLE, Caller, needed_access
 from octavo.server.console import drawing, signing
+from octavo.server.console.problems import TITLES, in_chinese
 from octavo.server.console.texts import CHINESE
 from octavo.server.gate import CALLER, REQUEST_ID
 from octavo.server.logs import Secrets
@@ -130,7 +131,10 @@ class Page:
 
     def problem(self, status: int, detail: str) -> Response:
         """A page that says what went wrong."""
-        return self.render("problem.html", status, title=HTTPStatus(status).phrase, detail=detail)
+        title = HTTPStatus(status).phrase
+        if self.language == "zh":
+            title, detail = TITLES.get(status, title), in_chinese(detail)
+        return self.render("problem.html", status, title=title, detail=detail)
 
     def redirect(self, address: str) -> Response:
         """Go on there, with a question and never with the form again."""

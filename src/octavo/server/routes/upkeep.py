@@ -10,9 +10,10 @@ from octavo.config import shown_settings
 from octavo.errors import NotFound
 from octavo.kernel import model
 from octavo.kernel.ids import now
-from octavo.server.answers import answer, example
+from octavo.server.answers import Probe, answer, example
 from octavo.server.gate import caller_of
 from octavo.server.openapi import Routes
+from octavo.server.problems import problem
 from octavo.server.requests import memories_of, user_of
 from octavo.service.records import EVENTS, TURNS
 from octavo.wraps.journal import Journal, JournalStatus
@@ -47,6 +48,23 @@ async def get_health(request: Request) -> Response:
     told = answer(report)
     told.status_code = 503 if status == "down" else 200
     return told
+
+
+@router.answers("GET", "/health/live", "Whether the process answers", Probe(status="alive"), keyless=True)
+async def get_live(request: Request) -> Response:  # noqa: ARG001 - every route is given it
+    """200 as long as the event loop turns, whatever the store does: restart what does not answer."""
+    return answer(Probe(status="alive"))
+
+
+@router.answers("GET", "/health/ready", "Whether to send requests here", Probe(status="ready"), keyless=True)
+async def get_ready(request: Request) -> Response:
+    """200 when a write would be stored or queued and the server is not stopping; else 503: send requests elsewhere."""
+    memories = memories_of(request)
+    if memories.draining:
+        return problem(503, "the server is stopping; send requests to another", {"Retry-After": "1"})
+    if not (await memories.health()).accepts_writes:
+        return problem(503, "a write would not be accepted now; /health says more", {"Retry-After": "1"})
+    return answer(Probe(status="ready"))
 
 
 @router.answers(

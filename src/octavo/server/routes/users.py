@@ -1,7 +1,8 @@
 """Who has memories, and all that is kept about one of them."""
 
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Literal
 
 from fastapi import Request, Response
 from starlette.exceptions import HTTPException
@@ -23,6 +24,7 @@ from octavo.service.vault import existing_vault
 router = Routes("memories")
 #: Where users have what is remembered of them, by the word for it in an answer.
 COLLECTIONS = {"profile": "profile", "event": "episodes", "messages": "messages"}
+_OF_AGENTS = {"profile": "profile", "event": "episodes", "events": "events"}
 _MOST = 200  # users of one answer: each is looked up in every collection
 _ERASED = {
     "id": "ers_06606a1b2c3d4e5f60718293a4b5c6d7",
@@ -43,8 +45,9 @@ async def list_users(request: Request, limit: Limit = 100, after: AfterName = No
     tenant = caller_of(request.scope).tenant
     if (only := user_of(request)) is not None:
         at = now()
-        counted = {word: await _alive(store, tenant, word, only, at) for word in COLLECTIONS}
-        alone = [user for user in [_user(only, counted)] if user is not None][:limit]
+        scope = Scope(tenant=tenant, user=only)
+        counted = {word: await _alive(store, each, scope, at) for word, each in COLLECTIONS.items()}
+        alone = [user for user in [_user(only, counted, COLLECTIONS)] if user is not None][:limit]
         return answer(UserList(count=len(alone), users=alone, next=token(None)))
     found, following = await users_page(store, tenant, limit, "" if after is None else after.id)
     return answer(UserList(count=len(found), users=found, next=token(following)))
@@ -108,9 +111,9 @@ async def forget_user(
 
 
 async def users_page(
-    store: Store, tenant: str, limit: int, after: str = ""
+    store: Store, tenant: str, limit: int, after: str = "", part: Literal["user", "agent"] = "user"
 ) -> tuple[list[User], Cursor | None]:
-    """The users behind a name, in the order of their names' characters, and where to go on.
+    """The users, or agents, behind a name, in the order of their names' characters, and where to go on.
 
     Each collection tells its first names; who is among the first of all of them is so in each that knows him.
     """
@@ -121,44 +124,45 @@ async def users_page(
     most, at = min(limit, _MOST), now()
     if not most:
         return [], None
+    collections = COLLECTIONS if part == "user" else _OF_AGENTS
     counted: dict[str, dict[str, NameCount]] = {}
-    for word, collection in COLLECTIONS.items():
-        for one in await store.names(collection, "user", Scope(tenant=tenant), after=after, limit=most + 1):
+    for word, collection in collections.items():
+        for one in await store.names(collection, part, Scope(tenant=tenant), after=after, limit=most + 1):
             counted.setdefault(one.name, {})[word] = one
     names = sorted(counted)[:most]
-    ending = [word for word in COLLECTIONS if await _any_expired(store, tenant, word, at)]
+    ending = [word for word, each in collections.items() if await _any_expired(store, tenant, each, at)]
     found = []
     for name in names:
         own: dict[str, NameCount | None] = {**counted[name]}
         for word in ending:
-            own[word] = await _alive(store, tenant, word, name, at)
-        if (user := _user(name, own)) is not None:
+            scope = Scope(tenant=tenant, **{part: name})
+            own[word] = await _alive(store, collections[word], scope, at)
+        if (user := _user(name, own, collections)) is not None:
             found.append(user)
     return found, Cursor(id=names[-1]) if len(counted) > most else None
 
 
-async def _any_expired(store: Store, tenant: str, word: str, at: datetime) -> bool:
+async def _any_expired(store: Store, tenant: str, collection: str, at: datetime) -> bool:
     """Whether a collection holds what has expired and is not swept yet: names count that too, and nobody may see it."""
-    if not SHAPES[COLLECTIONS[word]].expiry_index:
+    if not SHAPES[collection].expiry_index:
         return False
-    query = Query(collection=COLLECTIONS[word], scope=Scope(tenant=tenant), expired_at=at)
+    query = Query(collection=collection, scope=Scope(tenant=tenant), expired_at=at)
     return (await store.tally(query)).total > 0
 
 
-async def _alive(store: Store, tenant: str, word: str, name: str, at: datetime) -> NameCount | None:
-    scope = Scope(tenant=tenant, user=name)
-    told = await store.tally(Query(collection=COLLECTIONS[word], scope=scope, alive_at=at))
+async def _alive(store: Store, collection: str, scope: Scope, at: datetime) -> NameCount | None:
+    told = await store.tally(Query(collection=collection, scope=scope, alive_at=at))
     if not (told.first and told.last):
         return None
-    return NameCount(name=name, total=told.total, first=told.first, last=told.last)
+    return NameCount(name=scope.user or scope.agent or "", total=told.total, first=told.first, last=told.last)
 
 
-def _user(name: str, counted: dict[str, NameCount | None]) -> User | None:
-    """A user as the collections count him; None when nothing of his is left."""
+def _user(name: str, counted: Mapping[str, NameCount | None], words: Iterable[str]) -> User | None:
+    """Somebody as the collections count them; None when nothing of theirs is left."""
     known = {word: one for word, one in counted.items() if one is not None}
     if not known:
         return None
-    counts = {word: known[word].total if word in known else 0 for word in COLLECTIONS}
+    counts = {word: known[word].total if word in known else 0 for word in words}
     return User(
         user_id=name,
         total=sum(counts.values()),

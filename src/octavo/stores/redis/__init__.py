@@ -1,4 +1,4 @@
-"""Records in Redis: `redis://`, `rediss://` and `unix://`. Needs the package `redis`, which is imported on use."""
+"""Records in Redis: `redis://`, `rediss://`, `unix://` and `redis+sentinel://`. Needs the package `redis`, which is imported on use."""
 
 import re
 from typing import TYPE_CHECKING, Any
@@ -19,11 +19,21 @@ _THEIRS = "socket_timeout, socket_connect_timeout, max_connections, client_name,
 def open_redis(url: str) -> "RedisStore":
     """Open `redis://[[user]:password@]host[:port][/db][?prefix=octavo&ttl=seconds&…]`, `rediss://…` or `unix://path`.
 
+    `redis+sentinel://host:port,host:port/service[/db]` (or `rediss+sentinel`) is the primary that these Sentinels know.
     Any other option is one of redis-py's connection, such as `ssl_ca_certs=/path`.
     """
     store = _store()
     import redis.asyncio
 
+    watched, scheme = None, urlsplit(url).scheme
+    if scheme.endswith("+cluster"):
+        from octavo.stores.redis.connection import CLUSTERED
+
+        raise ConfigError(CLUSTERED)
+    if scheme.endswith("+sentinel"):
+        from octavo.stores.redis.sentinel import Watched
+
+        url, watched = Watched.read(url)
     bare, prefix, ttl, timeout = _options(url)
     defaults = {
         "socket_connect_timeout": min(_CONNECT_SECONDS, timeout),
@@ -35,6 +45,8 @@ def open_redis(url: str) -> "RedisStore":
         pool.make_connection()  # type: ignore[no-untyped-call] # connects to nothing yet, but refuses an option it does not know
     except (TypeError, ValueError, redis.RedisError) as error:
         raise refused(error, "prefix, ttl, timeout") from error
+    if watched is not None:
+        pool = watched.pool(pool)
     return store(pool, prefix=prefix, ttl=ttl, owned=True)
 
 

@@ -16,11 +16,17 @@ _PASSING = re.compile(
     r"(?:^|-)(?:BUSY|CLUSTERDOWN|LOADING|MASTERDOWN|MISCONF|NOREPLICAS|OOM|READONLY|TRYAGAIN)\b"
 )
 _NO_SCRIPTS = re.compile("unknown command ['`]eval", re.IGNORECASE)
+_TWO_SLOTS = re.compile("the same (?:key )?slot")  # the server's words and the client's
 _UNAVAILABLE = (told.ConnectionError, told.TimeoutError, told.OutOfMemoryError, told.ReadOnlyError, OSError)
 #: These are ConnectionErrors too, and no retry mends them.
 _LOGIN = (told.AuthenticationError, told.AuthorizationError)
 # RuntimeError is asyncio's for a connection whose event loop is gone; a cluster's exception is no RedisError.
 _FAILURES = (told.RedisError, told.RedisClusterException, OSError, RuntimeError)
+#: Whoever has a cluster's client has also decided that all of a tenant lives on one node.
+CLUSTERED = (
+    "a Redis Cluster is not opened by a URL: hand redis.asyncio.RedisCluster.from_url('redis://host:6379') to "
+    "octavo.stores.redis.RedisStore; each tenant is kept on one of its nodes"
+)
 _WIDTH = 16  # commands on their way at once; Redis answers them one by one anyway
 _turns: weakref.WeakKeyDictionary[Any, tuple[asyncio.AbstractEventLoop, asyncio.Semaphore]] = (
     weakref.WeakKeyDictionary()
@@ -106,6 +112,10 @@ def translated(error: Exception) -> OctavoError:
         return ConfigError(
             "this Redis runs no Lua scripts, which Octavo writes with; fakeredis does with pip install 'fakeredis[lua]'"
         )
+    if isinstance(error, told.MovedError):  # a cluster's client would have gone there by itself
+        return ConfigError(CLUSTERED)
+    if _TWO_SLOTS.search(str(error)):
+        return StoreError("in a Redis Cluster, records of several tenants cannot be written by one apply")
     if isinstance(error, RuntimeError):
         return StoreError(
             f"the Redis client that was handed in belongs to an event loop that has ended ({error}); "

@@ -4,11 +4,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from redis.asyncio import ConnectionPool, Redis, RedisCluster
+from redis.asyncio.sentinel import SentinelConnectionPool
 
 from octavo.errors import ConfigError, StoreError
 from octavo.kernel.codec import CheckedAdd, Prepared
 from octavo.kernel.model import Head, NameCount, Query, Record, Scope, ScopePart, Tally
-from octavo.kernel.ports import Finding, Lexicon, Scrubbed
+from octavo.kernel.ports import Finding, Lexicon, PoolUse, Scrubbed
 from octavo.kernel.shapes import SHAPES
 from octavo.kernel.terms.matches import Matches
 from octavo.stores.base import Progress, SearchingStore, unheard
@@ -18,6 +19,7 @@ from octavo.stores.redis.layout import Layout
 from octavo.stores.redis.reading import Reader
 from octavo.stores.redis.scrubbing import scrub
 from octavo.stores.redis.searching import Searcher
+from octavo.stores.redis.sentinel import renewed
 from octavo.stores.redis.writing import Writer
 
 
@@ -66,6 +68,13 @@ class RedisStore(SearchingStore):
             counts.append(digits.count(b"1", start, start + len(batch)))
             start += len(batch)
         return counts
+
+    def pool_use(self) -> PoolUse | None:
+        """How the client's connections are used now; None for a cluster, and for a client that does not tell."""
+        pool = getattr(self.client, "connection_pool", None)
+        busy = getattr(pool, "_in_use_connections", None)
+        idle = getattr(pool, "_available_connections", ())
+        return None if pool is None or busy is None else PoolUse(len(busy), len(idle), pool.max_connections)
 
     async def _find(self, query: Query) -> list[Record]:
         return [record for record, _ in (await self._reader.find(query)).found]
@@ -137,6 +146,8 @@ class RedisStore(SearchingStore):
             await self.client.aclose()
             if (pool := getattr(self.client, "connection_pool", None)) is not None:
                 await pool.disconnect()
+                if isinstance(pool, SentinelConnectionPool):
+                    await pool.sentinel_manager.aclose()
 
     def _abandon(self) -> None:
         self._left = True
@@ -151,6 +162,8 @@ def _renewed(client: Any) -> Any:
     if isinstance(client, RedisCluster):
         raise StoreError("the event loop this Redis cluster client was used in has ended; open another store")
     pool = client.connection_pool
+    if isinstance(pool, SentinelConnectionPool):
+        return Redis(connection_pool=renewed(pool))
     kind, most = pool.connection_class, pool.max_connections
     return Redis(
         connection_pool=type(pool)(connection_class=kind, max_connections=most, **pool.connection_kwargs)

@@ -35,7 +35,8 @@ class Indexing:
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
         self._sizes: dict[str, searching.Sizes] = {}
-        self._steps: dict[str, Callable[[], Script[int]]] = {}  # each indexes some of what waits
+        # Each indexes some of what waits; after many of them the other one lets the planner look.
+        self._steps: dict[str, tuple[Callable[[], Script[int]], Callable[[], Script[None]] | None]] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._task: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -48,8 +49,7 @@ class Indexing:
         index, sizes = table.index, self._sizes.setdefault(table.name, Cache())
         # Inside a caller's transaction nothing is indexed: its locks would keep others from doing so until it ends.
         most = _ALL if self._driver.joins else _SPOT
-        if f"{table.name} terms" not in self._steps:
-            self._follow(f"{table.name} terms", lambda: index_some(index, _BATCH))
+        self._follow_terms(table)
         while True:
             script = functools.partial(searching.search, index, sizes, query, terms, most)
             found = await self._driver.read(script)
@@ -57,6 +57,11 @@ class Indexing:
                 return found
             if not await self._to_its_end(self._catch_up(index)):
                 most = _ALL  # somebody else's transaction holds what waits, and may do so for long
+
+    async def lag(self, table: Table, most: int) -> int:
+        """How many records wait, counted up to one more than `most`; they are indexed in idle time."""
+        self._follow_terms(table)
+        return await self._driver.read(lambda: searching.lag(table.index, most))
 
     async def _catch_up(self, index: TermIndex) -> int:
         """Index as much as waits now, and answer how much that was; what comes meanwhile is the next one's."""
@@ -89,9 +94,15 @@ class Indexing:
         """Have the index of substrings filled, and kept up to date; nobody waits for it."""
         self._follow(f"{table.name} substrings", lambda: substrings.index_some(table, _BATCH))
 
-    def _follow(self, name: str, step: Callable[[], Script[int]]) -> None:
+    def _follow_terms(self, table: Table) -> None:
+        if (name := f"{table.name} terms") not in self._steps:
+            self._follow(name, lambda: index_some(table.index, _BATCH), table.index.analyze)
+
+    def _follow(
+        self, name: str, step: Callable[[], Script[int]], analyze: Callable[[], Script[None]] | None = None
+    ) -> None:
         if not self._driver.joins:
-            self._steps.setdefault(name, step)
+            self._steps.setdefault(name, (step, analyze))
             self._wake()
 
     def wrote(self) -> None:
@@ -116,17 +127,23 @@ class Indexing:
         self._again = True
         while self._again and not self._closing:
             self._again = False
-            for step in list(self._steps.values()):
-                await self._take_steps(step)
+            for step, analyze in list(self._steps.values()):
+                await self._take_steps(step, analyze)
 
-    async def _take_steps(self, step: Callable[[], Script[int]]) -> None:
+    async def _take_steps(
+        self, step: Callable[[], Script[int]], analyze: Callable[[], Script[None]] | None
+    ) -> None:
         loop = asyncio.get_running_loop()
-        done = 1
+        done, total, due = 1, 0, _MANY
         while done and not self._closing:
             began_at, wrote_at = loop.time(), self._wrote_at
             done = await self._driver.write(step)
             # Others write now; where they do so all the time, four fifths of it are theirs.
             busy = 4 * (loop.time() - began_at) if self._wrote_at != wrote_at else 0.0
+            total += done
+            if analyze is not None and (total >= due or (not done and total >= _MANY)):
+                await self._driver.write(analyze)
+                due = 2 * total
             if done:
                 await asyncio.sleep(max(busy, _BREATH_SECONDS))
 

@@ -52,6 +52,14 @@ def missing(table: Table) -> Script[bool]:
     return True
 
 
+def made(dialect: Dialect, prefix: str) -> Script[frozenset[str]]:
+    """The names of the collections' tables that are there, or being made."""
+    if not (yield from dialect.exists(f"{prefix}octavo_tables")):
+        return frozenset()
+    rows = yield Ask(f"SELECT name FROM {dialect.quote(f'{prefix}octavo_tables')}")
+    return frozenset(row[0] for row in rows)
+
+
 def counts_name(dialect: Dialect, prefix: str) -> str:
     """The quoted name of the table of counters."""
     return dialect.quote(f"{prefix}octavo_counts")

@@ -156,6 +156,13 @@ def lag(index: TermIndex, most: int) -> Script[int]:
     return int((yield Ask(sql))[0][0])
 
 
+def unindexed(index: TermIndex, query: Query) -> Script[set[str]]:
+    """The ids of the records that answer the query and wait to be indexed."""
+    where = Where(index.table, query.unpaged)
+    sql = f"SELECT {index.table.column('id')} FROM {index.table.name} WHERE {where.sql} AND {index.waits}"
+    return {row[0] for row in (yield Ask(sql, where.values))}
+
+
 def _search_rarest(
     sifted: Sifted, query: Query, asked: ScopeTags, terms: Sequence[str], words: Sequence[str]
 ) -> Script[Matches]:

@@ -5,17 +5,17 @@ import functools
 import random
 from collections.abc import Iterable
 
-from octavo.kernel.codec import CheckedAdd, Prepared
+from octavo.kernel.codec import CheckedAdd, Prepared, answerable, asked
 from octavo.kernel.model import Head, NameCount, Query, Record, ScopePart, Tally, check_expected
-from octavo.kernel.ports import Finding, Lexicon, Scrubbed
+from octavo.kernel.ports import Finding, Lexicon, PoolUse, Scrubbed
 from octavo.kernel.shapes import SHAPES
 from octavo.kernel.terms.matches import Matches
 from octavo.stores.base import Progress, SearchingStore, unheard
-from octavo.stores.sql import reading, scrubbing, substrings, writing
+from octavo.stores.sql import reading, scrubbing, searching, substrings, writing
 from octavo.stores.sql.counting import Tables
 from octavo.stores.sql.drivers.port import ApplyAll, Driver
 from octavo.stores.sql.indexing import Indexing
-from octavo.stores.sql.migrations import counts_name, ensure, missing
+from octavo.stores.sql.migrations import counts_name, ensure, made, missing
 from octavo.stores.sql.schema import Table
 from octavo.stores.sql.statements import Ask, Script, TooLong
 from octavo.util.turns import in_turns
@@ -32,11 +32,15 @@ class SQLStore(SearchingStore):
         self._tables: Tables  # both from the moment the store is open
         self._apply_all: ApplyAll
         self._unsure: set[str] = set()  # collections to look for again before every use
+        self._unused: dict[
+            str, str
+        ] = {}  # collections without a table when last looked at, and the name it will have
         self._begin()
 
     def _begin(self) -> None:
         """Have nothing that belongs to an event loop."""
         self._making = asyncio.Lock()
+        self._looking: asyncio.Task[frozenset[str]] | None = None  # that has not begun to read yet
         self._indexing: Indexing | None = None  # from the first search on
 
     async def _open(self) -> None:
@@ -124,6 +128,21 @@ class SQLStore(SearchingStore):
             else await self._indexes().search(table, query, terms)
         )
 
+    async def lag(self, collection: str, most: int) -> int:
+        """How many records wait to be indexed, counted up to one more than `most`; from now on they are, in idle time."""
+        asked(Query(collection=collection))
+        await self._ready()
+        table = await self._table_to_read(collection)
+        return 0 if table is None else await self._indexes().lag(table, most)
+
+    async def unindexed(self, query: Query) -> set[str]:
+        """The ids of the records that answer the query and wait to be indexed."""
+        query = asked(query)
+        await self._ready()
+        if not answerable(query) or (table := await self._table_to_read(query.collection)) is None:
+            return set()
+        return await self._driver.read(lambda: searching.unindexed(table.index, query))
+
     async def _reindex(self, collection: str, progress: Progress) -> int:
         table = await self._table_to_read(collection)
         return 0 if table is None else await self._indexes().reindex(table, progress)
@@ -133,6 +152,10 @@ class SQLStore(SearchingStore):
         if table is None:
             return Lexicon(collection=collection, records=0)
         return await self._indexes().verify(table, progress)
+
+    def pool_use(self) -> PoolUse | None:
+        """How the connections are used now; None for a driver without a pool of its own."""
+        return self._driver.pool_use()
 
     async def scrub(self, progress: Progress | None = None) -> Scrubbed:
         """Have the tables written anew without what was removed from them; in a caller's transaction nothing can be done."""
@@ -161,10 +184,26 @@ class SQLStore(SearchingStore):
             return known
         # A caller's transaction in MySQL cannot come to a table that is made after it has begun to read.
         if not self._driver.joins:
+            if (unused := self._unused.get(collection)) is not None:
+                if unused not in await self._made():
+                    return None
+                self._unused.pop(collection, None)
             table = Table(SHAPES[collection], self._driver.dialect, self._prefix)
             if await self._driver.read(lambda: missing(table)):
+                self._unused[collection] = table.plain_name
                 return None
         return await self._table(collection)
+
+    async def _made(self) -> frozenset[str]:
+        """The names of all tables there are now: a search asks for many collections at once, and looks once for all."""
+        if self._looking is None:
+            self._looking = asyncio.create_task(self._look())
+            self._looking.add_done_callback(lambda task: task.cancelled() or task.exception())
+        return await asyncio.shield(self._looking)
+
+    async def _look(self) -> frozenset[str]:
+        self._looking = None  # who asks from now on may miss what is made after this reads, and looks again
+        return await self._driver.read(lambda: made(self._driver.dialect, self._prefix))
 
     async def tenants(self) -> list[str]:
         """Every tenant that has records here."""

@@ -26,6 +26,8 @@ class TermIndex:
 
     #: What to select from to see every record that waits, and a test of it, if it takes one.
     late: tuple[str, str]
+    #: The test of one record, by its number, for waiting.
+    waits: str
     #: What a select of claimed records ends with, to read them as they were when claimed.
     as_claimed = ""
 
@@ -124,6 +126,7 @@ class SQLiteTerms(TermIndex):
         new = f"SELECT rowno AS number FROM {table.name} NOT INDEXED WHERE rowno > {self.upto}"
         both = f"SELECT number FROM {self.waiting} UNION ALL {new}"
         self.late = (f"({both}) AS w CROSS JOIN {table.name} ON rowno = w.number", "")
+        self.waits = f"(rowno > {self.upto} OR EXISTS (SELECT 1 FROM {self.waiting} WHERE number = rowno))"
 
     def names(self) -> tuple[str, ...]:
         return (*super().names(), f"{self.table.plain_name}_index")
@@ -221,6 +224,7 @@ class PostgreSQLTerms(TermIndex):
             f"LATERAL (SELECT * FROM {table.name} WHERE rowno = w.number OFFSET 0) AS r"
         )
         self.late = (source, "")
+        self.waits = f"EXISTS (SELECT 1 FROM {self.waiting} WHERE number = rowno)"
 
     def create(self) -> list[str]:
         text, by_lexeme = (
@@ -293,7 +297,8 @@ class MySQLTerms(TermIndex):
         super().__init__(table)
         self.postings = table.dialect.quote(f"{table.plain_name}_postings")
         self.flagged = table.dialect.quote(f"{table.plain_name}_unindexed")
-        self.late = (f"{table.name} FORCE INDEX ({self.flagged})", "unindexed = 1")
+        self.waits = "unindexed = 1"
+        self.late = (f"{table.name} FORCE INDEX ({self.flagged})", self.waits)
 
     def names(self) -> tuple[str, ...]:
         return (f"{self.table.plain_name}_terms", f"{self.table.plain_name}_postings")

@@ -16,12 +16,24 @@ class Address(msgspec.Struct):
     """A URL taken apart; options are popped as they are understood, so that what is left is unknown."""
 
     scheme: str
-    host: str
-    port: int | None
+    hosts: tuple[tuple[str, int | None], ...]  # each with its port; one, unless the URL names a cluster
     user: str
     password: str
     path: str
     options: dict[str, str]
+
+    @property
+    def host(self) -> str:
+        return self._only()[0]
+
+    @property
+    def port(self) -> int | None:
+        return self._only()[1]
+
+    def _only(self) -> tuple[str, int | None]:
+        if len(self.hosts) > 1:
+            raise ConfigError(f"the {self.scheme} URL names {len(self.hosts)} hosts; here it takes one")
+        return self.hosts[0]
 
     def option(self, name: str, default: Any, read: Callable[[str], Any] = str) -> Any:
         """One option from the URL's query, read or refused with its name and value."""
@@ -61,15 +73,21 @@ def parse(url: str) -> Address:
     try:
         url.encode()  # what is half a surrogate pair, no driver can send
         parts = urlsplit(url)
-        port = parts.port
+        login, _, where = parts.netloc.rpartition("@")
+        each = [where] if parts.scheme == "file" else where.split(",")
+        hosts = tuple(
+            (unquote(one.hostname or ""), one.port) for one in [urlsplit(f"//{name}") for name in each]
+        )
     except ValueError as error:
         raise ConfigError(f"not a usable database URL: {error}") from None
+    if len(hosts) > 1 and not all(host for host, _ in hosts):
+        raise ConfigError(f"a host is missing between the commas of the {parts.scheme} URL")
+    user, _, password = login.partition(":")
     return Address(
         scheme=parts.scheme.partition("+")[0],
-        host=unquote(parts.hostname or ""),
-        port=port,
-        user=unquote(parts.username or ""),
-        password=unquote(parts.password or ""),
+        hosts=hosts,
+        user=unquote(user),
+        password=unquote(password),
         path=unquote(parts.path),
         options=dict(parse_qsl(parts.query, keep_blank_values=True)),
     )

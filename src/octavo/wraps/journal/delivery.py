@@ -5,6 +5,7 @@ import functools
 import logging
 import random
 import re
+from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
 
@@ -21,11 +22,11 @@ from octavo.errors import (
 )
 from octavo.kernel.codec import encode_ops
 from octavo.kernel.model import Add, Op, Query, Record, Remove, Scope, exact_scope
-from octavo.kernel.ports import Store
+from octavo.kernel.ports import Store, heads
 from octavo.wraps.attempts import Attempts, late, verdict
 from octavo.wraps.journal.lines import Erased, Left, Waiting
 from octavo.wraps.journal.queue import Queue
-from octavo.wraps.journal.repeatable import Repeatable, overlap, touched_scopes
+from octavo.wraps.journal.repeatable import Repeatable, keeps_oldest, overlap, touched_scopes
 
 _log = logging.getLogger("octavo.journal")
 _MOST_ENTRIES = 500  # brought to the store in one call
@@ -173,13 +174,46 @@ class Delivery:
             await self._done(done)
         if not entries:
             return None
-        error = await self._apply([op for entry in entries for op in entry.ops], self._patience)
+        error = await self._bring([op for entry in entries for op in entry.ops])
         if error is None:
             await self._done(entries)
             return None
         if len(entries) == 1:
             return await self._judge(entries[0], error)
         return await self._one_by_one(entries, error)
+
+    async def _bring(self, ops: list[Op]) -> BaseException | None:
+        """Write all of this: first what is not a removal of all but the oldest, so that many adds are one statement.
+
+        Nothing behind such a removal touches what it looks at, so that at the end it comes out the same; and most of them have
+        nothing to remove, which one question tells.
+        """
+        others = [op for op in ops if not keeps_oldest(op)]
+        removals = [op for op in ops if keeps_oldest(op)]
+        error = await self._apply(others, self._patience) if others else None
+        if error is not None or not removals:
+            return error
+        try:
+            repeated = await self._repeated(removals)
+        except OctavoError as unanswered:
+            return unanswered
+        return await self._apply(repeated, self._patience) if repeated else None
+
+    async def _repeated(self, removals: Sequence[Op]) -> list[Op]:
+        """Those of the removals of all but the oldest that may have something to remove."""
+        named: dict[tuple[str, str], list[Remove]] = {}
+        for op in removals:
+            if isinstance(op, Remove):
+                named.setdefault((op.query.collection, op.query.scope.tenant), []).append(op)
+        found: list[Op] = []
+        for (collection, tenant), ops in named.items():
+            ids = tuple(dict.fromkeys(id_ for op in ops for id_ in op.query.ids or ()))
+            query = Query(collection=collection, scope=Scope(tenant=tenant), ids=ids, newest_first=True)
+            held = Counter(
+                head.id for head in await self._attempts.read(heads(self._store, query), self._patience)
+            )
+            found += [op for op in ops if any(held[id_] > 1 for id_ in op.query.ids or ())]
+        return found
 
     async def retry(self, *, at_once: bool) -> BaseException | None:
         """Bring those again that failed by themselves and are due."""

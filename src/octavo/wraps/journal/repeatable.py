@@ -54,7 +54,7 @@ class Repeatable:
                 for change in self._changes
             )
         query = op.query
-        if isinstance(op, Remove) and _keeps_oldest(query):
+        if keeps_oldest(op):
             # Whatever is added before it again, the oldest stays. Not so if an op behind it adds or removes the oldest.
             self._firsts.update((query.collection, id_) for id_ in query.ids or ())
             return True
@@ -80,8 +80,11 @@ class Repeatable:
         return any(collection == query.collection for collection, _ in self._firsts)
 
 
-def _keeps_oldest(query: Query) -> bool:
-    """Whether it finds all but the oldest of one id, in whatever scopes that is."""
+def keeps_oldest(op: Op) -> bool:
+    """Whether it removes all but the oldest of one id, in whatever scopes that is."""
+    if not isinstance(op, Remove) or op.query.after is None:
+        return False
+    query = op.query
     bare = Query(collection=query.collection, ids=query.ids, scope=query.scope, after=START, offset=1)
     return query.ids is not None and len(query.ids) == 1 and query == bare
 

@@ -2,17 +2,27 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import Self, TypeAlias
+from typing import Literal, Self, TypeAlias
 
 import msgspec
+from msgspec.structs import replace
 
 from octavo.errors import ConfigError, InvalidQuery, StoreClosed, StoreError
 from octavo.kernel.model import Add, Op, Query, Record, Scope, Tally
-from octavo.kernel.ports import Embedder, Near, Store, VectorIndex
+from octavo.kernel.ports import Embedder, Near, Store, TellsDigests, VectorIndex
 from octavo.kernel.shapes import SHAPES
 from octavo.wraps.vectors.comparing import Comparison, Differences, Reach
 from octavo.wraps.vectors.upkeep import Upkeep
-from octavo.wraps.vectors.waiting import MOST_CHARACTERS, PENDING, Outcome, Target, markers, touched, waiting
+from octavo.wraps.vectors.waiting import (
+    MOST_CHARACTERS,
+    PENDING,
+    Outcome,
+    Target,
+    markers,
+    passage_of,
+    touched,
+    waiting,
+)
 from octavo.wraps.wrap import Wrap
 
 #: The collections whose records are found by meaning unless others are named.
@@ -41,6 +51,17 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
         if self.done is None or self.total is None:
             return None
         return self.done / self.total if self.total else 1.0
+
+
+class VectorState(msgspec.Struct, frozen=True):
+    """How one record stands with the model that makes its vector.
+
+    It is `unread` where there is nothing to embed, or nothing in a language that the model reads; what waits has no
+    vector yet, or one of an earlier text; `missing` should not be, and `octavo reindex` makes it.
+    """
+
+    model: str
+    state: Literal["made", "waiting", "missing", "unread", "unknown"]
 
 
 class Coverage(msgspec.Struct, frozen=True, kw_only=True):
@@ -199,6 +220,19 @@ class Indexed(Wrap):
             records=await self._reach(None, None).total(self.inner),
             complete=bool(made and made.complete),
         )
+
+    async def vector_state(self, record: Record) -> VectorState:
+        """Whether a record has its vector, and of which model."""
+        target = Target(self._index, self._embedder)
+        want = target.wants(passage_of(record)) if record.collection in self._collections else None
+        if want is None:
+            return VectorState(target.space, "unread")
+        if not isinstance(self._index, TellsDigests):
+            return VectorState(target.space, "unknown")
+        if await self._index.digest(target.space, record.collection, record.id, record.scope) == want:
+            return VectorState(target.space, "made")
+        late = self._upkeep.building or await self.inner.find(replace(waiting(record.scope.tenant), limit=1))
+        return VectorState(target.space, "waiting" if late else "missing")
 
     async def verify_vectors(
         self,

@@ -1,6 +1,8 @@
 """Search, with the reason for every hit, and what an agent would be given for a question."""
 
+import asyncio
 import time
+from collections.abc import Collection
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
@@ -10,6 +12,7 @@ from starlette.exceptions import HTTPException
 
 from octavo.errors import NotFound
 from octavo.kernel.ids import now
+from octavo.kernel.ports import IndexesLater, Store
 from octavo.kernel.terms.matching import content
 from octavo.layers.records import COLLECTIONS
 from octavo.memory.as_of import StoreAsOf
@@ -33,6 +36,7 @@ from octavo.server.requests import (
 
 pages = Pages()
 _LIMIT = 20
+_MOST_LATE, _LATE = 1000, 100_000  # records that wait: for so many a search may wait, and so many are counted
 _MOST_TOKENS = 100_000
 #: The signals of recall, by what people call them.
 SIGNALS = {
@@ -49,6 +53,7 @@ class _Asked(Body):
 
     q: Annotated[str, Field(max_length=MAX_QUESTION_BYTES)] = ""
     user: Name | None = None
+    agent: Name | None = None
     session: Name | None = None
     source: Source | None = None
     as_of: When | None = None
@@ -72,7 +77,8 @@ async def show_search(page: Page) -> Response:
     missing = ""
     hits: list[Hit] = []
     took = 0.0
-    if asked.q.strip() and (asked.user or asked.session or asked.everyone):
+    late: dict[str, int] = {}
+    if asked.q.strip() and (_names_somebody(asked) or asked.everyone):
         if asked.everyone and not (page.caller and page.caller.admin):
             raise HTTPException(
                 403, "to ask about everyone needs a key with admin access; or name whose memory it is"
@@ -80,12 +86,15 @@ async def show_search(page: Page) -> Response:
         layers = layers_of(page.request)
         everyone = asked.everyone is not None
         whose = Whose(
-            layers.tenant, *((None,) * 3 if everyone else (asked.user, None, asked.session)), everyone
+            layers.tenant, *((None,) * 3 if everyone else (asked.user, asked.agent, asked.session)), everyone
         )
         queries = whose.queries(asked.as_of or now(), asked.source and [asked.source])
         store = (
             layers.store if asked.as_of is None else await StoreAsOf.of(layers.store, asked.as_of, queries)
         )
+        if asked.as_of is None:
+            late = await _late(store, {query.collection for query in queries})
+            queries = [query for query in queries if query.collection not in late]
         recall = Recall(store, _clock(asked.as_of))
         began = time.perf_counter()
         found = await recall.answer(
@@ -106,6 +115,8 @@ async def show_search(page: Page) -> Response:
         why=why,
         missing=missing,
         took=took,
+        late=late,
+        most_late=_LATE,
         sources=list(SOURCES),
     )
 
@@ -115,12 +126,40 @@ async def show_context(page: Page) -> Response:
     """The block that an agent would get for a question within a budget, and what each part of it takes."""
     asked = _read_question(page)
     made = None
-    if asked.q.strip() and (asked.user or asked.session):
+    late: dict[str, int] = {}
+    if asked.q.strip() and _names_somebody(asked) and asked.as_of is None:
+        late = await _late(
+            layers_of(page.request).store, {name for each in SOURCES.values() for name in each}
+        )
+    if asked.q.strip() and _names_somebody(asked) and not late:
         made = await memory_of(page.request).context(
-            asked.q, user_id=asked.user, session_id=asked.session, max_tokens=asked.tokens, as_of=asked.as_of
+            asked.q,
+            user_id=asked.user,
+            agent_id=asked.agent,
+            session_id=asked.session,
+            max_tokens=asked.tokens,
+            as_of=asked.as_of,
         )
     parts = [] if made is None else [(part, float(made.parts.get(part, 0))) for part in SHARES]
-    return page.render("context.html", asked=asked, made=made, parts=drawing.shares(parts))
+    return page.render(
+        "context.html", asked=asked, made=made, late=late, most_late=_LATE, parts=drawing.shares(parts)
+    )
+
+
+async def _late(store: Store, collections: Collection[str]) -> dict[str, int]:
+    """The collections of which so much waits to be indexed that a search would wait for it, with how much, up to a bound.
+
+    Right after very many records were loaded that takes minutes, and no page should: they are indexed meanwhile.
+    """
+    if not isinstance(store, IndexesLater):
+        return {}
+    names = sorted(collections)
+    waiting = await asyncio.gather(*(store.lag(name, _LATE) for name in names))
+    return {name: count for name, count in zip(names, waiting, strict=True) if count > _MOST_LATE}
+
+
+def _names_somebody(asked: _Asked) -> bool:
+    return bool(asked.user or asked.agent or asked.session)
 
 
 def _clock(at: datetime | None) -> Any:

@@ -4,7 +4,7 @@ import asyncio
 import csv
 import io
 from collections.abc import AsyncIterator
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Literal
 
 import msgspec
@@ -14,7 +14,8 @@ from starlette.responses import StreamingResponse
 from octavo.errors import NotFound
 from octavo.kernel.ids import now
 from octavo.kernel.model import Cursor, Query, Record, Scope
-from octavo.kernel.ports import read_page
+from octavo.kernel.ports import IndexesLater, read_page
+from octavo.layers.records import COLLECTIONS, Owner
 from octavo.layers.values import ACTIONS, CATEGORIES, LAYERS, Action, Fact, Layer, LogEntry
 from octavo.layers.values import Page as Listed
 from octavo.server.console.pages import Page, Pages
@@ -24,6 +25,7 @@ from octavo.server.requests import (
     Name,
     Revision,
     Undoing,
+    When,
     layers_of,
     memories_of,
     one_owner,
@@ -33,12 +35,16 @@ from octavo.server.requests import (
 )
 from octavo.server.routes import memories
 from octavo.service.records import EVENTS
+from octavo.wraps.vectors import VectorState
 
 pages = Pages()
 _ROWS = 50
 _MOST_EXPORTED = 100_000
 _SOURCES = 20
+_DATE = len("2026-01-31")
+_LAST_DAY = datetime.max.replace(tzinfo=UTC) - timedelta(days=1)
 _TICK = timedelta(microseconds=1)
+_FILTERS = ("user", "agent", "layer", "action", "since", "until")
 _COLUMNS = ("created_at", "action", "memory_layer", "memory_id", "version", "reason", "before", "after", "id")
 
 
@@ -47,8 +53,11 @@ class _Asked(Body):
 
     after: After = None
     user: Name | None = None
+    agent: Name | None = None
     layer: Layer | None = None
     action: Action | None = None
+    since: When | None = None
+    until: When | None = None
     form: Literal["csv", "jsonl"] = "csv"
 
 
@@ -65,6 +74,7 @@ async def show_memory(page: Page) -> Response:
         if not history:
             raise
         memory = None
+    late, vector = (False, None) if memory is None else await _index_state(request, memory)
     return page.render(
         "memory.html",
         name=name,
@@ -73,7 +83,8 @@ async def show_memory(page: Page) -> Response:
         history=history,
         newest=next((row.id for row in history if row.version is not None), ""),
         sources=[] if memory is None else [(each, _place(each)) for each in await _sources(request, memory)],
-        by_meaning=memories_of(request).assembled.indexed is not None,
+        late=late,
+        vector=vector,
         categories=() if memory is None else CATEGORIES[memory.layer],
     )
 
@@ -128,6 +139,7 @@ async def show_log(page: Page) -> Response:
         rows=rows,
         following=token(rows.following) or "",
         asked=asked,
+        filters={name: page.query.get(name, "") for name in _FILTERS},
         actions=ACTIONS,
         layers=LAYERS,
     )
@@ -145,16 +157,22 @@ async def export_log(page: Page) -> Response:
 
 
 def _read_filters(page: Page) -> _Asked:
-    return page.checked(
-        _Asked, **{name: page.query.get(name) for name in ("after", "user", "layer", "action", "form")}
-    )
+    asked = page.checked(_Asked, **{name: page.query.get(name) for name in _Asked.model_fields})
+    if asked.until is not None and len(page.query["until"]) == _DATE:  # a day that is named is meant whole
+        asked.until = min(asked.until, _LAST_DAY) + timedelta(days=1)
+    return asked
 
 
 async def _rows(request: Request, asked: _Asked, limit: int, after: Cursor | None) -> Listed[LogEntry]:
+    if asked.agent is not None:
+        one_owner(request, None, asked.agent)
     return await layers_of(request).logs(
         user_id=user_of(request, asked.user),
+        agent_id=asked.agent,
         memory_layer=asked.layer,
         action=asked.action,
+        since=asked.since,
+        until=asked.until,
         limit=limit,
         after=after,
         max_bytes=page_bytes(request),
@@ -199,6 +217,17 @@ async def _find_memory(page: Page) -> Fact:
 def _place(record: Record) -> str:
     """Where a session has to be opened for this record to stand first."""
     return str(token(Cursor(at=record.created_at + _TICK)))
+
+
+async def _index_state(request: Request, memory: Fact) -> tuple[bool, VectorState | None]:
+    """Whether a memory waits for the index of words, and how it stands with the model that makes vectors, if there is one."""
+    layers, indexed = layers_of(request), memories_of(request).assembled.indexed
+    owner = Owner(memory.memory_type, memory.entity_id)
+    query = Query(collection=COLLECTIONS[memory.layer], scope=owner.scope(layers.tenant), ids=(memory.id,))
+    store = layers.store
+    late = isinstance(store, IndexesLater) and bool(await store.unindexed(query))
+    found = [] if indexed is None else await store.find(query)
+    return late, await indexed.vector_state(found[0]) if indexed is not None and found else None
 
 
 async def _sources(request: Request, memory: Fact) -> list[Record]:

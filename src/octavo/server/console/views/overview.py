@@ -4,6 +4,7 @@ import asyncio
 import logging
 import math
 import time
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -65,15 +66,18 @@ async def show_overview(page: Page) -> Response:
 
 @pages.add("GET", "/activity.svg")
 async def draw_activity(page: Page) -> Response:
-    """What was said and done on each of the last thirty days; whoever asks at once shares one count."""
+    """What was said and done on each of the last thirty days, as far as it is counted; nobody waits for it."""
     days = await _numbers_of(page).days()
-    response = page.render("activity.svg", days=days, most=max(count for _, count in days) or 1)
+    response = page.render("activity.svg", days=days, most=max(count or 0 for _, count in days) or 1)
     response.headers["content-type"] = "image/svg+xml"
     return response
 
 
 class _Numbers:
-    """What takes long to count of a tenant: its days, once an hour and the last one once a minute, and its users."""
+    """What takes long to count of a tenant, behind the pages' back: its users, and its days one after the other.
+
+    Those are counted once an hour, and the last one once a minute.
+    """
 
     def __init__(self, store: Store, tenant: str) -> None:
         self._store = store
@@ -82,7 +86,7 @@ class _Numbers:
         self._users: int | None = None
         self._asked = 0.0
         self._counting: asyncio.Task[None] | None = None
-        self._one_at_a_time = asyncio.Lock()
+        self._counting_days: asyncio.Task[None] | None = None
 
     async def users(self) -> int | None:
         """How many users have memories or messages, as far as they are counted; None while nobody knows."""
@@ -108,17 +112,24 @@ class _Numbers:
         else:
             self._users = min(len(found), _MOST_USERS)
 
-    async def days(self) -> list[tuple[datetime, int]]:
-        """How much there is of each day, the oldest first."""
+    async def days(self) -> list[tuple[datetime, int | None]]:
+        """How much there is of each day, the oldest first; None of those that are not counted yet."""
         today = now().replace(hour=0, minute=0, second=0, microsecond=0)
-        days = [today - timedelta(days=ago) for ago in reversed(range(_DAYS))]
-        async with self._one_at_a_time:
+        days = [today - timedelta(days=ago) for ago in range(_DAYS)]
+        self._counted = {day: told for day, told in self._counted.items() if day in days}
+        if self._counting_days is None or self._counting_days.done():
+            self._counting_days = asyncio.create_task(self._count_days(days))
+        await asyncio.wait({self._counting_days}, timeout=_PATIENCE_SECONDS)
+        return [(day, self._counted.get(day, (0.0, None))[1]) for day in reversed(days)]
+
+    async def _count_days(self, days: Sequence[datetime]) -> None:
+        try:
             for day in days:
                 since, _ = self._counted.get(day, (-math.inf, 0))
-                if time.monotonic() - since > (_FRESH_SECONDS if day == today else _PAST_SECONDS):
+                if time.monotonic() - since > (_FRESH_SECONDS if day == days[0] else _PAST_SECONDS):
                     self._counted[day] = (time.monotonic(), await self._of(day))
-            self._counted = {day: self._counted[day] for day in days}
-            return [(day, self._counted[day][1]) for day in days]
+        except OctavoError as error:
+            _log.warning("days could not be counted: %s", type(error).__name__)
 
     async def _of(self, day: datetime) -> int:
         asked = [

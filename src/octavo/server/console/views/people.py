@@ -1,16 +1,19 @@
-"""People: who is remembered, all that is known of one of them, and the forms to add, export and erase."""
+"""People and agents: who is remembered, all that is known of one of them, and the forms to add, export and erase."""
 
 import asyncio
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Sequence
 from datetime import datetime
+from typing import Any
 
 import msgspec
 from fastapi import Response
 
-from octavo.erasing import Certificate
+from octavo.erasing import Certificate, Subject, count_owned
 from octavo.kernel.model import Query, Scope
 from octavo.kernel.ports import ListsNames, Store, heads
-from octavo.layers.values import CATEGORIES, LAYERS
+from octavo.layers.records import Owner
+from octavo.layers.values import CATEGORIES, LAYERS, OwnerType
 from octavo.server.console.pages import Page, Pages
 from octavo.server.gate import caller_of
 from octavo.server.requests import (
@@ -33,6 +36,7 @@ PAGE = 50
 #: Where a session may have something.
 TALK = ("messages", EVENTS, "events")
 _PROFILE, _EPISODES, _CHANGES, _SESSIONS = 200, 30, 10, 20
+_COUNTED = 1000  # records of a collection that are counted before somebody is forgotten
 _NEWEST = 1000  # records of somebody that are looked through for their sessions
 _LAST = "\U0010ffff"
 
@@ -47,11 +51,21 @@ class _Asked(Body):
 @pages.add("GET", "/people")
 async def list_people(page: Page) -> Response:
     """Everybody by name, or those whose name begins so."""
+    if (only := user_of(page.request)) is not None:
+        return page.redirect(page.address("people", only))
+    return await _list(page, "user")
+
+
+@pages.add("GET", "/agents")
+async def list_agents(page: Page) -> Response:
+    """The agents that keep memories of their own, or record what they do."""
+    return await _list(page, "agent")
+
+
+async def _list(page: Page, part: OwnerType) -> Response:
     request = page.request
     asked = page.checked(_Asked, after=page.query.get("after"), name=page.query.get("name"))
     store, tenant = memories_of(request).assembled.store, caller_of(request.scope).tenant
-    if (only := user_of(request)) is not None:
-        return page.redirect(page.address("people", only))
     after = (
         before(asked.name)
         if asked.name and asked.after is None
@@ -59,30 +73,43 @@ async def list_people(page: Page) -> Response:
         if asked.after is None
         else asked.after.id
     )
-    found, following = await users.users_page(store, tenant, PAGE, after)
+    found, following = await users.users_page(store, tenant, PAGE, after, part)
     if asked.name:
         named = [user for user in found if user.user_id.startswith(asked.name)]
         found, following = named, following if len(named) == len(found) else None
-    return page.render("people.html", people=found, following=token(following) or "", name=asked.name or "")
+    return page.render(
+        "people.html", people=found, following=token(following) or "", name=asked.name or "", part=part
+    )
 
 
 @pages.add("GET", "/people/{user:name}")
 async def show_person(page: Page) -> Response:
     """The profile as cards, what happened, the sessions and the last changes."""
-    user = _user(page)
+    return await _show(page, Owner("user", _user(page)))
+
+
+@pages.add("GET", "/agents/{agent:name}")
+async def show_agent(page: Page) -> Response:
+    """The same of an agent that keeps memories of its own."""
+    return await _show(page, Owner("agent", _agent(page)))
+
+
+async def _show(page: Page, owner: Owner) -> Response:
     request = page.request
     layers, most = layers_of(request), page_bytes(request)
-    store, scope = layers.store, Scope(tenant=layers.tenant, user=user)
+    whose: dict[str, Any] = {f"{owner.type}_id": owner.id}
+    # Only events can be read by their agent without reading those of all others.
+    talk = TALK if owner.type == "user" else ("events",)
     profile, episodes, changes, sessions = await asyncio.gather(
-        layers.profile(user_id=user, limit=_PROFILE, max_bytes=most),
-        layers.events(user_id=user, limit=_EPISODES, max_bytes=most),
-        layers.logs(user_id=user, limit=_CHANGES, max_bytes=most),
-        recent_sessions(store, scope, _SESSIONS),
+        layers.profile(**whose, limit=_PROFILE, max_bytes=most),
+        layers.events(**whose, limit=_EPISODES, max_bytes=most),
+        layers.logs(**whose, limit=_CHANGES, max_bytes=most),
+        recent_sessions(layers.store, owner.scope(layers.tenant), _SESSIONS, talk),
     )
     cards = {name: [each for each in profile if each.category == name] for name in CATEGORIES["profile"]}
     return page.render(
         "person.html",
-        user=user,
+        owner=owner,
         cards={name: facts for name, facts in cards.items() if facts},
         episodes=episodes,
         changes=changes,
@@ -101,10 +128,20 @@ async def find_or_add(page: Page) -> Response:
 @pages.add("POST", "/people/{user:name}/memories")
 async def add_memory(page: Page) -> Response:
     """Remember something about somebody."""
+    return await _add(page, "people", Owner("user", _user(page)))
+
+
+@pages.add("POST", "/agents/{agent:name}/memories")
+async def add_memory_of_agent(page: Page) -> Response:
+    """Remember something for an agent."""
+    return await _add(page, "agents", Owner("agent", _agent(page)))
+
+
+async def _add(page: Page, where: str, owner: Owner) -> Response:
     names = ("content", "memory_layer", "category", "reason", "expiry_date")
     body = page.checked(NewMemory, **{name: page.form.get(name) for name in names})
-    await memories.remember("user", _user(page), body, page.request)
-    return page.redirect(page.address("people", _user(page), done="added"))
+    await memories.remember(owner.type, owner.id, body, page.request)
+    return page.redirect(page.address(where, owner.id, done="added"))
 
 
 @pages.add("GET", "/people/{user:name}/export")
@@ -118,10 +155,24 @@ async def export_person(page: Page) -> Response:
 
 @pages.add("GET", "/people/{user:name}/forget")
 async def ask_to_forget(page: Page) -> Response:
-    """What would be erased; nothing is."""
-    counted = await users.forget_user(_user(page), page.request, dry_run=True)
-    told = msgspec.json.decode(bytes(counted.body), type=Certificate)
-    return page.render("forget.html", user=_user(page), certificate=told)
+    """What would be erased; nothing is. Of somebody who has much, all of it is counted only on request."""
+    user = _user(page)
+    exact = page.query.get("exact") == "on"
+    if exact:
+        counted = await users.forget_user(user, page.request, dry_run=True)
+        removed = msgspec.json.decode(bytes(counted.body), type=Certificate).removed
+    else:
+        layers = layers_of(page.request)
+        subject = Subject.of(layers.tenant, user_id=user)
+        removed = await count_owned(layers.store, subject, _COUNTED)
+    return page.render(
+        "forget.html",
+        user=user,
+        certificate=None,
+        removed=removed,
+        exact=exact,
+        most=math.inf if exact else _COUNTED,
+    )
 
 
 @pages.add("POST", "/people/{user:name}/forget")
@@ -133,13 +184,21 @@ async def forget_person(page: Page) -> Response:
     kept = page.form.get("keep_rejected") == "on"
     erased = await users.forget_user(user, page.request, keep_rejected=kept)
     told = msgspec.json.decode(bytes(erased.body), type=Certificate)
-    return page.render("forget.html", user=user, certificate=told)
+    return page.render(
+        "forget.html", user=user, certificate=told, removed=told.removed, exact=True, most=math.inf
+    )
 
 
 def _user(page: Page) -> str:
     """The user in the path, if the caller may see that user."""
     whose = one_owner(page.request, page.checked(_Asked, name=page.request.path_params["user"]).name, None)
     return str(whose["user_id"])
+
+
+def _agent(page: Page) -> str:
+    """The agent in the path, if the caller may see what is its own."""
+    name = page.checked(_Asked, name=page.request.path_params["agent"]).name
+    return str(one_owner(page.request, None, name)["agent_id"])
 
 
 def before(name: str) -> str:
@@ -175,17 +234,19 @@ async def sessions_by_name(store: Store, scope: Scope, after: str, limit: int) -
     ]
 
 
-async def recent_sessions(store: Store, scope: Scope, limit: int) -> list[SeenSession]:
+async def recent_sessions(
+    store: Store, scope: Scope, limit: int, collections: Sequence[str] = TALK
+) -> list[SeenSession]:
     """The sessions of somebody's newest records, the latest first; what is older than those is not counted."""
     newest = await asyncio.gather(
         *(
             heads(store, Query(collection=each, scope=scope, newest_first=True, limit=_NEWEST))
-            for each in TALK
+            for each in collections
         )
     )
     found = _gathered(
         (collection, head.scope.session or "", 1, head.created_at)
-        for collection, page in zip(TALK, newest, strict=True)
+        for collection, page in zip(collections, newest, strict=True)
         for head in page
         if head.scope.session
     )

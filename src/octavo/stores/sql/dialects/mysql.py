@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from octavo.stores.sql.schema import Table
 
 _encode = msgspec.json.Encoder().encode
+#: Who is changing the schema, in a cluster of Galera; and for how long nobody else may if he dies.
+_LOCKS, _LOCK_SECONDS = "`octavo_locks`", 60
 
 
 class MySQL(Dialect):
@@ -33,8 +35,11 @@ class MySQL(Dialect):
     # Without all of them it sorts every match of a LIMIT query.
     order_tail = ("created_at", "seq", "id", "place")
 
-    def __init__(self, binary: str = "utf8mb4_nopad_bin", most_bytes: int = 16 << 20) -> None:
+    def __init__(
+        self, binary: str = "utf8mb4_nopad_bin", most_bytes: int = 16 << 20, *, galera: bool = False
+    ) -> None:
         self.most_bytes: int = most_bytes
+        self._galera = galera  # where GET_LOCK keeps away those of the same node only
         exact = f"CHARACTER SET utf8mb4 COLLATE {binary}"
         self.types = {  # type: ignore[misc] # depends on the server's flavour
             "name": f"VARCHAR(255) {exact}", "tenant": f"VARCHAR(64) {exact}",
@@ -44,11 +49,10 @@ class MySQL(Dialect):
         }  # fmt: skip
 
     @classmethod
-    def of(cls, version: str, most_bytes: int) -> "MySQL":
+    def of(cls, version: str, most_bytes: int, *, galera: bool = False) -> "MySQL":
         """As a server of this version, with this max_allowed_packet, wants to be asked."""
-        return cls(
-            "utf8mb4_nopad_bin" if "mariadb" in version.lower() else "utf8mb4_0900_bin", int(most_bytes)
-        )
+        binary = "utf8mb4_nopad_bin" if "mariadb" in version.lower() else "utf8mb4_0900_bin"
+        return cls(binary, int(most_bytes), galera=galera)
 
     def quote(self, name: str) -> str:
         return f"`{name}`"
@@ -69,13 +73,36 @@ class MySQL(Dialect):
         # What was looked at before is forgotten: a snapshot from before the lock would not show what its last holder made,
         # and a row that a serializable transaction has read could not be written by whoever holds the lock.
         yield from self.save()
+        if self._galera:
+            yield from self._lock_all_nodes(name)
+            return
         rows = yield Ask("SELECT GET_LOCK(CONCAT(LEFT(DATABASE(), 30), %s), 60)", (f":{name}",))
         if rows[0][0] != 1:
             raise Contended("another process is changing the schema")
 
     def unlock_schema(self, name: str) -> Script[None]:
         yield from self.save()  # or the next one would find a version that is not there yet, and drop the table
+        if self._galera:
+            yield Do(f"DELETE FROM {_LOCKS} WHERE name = %s", (name,))
+            yield from self.save()
+            return
         yield Ask("SELECT RELEASE_LOCK(CONCAT(LEFT(DATABASE(), 30), %s))", (f":{name}",))
+
+    def _lock_all_nodes(self, name: str) -> Script[None]:
+        """Put a row where no other node can have put one; that of somebody who died is taken away after a while."""
+        yield Do(
+            f"CREATE TABLE IF NOT EXISTS {_LOCKS} (name {self.types['name']} PRIMARY KEY, until DATETIME NOT NULL)"
+        )
+        yield Do(f"DELETE FROM {_LOCKS} WHERE name = %s AND until < UTC_TIMESTAMP()", (name,))
+        yield from self.save()
+        try:
+            yield Do(
+                f"INSERT INTO {_LOCKS} (name, until) VALUES (%s, UTC_TIMESTAMP() + INTERVAL {_LOCK_SECONDS} SECOND)",
+                (name,),
+            )
+        except Duplicate as error:
+            raise Contended("another process is changing the schema") from error
+        yield from self.save()
 
     def save(self) -> Script[None]:
         yield Do("COMMIT")

@@ -9,9 +9,9 @@ from typing import Any
 import asyncmy
 from asyncmy import errors as mysql
 
-from octavo.errors import ConfigError, OctavoError, StoreClosed, StoreUnavailable
+from octavo.errors import ConfigError, OctavoError, StoreClosed, StoreError, StoreUnavailable
 from octavo.kernel.codec import MAX_RECORD_BYTES
-from octavo.kernel.ports import Finding
+from octavo.kernel.ports import Finding, PoolUse
 from octavo.stores.sql.dialects import Dialect, MySQL
 from octavo.stores.sql.drivers.mysql_shared import error_of, in_parts
 from octavo.stores.sql.drivers.port import (
@@ -43,25 +43,57 @@ class MySQLDriver(Driver):
         address.done("pool_size, timeout, prefix, unix_socket")
         if not address.path.strip("/"):
             raise ConfigError("the mysql URL names no database: mysql://user:password@host/DATABASE")
+        #: The hosts in the order in which they are tried: the one in use first.
+        self._hosts = [{"host": host or "localhost", "port": port or 3306} for host, port in address.hosts]
         self._login = {
-            "host": address.host or "localhost", "port": address.port or 3306, "user": address.user or "root",
-            "password": address.password.encode(),  # asyncmy would take text for Latin-1
+            "user": address.user or "root", "password": address.password.encode(),  # asyncmy would take text for Latin-1
             "database": address.path.strip("/"), "charset": "utf8mb4",
             "autocommit": True, "unix_socket": socket,
         }  # fmt: skip
 
+    def abandon(self) -> None:
+        super().abandon()
+        self._failed = False  # whether the host in use is to be left for another
+        self._moving = asyncio.Lock()
+
     async def open(self) -> None:
+        errors: list[StoreError] = []
+        for _ in self._hosts:
+            try:
+                self._pool = await self._open_pool()
+            except StoreError as error:
+                errors.append(error)
+                self._hosts.append(self._hosts.pop(0))
+            else:
+                return
+        lasting = [error for error in errors if not isinstance(error, StoreUnavailable)]
+        if len(errors) == 1 or len(lasting) == len(errors):
+            raise errors[0]
+        raise ConnectionLost(f"no host takes writes now ({'; '.join(map(str, errors))})") from errors[0]
+
+    async def _open_pool(self) -> Any:
+        """Connections to the first host."""
+        login, several = self._hosts[0] | self._login, len(self._hosts) > 1
         # asyncmy's own limit ends when the port is open: a server that stands still would be waited for, for ever.
+        seconds = min(CONNECT_SECONDS / len(self._hosts), self._timeout)
         with _translated():
-            async with asyncio.timeout(min(CONNECT_SECONDS, self._timeout)):
-                probe = await asyncmy.connect(**self._login)
+            async with asyncio.timeout(seconds):
+                probe = await asyncmy.connect(**login)
                 try:
                     version = probe.get_server_info().lower()
                     async with probe.cursor() as cursor:
+                        if (
+                            several and "mariadb" in version
+                        ):  # a node that has not heard of what another has acknowledged
+                            await cursor.execute("SET SESSION wsrep_sync_wait = 1")
+                        await cursor.execute("SHOW VARIABLES LIKE 'wsrep_on'")
+                        galera = [value for _, value in await cursor.fetchall()] == ["ON"]
+                        if galera:  # the next answer waits until the node has what others have acknowledged
+                            await cursor.execute("SET SESSION wsrep_sync_wait = 1")
                         await cursor.execute("SELECT @@max_allowed_packet")
-                        self.dialect = MySQL.of(version, (await cursor.fetchone())[0])
+                        self.dialect = MySQL.of(version, (await cursor.fetchone())[0], galera=galera)
                 finally:
-                    await probe.ensure_closed()
+                    probe.close() if several else await probe.ensure_closed()
                 # Quoting rules we know, no silent truncation, and no gap locks, on which conflict-ignoring inserts dead-lock.
                 isolation = "tx_isolation" if "mariadb" in version else "transaction_isolation"
                 # What nobody waits for any more must not go on holding its other locks until the server gives it up by itself.
@@ -70,13 +102,29 @@ class MySQLDriver(Driver):
                     "sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', "
                     f"SESSION {isolation} = 'READ-COMMITTED', SESSION innodb_lock_wait_timeout = {lock}"
                 )
-                self._pool = await asyncmy.create_pool(
+                return await asyncmy.create_pool(
                     minsize=1,
                     maxsize=self._pool_size,
                     pool_recycle=3600,
                     init_command=f"SET SESSION {settings}",
-                    **self._login,
+                    **login,
                 )
+
+    async def _move(self) -> None:
+        """Leave a host that has failed for the next one that takes writes."""
+        async with self._moving:
+            if not self._failed or self._pool is None:
+                return
+            left = self._pool
+            self._hosts.append(self._hosts.pop(0))
+            await self.open()
+            self._failed = False
+            left.terminate()
+
+    def pool_use(self) -> PoolUse | None:
+        if (pool := self._pool) is None:
+            return None
+        return PoolUse(pool.size - pool.freesize, pool.freesize, self._pool_size)
 
     async def close(self) -> None:
         await self.settle()
@@ -92,20 +140,32 @@ class MySQLDriver(Driver):
     async def connection(self) -> AsyncIterator[Any]:
         if self._pool is None:
             raise StoreClosed("the MySQL store was closed")
+        if self._failed:
+            await self._move()
         pool = self._pool  # its connections go back to it also while the store is being closed
-        with _translated():
-            async with asyncio.timeout(self._timeout):
-                connection = await pool.acquire()
+        try:
+            with _translated():
+                async with asyncio.timeout(self._timeout):
+                    connection = await pool.acquire()
+        except StoreUnavailable:
+            self._leave_host(pool)
+            raise
         try:
             yield connection
         except BaseException as error:
             # A cancelled or broken exchange leaves bytes on the wire that the next user would take for an answer.
             if isinstance(error, StoreUnavailable) or not isinstance(error, OctavoError):
                 _cut(connection)
+            if isinstance(error, StoreUnavailable):
+                self._leave_host(pool)
             raise
         finally:
             # Not awaited: it would wait for whoever is connecting now.
             pool.release(connection)
+
+    def _leave_host(self, pool: Any) -> None:
+        """Have the next call go to another host, if there is one and nobody has gone there already."""
+        self._failed = self._failed or (len(self._hosts) > 1 and pool is self._pool)
 
     async def send(self, connection: Any, statement: Statement) -> Any:
         if isinstance(statement, DoEach):

@@ -7,10 +7,33 @@ from octavo.stores.sql.drivers.port import ConnectionLost
 from octavo.stores.sql.statements import Ask, Contended, Do, Duplicate, Script
 
 TAKEN = {1062}  # a unique key
-BUSY = {1205, 1213}  # lock wait time-out, deadlock
-LOST = {1053, 1152, 1153, 1158, 1159, 1160, 1161, 1184, 2000, 2002, 2003, 2006, 2013, 2014, 2055, 4031}
-#: Disk or memory full, too many connections, read-only.
-UNABLE = {1021, 1037, 1040, 1041, 1114, 1203, 1226, 1290, 1792, 1836, 3024}
+BUSY = {
+    1205,
+    1213,
+}  # lock wait time-out; deadlock, which is also what Galera calls a conflict with another node's commit
+#: A connection that is gone, or a node of Galera that the others have left (1047).
+LOST = {
+    1047,
+    1053,
+    1152,
+    1153,
+    1158,
+    1159,
+    1160,
+    1161,
+    1184,
+    2000,
+    2002,
+    2003,
+    2006,
+    2013,
+    2014,
+    2055,
+    1927,
+    4031,
+}
+#: Disk or memory full, too many connections, read-only, a commit of which nobody knows (1180).
+UNABLE = {1021, 1037, 1040, 1041, 1114, 1180, 1203, 1226, 1290, 1792, 1836, 3024}
 
 
 def error_of(number: int, message: str) -> StoreError:

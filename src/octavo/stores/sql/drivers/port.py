@@ -12,7 +12,7 @@ from typing import Any, TypeVar, cast
 
 from octavo.errors import StoreError, StoreUnavailable
 from octavo.kernel.codec import CheckedAdd, Prepared
-from octavo.kernel.ports import Finding, Scrubbed
+from octavo.kernel.ports import Finding, PoolUse, Scrubbed
 from octavo.stores.base import Progress
 from octavo.stores.gather import Gathering
 from octavo.stores.sql.dialects import Dialect
@@ -69,6 +69,10 @@ class Driver:
     async def describe(self) -> list[Finding]:
         """What this database is, how durable it is and what is dangerous about it."""
         raise NotImplementedError
+
+    def pool_use(self) -> PoolUse | None:
+        """How its connections are used now; None where there is no pool."""
+        return None
 
     async def scrub(self, tables: Sequence[str], progress: Progress) -> Scrubbed:
         """Have these tables, as they are quoted, written anew without the rows that were removed."""

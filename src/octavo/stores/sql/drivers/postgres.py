@@ -3,19 +3,20 @@
 import asyncio
 import contextlib
 import socket
-from collections.abc import AsyncIterator, Iterator
-from typing import Any
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from typing import Any, TypeVar
 from urllib.parse import quote, urlencode
 
 import asyncpg
 
 from octavo.errors import StoreClosed, StoreError, StoreUnavailable
-from octavo.kernel.ports import Finding
+from octavo.kernel.ports import Finding, PoolUse
 from octavo.stores.sql.dialects import Dialect, PostgreSQL
 from octavo.stores.sql.drivers.port import BUILD_SECONDS, CONNECT_SECONDS, ConnectionLost, Driver, NoAnswer
-from octavo.stores.sql.statements import Ask, Build, Contended, Do, DoEach, Duplicate, Statement
+from octavo.stores.sql.statements import Ask, Build, Contended, Do, DoEach, Duplicate, Script, Statement
 from octavo.stores.sql.urls import Address
 
+T = TypeVar("T")
 #: What asyncpg takes from a URL, and settings of a session that are often put there; others go in `options=-c name=value`.
 _PASSED_ON = (
     "host", "port", "dbname", "database", "user", "password", "passfile", "service", "target_session_attrs",
@@ -31,6 +32,13 @@ _WARNINGS = {
 }
 #: What a connection may answer with that has died; TimeoutError is an OSError.
 _BROKEN = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError)
+#: What a server says that is going, gone, or not there yet: 08…, 57P01 to 57P03.
+_GONE = (
+    asyncpg.PostgresConnectionError, asyncpg.AdminShutdownError, asyncpg.CrashShutdownError,
+    asyncpg.CannotConnectNowError,
+)  # fmt: skip
+_UNFIT = asyncpg.TargetServerAttributeNotMatched
+_HEAD_START_SECONDS = 0.5  # for a host, before the next one is asked as well
 _CANCEL_SECONDS = 1.0  # for the server to break off what was not answered in time
 
 
@@ -44,29 +52,31 @@ class PostgresDriver(Driver):
         super().__init__(lanes=min(2, self._pool_size))
         self.dialect: Dialect = PostgreSQL()
         self._timeout = address.option("timeout", 60.0, float)
-        address.done(f"pool_size, timeout, prefix, {', '.join(_PASSED_ON)}", _PASSED_ON)
-        login = quote(address.user, safe="") + (
-            f":{quote(address.password, safe='')}" if address.password else ""
+        #: Behind a pooler, a connection is the same one for a transaction only: nothing is prepared for longer, or sent outside.
+        self._pooled = address.choice("pooler", "session", ("session", "transaction")) == "transaction"
+        self.autocommits = not self._pooled
+        address.done(f"pool_size, timeout, pooler, prefix, {', '.join(_PASSED_ON)}", _PASSED_ON)
+        if len(address.hosts) > 1:  # a standby would refuse every write
+            address.options.setdefault("target_session_attrs", "read-write")
+        #: Each host by its name, that of the last connection first.
+        self._dsns = {_spelled(*host): _dsn(address, host) for host in address.hosts}
+        self._host = (
+            ", ".join(self._dsns) if address.hosts[0][0] else address.options.get("host", "localhost")
         )
-        place = (f"[{address.host}]" if ":" in address.host else address.host) + (
-            f":{address.port}" if address.port else ""
-        )
-        self._dsn = f"postgresql://{login}{'@' if login else ''}{place}{quote(address.path)}"
-        self._dsn += f"?{urlencode(address.options)}" if address.options else ""
-        self._host = address.host or str(address.options.get("host", "localhost"))
 
     async def open(self) -> None:
         with _translated(self._host):
             pool = await asyncpg.create_pool(
-                self._dsn,
+                next(iter(self._dsns.values())),
                 # With a floor, asyncpg connects in the background, and writes a traceback for each time that fails.
                 min_size=0,
                 max_size=self._pool_size,
                 timeout=min(CONNECT_SECONDS, self._timeout),
                 command_timeout=self._timeout,
                 reset=_as_it_is,
-                connect=_connect,
+                connect=self._connect,
                 connection_class=_Connection,
+                **({"statement_cache_size": 0} if self._pooled else {}),
             )
             try:
                 await pool.release(
@@ -76,6 +86,12 @@ class PostgresDriver(Driver):
                 pool.terminate()
                 raise
         self._pool = pool
+
+    def pool_use(self) -> PoolUse | None:
+        if (pool := self._pool) is None:
+            return None
+        idle = pool.get_idle_size()
+        return PoolUse(pool.get_size() - idle, idle, self._pool_size)
 
     async def close(self) -> None:
         await self.settle()
@@ -99,6 +115,8 @@ class PostgresDriver(Driver):
             await pool.expire_connections()  # where one has died, the others have too
             raise
         except NoAnswer:
+            if len(self._dsns) > 1:  # another may have taken over from a server that stands still
+                await pool.expire_connections()
             # asyncpg has asked for an end of it. Given up at once, it would go on and keep its locks; waited for, it may take
             # as long again.
             try:
@@ -111,9 +129,42 @@ class PostgresDriver(Driver):
             with contextlib.suppress(*_BROKEN):
                 await pool.release(connection)
 
+    async def _connect(self, _dsn: str, **named: Any) -> Any:
+        """Connect to the first host that will have us: the last one that did is asked first, and the next as soon as that
+        has refused or said nothing for a moment.
+
+        Each is asked in a task of its own, which nobody who gives up waiting interrupts: asyncpg would leave a future behind,
+        which asyncio would report as an error when the server hangs up.
+        """
+        asked: dict[str, asyncio.Task[Any]] = {}
+        left = list(self._dsns)
+        try:
+            while left or not all(task.done() for task in asked.values()):
+                if left:
+                    name = left.pop(0)
+                    asked[name] = asyncio.create_task(asyncpg.connect(self._dsns[name], **named))
+                await asyncio.wait(
+                    [task for task in asked.values() if not task.done()],
+                    timeout=_HEAD_START_SECONDS if left else None,
+                    return_when=asyncio.FIRST_COMPLETED,
+                )
+                for name, task in asked.items():
+                    if task.done() and task.exception() is None:
+                        self._dsns = {name: self._dsns[name], **self._dsns}
+                        return asked.pop(name).result()
+        finally:
+            for task in asked.values():
+                task.add_done_callback(_hang_up)
+        raise _refusal({name: task.exception() for name, task in asked.items()})
+
     async def begin(self, connection: Any) -> None:
         # Whatever the server's default: others would not see what was made while they waited for its lock.
         await self.send(connection, Do("BEGIN ISOLATION LEVEL READ COMMITTED"))
+
+    async def read(self, script: Callable[[], Script[T]]) -> T:
+        if self._pooled:
+            return await self._with_connection(lambda connection: self._transact(connection, script))
+        return await super().read(script)
 
     async def send(self, connection: Any, statement: Statement) -> Any:
         try:
@@ -139,8 +190,11 @@ class PostgresDriver(Driver):
     async def describe(self) -> list[Finding]:
         sql = "SELECT name, setting FROM pg_settings WHERE name = ANY($1::text[])"
         names = ["server_version", "server_encoding", "max_connections", *_WARNINGS]
-        async with self.connection() as connection:
-            has = {row[0]: row[1] for row in await self.send(connection, Ask(sql, [names]))}
+
+        def ask() -> Script[Any]:
+            return (yield Ask(sql, [names]))
+
+        has = {row[0]: row[1] for row in await self.read(ask)}
         encoding = has["server_encoding"]
         foreign = "not UTF8: Chinese text is refused; create the database with ENCODING 'UTF8'"
         return [
@@ -160,23 +214,36 @@ class _Connection(asyncpg.Connection):  # type: ignore[misc]
         """Let a request to cancel a query end by itself: interrupted, it leaves such a future behind as `_connect` does."""
 
 
-async def _connect(*args: Any, **named: Any) -> Any:
-    """Connect in a task of its own, which nobody who gives up waiting interrupts.
-
-    Interrupted, asyncpg leaves a future behind, which asyncio would report as an error when the server hangs up.
-    """
-    connecting = asyncio.ensure_future(asyncpg.connect(*args, **named))
-    try:
-        await asyncio.wait([connecting])
-    except asyncio.CancelledError:
-        connecting.add_done_callback(_hang_up)
-        raise
-    return connecting.result()
-
-
 def _hang_up(connecting: "asyncio.Future[Any]") -> None:
     if not connecting.cancelled() and connecting.exception() is None:
         connecting.result().terminate()
+
+
+def _refusal(errors: Mapping[str, BaseException | None]) -> BaseException:
+    """What to tell of hosts none of which would have us: an outage, unless all of them have a reason that will not pass."""
+    known = [error for error in errors.values() if error is not None]
+    lasting = [
+        error for error in known if isinstance(error, asyncpg.PostgresError) and not isinstance(error, _GONE)
+    ]
+    if len(known) == 1 or len(lasting) == len(known):
+        return known[0]
+    told = "; ".join(
+        f"{name}: {'a standby, or read-only' if isinstance(error, _UNFIT) else error or 'no answer'}"
+        for name, error in errors.items()
+    )
+    return ConnectionError(f"no host takes writes now ({told})")
+
+
+def _spelled(host: str, port: int | None) -> str:
+    return (f"[{host}]" if ":" in host else quote(host, safe="")) + (f":{port}" if port else "")
+
+
+def _dsn(address: Address, host: tuple[str, int | None]) -> str:
+    login = quote(address.user, safe="") + (
+        f":{quote(address.password, safe='')}" if address.password else ""
+    )
+    dsn = f"postgresql://{login}{'@' if login else ''}{_spelled(*host)}{quote(address.path)}"
+    return dsn + (f"?{urlencode(address.options)}" if address.options else "")
 
 
 async def _as_it_is(connection: Any) -> None:
@@ -199,15 +266,12 @@ def _translated(host: str = "") -> Iterator[None]:
         asyncpg.LockNotAvailableError,
     ) as error:
         raise Contended(f"PostgreSQL: {error}") from error
-    except (
-        asyncpg.PostgresConnectionError,  # 08…
-        asyncpg.AdminShutdownError, asyncpg.CrashShutdownError, asyncpg.CannotConnectNowError,  # 57P01 to 57P03
-        ConnectionError,
-    ) as error:  # fmt: skip
+    except asyncpg.ReadOnlySQLTransactionError as error:  # a standby, or a primary that has become one
+        raise ConnectionLost(f"PostgreSQL takes no writes: {error}") from error
+    except (*_GONE, ConnectionError) as error:
         raise ConnectionLost(f"PostgreSQL cannot be reached: {error}") from error
     except (
         asyncpg.InsufficientResourcesError, asyncpg.QueryCanceledError, TimeoutError, OSError,
-        asyncpg.ReadOnlySQLTransactionError,  # a standby, or a primary that has become one
     ) as error:  # fmt: skip
         raise StoreUnavailable(f"PostgreSQL: {error or 'timed out'}") from error
     except (

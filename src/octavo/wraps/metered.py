@@ -1,0 +1,138 @@
+"""A store that counts and times what is asked of it: what `/metrics` and traces are made from."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from octavo import errors
+from octavo.kernel.model import Add, Op, Query, Record, Tally
+from octavo.kernel.ports import Store, Written
+from octavo.util.metrics import OTHER, Family, Meter
+from octavo.wraps.wrap import Wrap
+
+T = TypeVar("T")
+STORE_SECONDS = "octavo_store_seconds"
+STORE_ERRORS = "octavo_store_errors_total"
+STORE_RECORDS = "octavo_store_records_total"
+RECALL_SECONDS = "octavo_recall_seconds"
+#: What this wrap counts.
+STORE_FAMILIES = (
+    Family(
+        STORE_SECONDS,
+        "histogram",
+        "How long the verbs of the store took, the queue in front of it included; failed ones too.",
+        ("verb", "face"),
+    ),
+    Family(STORE_ERRORS, "counter", "Verbs of the store that failed, by class of error.", ("verb", "error")),
+    Family(STORE_RECORDS, "counter", "Records that were written or answered.", ("verb", "face")),
+    Family(RECALL_SECONDS, "histogram", "How long each stage of answering a question took.", ("stage",)),
+)
+#: Which face writes a collection.
+FACES: Mapping[str, str] = {
+    "events": "events",
+    **dict.fromkeys(("messages", "summaries"), "chat"),
+    **dict.fromkeys(("entities", "exchanges"), "conversation"),
+    **dict.fromkeys(("observations", "turns"), "service"),
+    **dict.fromkeys(("configs", "knowledge", "versions"), "vault"),
+    **dict.fromkeys(("profile", "episodes", "log", "owners"), "layers"),
+    **dict.fromkeys(("graph_nodes", "graph_edges"), "mcp"),
+    **dict.fromkeys(("items", "checkpoints"), "langgraph"),
+    **dict.fromkeys(("vectors", "pending"), "vectors"),
+    "keys": "keys",
+    "erasures": "erasing",
+}
+_READ = ("heads", "names", "search")  # each asks for one collection first
+
+
+class Metered(Wrap):
+    """Counts and times the verbs, by the face whose records they are about; `meter` holds the numbers.
+
+    Outermost, so that what a caller waits for is what is measured. A recall tells it how long its stages took.
+    """
+
+    def __init__(self, store: Store, meter: Meter | None = None, *, owned: bool = True) -> None:
+        super().__init__(store, owned=owned)
+        self.meter = meter or Meter()
+        for name in (*_READ, "resembling", "write"):
+            if callable(verb := getattr(store, name, None)):
+                self.__dict__[name] = self._measuring(name, verb)
+
+    async def apply(self, ops: Sequence[Op]) -> list[int]:
+        """Apply all of the ops in order, or none; answer how many records each one added, changed or removed."""
+        counts: list[int] = await self._measured("apply", _face_of_ops(ops), self.inner.apply(ops))
+        return counts
+
+    async def find(self, query: Query) -> list[Record]:
+        """Answer the query as `Query.over` would from all records kept."""
+        found: list[Record] = await self._measured("find", _face(query), self.inner.find(query))
+        return found
+
+    async def tally(self, query: Query) -> Tally:
+        """Count as `Tally.of` would from all records kept."""
+        counted: Tally = await self._measured("tally", _face(query), self.inner.tally(query))
+        return counted
+
+    def recalled(self, stages: Mapping[str, float]) -> None:
+        """Be told how many milliseconds each stage of a recall took."""
+        for stage, milliseconds in stages.items():
+            self.meter.time(RECALL_SECONDS, (stage,), milliseconds / 1000)
+
+    def _measuring(self, verb: str, call: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+        """The verb of the store inside, measured."""
+
+        async def measuring(*args: Any, **named: Any) -> Any:
+            return await self._measured(verb, _face_asked(verb, args), call(*args, **named))
+
+        return measuring
+
+    async def _measured(self, verb: str, face: str, work: Awaitable[T]) -> T:
+        started = time.perf_counter()
+        try:
+            answer = await work
+        except BaseException as error:
+            self.meter.count(STORE_ERRORS, (verb, error_class(error)))
+            raise
+        finally:
+            self.meter.time(STORE_SECONDS, (verb, face), time.perf_counter() - started)
+        if count := _records_in(answer):
+            self.meter.count(STORE_RECORDS, (verb, face), count)
+        return answer
+
+
+def error_class(error: BaseException) -> str:
+    """The class of an error as Octavo documents it, of which there are few."""
+    if isinstance(error, asyncio.CancelledError):
+        return "cancelled"
+    return next((one.__name__ for one in type(error).__mro__ if one.__module__ == errors.__name__), OTHER)
+
+
+def _face(asked: Any) -> str:
+    """Whose a collection is; it may be anything, since it is the store that checks what it is asked."""
+    name = asked if isinstance(asked, str) else getattr(asked, "collection", None)
+    return FACES.get(name, OTHER) if isinstance(name, str) else OTHER
+
+
+def _face_of_ops(ops: Sequence[Op]) -> str:
+    first = ops[0] if isinstance(ops, list | tuple) and ops else None
+    if isinstance(first, Add):
+        return _face(first.records[0]) if isinstance(first.records, list | tuple) and first.records else OTHER
+    return _face(getattr(first, "query", None))
+
+
+def _face_asked(verb: str, args: tuple[Any, ...]) -> str:
+    if verb == "write":
+        return _face_of_ops(args[0]) if args else OTHER
+    if verb == "resembling":  # text, scope, collections, limit
+        return _face(args[2][0]) if len(args) > 2 and args[2] else OTHER
+    return _face(args[0]) if args else OTHER
+
+
+def _records_in(answer: Any) -> int:
+    """How many records a verb wrote or answered; a tally and a queued write say nothing of it."""
+    if isinstance(answer, Written):
+        return sum(answer.counts)
+    if isinstance(answer, list):
+        return sum(answer) if answer and isinstance(answer[0], int) else len(answer)
+    found = getattr(answer, "found", None)
+    return len(found) if isinstance(found, list) else 0
