@@ -128,17 +128,21 @@ class OctavoStore(BoundStore, BaseStore):  # type: ignore[misc] # its types are 
         at = now()
         records = [self._record(op, at) for op in puts.values() if op.value is not None]
         if self._tries_new and len(records) == len(puts):
-            try:  # most items are new, and then that is all there is to do
-                await self._store.apply([Add(records, expect=len(records))])
-            except Conflict:
-                pass
+            # Most items are new, and then that is all there is to do. Of a caller's several writes all are done or none.
+            if all(len(each) == 1 for each in callers):
+                added = await self._store.apply([Add([record]) for record in records])
+                puts = {name: op for (name, op), new in zip(puts.items(), added, strict=True) if not new}
+                records = [record for record, new in zip(records, added, strict=True) if not new]
             else:
-                return [None] * len(callers)
-        born = await self._births(puts)
-        written = [_born(record, born.get(record.key, at)) for record in records]
-        # Written anew rather than changed, an item stands where the last ones are looked for.
-        ops: list[Op] = [Remove(self._query(*name, alive=False)) for name in puts]
-        await self._store.apply([*ops, Add(written)])
+                with contextlib.suppress(Conflict):
+                    await self._store.apply([Add(records, expect=len(records))])
+                    puts = {}
+        if puts:
+            born = await self._births(puts)
+            written = [_born(record, born.get(record.key, at)) for record in records]
+            # Written anew rather than changed, an item stands where the last ones are looked for.
+            ops: list[Op] = [Remove(self._query(*name, alive=False)) for name in puts]
+            await self._store.apply([*ops, Add(written)])
         return [None] * len(callers)
 
     async def _births(self, puts: Puts) -> dict[tuple[str, str], datetime]:
