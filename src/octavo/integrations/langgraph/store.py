@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any, TypeAlias
 
@@ -74,6 +74,7 @@ class OctavoStore(BoundStore, BaseStore):  # type: ignore[misc] # its types are 
         self._recall = Recall(self._store)
         # What a journal has queued is done later, whatever it expected: there nothing can be tried first.
         self._tries_new = isinstance(self._store, KernelStore)
+        self._turns: dict[tuple[Namespace, str], asyncio.Future[None]] = {}
         self._putting: Gathering[Puts, None] = Gathering(self._put_all, _MOST_PUTS, len)
 
     @on_store_loop
@@ -86,7 +87,9 @@ class OctavoStore(BoundStore, BaseStore):  # type: ignore[misc] # its types are 
         only_puts = all(isinstance(op, PutOp) for op in asked)
         answers = [None] * len(asked) if only_puts else await asyncio.gather(*map(self._answer, asked))
         if puts:
-            await self._putting.submit(puts)
+            async with self._turn(puts):
+                if not await self._add_new(puts):
+                    await self._putting.submit(puts)
         return list(answers)
 
     @on_store_loop
@@ -119,6 +122,36 @@ class OctavoStore(BoundStore, BaseStore):  # type: ignore[misc] # its types are 
             return None
         raise ValueError(f"Unknown operation type: {type(op)}")
 
+    @contextlib.asynccontextmanager
+    async def _turn(self, puts: Puts) -> AsyncIterator[None]:
+        """Wait for those who write the same keys and came before, so that the last one's value stays."""
+        before = [self._turns[name] for name in puts if name in self._turns]
+        mine = asyncio.get_running_loop().create_future()
+        self._turns |= dict.fromkeys(puts, mine)
+        try:
+            for each in before:
+                await asyncio.shield(each)  # whoever gives up waiting is no reason for others to
+            yield
+        finally:
+            mine.set_result(None)
+            for name in puts:
+                if self._turns.get(name) is mine:
+                    del self._turns[name]
+
+    async def _add_new(self, puts: Puts) -> bool:
+        """Keep items that are all new, as most are, and answer whether that is done; if one is there already, nothing is."""
+        at = now()
+        records = [self._record(op, at) for op in puts.values() if op.value is not None]
+        if not self._tries_new or len(records) < len(puts):
+            return False
+        if len(records) == 1:  # goes together with the appends of others
+            return await self._store.apply([Add(records)]) == [1]
+        try:
+            await self._store.apply([Add(records, expect=len(records))])
+        except Conflict:
+            return False
+        return True
+
     async def _put_all(self, callers: list[Puts]) -> list[None]:
         """Do the writes of all who wait, in one transaction; where callers write one key, the last one's is done."""
         puts: Puts = {}
@@ -127,13 +160,6 @@ class OctavoStore(BoundStore, BaseStore):  # type: ignore[misc] # its types are 
             puts[name] = op
         at = now()
         records = [self._record(op, at) for op in puts.values() if op.value is not None]
-        if self._tries_new and len(records) == len(puts):
-            try:  # most items are new, and then that is all there is to do
-                await self._store.apply([Add(records, expect=len(records))])
-            except Conflict:
-                pass
-            else:
-                return [None] * len(callers)
         born = await self._births(puts)
         written = [_born(record, born.get(record.key, at)) for record in records]
         # Written anew rather than changed, an item stands where the last ones are looked for.
@@ -178,13 +204,26 @@ class OctavoStore(BoundStore, BaseStore):  # type: ignore[misc] # its types are 
 
     async def _listed(self, op: SearchOp) -> list[tuple[Record, None]]:
         """What passes the filter, last written first."""
-        queries = await self._within(op.namespace_prefix)
-        if not op.filter and (len(queries) > 1 or queries[0].scope.session or not op.namespace_prefix):
-            queries = [msgspec.structs.replace(query, limit=op.offset + op.limit) for query in queries]
-        pages = await asyncio.gather(*map(self._store.find, queries))
-        found = [record for page in pages for record in page if self._is_meant(record, op)]
-        found.sort(key=lambda record: record.rank, reverse=True)
+        most = None if op.filter else op.offset + op.limit
+        prefix = op.namespace_prefix
+        if prefix:  # what stands below is looked for meanwhile
+            page, names = await asyncio.gather(self._last(self._query(prefix), most), self._below(prefix))
+            found, below = list(page), names[1:]
+        else:
+            found, below = [], []
+        if not prefix or len(below) >= _FEW:
+            whole = Query(collection=ITEMS, scope=self._scope, alive_at=now())
+            found = await self._last(whole, None if prefix else most)
+        elif below:
+            pages = await asyncio.gather(*(self._last(self._query(name), most) for name in below))
+            found += [record for each in pages for record in each]
+        found = sorted(
+            (one for one in found if self._is_meant(one, op)), key=lambda one: one.rank, reverse=True
+        )
         return [(record, None) for record in found]
+
+    async def _last(self, query: Query, most: int | None) -> list[Record]:
+        return await self._store.find(msgspec.structs.replace(query, limit=most))
 
     async def _recalled(self, op: SearchOp) -> list[tuple[Record, float]]:
         """What answers the question and passes the filter, best first, with how likely it does."""

@@ -37,12 +37,14 @@ def read_with(parts: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
 class Where:
     """The conditions of a query as SQL, with the values they bind."""
 
-    def __init__(self, table: Table, query: Query, values: list[Any] | None = None) -> None:
+    def __init__(
+        self, table: Table, query: Query, values: list[Any] | None = None, *, along: str = ""
+    ) -> None:
         self.table = table
         self.dialect = table.dialect
         self.values: list[Any] = [] if values is None else values
         self.tests: list[str] = []
-        self._scope(query)
+        self._scope(query, along)
         self._names("id", query.ids)
         self._names("kind", query.kinds)
         self._times(query)
@@ -74,7 +76,7 @@ class Where:
             self.tests.append(test)
         return source
 
-    def _scope(self, query: Query) -> None:
+    def _scope(self, query: Query, along: str) -> None:
         scope = query.scope
         if scope.exact and ("place",) in self.table.shape.axes:
             # A page of a mark that many have is best cut out of the order; all that have it are best looked up.
@@ -87,8 +89,9 @@ class Where:
         # For a few ids a planner without statistics walks a whole tenant, along the index that also gives the order.
         off = self.dialect.hidden_text if query.ids is not None else "{}"
         self.tests.append(f"{off.format(self.column('tenant'))} = {self.bind(scope.tenant)}")
-        # A session is the shorter way in, above all where it is nobody's: its records are few of those of "".
-        user = self.dialect.hidden_text if scope.session and ("session",) in self.table.shape.axes else off
+        # A session is the shorter way in, and so is the axis along which is read, where all are nobody's: those of "" are many.
+        way_in = "session" if scope.session else along if scope.user == "" else ""
+        user = self.dialect.hidden_text if (way_in,) in self.table.shape.axes else off
         for part, value in (("user", scope.user), ("agent", scope.agent), ("session", scope.session)):
             if value is not None:
                 hidden = user if part == "user" else off

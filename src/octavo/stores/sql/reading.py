@@ -232,9 +232,16 @@ def names(tables: Tables, query: Query, part: ScopePart, after: str) -> Script[l
     table = tables[query.collection]
     if query.scope == Scope(tenant=query.scope.tenant) and (part,) in table.shape.counted:
         return (yield from _names_counted(tables, query, part, after))
-    where = Where(table, query.unpaged)
+    where = Where(table, query.unpaged, along=part)
     name, created = table.column(part), table.column("created_at")
     where.tests.append(f"{name} > {where.bind(after)}")
+    if (
+        query.limit == 1
+    ):  # it is the first in the index; to see that, a planner would have to know how many there are
+        [[following]] = yield Ask(f"SELECT MIN({name}) FROM {table.name} WHERE {where.sql}", where.values)
+        if following is None:
+            return []
+        where.tests.append(f"{name} = {where.bind(following)}")
     rows = yield Ask(
         f"SELECT {name}, COUNT(*), MIN({created}), MAX({created}) FROM {table.name} WHERE {where.sql} "
         f"GROUP BY {name} ORDER BY {name} LIMIT {where.bind(query.limit)}",
