@@ -9,7 +9,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlsplit
@@ -82,19 +82,7 @@ async def measured(places: Places, size: Size) -> list[Line]:
         for memories in size.tables:
             url = f"sqlite:///{places.path('.db')}"
             await _fill(url, memories)
-            command = [
-                sys.executable,
-                "-m",
-                "octavo.cli",
-                "serve",
-                "--store",
-                url,
-                "--port",
-                "0",
-                "--json",
-                "-q",
-            ]
-            ours[memories] = stack.enter_context(_process(command, places))
+            ours[memories] = stack.enter_context(serve(url, places))
         for held in (10, 100):
             name = f"GET profile of {held}"
             requests = [f"/memory/user/u{held}-{number}/profile" for number in range(5)]
@@ -171,6 +159,12 @@ def _post(path: str, body: dict) -> str:
         f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
         f"Content-Length: {len(content.encode())}\r\n\r\n{content}"
     )
+
+
+def serve(url: str, places: Places) -> AbstractContextManager[Served]:
+    """`octavo serve` on a store, in a process of its own."""
+    command = [sys.executable, "-m", "octavo.cli", "serve", "--store", url, "--port", "0", "--json", "-q"]
+    return _process(command, places)
 
 
 @contextmanager

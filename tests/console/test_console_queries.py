@@ -4,6 +4,7 @@ import asyncio
 import gzip
 
 import pytest
+from bench import console
 
 from octavo import open_store
 from octavo.events import AgentEvent
@@ -67,25 +68,54 @@ async def fill(url, users, each):
     return made.id
 
 
-@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
-def test_the_number_of_questions_does_not_grow(kind, store_url, settings_of, serving, browse, monkeypatch):
-    url = store_url(kind)
+def counted(browser, store, pages):
+    """How many questions each page asks the store."""
+    found = {}
+    for page in pages:
+        before = store.asked
+        browser.page(page)
+        found[page] = store.asked - before
+    return found
+
+
+@pytest.fixture
+def counting(settings_of, serving, browse, monkeypatch):
+    """`counting(url)`: a browser at a server, and its store, which counts."""
     opened = []
     monkeypatch.setattr(
         "octavo.assemble.open_store", lambda url: opened.append(Counting(open_store(url))) or opened[-1]
     )
-    browser = browse(serving(settings_of(url)))
+    return lambda url: (browse(serving(settings_of(url))), opened[0])
 
-    def counted(memory):
-        found = {}
-        for page in PAGES:
-            before = opened[0].asked
-            browser.page(page.format(memory=memory))
-            found[page] = opened[0].asked - before
-        return found
 
-    few = counted(asyncio.run(fill(url, 2, 3)))
-    many = counted(asyncio.run(fill(url, 30, 10)))
+@pytest.mark.torture
+@pytest.mark.timeout(7200)
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+def test_with_much_in_the_store(kind, store_url, counting, size):
+    """However much there is, a page asks as many questions as `python -m bench --console` shows it to with little."""
+    most = console.FULL._replace(memories=size(400, 100_000), events=size(4000, 1_000_000))
+    url = store_url(kind)
+    few = console.pages(asyncio.run(console.fill(url, console.QUICK)))
+    browser, store = counting(url)
+    # Days and users are counted now and then, whoever looks.
+    asked = {name: page for name, page in few.items() if name not in ("overview", "chart", "vault")}
+    before = counted(browser, store, asked.values())
+    asyncio.run(console.fill(url, most))
+    after = counted(browser, store, asked.values())
+    assert {page: (before[page], after[page]) for page in before if after[page] > before[page] + 2} == {}
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+def test_the_number_of_questions_does_not_grow(kind, store_url, counting):
+    url = store_url(kind)
+    browser, store = counting(url)
+
+    def count(memory):
+        found = counted(browser, store, [page.format(memory=memory) for page in PAGES])
+        return dict(zip(PAGES, found.values(), strict=True))
+
+    few = count(asyncio.run(fill(url, 2, 3)))
+    many = count(asyncio.run(fill(url, 30, 10)))
     # What is asked for the sake of health comes now and then, whoever looks.
     grown = {page: (few[page], many[page]) for page in PAGES if many[page] > few[page] + 2}
     assert grown == {}

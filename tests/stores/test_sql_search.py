@@ -126,6 +126,26 @@ async def test_an_old_table_becomes_searchable(url):
         assert (lexicon.records, lexicon.missing, lexicon.stray) == (3010, (), 0)
 
 
+@pytest.mark.parametrize("latest", [2500, 4000, 12_000])
+async def test_a_word_that_every_few_records_hold(url, latest, monkeypatch):
+    """The newest ones are found by walking back, or, when that does not find enough of them, by the index; both agree."""
+    monkeypatch.setattr("octavo.stores.sql.searching._LATEST", latest)
+    async with open_store(url) as store:
+        texts = ("dense other", "dense", "other words", "dense words")
+        await store.apply([Add([note(n, texts[n % 4]) for n in range(4400)])])
+        await agrees(store, ("dense",))
+        # What waits is older than all others, and has an entry of another text, or none.
+        await store.apply(
+            [Change(query=Query(collection="messages", ids=("n4", "n4398")), text="dense again")]
+        )
+        early = [note(n, "dense", created_at=NOON - timedelta(days=n)) for n in range(5000, 5100)]
+        await store.apply([Add(early)])
+        for asked in (("dense",), ("dense", "words", "other"), ("dense", "again"), ("nowhere", "dense")):
+            await agrees(store, asked)
+            await agrees(store, asked, kinds=("",))
+            await agrees(store, asked, until=NOON + timedelta(seconds=4000))
+
+
 async def test_a_writer_that_never_searches(url):
     """What a store writes that has never searched, and was open before the index was made, is found by another."""
     async with open_store(url) as writer, open_store(url) as searcher:

@@ -209,7 +209,7 @@ def is_few(query: Query) -> bool:
 def tally(tables: Tables, query: Query, nominated: Nominated | None = None) -> Script[Tally]:
     """Count as `Tally.of` would: from the counters where they serve, else by an index."""
     table = tables[query.collection]
-    axis = _axis_asked(table, query.scope) if query.plain else None
+    axis = axis_asked(table, query.scope) if query.plain else None
     if axis is None or axis not in table.shape.counted:
         rows = yield count(table, query, nominated)
     else:
@@ -274,7 +274,7 @@ def _names_counted(tables: Tables, query: Query, part: ScopePart, after: str) ->
     return found
 
 
-def _axis_asked(table: Table, scope: Scope) -> tuple[str, ...] | None:
+def axis_asked(table: Table, scope: Scope) -> tuple[str, ...] | None:
     """The axis, of those that have an index, that holds what the scope covers and nothing else."""
     axis = _AXES[scope.user is not None, scope.agent is not None, scope.session is not None]
     return axis if axis in table.shape.axes else None

@@ -15,6 +15,7 @@ from octavo.kernel.model import Query, Scope
 from octavo.kernel.terms.matches import MOST, Match, Matches, nominated
 from octavo.stores.sql.compile import Where, open_parts
 from octavo.stores.sql.dialects import Row
+from octavo.stores.sql.reading import axis_asked
 from octavo.stores.sql.statements import PAUSE_CHARACTERS, Ask, Pause, Script, listed
 from octavo.stores.sql.term_index import TermIndex
 from octavo.stores.sql.words import ScopeTags, entry, scope_tags, spelled
@@ -25,6 +26,7 @@ _COUNTED_AT_ONCE = 40  # words in one statement
 _SMALL = 3000  # a scope with fewer records is read whole, whichever words are asked for
 _RARELY = 2  # so many words are looked up in any scope
 _FEW = 10  # words that are looked for in an entry one by one; more are looked up among its words
+_LATEST = 6 * MOST  # records that are looked through for a word that too many hold
 _rank = itemgetter(0, 1, 2)
 _Found: TypeAlias = tuple[
     datetime, int, str, Scope, int, tuple[int, ...]
@@ -172,6 +174,13 @@ def _search_rarest(
     held = [min(n + late, MOST + 1) for n, late in zip(held, sifted.held, strict=True)]
     places = [terms.index(term) for term in nominated(terms, held)]
     chosen = [words[at] for at in places]
+    if min(n for n in held if n) > MOST and _walks_in_order(sifted, query):
+        # Where a word is in every few records, the newest ones hold it often enough; to sort all that hold it takes a
+        # second where a million do.
+        yield from sifted.take((yield _latest(sifted, query, _LATEST)))
+        sifted.narrow(places)
+        if len(sifted.found) - len(sifted.waiting) >= MOST:
+            return Matches(sifted.matches(), tuple(held))
     yield from sifted.take((yield _newest(sifted, query, asked, chosen, MOST + len(sifted.waiting))))
     sifted.narrow(places)
     return Matches(sifted.matches(), tuple(held))
@@ -201,6 +210,26 @@ def _newest(sifted: Sifted, query: Query, asked: ScopeTags, words: Sequence[str]
     sql = (
         f"SELECT {known}, b.length, b.bag, b.more{parts} FROM ({hits} ORDER BY {order} LIMIT {int(most)}) AS newest "
         f"JOIN {index.terms} AS b ON b.number = chosen JOIN {table.name} ON rowno = chosen UNION ALL "
+    )
+    return Ask(sql + _late(sifted, query, values), values)
+
+
+def _walks_in_order(sifted: Sifted, query: Query) -> bool:
+    """Whether the newest records that answer the query are the first ones along an index."""
+    few = query.ids, query.kinds, query.marks, query.without, query.where, query.expired_at
+    return axis_asked(sifted.index.table, query.scope) is not None and not any(few)
+
+
+def _latest(sifted: Sifted, query: Query, most: int) -> Ask:
+    """The newest records, whatever words they hold; with what waits to be indexed."""
+    index, table = sifted.index, sifted.index.table
+    known, parts = _fields(sifted)
+    values: list[Any] = []
+    order = ", ".join([f"{column} DESC" for column in table.order])
+    rows = f"SELECT {known}{parts} FROM {table.name} WHERE {Where(table, query, values).sql} ORDER BY {order}"
+    sql = (
+        f"SELECT {known}, b.length, b.bag, b.more{parts} FROM ({rows} LIMIT {int(most)}) AS latest "
+        f"JOIN {index.terms} AS b ON b.number = rowno UNION ALL "
     )
     return Ask(sql + _late(sifted, query, values), values)
 
