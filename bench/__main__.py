@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from time import perf_counter
 
-from bench import agent, console, door, forget, journal, measures, recall, recall_report, serving
+from bench import agent, console, door, forget, journal, measures, recall, recall_report, serving, watching
 from bench.peers.environment import PEERS
 from bench.places import DOES, SETTINGS, Places
 from bench.recall import STORES, VECTORS
@@ -58,6 +58,9 @@ def main() -> int:
     parser.add_argument(
         "--console", action="store_true", help="measure the pages of the console with much in the store"
     )
+    parser.add_argument(
+        "--watching", action="store_true", help="measure what metrics and traces cost a request, on SQLite"
+    )
     parser.add_argument("--markdown", action="store_true", help="print the table as Markdown")
     parser.add_argument(
         "--results", type=Path, default=RESULTS, metavar="DIR", help="where the JSON file and scratch data go"
@@ -71,6 +74,8 @@ def main() -> int:
         return asyncio.run(_forget(given))
     if given.console:
         return asyncio.run(_console(given))
+    if given.watching:
+        return asyncio.run(_watching(given))
     if given.server:
         return asyncio.run(_server(given))
     known = [*STORES, VECTORS] if given.recall else list(SETTINGS)
@@ -113,6 +118,13 @@ async def _console(given: argparse.Namespace) -> int:
     given.results.mkdir(parents=True, exist_ok=True)
     with Places(given.results) as places:
         print(await console.measured(places, console.QUICK if given.quick else console.FULL))
+    return 0
+
+
+async def _watching(given: argparse.Namespace) -> int:
+    given.results.mkdir(parents=True, exist_ok=True)
+    with Places(given.results) as places:
+        print(await watching.measured(places, watching.QUICK if given.quick else watching.FULL))
     return 0
 
 

@@ -15,6 +15,7 @@ from octavo.util.cache import set_budget
 from octavo.util.file_modes import share_with_group
 from octavo.util.metrics import Meter
 from octavo.util.secrets import hidden
+from octavo.util.tracing import start_tracing
 
 if TYPE_CHECKING:
     from octavo.wraps.journal import Journal
@@ -69,12 +70,15 @@ def assemble(settings: Settings, embedder: Embedder | None = None) -> Assembled:
         store = Deduped(store, window=service.dedup_window, seconds=service.dedup_seconds)
     journal = _journal(settings, store) if settings.failure_queue.enabled else None
     store = journal or store
+    telemetry = settings.telemetry
+    if telemetry.traces:
+        start_tracing(contents=telemetry.trace_contents, share=telemetry.trace_share)
     meter = None
-    if settings.telemetry.metrics:
+    if telemetry.metrics or telemetry.traces:
         from octavo.wraps.metered import Metered
 
         store = metered = Metered(store)
-        meter = metered.meter
+        meter = metered.meter if telemetry.metrics else None
     return Assembled(
         settings=settings, store=store, journal=journal, indexed=indexed, recall=Recall(store), meter=meter
     )

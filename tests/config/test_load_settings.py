@@ -288,6 +288,9 @@ def test_every_setting_is_overridden_by_its_variable(load, setting):
         "mcp.max_tokens": ("300", 300),
         "files.group_access": ("yes", True),
         "telemetry.metrics": ("off", False),
+        "telemetry.traces": ("on", True),
+        "telemetry.trace_share": ("0.5", 0.5),
+        "telemetry.trace_contents": ("yes", True),
     }.get(setting.key, ("20", 20 if "number" in setting.expected else "20"))
     embedder = {} if setting.key == "vector.embedder" else {"OCTAVO__VECTOR__EMBEDDER": "openai:x"}
     settings = load(

@@ -21,7 +21,7 @@ ROUTES = {
     (method.upper(), re.sub(r"{\w+}", "{}", path))
     for path, methods in json.loads((ROOT / "docs/reference/openapi.json").read_text())["paths"].items()
     for method in methods
-} | {("GET", "/docs"), ("GET", "/openapi.json")}
+} | {("GET", "/docs"), ("GET", "/metrics"), ("GET", "/openapi.json")}
 ROUTES |= {  # which stand in no document: mem0's
     (method, re.sub(r"{[^}]+}", "{}", path))
     for route in mem0.router.routes

@@ -369,9 +369,15 @@ class Telemetry(Section, frozen=True):
     """What can be watched.
 
     metrics: Whether what is asked of the store is counted and timed, and /metrics answers.
+    traces: Whether spans are made for OpenTelemetry; it needs the extra otel.
+    trace_share: Of the requests to a server whose callers have no trace of their own, the part that is traced.
+    trace_contents: Whether spans hold questions and records, in which people are named.
     """
 
     metrics: bool = True
+    traces: bool = False
+    trace_share: Annotated[float, within(0, 1)] = 0.1
+    trace_contents: bool = False
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -15,6 +15,7 @@ from octavo.kernel.terms.matches import MOST, Match, Matches
 from octavo.kernel.terms.matching import content, digest, matching
 from octavo.kernel.terms.terms import terms as terms_of
 from octavo.search.question import Question
+from octavo.util.tracing import span
 
 NEAREST = 100  # neighbours asked of a vector index
 _READ_BYTES = 2**22  # of neighbours are in memory at a time while they are looked at
@@ -64,7 +65,8 @@ async def gather(store: Store, question: Question, queries: Sequence[Query]) -> 
         named = {(n.key.collection, n.key.id, n.key.place): n for n in near}
         seen = {_key(*row) for row in rows}
         unseen = {key: n.digest for key, n in named.items() if key not in seen}
-        rows += await _read_neighbours(store, queries, unseen, len(question.terms))
+        with span("octavo.recall.check"):
+            rows += await _read_neighbours(store, queries, unseen, len(question.terms))
     stages["check"] = _since(started)
     if near or sum([bool(matches.found) for matches in by_terms]) > 1:  # each by itself is in order
         rows.sort(key=lambda row: (row[1].created_at, row[1].seq, row[1].id, row[1].scope.place))
@@ -92,7 +94,8 @@ async def _by_terms(
 
     if not question.terms and not question.overview:
         return [Matches() for _ in queries]
-    found = await asyncio.gather(*map(search, queries))
+    with span("octavo.recall.terms"):
+        found = await asyncio.gather(*map(search, queries))
     stages["terms"] = _since(started)
     return list(found)
 
@@ -107,11 +110,12 @@ async def _by_vectors(
     for query in queries:
         collections.setdefault(query.scope, []).append(query.collection)
     try:
-        near = [
-            one
-            for scope, names in collections.items()
-            for one in await store.resembling(question.text, scope, names, NEAREST)
-        ]
+        with span("octavo.recall.vectors"):
+            near = [
+                one
+                for scope, names in collections.items()
+                for one in await store.resembling(question.text, scope, names, NEAREST)
+            ]
     except (ModelError, StoreError) as error:  # words alone still find most of it
         _log.warning("recall goes on without vectors: %s", error)
         notes.append(f"without vectors: {error}")

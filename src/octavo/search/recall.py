@@ -22,11 +22,13 @@ from octavo.search.candidates import Candidates, gather
 from octavo.search.hits import Context, Hit, Recalled, SessionHit, Signal, WhyNot, fenced
 from octavo.search.question import Filters, Question, queries
 from octavo.search.ranking import MOST_IMPORTANT, Ranking, importance, rank
+from octavo.util.tracing import Span, span
 
 MOST_HITS = 1000
 _READ_BYTES = 2**19  # of records are read at once: decoding more would hold up everybody else
 _MARGIN = 3  # times the limit are read and looked at again, with what only the whole record tells
 _NO_SCOPE = Scope()
+_SEARCH = "search_memory"  # as OpenTelemetry names it
 _Chosen: TypeAlias = tuple[int, Record, float]  # a candidate's position, the record and its score
 R = TypeVar("R", Record, Head)
 
@@ -70,11 +72,15 @@ class Recall:
     ) -> Recalled:
         """The same of the records that any of these queries names: each says where to look, and for whom."""
         started = time.perf_counter()
-        ranked = await self._rank(text, asked, _checked(limit))
-        loading = time.perf_counter()
-        chosen, left_out = await self._best(ranked, limit, max_bytes)
-        ranks = ranked.ranks([at for at, _, _ in chosen]) if explain else {}
-        hits = [_hit(ranked, at, record, score, ranks) for at, record, score in chosen]
+        with span(_SEARCH, {"gen_ai.operation.name": _SEARCH}) as seen:
+            ranked = await self._rank(text, asked, _checked(limit))
+            loading = time.perf_counter()
+            with span("octavo.recall.load"):
+                chosen, left_out = await self._best(ranked, limit, max_bytes)
+            ranks = ranked.ranks([at for at, _, _ in chosen]) if explain else {}
+            hits = [_hit(ranked, at, record, score, ranks) for at, record, score in chosen]
+            if seen.on:
+                _describe(seen, text, asked, hits)
         ended = time.perf_counter()
         stages = ranked.candidates.stages | {
             "load": (ended - loading) * 1000,
@@ -194,7 +200,8 @@ class Recall:
         else:
             candidates = await gather(self.store, question, asked)
         gathered = time.perf_counter()
-        ranked = rank(question, candidates)
+        with span("octavo.recall.rank"):
+            ranked = rank(question, candidates)
         candidates.stages["rank"] = (time.perf_counter() - gathered) * 1000
         candidates.stages["gather"] = (gathered - started) * 1000
         return ranked
@@ -265,6 +272,16 @@ class Recall:
                 return record, query
         names = ", ".join(query.collection for query in asked)
         raise NotFound(f"no record {id_!r} in this scope; looked in {names}")
+
+
+def _describe(seen: Span, text: str, asked: Sequence[Query], hits: list[Hit]) -> None:
+    """Say what was searched and how much was found; which question and which answers, only where contents are wanted."""
+    seen.set("gen_ai.memory.store.id", ",".join(query.collection for query in asked))
+    seen.set("gen_ai.memory.record.count", len(hits))
+    if seen.contents:
+        seen.set("gen_ai.memory.query.text", text)
+        told = [{"id": hit.record.id, "content": hit.record.text, "score": hit.score} for hit in hits]
+        seen.set("gen_ai.memory.records", msgspec.json.encode(told).decode())
 
 
 def _checked(limit: int) -> int:

@@ -17,8 +17,9 @@ from octavo.config import Settings
 from octavo.errors import OctavoError
 from octavo.server.access import OPEN, SIGN_IN, Caller, Door, is_console, is_open
 from octavo.server.logs import Secrets, access_log, masked
-from octavo.server.metrics import Metrics
+from octavo.server.metrics import METHODS, Metrics
 from octavo.server.problems import problem, refusal
+from octavo.util.tracing import current_ids, request_span, span, tracing
 
 CALLER = "octavo.caller"
 REQUEST_ID = "octavo.request_id"
@@ -137,6 +138,27 @@ class _Passage:
         self._unended = False  # whether the answer's end waits until the caller has stopped sending
 
     async def run(self) -> None:
+        """Answer it; where there are traces, inside a span that goes on with its caller's."""
+        if not tracing():
+            await self._run()
+            return
+        method = self._scope["method"] if self._scope["method"] in METHODS else "_OTHER"
+        # A part of a batch belongs to the batch, whatever headers it was given.
+        with span(method) if BATCHED in self._scope else request_span(method, self._headers) as seen:
+            seen.set("http.request.method", method)
+            try:
+                await self._run()
+            finally:
+                # Not the path that the conventions ask for: people are named in it.
+                if (route := _route_of(self._scope)) is not None:
+                    seen.rename(f"{method} {route}")
+                    seen.set("http.route", route)
+                status = self._status or 500
+                seen.set("http.response.status_code", status)
+                if status >= 500:
+                    seen.fail(str(status))
+
+    async def _run(self) -> None:
         """Let it through or refuse it, within its time; log it, and let its caller finish sending."""
         began = time.perf_counter()
         seconds = self._gate.server.request_seconds
@@ -327,5 +349,6 @@ def _tell(scope: Scope, status: int, seconds: float) -> None:
         "key": None if caller is None else caller.key_id,
         "tenant": None if caller is None else caller.tenant,
         "request_id": scope[REQUEST_ID],
+        **current_ids(),
     }
     access_log.info("request", line)

@@ -13,6 +13,7 @@ import msgspec
 from octavo.config import Settings
 from octavo.kernel.text import printable, printable_json
 from octavo.util.secrets import hidden
+from octavo.util.tracing import current_ids
 
 access_log = logging.getLogger("octavo.access")
 _KEY = re.compile(r"(oct_[0-9A-Za-z]{1,16})_[0-9A-Za-z_-]+")
@@ -66,6 +67,7 @@ class JsonLines(Lines):
             said |= {"level": record.levelname.lower(), "logger": record.name, "message": record.getMessage()}
             if record.exc_info and record.exc_info[1] is not None:
                 said["error"] = "".join(traceback.format_exception(record.exc_info[1]))
+            said |= current_ids()
             # Before it is JSON, which spells a password with a quote or a backslash in it another way.
             said |= {name: self._secrets.hidden(_sayable(said[name])) for name in said if name != "time"}
         return printable_json(self._secrets.hidden(msgspec.json.encode(said).decode()))

@@ -30,7 +30,8 @@ _REQUEST_SECONDS = "octavo_http_request_seconds"
 _REQUESTS = "octavo_http_requests_total"
 _LOOP_LAG = "octavo_event_loop_lag_seconds"
 _INDEX = "octavo_index_waiting"
-_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+#: The methods that have a name in metrics and spans.
+METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _NO_ROUTE = "none"  # refused before its route was looked for, or there is none
 
 _FAMILIES = (
@@ -104,7 +105,7 @@ class Metrics:
 
     def count_request(self, method: str, route: str | None, status: int, seconds: float) -> None:
         """One more request, under labels of which there are few."""
-        labels = (method if method in _METHODS else OTHER, route or _NO_ROUTE)
+        labels = (method if method in METHODS else OTHER, route or _NO_ROUTE)
         self.meter.time(_REQUEST_SECONDS, labels, seconds)
         self.meter.count(_REQUESTS, (*labels, str(status)))
 

@@ -24,6 +24,7 @@ from uvicorn.config import STARTUP_FAILURE
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
 from uvicorn.supervisors.multiprocess import Multiprocess
 
+from octavo import __version__
 from octavo.assemble import assemble
 from octavo.config import Server, Settings, local_path
 from octavo.errors import ConfigError, OctavoError, StoreUnavailable
@@ -36,6 +37,7 @@ from octavo.server.app import add_sample
 from octavo.server.logs import Secrets, write_logs
 from octavo.server.problems import Problem
 from octavo.util.system import POSIX, optional_module
+from octavo.util.tracing import export_spans, flush_spans
 
 SERVED = ("observations", "turns", "profile", "episodes", "log")  # what requests read and write
 _READY_SECONDS = 60.0
@@ -69,6 +71,8 @@ class WorkerApp(msgspec.Struct, frozen=True):
         write_logs(Secrets(self.settings), requests=self.requests)
         folder = Path(self.metrics_folder) if self.metrics_folder else None
         app = create_app(self.settings, sample=self.sample, metrics_folder=folder)
+        if self.settings.telemetry.traces:
+            export_spans(__version__)
         _drain_first(app, self.settings.server.drain_seconds)
         app.openapi()  # kept by the application: made while it serves, it would hold up everybody for a tenth of a second
         # What is there now stays: to look through it for garbage, again and again, would hold up everybody each time.
@@ -92,6 +96,7 @@ def _drain_first(app: FastAPI, seconds: float) -> None:
                 if callable(stop):
                     signal.signal(number, functools.partial(told, loop, stop))
             yield state
+        flush_spans()
 
     def told(
         loop: asyncio.AbstractEventLoop, stop: Callable[..., Any], number: int, _: FrameType | None

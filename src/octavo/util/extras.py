@@ -11,6 +11,7 @@ PACKAGES = MappingProxyType({
     "postgres": ("asyncpg",),
     "mysql": ("asyncmy",),
     "redis": ("redis",),
+    "otel": ("opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http"),
 })  # fmt: skip
 _STORES = {
     **dict.fromkeys(("postgresql", "postgres"), "postgres"),
@@ -37,4 +38,7 @@ def missing_packages(*extras: str) -> str:
 
 
 def _is_missing(name: str) -> bool:
-    return importlib.util.find_spec(name) is None
+    try:
+        return importlib.util.find_spec(name) is None
+    except ModuleNotFoundError:  # not even what it is a part of
+        return True

@@ -7,8 +7,10 @@ from typing import Any, TypeVar
 
 from octavo import errors
 from octavo.kernel.model import Add, Op, Query, Record, Tally
-from octavo.kernel.ports import Store, Written
+from octavo.kernel.ports import Store
 from octavo.util.metrics import OTHER, Family, Meter
+from octavo.util.tracing import tracing
+from octavo.wraps.verb_spans import describe_answer, records_in, verb_span
 from octavo.wraps.wrap import Wrap
 
 T = TypeVar("T")
@@ -60,17 +62,17 @@ class Metered(Wrap):
 
     async def apply(self, ops: Sequence[Op]) -> list[int]:
         """Apply all of the ops in order, or none; answer how many records each one added, changed or removed."""
-        counts: list[int] = await self._measured("apply", _face_of_ops(ops), self.inner.apply(ops))
+        counts: list[int] = await self._measured("apply", _face_of_ops(ops), ops, self.inner.apply(ops))
         return counts
 
     async def find(self, query: Query) -> list[Record]:
         """Answer the query as `Query.over` would from all records kept."""
-        found: list[Record] = await self._measured("find", _face(query), self.inner.find(query))
+        found: list[Record] = await self._measured("find", _face(query), query, self.inner.find(query))
         return found
 
     async def tally(self, query: Query) -> Tally:
         """Count as `Tally.of` would from all records kept."""
-        counted: Tally = await self._measured("tally", _face(query), self.inner.tally(query))
+        counted: Tally = await self._measured("tally", _face(query), query, self.inner.tally(query))
         return counted
 
     def recalled(self, stages: Mapping[str, float]) -> None:
@@ -82,22 +84,34 @@ class Metered(Wrap):
         """The verb of the store inside, measured."""
 
         async def measuring(*args: Any, **named: Any) -> Any:
-            return await self._measured(verb, _face_asked(verb, args), call(*args, **named))
+            return await self._measured(verb, _face_asked(verb, args), args and args[0], call(*args, **named))
 
         return measuring
 
-    async def _measured(self, verb: str, face: str, work: Awaitable[T]) -> T:
-        started = time.perf_counter()
-        try:
-            answer = await work
-        except BaseException as error:
-            self.meter.count(STORE_ERRORS, (verb, error_class(error)))
-            raise
-        finally:
-            self.meter.time(STORE_SECONDS, (verb, face), time.perf_counter() - started)
-        if count := _records_in(answer):
-            self.meter.count(STORE_RECORDS, (verb, face), count)
-        return answer
+    def _measured(self, verb: str, face: str, asked: Any, work: Awaitable[T]) -> Awaitable[T]:
+        timed = _time(self.meter, (verb, face), work)
+        return _trace(verb, asked, timed) if tracing() else timed
+
+
+async def _trace(verb: str, asked: Any, work: Awaitable[T]) -> T:
+    with verb_span(verb, asked) as seen:
+        answer = await work
+        describe_answer(seen, answer)
+    return answer
+
+
+async def _time(meter: Meter, labels: tuple[str, str], work: Awaitable[T]) -> T:
+    started = time.perf_counter()
+    try:
+        answer = await work
+    except BaseException as error:
+        meter.count(STORE_ERRORS, (labels[0], error_class(error)))
+        raise
+    finally:
+        meter.time(STORE_SECONDS, labels, time.perf_counter() - started)
+    if count := records_in(answer):
+        meter.count(STORE_RECORDS, labels, count)
+    return answer
 
 
 def error_class(error: BaseException) -> str:
@@ -126,13 +140,3 @@ def _face_asked(verb: str, args: tuple[Any, ...]) -> str:
     if verb == "resembling":  # text, scope, collections, limit
         return _face(args[2][0]) if len(args) > 2 and args[2] else OTHER
     return _face(args[0]) if args else OTHER
-
-
-def _records_in(answer: Any) -> int:
-    """How many records a verb wrote or answered; a tally and a queued write say nothing of it."""
-    if isinstance(answer, Written):
-        return sum(answer.counts)
-    if isinstance(answer, list):
-        return sum(answer) if answer and isinstance(answer[0], int) else len(answer)
-    found = getattr(answer, "found", None)
-    return len(found) if isinstance(found, list) else 0

@@ -23,6 +23,7 @@ from octavo.errors import (
 from octavo.kernel.codec import encode_ops
 from octavo.kernel.model import Add, Op, Query, Record, Remove, Scope, exact_scope
 from octavo.kernel.ports import Store, heads
+from octavo.util.tracing import span
 from octavo.wraps.attempts import Attempts, late, verdict
 from octavo.wraps.journal.lines import Erased, Left, Waiting
 from octavo.wraps.journal.queue import Queue
@@ -174,10 +175,13 @@ class Delivery:
             await self._done(done)
         if not entries:
             return None
-        error = await self._bring([op for entry in entries for op in entry.ops])
-        if error is None:
-            await self._done(entries)
-            return None
+        # Of no request's trace: they were answered when their writes were queued.
+        with span("octavo.journal.replay", {"octavo.writes": len(entries)}, root=True) as seen:
+            error = await self._bring([op for entry in entries for op in entry.ops])
+            if error is None:
+                await self._done(entries)
+                return None
+            seen.fail(type(error).__name__)
         if len(entries) == 1:
             return await self._judge(entries[0], error)
         return await self._one_by_one(entries, error)

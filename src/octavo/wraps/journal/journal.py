@@ -16,6 +16,7 @@ from octavo.kernel.codec import asked
 from octavo.kernel.ids import now
 from octavo.kernel.model import Op, Query, Record, Scope, Tally
 from octavo.kernel.ports import Finding, Store, Written
+from octavo.util.tracing import span
 from octavo.util.words import several
 from octavo.wraps.attempts import Attempts, late, verdict
 from octavo.wraps.journal.delivery import Delivery, said
@@ -177,8 +178,10 @@ class Journal(Wrap):
         loop = asyncio.get_running_loop()
         try:
             # Nothing is awaited between looking at the queue and this: or it might be called empty in between.
-            async with asyncio.timeout_at(max(deadline, loop.time() + min(_DISK_SECONDS, self._timeout / 2))):
-                await self._queue.put(entry)
+            until = max(deadline, loop.time() + min(_DISK_SECONDS, self._timeout / 2))
+            with span("octavo.journal.queue", {"octavo.ops": len(ops)}):
+                async with asyncio.timeout_at(until):
+                    await self._queue.put(entry)
         except (TimeoutError, StoreUnavailable, ConfigError) as error:
             self._refused += 1
             why = self._replay.last_error or "it is being caught up with"
