@@ -10,8 +10,20 @@ from datetime import UTC, datetime
 from pathlib import Path
 from time import perf_counter
 
-from bench import agent, console, door, forget, journal, measures, recall, recall_report, serving, watching
-from bench.peers.environment import PEERS
+from bench import (
+    agent,
+    console,
+    door,
+    forget,
+    frameworks,
+    journal,
+    measures,
+    recall,
+    recall_report,
+    serving,
+    watching,
+)
+from bench.peers.environment import PEERS, PeerFailed
 from bench.places import DOES, SETTINGS, Places
 from bench.recall import STORES, VECTORS
 from bench.report import Line, footnotes, machine, save, table
@@ -31,7 +43,9 @@ def main() -> int:
     parser.add_argument(
         "--quick", action="store_true", help="tiny sizes: shows that it runs, measures nothing"
     )
-    parser.add_argument("--no-peers", action="store_true", help="leave out AgentScope and LangChain")
+    parser.add_argument(
+        "--no-peers", action="store_true", help="leave out AgentScope, LangChain, LangGraph and OpenAI Agents"
+    )
     parser.add_argument(
         "--million",
         action="store_true",
@@ -53,6 +67,11 @@ def main() -> int:
         "--door", action="store_true", help="measure add, search and context of the front door beside mem0's"
     )
     parser.add_argument(
+        "--frameworks",
+        action="store_true",
+        help="measure Octavo inside LangGraph and OpenAI Agents beside their own stores, savers and sessions",
+    )
+    parser.add_argument(
         "--forget", action="store_true", help="measure forgetting one user of many, on SQLite and PostgreSQL"
     )
     parser.add_argument(
@@ -70,6 +89,8 @@ def main() -> int:
         return asyncio.run((_agent if given.agent else _journal)(given))
     if given.door:
         return asyncio.run(_door(given))
+    if given.frameworks:
+        return asyncio.run(_frameworks(given))
     if given.forget:
         return asyncio.run(_forget(given))
     if given.console:
@@ -105,6 +126,29 @@ async def _door(given: argparse.Namespace) -> int:
         size = door.QUICK if given.quick else door.FULL
         print(await door.measured(places, size, peers=not given.no_peers))
     return 0
+
+
+async def _frameworks(given: argparse.Namespace) -> int:
+    """Each row as it is measured; without the frameworks, which one is missing is said and nothing else fails."""
+    given.results.mkdir(parents=True, exist_ok=True)
+    lines: list[frameworks.Line] = []
+    try:
+        with Places(given.results) as places:
+            found = frameworks.measured(places, QUICK if given.quick else FULL, servers=_servers(given))
+            async with aclosing(found):
+                async for line in found:
+                    lines.append(line)
+                    print(frameworks.table([line]).splitlines()[-1], file=sys.stderr, flush=True)
+    except PeerFailed as error:
+        print(f"!!! NOT MEASURED inside frameworks: {error}", file=sys.stderr)
+    print(frameworks.table(lines))
+    print(f"\n- {frameworks.FRAMEWORKS.name}: {frameworks.FRAMEWORKS.does}")
+    return 0
+
+
+def _servers(given: argparse.Namespace) -> bool:
+    """Whether stores that need a server are measured too."""
+    return not given.store or "postgresql" in given.store
 
 
 async def _forget(given: argparse.Namespace) -> int:
@@ -178,6 +222,9 @@ async def _bench(names: list[str], given: argparse.Namespace) -> int:
     if any(name.startswith("sqlite") for name in names):
         print()
         await _door(given)
+        if run.with_peers:
+            print()
+            await _frameworks(given)
     run.say(f"numbers kept in {run.kept}")
     return 1 if broken else 0
 

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import math
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any, TypeAlias
 
@@ -74,7 +74,6 @@ class OctavoStore(BoundStore, BaseStore):  # type: ignore[misc] # its types are 
         self._recall = Recall(self._store)
         # What a journal has queued is done later, whatever it expected: there nothing can be tried first.
         self._tries_new = isinstance(self._store, KernelStore)
-        self._turns: dict[tuple[Namespace, str], asyncio.Future[None]] = {}
         self._putting: Gathering[Puts, None] = Gathering(self._put_all, _MOST_PUTS, len)
 
     @on_store_loop
@@ -87,9 +86,7 @@ class OctavoStore(BoundStore, BaseStore):  # type: ignore[misc] # its types are 
         only_puts = all(isinstance(op, PutOp) for op in asked)
         answers = [None] * len(asked) if only_puts else await asyncio.gather(*map(self._answer, asked))
         if puts:
-            async with self._turn(puts):
-                if not await self._add_new(puts):
-                    await self._putting.submit(puts)
+            await self._putting.submit(puts)
         return list(answers)
 
     @on_store_loop
@@ -122,36 +119,6 @@ class OctavoStore(BoundStore, BaseStore):  # type: ignore[misc] # its types are 
             return None
         raise ValueError(f"Unknown operation type: {type(op)}")
 
-    @contextlib.asynccontextmanager
-    async def _turn(self, puts: Puts) -> AsyncIterator[None]:
-        """Wait for those who write the same keys and came before, so that the last one's value stays."""
-        before = [self._turns[name] for name in puts if name in self._turns]
-        mine = asyncio.get_running_loop().create_future()
-        self._turns |= dict.fromkeys(puts, mine)
-        try:
-            for each in before:
-                await asyncio.shield(each)  # whoever gives up waiting is no reason for others to
-            yield
-        finally:
-            mine.set_result(None)
-            for name in puts:
-                if self._turns.get(name) is mine:
-                    del self._turns[name]
-
-    async def _add_new(self, puts: Puts) -> bool:
-        """Keep items that are all new, as most are, and answer whether that is done; if one is there already, nothing is."""
-        at = now()
-        records = [self._record(op, at) for op in puts.values() if op.value is not None]
-        if not self._tries_new or len(records) < len(puts):
-            return False
-        if len(records) == 1:  # goes together with the appends of others
-            return await self._store.apply([Add(records)]) == [1]
-        try:
-            await self._store.apply([Add(records, expect=len(records))])
-        except Conflict:
-            return False
-        return True
-
     async def _put_all(self, callers: list[Puts]) -> list[None]:
         """Do the writes of all who wait, in one transaction; where callers write one key, the last one's is done."""
         puts: Puts = {}
@@ -160,6 +127,13 @@ class OctavoStore(BoundStore, BaseStore):  # type: ignore[misc] # its types are 
             puts[name] = op
         at = now()
         records = [self._record(op, at) for op in puts.values() if op.value is not None]
+        if self._tries_new and len(records) == len(puts):
+            # Most items are new, and then that is all there is to do. Of a caller's several writes all are done or none.
+            alone = all(len(each) == 1 for each in callers)
+            with contextlib.suppress(Conflict):
+                added = await self._store.apply([Add(records, expect=None if alone else len(records))])
+                if added == [len(records)]:
+                    return [None] * len(callers)
         born = await self._births(puts)
         written = [_born(record, born.get(record.key, at)) for record in records]
         # Written anew rather than changed, an item stands where the last ones are looked for.
