@@ -334,6 +334,31 @@ async def test_a_long_session_is_paged_without_losing_or_repeating(url, browser)
     assert len(seen) == len(set(seen)) == 180
 
 
+async def test_steps_of_one_kind_are_found_a_page_at_a_time(url, browser):
+    """However far apart they are: a page looks through some, and the next one goes on there."""
+    at = AgentEvent().timestamp
+    events = [
+        AgentEvent(
+            event_id=f"e{n:04}",
+            session_id="s",
+            event_type="agent_error" if n % 600 == 0 or n < 70 else "custom",
+            timestamp=at + timedelta(seconds=n),
+            data={"n": n},
+        )
+        for n in range(2500)
+    ]
+    await stored(url, events)
+    seen, path = [], "/console/sessions/s?kind=agent_error"
+    while path:
+        shown = browser.get(path).text
+        seen += re.findall(r'<li id="events-e(\d+)"', shown)
+        following = re.search(r'rel="next" href="([^"]+)"', shown)
+        path = unescape(following[1]) if following else None
+    assert seen == [f"{n:04}" for n in (2400, 1800, 1200, 600, *reversed(range(70)))]
+    empty = browser.page("/sessions/s?kind=agent_init")
+    assert "there is more before" in empty
+
+
 async def test_a_session_can_be_followed(url, browser):
     await stored(url, [AgentEvent(session_id="s", data={"text": "one"})])
     tail = unescape(re.search(r'data-tail="([^"]+)"', browser.page("/sessions/s"))[1])

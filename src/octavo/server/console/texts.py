@@ -57,7 +57,7 @@ CHINESE = {
     "words": "词语", "meaning": "语义", "time": "时间", "neighbour": "邻近", "recency": "新近", "summary": "摘要", "recent": "最近内容",
     "facts": "事实", "documents": "文档", "episodes": "事件记忆", "entities": "实体", "exchanges": "问答", "configs": "配置", "knowledge": "知识",
     # sessions
-    "Session": "会话", "Summary": "摘要", "Type": "类型", "messages": "消息", "observations": "观察", "events": "智能体事件",
+    "Nothing here; there is more before.": "这里没有；更早的还有。", "Session": "会话", "Summary": "摘要", "Type": "类型", "messages": "消息", "observations": "观察", "events": "智能体事件",
     "turns": "回合", "user": "用户", "assistant": "助手", "system": "系统", "tool": "工具", "message": "消息", "running": "进行中",
     "ok": "成功", "error": "出错", "user_message": "用户消息", "model_response": "模型回答", "tool_call_start": "调用工具",
     "tool_call_success": "工具成功", "tool_call_error": "工具出错", "agent_init": "智能体启动", "agent_error": "智能体出错",

@@ -12,7 +12,7 @@ from fastapi import Response
 from msgspec.structs import replace
 
 from octavo.config import local_path
-from octavo.errors import OctavoError
+from octavo.errors import OctavoError, StoreClosed
 from octavo.kernel.ids import now
 from octavo.kernel.model import Query, Scope, Tally
 from octavo.kernel.ports import Describes, ListsNames, Store, heads
@@ -30,7 +30,7 @@ COUNTED = (*COLLECTIONS.values(), "messages", EVENTS, "events", TURNS, "log")
 _DRAWN = ("messages", EVENTS, "events")
 _DAYS = 30
 _FRESH_SECONDS, _PAST_SECONDS = 60.0, 3600.0
-_PATIENCE_SECONDS = 0.1
+_PATIENCE_SECONDS = 0.05
 _PARTS, _BREATH_SECONDS = 8, 0.02  # in which a day is counted, and what is left to others in between
 _MOST_USERS = 1000  # that are counted one by one
 _MOST_TENANTS = 100  # whose numbers are held
@@ -129,6 +129,8 @@ class _Numbers:
                 since, _ = self._counted.get(day, (-math.inf, 0))
                 if time.monotonic() - since > (_FRESH_SECONDS if day == days[0] else _PAST_SECONDS):
                     self._counted[day] = (time.monotonic(), await self._of(day))
+        except StoreClosed:  # the server stops
+            return
         except OctavoError as error:
             _log.warning("days could not be counted: %s", type(error).__name__)
 

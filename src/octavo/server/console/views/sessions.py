@@ -15,6 +15,7 @@ from octavo.kernel.model import Cursor, Query, Record, Scope
 from octavo.kernel.ports import Store, heads, read_page
 from octavo.kernel.terms.matching import content
 from octavo.kernel.text import spell
+from octavo.layers.reading import read_heads
 from octavo.server.console.pages import SHOWN, Page, Pages
 from octavo.server.console.views.people import before, recent_sessions, sessions_by_name
 from octavo.server.requests import (
@@ -32,6 +33,7 @@ from octavo.service.records import EVENTS, TURNS
 
 pages = Pages()
 _SESSIONS, _STEPS = 50, 60
+_LOOKED = 1000  # steps of a session that are looked through for those of one kind
 _LOOK_SECONDS = 1.0  # between two looks for what is new
 _STREAM_SECONDS = 8.0  # after which a browser asks again: a server that stops need not wait longer
 SHOWING = (MESSAGES, EVENTS, "events", TURNS)
@@ -94,10 +96,12 @@ async def show_session(page: Page) -> Response:
     store = layers_of(page.request).store
     scope = replace(_scope(page), session=page.request.path_params["session"])
     shown = SHOWING if asked.show is None else (asked.show,)
-    kinds = None if asked.kind is None else (asked.kind,)
-    query = Query(collection="", scope=scope, kinds=kinds, newest_first=True, limit=_STEPS, after=asked.after)
+    query = Query(collection="", scope=scope, newest_first=True, limit=_STEPS, after=asked.after)
     read = await asyncio.gather(
-        *(read_page(store, replace(query, collection=each), page_bytes(page.request)) for each in shown)
+        *(
+            _read(store, replace(query, collection=each), asked.kind, page_bytes(page.request))
+            for each in shown
+        )
     )
     summary = await store.find(Query(collection=SUMMARIES, scope=scope, newest_first=True, limit=1))
     found, following = merged(read)
@@ -143,14 +147,30 @@ async def _news(store: Store, scope: Scope, after: Cursor | None, seconds: float
         await asyncio.sleep(_LOOK_SECONDS)
 
 
+async def _read(
+    store: Store, query: Query, kind: str | None, max_bytes: int
+) -> tuple[list[Record], Cursor | None]:
+    """What comes next in a collection, and where to go on; of one kind, which no index knows, what is near of it."""
+    if kind is None:
+        return await read_page(store, query, max_bytes)
+    looked = await heads(store, replace(query, limit=_LOOKED))
+    wanted = [head for head in looked if head.kind == kind]
+    found = await read_heads(store, query, wanted[:_STEPS], max_bytes)
+    if len(found) < len(wanted):
+        return found, found[-1].cursor if found else wanted[0].cursor
+    return found, looked[-1].cursor if len(looked) == _LOOKED else None
+
+
 def merged(read: Sequence[tuple[list[Record], Cursor | None]]) -> tuple[list[Record], Cursor | None]:
     """The newest records of several collections together, and where to go on: all have one order."""
     found = sorted((record for records, _ in read for record in records), key=lambda r: r.rank, reverse=True)
     # Of a collection that has more, nothing is known behind its last one.
-    known = max((cursor.rank for _, cursor in read if cursor is not None and cursor.rank), default=None)
-    page = [record for record in found if known is None or record.rank >= known][:_STEPS]
-    more = known is not None or len(page) < len(found)
-    return page, page[-1].cursor if page and more else None
+    ends = [cursor for _, cursor in read if cursor is not None and cursor.rank]
+    last = max(ends, key=lambda cursor: cursor.rank or (), default=None)
+    known = None if last is None else last.rank
+    within = [record for record in found if known is None or record.rank >= known]
+    page = within[:_STEPS]
+    return page, last if len(page) == len(within) else page[-1].cursor
 
 
 def paired(found: Sequence[Record]) -> list[Step]:
