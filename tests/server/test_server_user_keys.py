@@ -8,6 +8,7 @@ from octavo.server.access import for_one_user
 #: What the key of another user, with write access, gets where Lin is named or something is hers.
 OTHERS = {
     ("GET", "/config"): 403,
+    ("GET", "/metrics"): 403,
     ("GET", "/queue"): 403,
     ("POST", "/queue/replay"): 403,
     ("POST", "/memory/query"): 403,
@@ -29,7 +30,7 @@ OTHERS = {
 #: What Lin's own key gets: nothing of hers is rejected.
 OWN = {("POST", "/memory/{memory_type}/{entity_id}/allow/{memory_id}"): 404}
 #: What no key of one user opens: the server's, another user's, and mem0's, where a request names whose it is.
-CLOSED = ("/config", "/queue", "/queue/replay", "/users/{user_id}", "/users/{user_id}/export")
+CLOSED = ("/config", "/metrics", "/queue", "/queue/replay", "/users/{user_id}", "/users/{user_id}/export")
 MEM0 = ("/v1/", "/v2/", "/v3/", "/mem0/", "/api/")
 
 
