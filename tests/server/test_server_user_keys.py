@@ -8,6 +8,7 @@ from octavo.server.access import for_one_user
 #: What the key of another user, with write access, gets where Lin is named or something is hers.
 OTHERS = {
     ("GET", "/config"): 403,
+    ("GET", "/metrics"): 403,
     ("GET", "/queue"): 403,
     ("POST", "/queue/replay"): 403,
     ("POST", "/memory/query"): 403,
