@@ -128,8 +128,15 @@ async def through_servers(url: str, folder: Path, count: int = 3) -> AsyncIterat
         yield write
         async with asyncio.timeout(600):
             for server in served:
-                while (await server.ask("GET", "/queue"))[1]["waiting"]:
+                while await _waiting(server):
                     await asyncio.sleep(0.1)
+
+
+async def _waiting(server: Caller) -> bool:
+    try:
+        return bool((await server.ask("GET", "/queue"))[1]["waiting"])
+    except OSError:  # it has just hung up
+        return True
 
 
 def times() -> int:

@@ -15,6 +15,10 @@ class Caller:
 
     async def ask(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
         """The status and the answer; OSError where there is none."""
+        while (
+            self._free and self._free[-1][0].at_eof()
+        ):  # a server hangs up on those who say nothing for a while
+            self._free.pop()[1].close()
         reader, writer = (
             self._free.pop() if self._free else await asyncio.open_connection(self._host, self._port)
         )
