@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-import httpx
+from light_http import Caller
 
 from octavo import Add, Query, Record, Scope, StoreUnavailable, open_store
 from running_server import octavo_serves
@@ -22,8 +22,9 @@ FULL = os.environ.get("OCTAVO_TORTURE") == "full"
 PER_SECOND = 200
 SESSIONS = 20
 MOST = 300  # writes under way
-#: Of a session and a text: whether it is in the store now ("stored"), will be ("queued"), or nobody knows (None).
-Write = Callable[[str, str], Awaitable[str | None]]
+UNLIMITED = {"OCTAVO__SERVER__REQUESTS_PER_MINUTE": "0"}
+#: Of a session and a text: whether it was acknowledged, as stored or as queued.
+Write = Callable[[str, str], Awaitable[bool]]
 
 
 class Cluster(Protocol):
@@ -46,7 +47,6 @@ class Load:
     """What the callers were told."""
 
     acknowledged: dict[str, set[str]] = field(default_factory=dict)  # texts by session
-    stored: float = 0.0  # when the last write that was stored was begun
     refused: int = 0
     count: int = 0
 
@@ -58,30 +58,20 @@ class Load:
                 if ending.is_set():
                     return
                 await under_way.acquire()
-                # Who had to wait for the others does not catch up: that would be another load.
-                start = max(start, time.monotonic() - number / PER_SECOND)
-                await asyncio.sleep(start + number / PER_SECOND - time.monotonic())
+                # Who was late catches up, but not on what could not be begun in an outage: that would be another load.
+                start = max(start, time.monotonic() - number / PER_SECOND - 1)
+                if (early := start + number / PER_SECOND - time.monotonic()) > 0:
+                    await asyncio.sleep(early)
                 session = f"session-{number % SESSIONS}"
                 one = writes.create_task(self._write(write, session, f"{session} says {number}"))
                 one.add_done_callback(lambda _: under_way.release())
 
     async def _write(self, write: Write, session: str, text: str) -> None:
-        began = time.monotonic()
-        told = await write(session, text)
-        if told is None:
+        if not await write(session, text):
             self.refused += 1
             return
         self.acknowledged.setdefault(session, set()).add(text)
         self.count += 1
-        if told == "stored":
-            self.stored = max(self.stored, began)
-
-    async def stored_after(self, moment: float, seconds: float) -> float:
-        """How long it took until a write was stored that was begun after that moment."""
-        async with asyncio.timeout(seconds):
-            while self.stored <= moment:
-                await asyncio.sleep(0.005)
-        return time.monotonic() - moment
 
 
 @asynccontextmanager
@@ -97,19 +87,19 @@ async def loaded(write: Write) -> AsyncIterator[Load]:
 
 
 @asynccontextmanager
-async def through_a_store(url: str) -> AsyncIterator[Write]:
+async def through_a_store(url: str, collection: str = "observations") -> AsyncIterator[Write]:
     """Writes by one store in this process; what is refused is written again under the same id."""
     async with open_store(url) as store:
 
-        async def write(session: str, text: str) -> str | None:
-            record = Record(collection="observations", id=text, scope=Scope(session=session), text=text)
+        async def write(session: str, text: str) -> bool:
+            record = Record(collection=collection, id=text, scope=Scope(session=session), text=text)
             while True:
                 try:
                     await store.apply([Add([record])])
                 except StoreUnavailable:
                     await asyncio.sleep(0.05)
                 else:
-                    return "stored"
+                    return True
 
         yield write
 
@@ -118,26 +108,35 @@ async def through_a_store(url: str) -> AsyncIterator[Write]:
 async def through_servers(url: str, folder: Path, count: int = 3) -> AsyncIterator[Write]:
     """Writes by `octavo serve`, so many of them, each with a queue of its own; they are given time to bring in what waits."""
     async with AsyncExitStack() as stack:
-        client = await stack.enter_async_context(
-            httpx.AsyncClient(timeout=30, limits=httpx.Limits(max_connections=MOST))
-        )
         served = []
         for number in range(count):
             own = folder / f"server-{number}"
             own.mkdir()
-            served.append(stack.enter_context(octavo_serves(url, own)))
+            caller = Caller(stack.enter_context(octavo_serves(url, own, env=UNLIMITED)))
+            stack.push_async_callback(caller.close)
+            served.append(caller)
 
-        async def write(session: str, text: str) -> str | None:
+        async def write(session: str, text: str) -> bool:
             server = served[int(session.rpartition("-")[2]) % count]
             body = {"session_key": session, "obs_type": "message", "payload": {"text": text}}
-            answer = await client.post(f"{server}/events", json=body)
-            return answer.json()["status"] if answer.status_code == 200 else None
+            try:
+                status, answer = await server.ask("POST", "/events", body)
+            except OSError:
+                return False
+            return status == 200 and answer["status"] in ("stored", "queued")
 
         yield write
-        async with asyncio.timeout(120):
+        async with asyncio.timeout(600):
             for server in served:
-                while (await client.get(f"{server}/queue")).json()["waiting"]:
+                while await _waiting(server):
                     await asyncio.sleep(0.1)
+
+
+async def _waiting(server: Caller) -> bool:
+    try:
+        return bool((await server.ask("GET", "/queue"))[1]["waiting"])
+    except OSError:  # it has just hung up
+        return True
 
 
 def times() -> int:
@@ -174,17 +173,20 @@ async def survive(
     """Inject the faults one after the other, each when writes go on and the cluster is whole; then count what is there."""
     took: dict[str, list[float]] = {}
     writing = through_servers(url, folder) if FULL else through_a_store(url)
-    async with writing as write, loaded(write) as load:
+    async with writing as write, through_a_store(url, "messages") as probe, loaded(write) as load:
         began = time.monotonic()
-        await load.stored_after(time.monotonic(), seconds)
-        for fault in faults:
+        await probe("probe", "before")
+        for number, fault in enumerate(faults):
             await asyncio.to_thread(cluster.wait_until_whole)
             await asyncio.sleep(0.5)
             breaking = cluster.broken(fault)
             await asyncio.to_thread(breaking.__enter__)
+            broke = time.monotonic()
             try:
-                took.setdefault(fault, []).append(await load.stored_after(time.monotonic(), seconds))
+                async with asyncio.timeout(seconds):
+                    await probe("probe", f"after fault {number}")
             finally:
+                took.setdefault(fault, []).append(time.monotonic() - broke)
                 await asyncio.to_thread(breaking.__exit__, None, None, None)
         await asyncio.to_thread(cluster.wait_until_whole)
         lasted = time.monotonic() - began
@@ -198,13 +200,18 @@ async def compare(url: str, load: Load) -> tuple[list[str], list[str]]:
     doubled: list[str] = []
     there = 0
     async with open_store(url) as store:
-        (tenant,) = await store.tenants()
+        tenants = await store.tenants()
         for session, texts in load.acknowledged.items():
-            query = Query(collection="observations", scope=Scope(tenant=tenant, session=session))
-            found = Counter(record.text for record in await store.find(query))
+            found: Counter[str] = Counter()
+            for tenant in tenants:
+                query = Query(collection="observations", scope=Scope(tenant=tenant, session=session))
+                found.update([record.text for record in await store.find(query)])
             there += found.total()
             lost += sorted(texts - found.keys())
             doubled += sorted(text for text, times in found.items() if times > 1)
-        tally = await store.tally(Query(collection="observations", scope=Scope(tenant=tenant)))
-        assert tally.total == there, "the counters are off"
+        tallies = [
+            await store.tally(Query(collection="observations", scope=Scope(tenant=tenant)))
+            for tenant in tenants
+        ]
+        assert sum(tally.total for tally in tallies) == there, "the counters are off"
     return lost, doubled

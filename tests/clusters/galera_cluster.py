@@ -80,6 +80,17 @@ class Node(MySQL):
         found = re.findall(r"Recovered position:? ?(\S+:-?\d+)", said)
         self.position = found[-1] if found else ""
 
+    def join(self) -> None:
+        """Start; a node gives up when another that it asks for what it lacks is too busy, and a service would start it again."""
+        for left in (2, 1, 0):
+            try:
+                return self.start()
+            except Unavailable:
+                self.kill()
+                if not left:
+                    raise
+        return None
+
     def ask(self, sql: str) -> Any:
         return run_aside(_ask(self.port, sql))
 
@@ -90,14 +101,18 @@ class GaleraCluster:
     name = "MariaDB 10.11, Galera"
 
     def __init__(self, *, durable: bool = False) -> None:
-        self.network = Network()
-        groups = [free_port() for _ in range(SIZE)]
-        self.nodes = [Node(number, groups, self.network, durable=durable) for number in range(SIZE)]
+        self.nodes: list[Node] = []
+        self._durable = durable
 
     def __enter__(self) -> Self:
+        self.network = Network()
         try:
+            groups = [free_port() for _ in range(SIZE)]
+            self.nodes += [
+                Node(number, groups, self.network, durable=self._durable) for number in range(SIZE)
+            ]
             for node in self.nodes:  # one at a time: each is sent everything by another
-                node.start()
+                node.join()
                 node.joins = True
             self.wait_until_whole()
         except BaseException:
@@ -135,7 +150,7 @@ class GaleraCluster:
             else:
                 node.kill()  # what is left of it
                 node.recover()
-                node.start()
+                node.join()
 
     def wait_until_whole(self, seconds: float = 90) -> None:
         """Wait until all nodes are in one cluster and have all there is."""

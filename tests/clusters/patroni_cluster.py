@@ -158,12 +158,12 @@ class PatroniCluster:
 
     def __init__(self, *, synchronous: bool = True, durable: bool = False) -> None:
         self.synchronous = synchronous
-        self.network = Network()
         self.etcd = Etcd()
         self.nodes: list[Node] = []
         self._durable = durable
 
     def __enter__(self) -> Self:
+        self.network = Network()
         try:
             self.etcd.start()
             self.nodes += [

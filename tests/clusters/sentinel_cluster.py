@@ -70,13 +70,15 @@ class SentinelCluster:
     name = "Redis 7, Sentinel"
 
     def __init__(self) -> None:
-        self.network = Network()
-        first = Node(self.network, None)
-        self.nodes = [first, Node(self.network, first)]
-        self.sentinels = [SentinelServer(first) for _ in range(SENTINELS)]
+        self.nodes: list[Node] = []
+        self.sentinels: list[SentinelServer] = []
 
     def __enter__(self) -> Self:
+        self.network = Network()
         try:
+            first = Node(self.network, None)
+            self.nodes += [first, Node(self.network, first)]
+            self.sentinels += [SentinelServer(first) for _ in range(SENTINELS)]
             for node in self.nodes:
                 node.start()
             until(

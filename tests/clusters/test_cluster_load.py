@@ -1,0 +1,92 @@
+"""The runner and its network: what is lost or doubled is seen, and what is cut off hears nothing until it is mended."""
+
+import asyncio
+import contextlib
+import time
+
+import pytest
+from cluster_load import PER_SECOND, Load, compare, loaded, survive, through_a_store
+from tcp_proxy import Network
+
+from octavo import Add, Record, Scope, StoreUnavailable, open_store
+from octavo.stores.sql import SQLStore
+
+
+async def test_what_is_lost_or_doubled_is_seen(tmp_path):
+    url = f"sqlite:///{tmp_path}/a.db"
+    async with open_store(url) as store:
+        for name, text in (("1", "a"), ("2", "b"), ("3", "b"), ("4", "nobody was told")):
+            record = Record(collection="observations", id=name, scope=Scope(session="s"), text=text)
+            await store.apply([Add([record])])
+    load = Load(acknowledged={"s": {"a", "b", "c"}})
+    assert await compare(url, load) == (["c"], ["b"])
+
+
+class Calm:
+    """A cluster that is made of one store, and goes on after 0.2 s whatever is done to it."""
+
+    name = "calm"
+
+    def __init__(self) -> None:
+        self.until, self.faults = 0.0, []
+
+    @contextlib.contextmanager
+    def broken(self, fault):
+        self.faults.append(fault)
+        self.until = time.monotonic() + 0.2
+        yield
+
+    def wait_until_whole(self, seconds=60):
+        pass
+
+
+async def test_faults_are_timed(tmp_path, monkeypatch):
+    """Each is injected, the time until writes go on is measured, and nothing is lost by a store that loses nothing."""
+    cluster, real = Calm(), SQLStore.apply
+
+    async def apply(store, ops):
+        if time.monotonic() < cluster.until:
+            raise StoreUnavailable("it is away")
+        return await real(store, ops)
+
+    monkeypatch.setattr(SQLStore, "apply", apply)
+    monkeypatch.setattr("cluster_load.FULL", False)
+    url = f"sqlite:///{tmp_path}/a.db?durability=fast"
+    outcome = await survive(cluster, url, tmp_path, ["kill", "pause"])
+    assert cluster.faults == ["kill", "pause"]
+    assert [0.15 < took < 5 for (took,) in outcome.seconds.values()] == [True, True]
+    assert (outcome.lost, outcome.doubled) == ([], [])
+    assert "| calm | kill × 1 | 0 of " in outcome.rows("calm")
+
+
+async def test_the_pace(tmp_path):
+    async with through_a_store("memory://") as write, loaded(write) as load:
+        await asyncio.sleep(1)
+        count = load.count
+    assert PER_SECOND / 2 < count <= PER_SECOND * 1.1
+
+
+async def test_a_cut_network_delivers_later():
+    async def echo(reader, writer):
+        while data := await reader.read(100):
+            writer.write(data)
+        writer.close()
+
+    server = await asyncio.start_server(echo, "127.0.0.1", 0)
+    network = Network()
+    try:
+        proxy = await asyncio.to_thread(network.proxy, server.sockets[0].getsockname()[1])
+        reader, writer = await asyncio.open_connection("127.0.0.1", proxy.port)
+        writer.write(b"one")
+        assert await reader.read(100) == b"one"
+        await asyncio.to_thread(proxy.cut)
+        writer.write(b"two")
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(reader.read(100), 0.3)
+        await asyncio.to_thread(proxy.mend)
+        assert await reader.read(100) == b"two"
+        writer.close()
+        await writer.wait_closed()
+    finally:
+        await asyncio.to_thread(network.close)
+        server.close()
