@@ -314,6 +314,18 @@ async def test_counters_never_drift(url):
                 assert counted.by_kind == {row[0]: row[1] for row in rows}
 
 
+async def test_a_users_records_are_looked_up_by_user(tmp_path):
+    """Also in a session, which all users may share; what is nobody's is looked up by its session."""
+    async with open_store(f"sqlite:///{tmp_path}/a.db") as store:
+        await store.apply([Add([Record(collection="observations", scope=Scope(user="lin", session="s"))])])
+        table = store._tables["observations"]
+        for user, index in (("lin", "by_user"), ("", "by_session")):
+            query = Query(collection="observations", scope=Scope(user=user, session="s"), limit=10)
+            asked = select(table, query, table.picked(READ))
+            plan = await ask(store, f"EXPLAIN QUERY PLAN {asked.sql}", asked.values)
+            assert index in str(plan), plan
+
+
 async def test_last_of_a_session_needs_no_sort(tmp_path):
     """The newest of a session come straight off an index: nothing is sorted and nothing else is read."""
     async with open_store(f"sqlite:///{tmp_path}/a.db") as store:

@@ -89,9 +89,10 @@ class Where:
         # For a few ids a planner without statistics walks a whole tenant, along the index that also gives the order.
         off = self.dialect.hidden_text if query.ids is not None else "{}"
         self.tests.append(f"{off.format(self.column('tenant'))} = {self.bind(scope.tenant)}")
-        # A session is the shorter way in, and so is the axis along which is read, where all are nobody's: those of "" are many.
-        way_in = "session" if scope.session else along if scope.user == "" else ""
-        user = self.dialect.hidden_text if (way_in,) in self.table.shape.axes else off
+        # What is nobody's is much: a session, or the axis along which is read, is the shorter way in. Not so a user's own: one
+        # session may be that of all users who name none.
+        way_in = (("session" if scope.session else along),)
+        user = self.dialect.hidden_text if scope.user == "" and way_in in self.table.shape.axes else off
         for part, value in (("user", scope.user), ("agent", scope.agent), ("session", scope.session)):
             if value is not None:
                 hidden = user if part == "user" else off
