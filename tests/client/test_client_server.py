@@ -294,7 +294,9 @@ def test_every_route_has_its_call():
         for tail in ("", "/profile", "/events", "/logs", "/undo", "/allow/{}", "/{}/{}")
     }
     # The events of a session are also /events?session=, which is the one that is called.
-    assert plain - written - owned == {"/sessions/{}/events"}
+    # Supervisors and load balancers ask for the probes.
+    probes = {"/health/live", "/health/ready"}
+    assert plain - written - owned == {"/sessions/{}/events", *probes}
     assert callable(Client.recent_events)
 
 
