@@ -47,6 +47,9 @@ def remembered(browser, text="likes green tea", user="lin", **more):
 
 def test_a_new_memory_is_shown_how_to_begin(browser):
     assert browser.get("/").headers["location"] == "/console"
+    assert browser.get("/console/").headers["location"] == "/console"
+    assert browser.get("/console/people/").headers["location"] == "/console/people"
+    assert browser.get("/console/a b/").headers["location"] == "/console/a%20b"
     first = unescape(browser.page(""))
     assert "Nothing is remembered yet" in first
     assert "from octavo import Memory" in first

@@ -95,5 +95,10 @@ async def sign_out(page: Page) -> Response:
 
 @pages.add("GET", "/{rest:path}")
 async def show_nothing(page: Page) -> Response:
-    """Say that there is no such page."""
+    """Say that there is no such page; one that is asked for with a slash behind it is found without."""
+    rest = page.request.path_params["rest"]
+    if not rest or rest.endswith("/"):
+        return page.redirect(
+            page.address(*rest.rstrip("/").split("/")) if rest.strip("/") else page.address()
+        )
     return page.problem(404, "there is no such page")
