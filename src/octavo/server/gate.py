@@ -69,7 +69,7 @@ class Gate:
         self.places = Shares(min(server.max_concurrent, max(1, server.max_connections * 3 // 4)))
         self.room = Shares(max(_BODIES_BYTES, 4 * server.max_body_bytes))
         if metrics is not None:
-            metrics.under_way = self.places.taken
+            metrics.under_way = self.places.count_taken
         self.draining = 0  # requests that were answered, whose callers still send
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -90,7 +90,7 @@ class Shares:
         self._taken = 0
         self._by_caller: dict[str, int] = {}
 
-    def taken(self) -> int:
+    def count_taken(self) -> int:
         """How much of it is taken now."""
         return self._taken
 

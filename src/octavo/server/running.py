@@ -94,11 +94,11 @@ def _drain_first(app: FastAPI, seconds: float) -> None:
             for number in (signal.SIGTERM, signal.SIGINT):
                 stop = signal.getsignal(number)  # uvicorn's by now
                 if callable(stop):
-                    signal.signal(number, functools.partial(told, loop, stop))
+                    signal.signal(number, functools.partial(drain, loop, stop))
             yield state
         flush_spans()
 
-    def told(
+    def drain(
         loop: asyncio.AbstractEventLoop, stop: Callable[..., Any], number: int, _: FrameType | None
     ) -> None:
         again, memories.draining = memories.draining, True

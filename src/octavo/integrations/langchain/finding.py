@@ -45,7 +45,7 @@ class OctavoRetriever(BaseRetriever):  # type: ignore[misc] # its types are not 
     ) -> list[Document]:
         if not isinstance(self.memory, Memory):
             raise TypeError("an AsyncMemory is asked by `ainvoke`; give a Memory for `invoke`")
-        return _documents(self.memory.search(query, **self._asked(k)))
+        return _documents(self.memory.search(query, **self._search_options(k)))
 
     async def _aget_relevant_documents(
         self,
@@ -54,9 +54,11 @@ class OctavoRetriever(BaseRetriever):  # type: ignore[misc] # its types are not 
         run_manager: Any,  # noqa: ARG002
         k: int | None = None,
     ) -> list[Document]:
-        return _documents(await run_on(self.memory, behind(self.memory).search(query, **self._asked(k))))
+        return _documents(
+            await run_on(self.memory, behind(self.memory).search(query, **self._search_options(k)))
+        )
 
-    def _asked(self, k: int | None) -> dict[str, Any]:
+    def _search_options(self, k: int | None) -> dict[str, Any]:
         named = ("user_id", "agent_id", "session_id", "sources")
         return {name: getattr(self, name) for name in named} | {"limit": self.k if k is None else k}
 

@@ -52,7 +52,7 @@ def missing(table: Table) -> Script[bool]:
     return True
 
 
-def made(dialect: Dialect, prefix: str) -> Script[frozenset[str]]:
+def list_tables(dialect: Dialect, prefix: str) -> Script[frozenset[str]]:
     """The names of the collections' tables that are there, or being made."""
     if not (yield from dialect.exists(f"{prefix}octavo_tables")):
         return frozenset()

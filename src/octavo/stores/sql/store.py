@@ -15,7 +15,7 @@ from octavo.stores.sql import reading, scrubbing, searching, substrings, writing
 from octavo.stores.sql.counting import Tables
 from octavo.stores.sql.drivers.port import ApplyAll, Driver
 from octavo.stores.sql.indexing import Indexing
-from octavo.stores.sql.migrations import counts_name, ensure, made, missing
+from octavo.stores.sql.migrations import counts_name, ensure, list_tables, missing
 from octavo.stores.sql.schema import Table
 from octavo.stores.sql.statements import Ask, Script, TooLong
 from octavo.util.turns import in_turns
@@ -185,7 +185,7 @@ class SQLStore(SearchingStore):
         # A caller's transaction in MySQL cannot come to a table that is made after it has begun to read.
         if not self._driver.joins:
             if (unused := self._unused.get(collection)) is not None:
-                if unused not in await self._made():
+                if unused not in await self._list_tables():
                     return None
                 self._unused.pop(collection, None)
             table = Table(SHAPES[collection], self._driver.dialect, self._prefix)
@@ -194,7 +194,7 @@ class SQLStore(SearchingStore):
                 return None
         return await self._table(collection)
 
-    async def _made(self) -> frozenset[str]:
+    async def _list_tables(self) -> frozenset[str]:
         """The names of all tables there are now: a search asks for many collections at once, and looks once for all."""
         if self._looking is None:
             self._looking = asyncio.create_task(self._look())
@@ -203,7 +203,7 @@ class SQLStore(SearchingStore):
 
     async def _look(self) -> frozenset[str]:
         self._looking = None  # who asks from now on may miss what is made after this reads, and looks again
-        return await self._driver.read(lambda: made(self._driver.dialect, self._prefix))
+        return await self._driver.read(lambda: list_tables(self._driver.dialect, self._prefix))
 
     async def tenants(self) -> list[str]:
         """Every tenant that has records here."""

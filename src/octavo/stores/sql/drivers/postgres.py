@@ -59,7 +59,7 @@ class PostgresDriver(Driver):
         if len(address.hosts) > 1:  # a standby would refuse every write
             address.options.setdefault("target_session_attrs", "read-write")
         #: Each host by its name, that of the last connection first.
-        self._dsns = {_spelled(*host): _dsn(address, host) for host in address.hosts}
+        self._dsns = {_spell_host(*host): _dsn(address, host) for host in address.hosts}
         self._host = (
             ", ".join(self._dsns) if address.hosts[0][0] else address.options.get("host", "localhost")
         )
@@ -234,7 +234,7 @@ def _refusal(errors: Mapping[str, BaseException | None]) -> BaseException:
     return ConnectionError(f"no host takes writes now ({told})")
 
 
-def _spelled(host: str, port: int | None) -> str:
+def _spell_host(host: str, port: int | None) -> str:
     return (f"[{host}]" if ":" in host else quote(host, safe="")) + (f":{port}" if port else "")
 
 
@@ -242,7 +242,7 @@ def _dsn(address: Address, host: tuple[str, int | None]) -> str:
     login = quote(address.user, safe="") + (
         f":{quote(address.password, safe='')}" if address.password else ""
     )
-    dsn = f"postgresql://{login}{'@' if login else ''}{_spelled(*host)}{quote(address.path)}"
+    dsn = f"postgresql://{login}{'@' if login else ''}{_spell_host(*host)}{quote(address.path)}"
     return dsn + (f"?{urlencode(address.options)}" if address.options else "")
 
 
