@@ -50,6 +50,11 @@ class Fact(msgspec.Struct, frozen=True, kw_only=True):
     status: Status = "success"  # whether the store has it already
     topic: str = ""  # what it is about, finer than its category: name, home, family, health, work …; "" if nobody can tell
 
+    @property
+    def text(self) -> str:
+        """The content, under the name it has in the hits of a search."""
+        return self.content
+
 
 class State(msgspec.Struct, frozen=True, kw_only=True):
     """All that a memory was at one version, as a log row keeps it; `data` has what is not the caller's."""
@@ -90,6 +95,11 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     happened_at: datetime | None = None
     supersedes: str | None = None  # what the memory said before, for an update
     topic: str = ""
+
+    @property
+    def text(self) -> str:
+        """The content, under the name it has in the hits of a search."""
+        return self.content
 
 
 class Extracted(msgspec.Struct, frozen=True, kw_only=True):
