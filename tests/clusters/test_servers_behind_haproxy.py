@@ -23,6 +23,7 @@ SCHEMA_1 = Path(__file__).parents[1] / "stores" / "schema_1" / "postgresql.sql"
 KEPT = 50
 ENV = {
     **UNLIMITED,
+    "OCTAVO__SERVICE__TIMEOUT_SECONDS": "60",  # a machine that is busy is no outage
     "OCTAVO__LAYERS__SWEEP_SECONDS": "1",
     "OCTAVO__RETENTION__EVERY_SECONDS": "1",
     "OCTAVO__RETENTION__EVENTS_MOST": str(KEPT),
