@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 
-STARTED, STOPPED = 60, 30  # seconds, after which a test fails rather than hang
+STARTED, STOPPED = 180, 120  # seconds, after which a test fails rather than hang
 
 
 @contextlib.contextmanager
@@ -18,13 +18,12 @@ def octavo_serves(store, folder, *options, env=None):
 
 
 @contextlib.contextmanager
-def octavo_process(store, folder, *options, env=None):
-    """The same, with the number of its process."""
+def octavo_process(store, folder, *options, env=None, program=("-m", "octavo.cli")):
+    """The same, with the number of its process; `program` is what Python runs."""
     told = folder / "serve.log"
     command = [
         sys.executable,
-        "-m",
-        "octavo.cli",
+        *program,
         "serve",
         "--store",
         store,

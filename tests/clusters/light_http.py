@@ -9,8 +9,9 @@ from urllib.parse import urlsplit
 class Caller:
     """Asks one server over as many connections as there are questions under way."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, key: str = "") -> None:
         self._host, self._port = str(urlsplit(url).hostname), urlsplit(url).port
+        self._key = f"X-API-Key: {key}\r\n" if key else ""
         self._free: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = []
 
     async def ask(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
@@ -23,7 +24,7 @@ class Caller:
             self._free.pop() if self._free else await asyncio.open_connection(self._host, self._port)
         )
         sent = b"" if body is None else json.dumps(body).encode()
-        head = f"{method} {path} HTTP/1.1\r\nHost: {self._host}:{self._port}\r\nContent-Type: application/json\r\n"
+        head = f"{method} {path} HTTP/1.1\r\nHost: {self._host}:{self._port}\r\n{self._key}Content-Type: application/json\r\n"
         try:
             writer.write(f"{head}Content-Length: {len(sent)}\r\n\r\n".encode() + sent)
             told = (await reader.readuntil(b"\r\n\r\n")).decode().lower()

@@ -20,7 +20,7 @@ RUN_BY = {
     "docs/anthropic.md": "integrations/test_anthropic.py",
     "docs/architecture.md": "docs/test_architecture_page.py",
     "docs/backup-and-restore.md": "docs/test_howto_pages.py",
-    "docs/behind-a-proxy.md": "server/test_server_page.py docs/test_proxy_page.py",
+    "docs/behind-a-proxy.md": "server/test_server_page.py docs/test_proxy_page.py clusters/test_servers_behind_haproxy.py",
     "docs/chat-compression.md": "chat/test_compress_page.py",
     "docs/chat.md": "chat/test_chat_page.py",
     "docs/client.md": "docs/test_client_page.py",

@@ -1,4 +1,4 @@
-"""docs/behind-a-proxy.md: its nginx, its Caddy and its unit are run as shown; tests/server runs its other settings and commands."""
+"""docs/behind-a-proxy.md: its nginx, its Caddy and its unit are run as shown; tests/clusters its HAProxy, tests/server its other settings and commands."""
 
 import configparser
 import json
@@ -359,5 +359,6 @@ def test_the_unit_stops_in_time(tmp_path, database):
 
 
 def test_nothing_else():
-    """Every kind of block on the page is run, here or in tests/server/test_server_page.py."""
-    assert sorted(block.kind for block in blocks(PAGE)) == ["bash", "caddyfile", "ini", "nginx", "yaml"]
+    """Every kind of block on the page is run, here, in tests/server/test_server_page.py or tests/clusters/test_servers_behind_haproxy.py."""
+    kinds = ["bash", "caddyfile", "haproxy", "ini", "nginx", "yaml"]
+    assert sorted(block.kind for block in blocks(PAGE)) == kinds

@@ -106,6 +106,40 @@ async def test_more_than_fits_into_one_write(own, store, tenant, tmp_path, monke
     assert await _days(store, "messages", tenant) == list(range(5))
 
 
+@pytest.mark.parametrize("verb", ["find", "tally"])
+async def test_two_servers_prune_at_once(store, tenant, tmp_path, monkeypatch, verb):
+    """Whatever one has just read when the other removes it, the newest stay: it counts anew."""
+    monkeypatch.setattr("octavo.memory.retention._AT_ONCE", 3)
+    await store.apply([Add(_records("messages", tenant))])
+    kept = {"messages_most": 12, "messages_days": 15}
+    removed, read = [], 0
+
+    class Own:
+        find, tally, apply = store.find, store.tally, store.apply
+
+        async def tenants(self):
+            return [tenant]
+
+    class Overtaken(Own):
+        """After its second look, another server prunes all there is to prune."""
+
+    async def look(self, query):
+        nonlocal read
+        answer = await getattr(store, verb)(query)
+        read += query.collection == "messages"
+        if read == 2 and not removed:
+            removed.append(
+                (await _retention(Own(), tenant, tmp_path, lambda: NOW, **kept).prune())["messages"]
+            )
+        return answer
+
+    setattr(Overtaken, verb, look)
+    own = (await _retention(Overtaken(), tenant, tmp_path, lambda: NOW, **kept).prune())["messages"]
+    assert removed
+    assert own + removed[0] == 8
+    assert await _days(store, "messages", tenant) == list(range(12))
+
+
 async def test_dead_letters(own, tenant, tmp_path):
     """Those that died long ago, or are more than enough; what waits in the same queue stays."""
     folder = tmp_path / "queue"

@@ -244,10 +244,14 @@ def test_alive_but_not_ready(store_url, settings_of, serving, monkeypatch):
 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_told_to_stop_it_is_not_ready_and_still_serves(tmp_path, workers):
-    """For drain_seconds: a proxy has the time to notice, and nobody is refused meanwhile."""
+    """For drain_seconds: a proxy has the time to notice, and nobody is refused; whoever stays connected is sent away."""
     (tmp_path / "memory.yaml").write_text("server:\n  drain_seconds: 3\n")
     options = ("--workers", str(workers), "--config", "memory.yaml")
-    with octavo_process(f"sqlite:///{tmp_path}/a.db", tmp_path, *options) as (url, pid):
+    with (
+        octavo_process(f"sqlite:///{tmp_path}/a.db", tmp_path, *options) as (url, pid),
+        httpx.Client(trust_env=False) as connected,
+    ):
+        assert "connection" not in connected.get(f"{url}/stats").headers
         assert httpx.get(f"{url}/health/ready", trust_env=False).status_code == 200
         os.kill(pid, signal.SIGTERM)
         ends = time.monotonic() + 1.5
@@ -257,6 +261,8 @@ def test_told_to_stop_it_is_not_ready_and_still_serves(tmp_path, workers):
             said.add(httpx.get(f"{url}/health/ready", trust_env=False).status_code)
             time.sleep(0.05)
         assert httpx.get(f"{url}/health/ready", trust_env=False).status_code == 503
+        last = connected.get(f"{url}/stats")
+        assert (last.status_code, last.headers["connection"]) == (200, "close")
         assert said in ({200, 503}, {503})
         os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
         with pytest.raises(httpx.TransportError):

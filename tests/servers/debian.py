@@ -22,6 +22,7 @@ PROGRAMS = {
     "chromium": "/usr/bin/chromium",
     "etcd-server": "/usr/bin/etcd",
     "fonts-droid-fallback": "/usr/share/fonts-droid-fallback",
+    "haproxy": "/usr/sbin/haproxy",
     "nginx": "/usr/sbin/nginx",
     "openssl": "/usr/bin/openssl",
     "patroni": "/usr/bin/patroni",
@@ -30,7 +31,7 @@ PROGRAMS = {
     "rsync": "/usr/bin/rsync",
     "systemd": "/usr/bin/systemd-analyze",
 }
-WEB_SERVERS = ("caddy", "nginx")
+WEB_SERVERS = ("caddy", "haproxy", "nginx")
 POLICY = Path("/usr/sbin/policy-rc.d")
 
 

@@ -1,5 +1,6 @@
-"""A private nginx or Caddy for one site, which is given as a page shows it."""
+"""A private nginx, Caddy or HAProxy for one site, which is given as a page shows it."""
 
+import csv
 import signal
 import socket
 import ssl
@@ -116,6 +117,52 @@ class Caddy(Proxy):
         # Certificates and settings are kept below these, and must not be the user's own.
         places = dict.fromkeys(("HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME"), str(self.folder))
         return {**super()._environment(), **places}
+
+
+class HAProxy(Server):
+    """An HAProxy without TLS; `site` is its whole configuration."""
+
+    kind = "haproxy"
+    account_name = "haproxy"
+    site: str
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def find_programs(self) -> None:
+        self.haproxy = locate("haproxy", package="haproxy")
+
+    def prepare(self) -> None:
+        (self.folder / "haproxy.cfg").write_text(f"global\n    stats socket {self._socket}\n\n{self.site}")
+
+    @property
+    def _socket(self) -> Path:
+        return self.folder / "stats"
+
+    def states(self) -> dict[str, str]:
+        """What it thinks of each server behind it: `UP`, `DOWN`, or on the way, such as `UP 1/2`."""
+        with socket.socket(socket.AF_UNIX) as line:
+            line.settimeout(PING_SECONDS)
+            line.connect(str(self._socket))
+            line.sendall(b"show stat\n")
+            with line.makefile() as told:
+                rows = list(csv.DictReader(told.read().removeprefix("# ").splitlines()))
+        return {row["svname"]: row["status"] for row in rows if row["svname"] not in ("FRONTEND", "BACKEND")}
+
+    def command(self) -> list[str]:
+        return [str(self.haproxy), "-db", "-f", "haproxy.cfg"]
+
+    @staticmethod
+    def ping(url: str) -> None:
+        """Return if something listens there: what it says depends on the servers behind it."""
+        host, _, port = url.removeprefix("http://").partition(":")
+        with socket.create_connection((host, int(port)), PING_SECONDS):
+            pass
+
+    @staticmethod
+    def fresh(url: str) -> AbstractContextManager[str]:
+        raise NotImplementedError(f"{url} is no database")
 
 
 PROXIES: dict[str, type[Proxy]] = {"nginx": Nginx, "caddy": Caddy}

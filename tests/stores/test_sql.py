@@ -155,10 +155,34 @@ async def test_a_newer_schema(url):
     """A database written by a newer Octavo is refused with the version it has and what to do."""
     async with open_store(url) as store:
         await store.apply([Add([record()])])
-        await do(store, "UPDATE octavo_tables SET version = 99")
+        await do(store, "UPDATE octavo_tables SET version = 100")
     async with open_store(url) as store:
-        with pytest.raises(ConfigError, match=r"agent_events.*99.*upgrade octavo"):
+        with pytest.raises(ConfigError, match=r"agent_events.*100.*upgrade octavo"):
             await store.find(Query(collection="events"))
+
+
+async def test_a_newer_schema_that_only_adds(url, monkeypatch):
+    """A store of the version before reads and writes what a newer one has migrated, and leaves its version as it is."""
+    before = migrations.MIGRATIONS
+
+    def add_column(table):
+        yield Do(f"ALTER TABLE {table.name} ADD COLUMN later INTEGER NOT NULL DEFAULT 7")
+
+    async with open_store(url) as running:
+        await running.apply([Add([record(id="old")])])
+        monkeypatch.setattr(migrations, "MIGRATIONS", (*before, add_column))
+        async with open_store(url) as newer:
+            await newer.apply([Add([record(id="new")])])
+        monkeypatch.setattr(migrations, "MIGRATIONS", before)
+        await running.apply([Add([record(id="goes on")])])
+        async with open_store(url) as started:
+            await started.apply([Add([record(id="started again")])])
+            found = {one.id for one in await started.find(Query(collection="events"))}
+            assert found == {"old", "new", "goes on", "started again"}
+            assert (await running.tally(Query(collection="events"))).total == 4
+            version = await ask(started, "SELECT version FROM octavo_tables WHERE name = 'agent_events'")
+            assert [tuple(row) for row in version] == [(len(before) + 1,)]
+            assert {tuple(row) for row in await ask(started, "SELECT later FROM agent_events")} == {(7,)}
 
 
 def statements_of(script):

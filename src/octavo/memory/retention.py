@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from octavo.config import Settings
-from octavo.errors import OctavoError, StoreClosed
+from octavo.errors import Conflict, OctavoError, StoreClosed
 from octavo.events.retention import before
 from octavo.kernel.ids import now
 from octavo.kernel.model import START, Cursor, Query, Remove, Scope
@@ -25,6 +25,7 @@ LIMITED = ("messages", "observations", "events", "turns", "log", "versions")
 DEAD_LETTERS = "dead_letters"
 EXPIRED = "expired"
 _AT_ONCE = 500  # records that one transaction removes
+_TRIES = 20  # of a removal that others overtake; what is left goes the next time
 _TICK = timedelta(microseconds=1)
 _log = logging.getLogger("octavo.memory")
 
@@ -104,29 +105,38 @@ class Retention:
         if days is None and most is None:
             return
         all_of_it = Query(collection=collection, scope=Scope(tenant=tenant))
-        left = 0
-        if days is not None:
-            until = before(timedelta(days=days), self._clock())
-            left = (await self._store.tally(msgspec.structs.replace(all_of_it, until=until))).total
-        if most is not None:
-            left = max(left, (await self._store.tally(all_of_it)).total - most)
+        until = None if days is None else before(timedelta(days=days), self._clock())
         waiting = await self._waiting(tenant) if collection == "messages" else set()
         cursor: Cursor = START
-        while left > 0:
-            page = await heads(
-                self._store, msgspec.structs.replace(all_of_it, after=cursor, limit=min(left, _AT_ONCE))
-            )
-            if not page:
+        stay = conflicts = 0  # records that were passed by, and removals in a row that others overtook
+        while page := await heads(
+            self._store, msgspec.structs.replace(all_of_it, after=cursor, limit=_AT_ONCE)
+        ):
+            # Counted after the page was read: another server that prunes removes the same records first, and then the
+            # removal, which expects all of them, removes none.
+            more = 0 if most is None else (await self._store.tally(all_of_it)).total - most - stay
+            old = 0 if until is None else sum(head.created_at < until for head in page)
+            chosen = page[: max(more, old, 0)]
+            if not chosen:
                 return
-            left -= len(page)
-            cursor = page[-1].cursor
-            ids = tuple(dict.fromkeys(head.id for head in page if head.id not in waiting))
-            gone = msgspec.structs.replace(all_of_it, ids=ids, until=page[-1].created_at + _TICK)
+            ids = dict.fromkeys(head.id for head in chosen if head.id not in waiting)
+            end = chosen[-1].created_at + _TICK
+            count = sum(head.id in ids and head.created_at < end for head in page)
             if dry_run:
-                tell(collection, sum(head.id not in waiting for head in page))
+                tell(collection, count)
             elif ids:
-                done = await written(self._store, [Remove(gone)], queue=False)
-                tell(collection, done.counts[0])
+                gone = msgspec.structs.replace(all_of_it, ids=tuple(ids), until=end)
+                try:
+                    await written(self._store, [Remove(gone, expect=count)], queue=False)
+                except Conflict:
+                    conflicts += 1
+                    if conflicts == _TRIES:
+                        return
+                    continue
+                tell(collection, count)
+            conflicts = 0
+            stay += len(chosen) if dry_run else max(len(chosen) - count, 0)
+            cursor = chosen[-1].cursor
 
     async def _waiting(self, tenant: str) -> set[str]:
         """The messages whose facts are still to be found."""

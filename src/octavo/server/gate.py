@@ -255,6 +255,10 @@ class _Passage:
         if message["type"] == "http.response.start":
             self._status = message["status"]
             message["headers"] = [*message.get("headers", ()), (b"x-request-id", self._id), *_ALWAYS]
+            if self._scope["app"].state.memories.draining:
+                # The caller's next request goes to another server, and not to a connection that is just being closed;
+                # nor is one that was accepted a moment ago served on and on, until the time to stop is over.
+                message["headers"].append((b"connection", b"close"))
         elif self._unread and not message.get("more_body"):
             # All of the answer goes out; only its end waits until the caller has stopped sending.
             message, self._unended = {**message, "more_body": True}, True

@@ -41,7 +41,6 @@ from octavo.util.tracing import export_spans, flush_spans
 
 SERVED = ("observations", "turns", "profile", "episodes", "log")  # what requests read and write
 _READY_SECONDS = 60.0
-_CLOSE = (b"connection", b"close")
 _BACKLOG = 2048  # callers that the system lets wait
 #: Callers that are accepted before the oldest of those that ask nothing are closed for them: all at once would take every
 #: file that the process may open. asyncio takes this number for the backlog too, which is set again after it.
@@ -275,11 +274,7 @@ class Config(uvicorn.Config):
 
 
 class Connection(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
-    """A connection of a caller: new, sending headers, with a request under way, or idle.
-
-    Told to end, it has all others of its server end with their next answer. uvicorn tells those it knows; one that was
-    accepted in that moment would be served on and on, until the time to stop is over.
-    """
+    """A connection of a caller: new, sending headers, with a request under way, or idle."""
 
     config: Config
     _phase: Literal["new", "headers", "request", "idle"] = "new"
@@ -310,12 +305,6 @@ class Connection(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
             self._timer.cancel()
         self._waiting.pop(self, None)
         super().connection_lost(exc)
-
-    def shutdown(self) -> None:
-        state = self.server_state
-        if _CLOSE not in state.default_headers:
-            state.default_headers = [*state.default_headers, _CLOSE]
-        super().shutdown()
 
     @property
     def _waiting(self) -> "dict[Connection, None]":

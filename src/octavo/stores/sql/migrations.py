@@ -1,6 +1,8 @@
 """The schema: a table is made, with all that belongs to it, when its collection is first used.
 
 `octavo_tables` keeps the version of each. A later version of the schema is one more migration at the end of `MIGRATIONS`.
+It only adds (an index, a table, a column with a default), so that servers of the version before go on beside those that have
+made it, and can be started again. What they could not live with is a version of the next hundred, which they refuse.
 """
 
 from collections.abc import Callable
@@ -11,6 +13,7 @@ from octavo.stores.sql.dialects import Dialect
 from octavo.stores.sql.schema import FIELDS, Table
 from octavo.stores.sql.statements import Ask, Do, Script
 
+_ADDING = 100  # versions, from one hundred to the next, that an older Octavo can live with
 _USER = ("user",)
 #: The collections that version 1 had no index of users for.
 _USER_LATER = frozenset({
@@ -20,7 +23,7 @@ _USER_LATER = frozenset({
 
 def ensure(table: Table) -> Script[bool]:
     """Bring the table to the current version, whoever else is trying the same; answer whether anything was to do."""
-    if (yield from _version(table)) == len(MIGRATIONS):
+    if ((yield from _version(table)) or 0) >= len(MIGRATIONS):
         return False
     dialect = table.dialect
     lock = f"{table.prefix}octavo schema"
@@ -83,7 +86,7 @@ def _version(table: Table) -> Script[int | None]:
     if not rows:
         return None
     version, known = int(rows[0][0]), len(MIGRATIONS)
-    if version > known:
+    if version // _ADDING > known // _ADDING:
         raise ConfigError(
             f"table {table.plain_name!r} has schema version {version}, this Octavo knows {known}: "
             "upgrade octavo, or open the database with the version that wrote it"
