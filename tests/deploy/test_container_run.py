@@ -173,9 +173,7 @@ def kubernetes_container(dsn, port):
     [container] = deployment["spec"]["template"]["spec"]["containers"]
     secrets = {"dsn": dsn, "digest-key": "d" * 64}
     env = {
-        each["name"]: each["value"]
-        if "value" in each
-        else secrets[each["valueFrom"]["secretKeyRef"]["key"]]
+        each["name"]: each["value"] if "value" in each else secrets[each["valueFrom"]["secretKeyRef"]["key"]]
         for each in container["env"]
     }
     return {**env, **hosted(port)}, tuple(container["args"])
