@@ -108,6 +108,15 @@ async def test_sqlite_by_vacuum(tmp_path):
     await check_whole(before, f"sqlite:///{tmp_path}/copy.db")
 
 
+async def test_sqlite_by_its_command(tmp_path):
+    program = locate("sqlite3", package="sqlite3")
+    before = await back_up(
+        f"sqlite:///{tmp_path}/octavo.db",
+        lambda: run(program, tmp_path / "octavo.db", f".backup {tmp_path}/copy.db"),
+    )
+    await check_whole(before, f"sqlite:///{tmp_path}/copy.db")
+
+
 async def test_postgres_by_pg_dump(tmp_path, fresh_url):
     url, empty, dump = fresh_url("postgres"), fresh_url("postgres"), tmp_path / "octavo.dump"
     before = await back_up(url, lambda: run(locate("pg_dump"), "--format=custom", f"--file={dump}", url))

@@ -32,6 +32,7 @@ PROGRAMS = {
     "python3-etcd": "/usr/lib/python3/dist-packages/etcd",
     "rsync": "/usr/bin/rsync",
     "runc": "/usr/sbin/runc",
+    "sqlite3": "/usr/bin/sqlite3",
     "systemd": "/usr/bin/systemd-analyze",
 }
 WEB_SERVERS = ("caddy", "nginx")
