@@ -20,6 +20,7 @@ from servers.binaries import locate
 
 OCTAVO = Path(sys.executable).with_name("octavo")
 WRITERS = 4
+PAUSE = 0.02  # seconds between two writes of one: an export reads on until nothing newer is there
 ALREADY = 2000  # pairs that are there before, so that a backup takes some time
 LONG = 240  # seconds, after which a test fails rather than hang
 
@@ -59,6 +60,7 @@ async def writing(url):
                 await store.apply(pair(f"{writer}-{number}"))
                 acknowledged.add(f"{writer}-{number}")
                 number += 1
+                await asyncio.sleep(PAUSE)
 
         async with asyncio.TaskGroup() as group:
             for writer in range(WRITERS):
