@@ -54,6 +54,7 @@ RUN_BY = {
     "docs/mem0.md": "mem0/test_mem0_page.py",
     "docs/moving-data.md": "cli/test_moving_data_page.py",
     "docs/openai-agents.md": "integrations/test_openai_agents.py",
+    "docs/operating.md": "deploy/test_operating_page.py",
     "docs/pydantic-ai.md": "integrations/test_pydantic_ai.py",
     "docs/queue.md": "cli/test_queue_page.py",
     "docs/quickstart.md": "docs/test_quickstart_page.py",

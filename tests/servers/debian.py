@@ -18,17 +18,22 @@ PACKAGES = {
 }
 # Each is installed by itself: an older release that lacks one of them still has the others.
 PROGRAMS = {
+    "buildah": "/usr/bin/buildah",
     "caddy": "/usr/bin/caddy",
     "chromium": "/usr/bin/chromium",
     "etcd-server": "/usr/bin/etcd",
     "fonts-droid-fallback": "/usr/share/fonts-droid-fallback",
     "haproxy": "/usr/sbin/haproxy",
+    "mmdebstrap": "/usr/bin/mmdebstrap",
     "nginx": "/usr/sbin/nginx",
     "openssl": "/usr/bin/openssl",
     "patroni": "/usr/bin/patroni",
     "pgbouncer": "/usr/sbin/pgbouncer",
+    "podman": "/usr/bin/podman",
     "python3-etcd": "/usr/lib/python3/dist-packages/etcd",
     "rsync": "/usr/bin/rsync",
+    "runc": "/usr/sbin/runc",
+    "sqlite3": "/usr/bin/sqlite3",
     "systemd": "/usr/bin/systemd-analyze",
 }
 WEB_SERVERS = ("caddy", "haproxy", "nginx")
