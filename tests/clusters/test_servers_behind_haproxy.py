@@ -117,6 +117,7 @@ async def _versions(url):
 
 @pytest.mark.torture
 @pytest.mark.timeout(2700)
+@pytest.mark.skipif(not FULL, reason="replaces servers one by one, which takes minutes: by make torture only")
 async def test_a_rolling_upgrade(fleet, key, database, monkeypatch, capsys):
     """Servers of two versions on one schema, one replaced after the other under load: no request fails, nothing is lost.
 

@@ -91,6 +91,7 @@ CODE = {
     "ini",
     "nginx",
     "caddyfile",
+    "haproxy",
 }
 #: A picture of a folder, from before pictures had a name.
 UNNAMED = {"docs/vault.md": 1}
