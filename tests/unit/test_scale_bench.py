@@ -6,6 +6,10 @@ from pathlib import Path
 
 import pytest
 from bench.scale import ASKED, LARGE, LAST, Line, Memories, Value, asked_scope, table
+from bench.scale_copies import copy_records
+
+from octavo import Add, Query, Scope, open_store
+from octavo.search.recall import Recall
 
 ROOT = Path(__file__).parents[2]
 
@@ -69,6 +73,30 @@ def test_it_prints_a_table_of_postgresql(tmp_path):
     assert done.stdout.splitlines()[0] == "| postgresql | 1,000 | grows |"
     assert len(done.stdout.splitlines()) == 18
     assert list(tmp_path.iterdir()) == []
+
+
+async def test_copies_are_of_others_and_counted(fresh_postgres):
+    """Those who are asked about keep what they had; everybody, and a user with much, has three times as much."""
+    memories = Memories(3000, copies=3)
+    records = [memories.record(number) for number in range(memories.written)]
+    large = [record for record in records if record.scope.user == "large-0"]
+    async with open_store(fresh_postgres) as store:
+        await store.apply([Add(records)])
+        recall = Recall(store)
+        scope, text = memories.question("five", 0)
+        before = [hit.record.id for hit in await recall.recall(text, scope, limit=50)]
+        await copy_records(fresh_postgres, 3, "large-")
+        assert [hit.record.id for hit in await recall.recall(text, scope, limit=50)] == before
+        counts = {}
+        for name, whose in (("all", Scope()), ("asked", scope), ("large", Scope(user="large-0"))):
+            query = Query(collection="messages", scope=whose)
+            counts[name] = (await store.tally(query)).total, len(await store.find(query))
+        assert counts == {
+            "all": (3000, 3000),
+            "asked": (LAST, LAST),
+            "large": (3 * len(large), 3 * len(large)),
+        }
+        await store.apply([Add([memories.record(5000)])])  # the numbers of rows go on behind the copies
 
 
 def test_a_size_too_small_to_ask_about_is_refused(tmp_path):
