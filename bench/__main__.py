@@ -20,6 +20,7 @@ from bench import (
     measures,
     recall,
     recall_report,
+    scale,
     serving,
     watching,
 )
@@ -80,6 +81,17 @@ def main() -> int:
     parser.add_argument(
         "--watching", action="store_true", help="measure what metrics and traces cost a request, on SQLite"
     )
+    parser.add_argument(
+        "--scale",
+        action="store_true",
+        help="measure what costs more when more is kept: on SQLite and PostgreSQL, or the stores named by --store",
+    )
+    parser.add_argument(
+        "--sizes",
+        type=_sizes,
+        metavar="N,N",
+        help=f"records for --scale, {','.join(map(str, scale.FULL.sizes))} if not told; at least 1000",
+    )
     parser.add_argument("--markdown", action="store_true", help="print the table as Markdown")
     parser.add_argument(
         "--results", type=Path, default=RESULTS, metavar="DIR", help="where the JSON file and scratch data go"
@@ -99,7 +111,7 @@ def main() -> int:
         return asyncio.run(_watching(given))
     if given.server:
         return asyncio.run(_server(given))
-    known = [*STORES, VECTORS] if given.recall else list(SETTINGS)
+    known = [*STORES, VECTORS] if given.recall else [*STORES][1:] if given.scale else list(SETTINGS)
     names = [
         name
         for name in known
@@ -109,6 +121,8 @@ def main() -> int:
         parser.error(f"unknown store; known: {', '.join(known)}")
     # Ended from outside, it still shows what it has and takes its servers and scratch data with it.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+    if given.scale:
+        return asyncio.run(_scale(names if given.store else ["sqlite", "postgresql"], given))
     return asyncio.run((_recall if given.recall else _bench)(names, given))
 
 
@@ -163,6 +177,22 @@ async def _console(given: argparse.Namespace) -> int:
     with Places(given.results) as places:
         print(await console.measured(places, console.QUICK if given.quick else console.FULL))
     return 0
+
+
+async def _scale(names: list[str], given: argparse.Namespace) -> int:
+    given.results.mkdir(parents=True, exist_ok=True)
+    effort = scale.QUICK if given.quick else scale.FULL
+    with Places(given.results) as places:
+        await scale.show(names, places, effort._replace(sizes=given.sizes or effort.sizes))
+    return 0
+
+
+def _sizes(text: str) -> tuple[int, ...]:
+    """Numbers of records between commas."""
+    sizes = tuple(sorted({int(each) for each in text.split(",")}))
+    if sizes[0] < 1000:
+        raise argparse.ArgumentTypeError("at least 1000 records")
+    return sizes
 
 
 async def _watching(given: argparse.Namespace) -> int:

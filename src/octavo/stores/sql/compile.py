@@ -93,9 +93,13 @@ class Where:
         # session may be that of all users who name none.
         way_in = (("session" if scope.session else along),)
         user = self.dialect.hidden_text if scope.user == "" and way_in in self.table.shape.axes else off
+        # An agent may be that of all users, and to be without one is what most records have in common: a user, or a session, is
+        # the shorter way in. SQLite, which knows of no sizes, took the agent.
+        named = [(part,) for part in ("user", "session") if getattr(scope, part)]
+        agent = self.dialect.hidden_text if {*named} & {*self.table.shape.axes} else off
         for part, value in (("user", scope.user), ("agent", scope.agent), ("session", scope.session)):
             if value is not None:
-                hidden = user if part == "user" else off
+                hidden = {"user": user, "agent": agent}.get(part, off)
                 self.tests.append(f"{hidden.format(self.column(part))} = {self.bind(value)}")
 
     def _names(self, field: str, names: tuple[str, ...] | None) -> None:

@@ -1,0 +1,85 @@
+"""What one user has is found by an index of users or sessions, never by walking through what all users have in common."""
+
+import asyncio
+
+import apsw
+import pytest
+
+from octavo import Add, Query, Record, Scope, open_store
+from octavo.kernel.shapes import SHAPES
+from octavo.stores.sql.compile import count, select
+from octavo.stores.sql.dialects import SQLite
+from octavo.stores.sql.schema import Table
+
+BY_USER = [name for name, shape in SHAPES.items() if ("user",) in shape.axes]
+BY_SESSION = [name for name, shape in SHAPES.items() if ("session",) in shape.axes]
+
+
+@pytest.fixture(scope="module")
+def database(tmp_path_factory):
+    """A SQLite file with a record in every table, and without statistics."""
+    path = tmp_path_factory.mktemp("growth") / "memory.db"
+
+    async def fill():
+        async with open_store(f"sqlite:///{path}") as store:
+            for collection in SHAPES:
+                scope = Scope(user="lin", agent="helper")
+                await store.apply([Add([Record(collection=collection, scope=scope)])])
+
+    asyncio.run(fill())
+    connection = apsw.Connection(str(path))
+    yield connection
+    connection.close()
+
+
+def used_indexes(database, collection, scope):
+    """What the records, the last of them and their number are looked up by."""
+    table = Table(SHAPES[collection], SQLite(), "")
+    query = Query(collection=collection, scope=scope)
+    last = Query(collection=collection, scope=scope, newest_first=True, limit=50)
+    asked = [select(table, query, "rowno"), select(table, last, "rowno"), count(table, query)]
+    return {
+        next(row[3] for row in database.execute(f"EXPLAIN QUERY PLAN {one.sql}", one.values)) for one in asked
+    }
+
+
+@pytest.mark.parametrize("agent", ["helper", ""])
+@pytest.mark.parametrize("collection", BY_USER)
+def test_a_user_with_an_agent_of_many_users(database, collection, agent):
+    used = used_indexes(database, collection, Scope(user="lin", agent=agent))
+    assert all("_by_user" in step for step in used), used
+
+
+@pytest.mark.parametrize("user", [None, ""])
+@pytest.mark.parametrize("collection", BY_SESSION)
+def test_a_session_with_an_agent_of_many_sessions(database, collection, user):
+    scope = Scope(user=user, agent="helper", session="monday")
+    if not (scope.exact and ("place",) in SHAPES[collection].axes):  # which is looked up by itself
+        used = used_indexes(database, collection, scope)
+        assert all("_by_session" in step for step in used), used
+
+
+async def test_the_work_for_one_user_does_not_grow_with_the_others(tmp_path):
+    """Ten times as many users of the same agent: as many rows are looked at for one of them."""
+    steps = []
+    for users in (100, 1000):
+        path = tmp_path / f"{users}.db"
+        async with open_store(f"sqlite:///{path}") as store:
+            facts = [
+                Record(
+                    collection="profile", scope=Scope(user=f"user-{n % users}", agent="helper"), text="tea"
+                )
+                for n in range(5 * users)
+            ]
+            await store.apply([Add(facts)])
+        table = Table(SHAPES["profile"], SQLite(), "")
+        query = Query(collection="profile", scope=Scope(user="user-7", agent="helper"))
+        asked = select(table, query, "rowno")
+        with apsw.Connection(str(path)) as connection:
+            told = []
+            connection.trace_v2(apsw.SQLITE_TRACE_PROFILE, told.append)
+            assert len(connection.execute(asked.sql, asked.values).fetchall()) == 5
+            connection.trace_v2(0, None)
+        connection.close()
+        steps.append(told[-1]["stmt_status"]["SQLITE_STMTSTATUS_VM_STEP"])
+    assert steps[1] <= 1.2 * steps[0], steps
