@@ -161,6 +161,10 @@ async def rewritten(url):
         await asyncio.gather(
             *(store.aput(("crowd", str(n % 40)), f"k{n % 80}", {"v": n}) for n in range(120))
         )
+        await store.abatch([PutOp(("long",), f"k{n}", {"v": n}) for n in range(450)])
+        await store.abatch([PutOp(("long", str(n)), "k", {"v": 500 + n}) for n in range(40)])
+        rare = await store.asearch(("long",), filter={"v": {"$lt": 9}}, limit=3, offset=2)
+        wide = await store.asearch(("long",), limit=45)
         await store.aput(("n", "deep"), "d", {"v": 1})
         crowd = await store.asearch(("crowd",), limit=200)
         return {
@@ -173,6 +177,8 @@ async def rewritten(url):
             ],
             "crowd": sorted(item.value["v"] for item in crowd),
             "one": [item.key for item in await store.asearch(("crowd", "7"), limit=9)],
+            "rare": [item.value["v"] for item in rare],
+            "wide": [item.value["v"] for item in wide],
         }
 
 

@@ -58,6 +58,13 @@ def test_what_is_written_again(told):
     assert again["one"] == ["k7", "k47"]
 
 
+def test_the_last_ones_are_read_page_by_page(told):
+    """A filter that drops nearly all, and more namespaces below than are asked one by one, leave none out."""
+    again = told["rewritten"]
+    assert again["rare"] == [6, 5, 4]
+    assert again["wide"] == [*range(539, 499, -1), *range(449, 444, -1)]
+
+
 def test_items_end(told):
     """After their time, from the last time they were read; one that is not to end stays."""
     after_16, after_90, gone, searched = told["ttl"]

@@ -3,7 +3,8 @@
 import httpx
 import pytest
 from environment import ROOT, blocks_of, prepared, ran
-from test_langchain import REQUIREMENTS
+from test_agentscope import REQUIREMENTS as AGENTSCOPE
+from test_langchain import REQUIREMENTS as LANGCHAIN
 
 from running_server import octavo_serves
 
@@ -14,7 +15,10 @@ SESSIONS = {
     "agent-framework.md": ("frameworks", "My dentist is Dr. Osei."),
     "llama-index.md": ("frameworks", "What must I not eat?"),
     "adk.md": ("adk", "My dentist is Dr. Osei."),
+    "agentscope.md": ("AgentScope", "生成一份报告"),
 }
+#: Environments of their own.
+OWN = {"agentscope.md": ("AgentScope", AGENTSCOPE), "langchain.md": ("LangChain", LANGCHAIN)}
 LEARNT = {
     "agent-framework.md": "allergic to peanuts",
     "llama-index.md": "allergic to peanuts",
@@ -30,11 +34,7 @@ def served(request, tmp_path_factory):
     """A client of a server over the store that a page's first block made."""
     page = request.param
     environment = SESSIONS[page][0] if page in SESSIONS else "frameworks"
-    python = (
-        prepared("LangChain", REQUIREMENTS)
-        if page == "langchain.md"
-        else request.getfixturevalue(environment)
-    )
+    python = prepared(*OWN[page]) if page in OWN else request.getfixturevalue(environment)
     folder = tmp_path_factory.mktemp("served")
     ran(python, "-c", blocks_of(page)[0][0], cwd=folder)
     with (

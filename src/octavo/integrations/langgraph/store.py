@@ -2,7 +2,9 @@
 
 import asyncio
 import contextlib
+import itertools
 import math
+import operator
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any, TypeAlias
@@ -43,6 +45,7 @@ _FEW = 32  # namespaces that are asked one by one; of more, all items are looked
 _MARGIN = 5  # times as many are recalled where a filter may drop some
 _SETTLE_SECONDS = 10.0
 _MOST_PUTS = 1000  # that are written together
+_PAGE = 200  # items that are read at once where a filter has dropped some
 _UNSEARCHED = " "  # the text of an item that nobody wants to find by what it says
 
 
@@ -159,7 +162,7 @@ class OctavoStore(BoundStore, BaseStore):  # type: ignore[misc] # its types are 
         return Record(
             collection=ITEMS,
             id=op.key,
-            scope=self._query(op.namespace).scope,
+            scope=self._scope_of(op.namespace),
             text=self._text(op),
             data={"value": dict(op.value)} | ({} if op.ttl is None else {"ttl_minutes": op.ttl}),
             expires_at=_end(at, op.ttl),
@@ -178,26 +181,31 @@ class OctavoStore(BoundStore, BaseStore):  # type: ignore[misc] # its types are 
 
     async def _listed(self, op: SearchOp) -> list[tuple[Record, None]]:
         """What passes the filter, last written first."""
-        most = None if op.filter else op.offset + op.limit
         prefix = op.namespace_prefix
-        if prefix:  # what stands below is looked for meanwhile
-            page, names = await asyncio.gather(self._last(self._query(prefix), most), self._below(prefix))
-            found, below = list(page), names[1:]
-        else:
-            found, below = [], []
-        if not prefix or len(below) >= _FEW:
-            whole = Query(collection=ITEMS, scope=self._scope, alive_at=now())
-            found = await self._last(whole, None if prefix else most)
-        elif below:
-            pages = await asyncio.gather(*(self._last(self._query(name), most) for name in below))
-            found += [record for each in pages for record in each]
-        found = sorted(
-            (one for one in found if self._is_meant(one, op)), key=lambda one: one.rank, reverse=True
-        )
+        whole = Query(collection=ITEMS, scope=self._scope, alive_at=now())
+        if not prefix:
+            found = await self._last(whole, op)
+        else:  # what stands below is looked for meanwhile
+            found, names = await asyncio.gather(self._last(self._query(prefix), op), self._below(prefix))
+            if len(names) > _FEW:
+                found = await self._last(whole, op)
+            elif len(names) > 1:
+                pages = await asyncio.gather(*(self._last(self._query(name), op) for name in names[1:]))
+                found = sorted(itertools.chain(found, *pages), key=operator.attrgetter("rank"), reverse=True)
         return [(record, None) for record in found]
 
-    async def _last(self, query: Query, most: int | None) -> list[Record]:
-        return await self._store.find(msgspec.structs.replace(query, limit=most))
+    async def _last(self, query: Query, op: SearchOp) -> list[Record]:
+        """As many as are asked for of those that pass the filter, last written first; older ones are not read."""
+        wanted = op.offset + op.limit
+        query = msgspec.structs.replace(query, newest_first=True, limit=wanted)
+        found: list[Record] = []
+        while wanted > len(found):
+            page = await self._store.find(query)
+            found += [record for record in page if self._is_meant(record, op)]
+            if len(page) < (query.limit or 0):
+                break
+            query = msgspec.structs.replace(query, after=page[-1].cursor, limit=max(wanted, _PAGE))
+        return found[:wanted]
 
     async def _recalled(self, op: SearchOp) -> list[tuple[Record, float]]:
         """What answers the question and passes the filter, best first, with how likely it does."""
@@ -233,8 +241,10 @@ class OctavoStore(BoundStore, BaseStore):  # type: ignore[misc] # its types are 
             return [prefix, *(name for name in await self._namespaces(prefix) if name != prefix)]
         after = start = _SEPARATOR.join(prefix) + _SEPARATOR
         names, limit = [prefix], 1  # most have none, and counting what stands next to them takes time
+        # All names of a tenant stand in an index. Those of other users only cost a question that finds nothing.
+        scope = self._scope if self._scope.user else Scope(tenant=self._scope.tenant)
         while len(names) <= _FEW:
-            page = await self._store.names(ITEMS, "session", self._scope, after=after, limit=limit)
+            page = await self._store.names(ITEMS, "session", scope, after=after, limit=limit)
             inside = [one.name for one in page if one.name.startswith(start)]
             names += [tuple(name.split(_SEPARATOR)) for name in inside]
             if len(inside) < limit:
@@ -262,11 +272,13 @@ class OctavoStore(BoundStore, BaseStore):  # type: ignore[misc] # its types are 
             await self._store.apply(ops)
 
     def _query(self, namespace: Namespace, key: str | None = None, *, alive: bool = True) -> Query:
-        scope = Scope(
-            tenant=self._scope.tenant, user=self._scope.user, agent="", session=_SEPARATOR.join(namespace)
-        )
         ids = None if key is None else (key,)
-        return Query(collection=ITEMS, ids=ids, scope=scope, alive_at=now() if alive else None)
+        at = now() if alive else None
+        return Query(collection=ITEMS, ids=ids, scope=self._scope_of(namespace), alive_at=at)
+
+    def _scope_of(self, namespace: Namespace) -> Scope:
+        whose = self._scope
+        return Scope(tenant=whose.tenant, user=whose.user, agent="", session=_SEPARATOR.join(namespace))
 
 
 def _namespace(record: Record) -> Namespace:
