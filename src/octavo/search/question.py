@@ -42,7 +42,9 @@ _OVERVIEW = re.compile(
     r"|profile|all|actually|far|learn|learned|learnt|so|please|got|still|myself|overview)(?!\w)"
     "|了解|知道|晓得|清楚|认识|记得|记住|记录|记下|记了|印象|掌握|关于|介绍|概括|概述|总结|描述|念叨|说说|聊聊|讲讲|全部|所有|一切|资料|信息|情况|样的人"
 )
-_AROUND_OVERVIEW = re.compile("方面|眼里|眼中|简单|大概|基本|个人|一?[人事样都还对些的了是在多少个下帮请给把说讲看和过会里这有做吧呀]")
+_AROUND_OVERVIEW = re.compile(
+    "方面|眼里|眼中|简单|大概|基本|个人|一?[人事样都还对些的了是在多少个下帮请给把说讲看和过会里这有做吧呀]"
+)
 _DATE_SIGNS = re.compile(r"(?<=\d)\s*[年月日号]")  # every date has them
 _FEWEST = 3  # terms of a part that is asked by itself
 
