@@ -40,7 +40,10 @@ _ASKS = re.compile(
 _OVERVIEW = re.compile(
     r"(?<!\w)(?:know|known|knew|remember|remembered|recall|tell|told|say|said|sum|up|summary|summarise|summarize|describe"
     r"|profile|all|actually|far|learn|learned|learnt|so|please|got|still|myself|overview)(?!\w)"
-    "|了解|知道|记得|记住|记录|印象|掌握|关于|方面|介绍|概括|总结|说说|讲讲|全部|所有|一切|资料|信息|情况|人|事|样|都|还|对|些|些什么|多|少|个|下|帮|请|给|把|说|讲|和|过|会|里|这"
+    "|了解|知道|晓得|清楚|认识|记得|记住|记录|记下|记了|印象|掌握|关于|介绍|概括|概述|总结|描述|念叨|说说|聊聊|讲讲|全部|所有|一切|资料|信息|情况|样的人"
+)
+_AROUND_OVERVIEW = re.compile(
+    "方面|眼里|眼中|简单|大概|基本|个人|一?[人事样都还对些的了是在多少个下帮请给把说讲看和过会里这有做吧呀]"
 )
 _DATE_SIGNS = re.compile(r"(?<=\d)\s*[年月日号]")  # every date has them
 _FEWEST = 3  # terms of a part that is asked by itself
@@ -90,7 +93,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
 def _is_overview(text: str) -> bool:
     """Whether a question names nothing to look for but the person: then whatever is known about them answers it."""
     plain = _ASKING_CHINESE.sub(" ", _CARRIERS.sub(" ", text.replace("’", "'")))
-    return bool(_OVERVIEW.search(plain)) and not terms(_OVERVIEW.sub(" ", plain))
+    return bool(_OVERVIEW.search(plain)) and not terms(_AROUND_OVERVIEW.sub(" ", _OVERVIEW.sub(" ", plain)))
 
 
 def _about(text: str) -> list[str]:

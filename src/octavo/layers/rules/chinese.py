@@ -5,7 +5,7 @@ from functools import lru_cache
 from typing import ClassVar
 
 from octavo.layers.rules.clauses import DEEPEST, ClauseReader, Context, Sentence, Subject, clauses_zh
-from octavo.layers.rules.facts import CHINESE, YES, Fact, category_of, is_personal, plain
+from octavo.layers.rules.facts import CHINESE, YES, Fact, category_of, is_own, is_personal, plain
 from octavo.layers.rules.moments import times
 from octavo.layers.rules.profile import CHINESE_PROFILE, compared_day
 from octavo.layers.values import OwnerType
@@ -39,7 +39,8 @@ def read_chinese(sentence: Sentence, context: Context) -> None:
             break  # 帮我写封邮件，说我病了: whoever says it, it is to be said
         ordered = ordered or CHINESE.COMMAND.match(bare) is not None
         asks = asks or (sentence.asks and at == len(clauses) - 1)
-        about_new = CHINESE.OF_NEW.match(bare) and context.introduced(CHINESE.INTRODUCED)
+        new = CHINESE.INTRODUCED if CHINESE.OF_NEW.match(bare) else CHINESE.COMPANY  # 和室友合租，她叫小鹿
+        about_new = (new is CHINESE.INTRODUCED or CHINESE.OF_OTHER.match(bare)) and context.introduced(new)
         if context.open and not asks and (about_new or CHINESE.PARTS.match(bare)):
             # 养了一只鹦鹉，叫奶黄包: that is not the owner's name
             context.add_detail(reader.with_name(clause), DETAILS)
@@ -120,6 +121,12 @@ class ChineseReader(ClauseReader):
             or also
             or CHINESE.MENTIONS.search(clause)
             or (len(said) > 3 and is_personal(clause))
+            or (
+                not self.context.open
+                and len(said) > 3
+                and is_own(clause)
+                and not CHINESE.OF_MOMENT.search(clause)
+            )
         )
         if not told or CHINESE.NO_TALK.match(said) or CHINESE.STOPPED.fullmatch(said):
             return []
