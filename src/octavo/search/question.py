@@ -39,7 +39,8 @@ _ASKS = re.compile(
 # All that is left of a question that asks for everything: "What do you know about me?", 你了解我什么.
 _OVERVIEW = re.compile(
     r"(?<!\w)(?:know|known|knew|remember|remembered|recall|tell|told|say|said|sum|up|summary|summarise|summarize|describe"
-    r"|profile|all|actually|far|learn|learned|learnt|so|please|got|still|myself|overview)(?!\w)"
+    r"|profile|all|actually|far|learn|learned|learnt|so|please|got|still|myself|overview|according|dear|facts?|things?|list|give"
+    r"|remind|recap|person|briefly|short|quick|quickly|already|picture|everything|again)(?!\w)"
     "|了解|知道|记得|记住|记录|印象|掌握|关于|方面|介绍|概括|总结|说说|讲讲|全部|所有|一切|资料|信息|情况|人|事|样|都|还|对|些|些什么|多|少|个|下|帮|请|给|把|说|讲|和|过|会|里|这"
 )
 _DATE_SIGNS = re.compile(r"(?<=\d)\s*[年月日号]")  # every date has them
@@ -89,7 +90,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
 
 def _is_overview(text: str) -> bool:
     """Whether a question names nothing to look for but the person: then whatever is known about them answers it."""
-    plain = _ASKING_CHINESE.sub(" ", _CARRIERS.sub(" ", text.replace("’", "'")))
+    plain = _ASKING_CHINESE.sub(" ", _CARRIERS.sub(" ", text.casefold().replace("’", "'")))
     return bool(_OVERVIEW.search(plain)) and not terms(_OVERVIEW.sub(" ", plain))
 
 
