@@ -25,7 +25,6 @@ K1, B = 0.9, 0.1  # memories are short: a long one is not padded, it says more
 SESSION_K1, SESSION_B = 1.2, 0.75
 SINGLE = 1.5  # of single characters beside pairs: said in other words, a thing keeps some of its characters
 TOPIC = 0.4  # of a topic beside words: many texts are about the same
-ASIDE = 0.3  # of the small talk around a question
 #: What is told first when all that is known is asked for.
 OVERVIEW = {"profile": 3.0, "episodes": 2.0, "knowledge": 1.0, "messages": 1.0}
 #: What each signal weighs beside the record's own terms, in standard deviations of that signal.
@@ -254,8 +253,7 @@ def _lexical_scores(
     weights = [
         _weight(n, total)
         * (TOPIC if is_topic(term) else SINGLE if unspaced(term) and len(term) == 1 else 1.0)
-        * (ASIDE if at in question.aside else 1.0)
-        for at, (n, term) in enumerate(zip(held, question.terms, strict=True))
+        for n, term in zip(held, question.terms, strict=True)
     ]
     lengths = [match.length if holds else 0 for match, holds in zip(found, holding, strict=True)]
     gains = _gains(columns, lengths, sum(lengths) / (total or 1), weights, K1, B)

@@ -63,13 +63,17 @@ def read_english(sentence: Sentence, context: Context) -> None:
 def _introduced(text: str) -> str:
     """I am Lin, a nurse: two statements; so is "I live in Leeds with my two cats", since one may move without the other."""
     text = ENGLISH.HOME_IS.sub("I live ", ENGLISH.REACHED.sub("my contact is ", text))
-    text = re.sub(r"(?i)^(?:([a-z]+), )?(\d\d), (?=[a-z])", lambda m: f"{f'my name is {m[1]}, ' if m[1] else ''}I am {m[2]}, I am a ", text)
+    text = ENGLISH.NAME_AND_AGE.sub(r"my name is \g<name>, ", text)
+    text = ENGLISH.AGED_FIRST.sub(r"\g<named>I am \g<age>, I am a ", text)
     text = ENGLISH.NAMED_ASIDE.sub(r"\g<who> \g<name> ", text)
     text = ENGLISH.NAMED_FIRST.sub(r"I am \g<name>, I am ", text)
     text = re.sub(
         r"(?i)^(?:the )?name(?:'s| is) |^(?:you can|just|feel free to) call me ",
         "my name is ",
-        ENGLISH.LEFT_OUT.sub("I am ", re.sub(r"(?i)^(?=been \w+ing\b)", "I have ", re.sub("(?i)^born ", "I was born ", text))),
+        ENGLISH.LEFT_OUT.sub(
+            "I am ",
+            re.sub(r"(?i)^been (?=\w+ing\b)", "I have been ", re.sub("(?i)^born ", "I was born ", text)),
+        ),
     )
     if match := ENGLISH.LED_IN.match(text):
         text = f"{text[match.end() :]} {match['when'][0].lower()}{match['when'][1:]}"
