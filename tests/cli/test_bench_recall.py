@@ -11,7 +11,7 @@ import pytest
 
 from octavo.cli.commands import octavo as command
 from octavo.measure import FORMATS
-from octavo.measure.everyday import load_people
+from octavo.measure.everyday import LANGUAGES, load_people
 from questions import locomo, memdaily, written
 
 PAGE = Path(__file__).parents[2] / "docs" / "measuring-recall.md"
@@ -206,7 +206,7 @@ def test_everyday_figures_for_people(octavo):
 def test_everyday_figures_for_programs(octavo):
     told = document(octavo("bench", "recall", "--everyday", "--path", "bm25", "--misses", "--json"))
     assert told["part"] == "dev"
-    assert told["people"] == {"en": len(load_people("en")), "zh": len(load_people("zh"))}
+    assert told["people"] == {language: len(load_people(language)) for language in LANGUAGES}
     assert [(each["language"], each["path"]) for each in told["figures"]] == [("en", "bm25"), ("zh", "bm25")]
     assert len(told["misses"]) == sum(sum(each["misses"].values()) for each in told["figures"])
 

@@ -39,11 +39,12 @@ _ASKS = re.compile(
 # All that is left of a question that asks for everything: "What do you know about me?", 你了解我什么.
 _OVERVIEW = re.compile(
     r"(?<!\w)(?:know|known|knew|remember|remembered|recall|tell|told|say|said|sum|up|summary|summarise|summarize|describe"
-    r"|profile|all|actually|far|learn|learned|learnt|so|please|got|still|myself|overview)(?!\w)"
+    r"|profile|all|actually|far|learn|learned|learnt|so|please|got|still|myself|overview|facts?|list|recap|picture|everything)(?!\w)"
     "|了解|知道|晓得|清楚|认识|记得|记住|记录|记下|记了|印象|掌握|关于|介绍|概括|概述|总结|描述|念叨|说说|聊聊|讲讲|全部|所有|一切|资料|信息|情况|样的人"
 )
 _AROUND_OVERVIEW = re.compile(
-    "方面|眼里|眼中|简单|大概|基本|个人|一?[人事样都还对些的了是在多少个下帮请给把说讲看和过会里这有做吧呀]"
+    r"(?<!\w)(?:according|dear|things?|give|remind|person|briefly|short|quick|quickly|already|again)(?!\w)"
+    "|方面|眼里|眼中|简单|大概|基本|个人|一?[人事样都还对些的了是在多少个下帮请给把说讲看和过会里这有做吧呀]"
 )
 _DATE_SIGNS = re.compile(r"(?<=\d)\s*[年月日号]")  # every date has them
 _FEWEST = 3  # terms of a part that is asked by itself
@@ -92,7 +93,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
 
 def _is_overview(text: str) -> bool:
     """Whether a question names nothing to look for but the person: then whatever is known about them answers it."""
-    plain = _ASKING_CHINESE.sub(" ", _CARRIERS.sub(" ", text.replace("’", "'")))
+    plain = _ASKING_CHINESE.sub(" ", _CARRIERS.sub(" ", text.casefold().replace("’", "'")))
     return bool(_OVERVIEW.search(plain)) and not terms(_AROUND_OVERVIEW.sub(" ", _OVERVIEW.sub(" ", plain)))
 
 

@@ -15,8 +15,8 @@ _CONTRACTED = tuple(
     (re.compile(rf"\b{short}" + ("" if short.endswith(")") else r"(?![\w'])"), _I), full)
     for short, full in (
         ("can't", "can not"), ("cannot", "can not"), ("won't", "will not"), ("shan't", "shall not"), ("i'm", "I am"), (r"(\w+)n't", r"\1 not"), (r"(\w+)'ve", r"\1 have"),
-        (r"(\w+)'re", r"\1 are"), (r"(\w+)'ll", r"\1 will"), (r"(have|has) got (?!married|engaged|divorced|promoted|fired|hired|to )(?=\w)", r"\1 "), ("gonna", "going to"), ("wanna", "want to"), (r"(i|we|they|you)'d (?=(?:\w+ )?(?:rather|prefer|like|love|be|say|never|always|hate))", r"\1 would "),
-        (r"(i|he|she|we|they|you)'d", r"\1 had"), (rf"({ENGLISH.KIN.pattern})'s (?=(?:an?|the|been|from|not|in|at|on|called|named) )", r"\1 is "), (r"(he|she|it|that|there|who|user)'s (?=(?!called|named|married|retired|engaged|divorced|based|\w+ed (?:with|in|by|about|of|at|to)\b)(?:been|had|got|just|already|recently|\w+ed)\b)", r"\1 has "),
+        (r"(\w+)'re", r"\1 are"), (r"(\w+)'ll", r"\1 will"), (r"(have|has) got (?!married|engaged|divorced|promoted|fired|hired|to )(?=\w)", r"\1 "), ("gonna", "going to"), ("tryna", "trying to"), ("wanna", "want to"), (r"(i|we|they|you)'d (?=(?:\w+ )?(?:rather|prefer|like|love|be|say|never|always|hate|pick|choose|take))", r"\1 would "),
+        (r"(i|he|she|we|they|you)'d", r"\1 had"), (rf"((?:my|our|the) (?:[\w-]+ )?\w+|{ENGLISH.KIN.pattern}(?: [A-Z]\w+)?)'s (?=(?:an?|the|been|from|not|in|at|on|called|named) )", r"\1 is "), (r"(he|she|it|that|there|who|user)'s (?=(?!called|named|married|retired|engaged|divorced|based|\w+ed (?:with|in|by|about|of|at|to)\b)(?:been|had|got|just|already|recently|\w+ed)\b)", r"\1 has "),
         (r"(he|she|it|that|there|who|what|how|where|my (?:\w+ )?(?:name|job|title|birthday|age|hobby|major|email|address|favou?rite \w+))'s", r"\1 is"), ("im", "I am"), ("ive", "I have"), ("dont", "do not"), ("doesnt", "does not"),
     )
 )  # fmt: skip
@@ -63,12 +63,17 @@ def read_english(sentence: Sentence, context: Context) -> None:
 def _introduced(text: str) -> str:
     """I am Lin, a nurse: two statements; so is "I live in Leeds with my two cats", since one may move without the other."""
     text = ENGLISH.HOME_IS.sub("I live ", ENGLISH.REACHED.sub("my contact is ", text))
+    text = ENGLISH.NAME_AND_AGE.sub(r"my name is \g<name>, ", text)
+    text = ENGLISH.AGED_FIRST.sub(r"\g<named>I am \g<age>, I am a ", text)
     text = ENGLISH.NAMED_ASIDE.sub(r"\g<who> \g<name> ", text)
     text = ENGLISH.NAMED_FIRST.sub(r"I am \g<name>, I am ", text)
     text = re.sub(
-        r"(?i)^name's ",
+        r"(?i)^(?:the )?name(?:'s| is) |^(?:you can|just|feel free to) call me ",
         "my name is ",
-        ENGLISH.LEFT_OUT.sub("I am ", re.sub("(?i)^born ", "I was born ", text)),
+        ENGLISH.LEFT_OUT.sub(
+            "I am ",
+            re.sub(r"(?i)^been (?=\w+ing\b)", "I have been ", re.sub("(?i)^born ", "I was born ", text)),
+        ),
     )
     if match := ENGLISH.LED_IN.match(text):
         text = f"{text[match.end() :]} {match['when'][0].lower()}{match['when'][1:]}"
