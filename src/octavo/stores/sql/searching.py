@@ -249,7 +249,8 @@ def _is_dense(sifted: Sifted, query: Query, word: str) -> Script[bool]:
     latest = _rows_back(sifted, query, values, "rowno", _PROBED)
     test = table.dialect.contains.format("b.bag", sifted.index.bind(values, f" {word} "))
     sql = f"SELECT COUNT(*) FROM {latest} JOIN {sifted.index.terms} AS b ON b.number = rowno WHERE {test}"
-    return (yield Ask(sql, values))[0][0] * _LATEST > _PROBED * MOST
+    [[holding]] = yield Ask(sql, values)
+    return int(holding) * _LATEST > _PROBED * MOST
 
 
 def _latest(sifted: Sifted, query: Query, most: int) -> Ask:
