@@ -1,5 +1,6 @@
 """The console: how long its pages take the server with much in the store, by the page, the first time and after that."""
 
+import itertools
 import random
 import time
 from collections.abc import Iterator
@@ -38,7 +39,7 @@ _NAMED = (
 )
 #: As in any language: few words are in most texts, and most words in few.
 _WORDS = [_NAMED[n // 40 % len(_NAMED)] if n % 40 == 39 and n < 480 else f"thing{n}" for n in range(5000)]
-_WEIGHTS = [1 / (rank + 10) for rank in range(len(_WORDS))]
+_WEIGHTS = list(itertools.accumulate(1 / (rank + 10) for rank in range(len(_WORDS))))
 
 
 class Size(NamedTuple):
@@ -63,7 +64,7 @@ def records(size: Size) -> Iterator[Record]:
         user = 0 if number % 10 == 0 else number % size.users
         then = at - timedelta(seconds=_DAYS * 86_400 * number / size.memories)
         layer = "profile" if number // 10 % 2 else "event"
-        text = f"user {user} said, number {number}: {' '.join(chance.choices(_WORDS, _WEIGHTS, k=8))}"
+        text = f"user {user} said, number {number}: {' '.join(chance.choices(_WORDS, cum_weights=_WEIGHTS, k=8))}"
         owner = Owner("agent", f"agent {number % 7}") if number % 50 == 49 else Owner("user", f"user {user}")
         made = new_memory(
             owner, "", layer, then,
@@ -80,7 +81,7 @@ def records(size: Size) -> Iterator[Record]:
             collection="events",
             kind=_KINDS[number % 4],
             scope=Scope(user=user, agent=f"agent {number % 7}", session=session),
-            data={"text": f"step {number}: {' '.join(chance.choices(_WORDS, _WEIGHTS, k=8))}"},
+            data={"text": f"step {number}: {' '.join(chance.choices(_WORDS, cum_weights=_WEIGHTS, k=8))}"},
             created_at=at - timedelta(seconds=_DAYS * 86_400 * number / size.events),
         )
 

@@ -146,6 +146,33 @@ async def test_a_word_that_every_few_records_hold(url, latest, monkeypatch):
             await agrees(store, asked, until=NOON + timedelta(seconds=4000))
 
 
+@pytest.mark.parametrize("beside", [1000, 30])
+async def test_common_words_beside_what_has_expired(url, beside, monkeypatch):
+    """Where the index alone counts, neither what has expired nor what was said before a change is counted."""
+    monkeypatch.setattr("octavo.stores.sql.searching._BESIDE", beside)
+    alive = {"scope": Scope(user="u"), "alive_at": NOON + timedelta(days=1)}
+    async with open_store(url) as store:
+        texts = ("common half", "common third", "common")
+        ends = {n: NOON + timedelta(hours=n % 2 * 48) for n in range(0, 3400, 40)}
+        await store.apply([Add([note(n, texts[n % 3], expires_at=ends.get(n)) for n in range(3400)])])
+        # As many as are looked at, and one more that has expired.
+        edge = [
+            note(n, "edge", expires_at=None if n < 5000 + MOST else NOON) for n in range(5000, 5001 + MOST)
+        ]
+        await store.apply([Add(edge)])
+        for asked in (("half", "third", "common"), ("half",), ("common",), ("edge", "half"), ("edge",)):
+            await agrees(store, asked, **alive)
+        changed = Query(collection="messages", ids=("n1", "n3", "n5001"))
+        await store.apply([Change(query=changed, text="edge half rare")])
+        for asked in (
+            ("half", "third", "common"),
+            ("edge", "rare", "common"),
+            ("edge",),
+            ("half", "nowhere"),
+        ):
+            await agrees(store, asked, **alive)
+
+
 async def test_a_writer_that_never_searches(url):
     """What a store writes that has never searched, and was open before the index was made, is found by another."""
     async with open_store(url) as writer, open_store(url) as searcher:

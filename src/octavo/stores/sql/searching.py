@@ -26,7 +26,9 @@ _COUNTED_AT_ONCE = 40  # words in one statement
 _SMALL = 3000  # a scope with fewer records is read whole, whichever words are asked for
 _RARELY = 2  # so many words are looked up in any scope
 _FEW = 10  # words that are looked for in an entry one by one; more are looked up among its words
+_BESIDE = 1000  # records that wait to be indexed, or to be swept, beside which the index can count
 _LATEST = 6 * MOST  # records that are looked through for a word that too many hold
+_PROBED = 500  # of them, before that: whether the word is common enough
 _rank = itemgetter(0, 1, 2)
 _Found: TypeAlias = tuple[
     datetime, int, str, Scope, int, tuple[int, ...]
@@ -140,14 +142,17 @@ def search(
     asked = scope_tags(query.scope)
     words = [spelled(term) for term in terms]
     sifted = Sifted(index, query, words)
-    if len(words) > _RARELY and not (yield from _is_large(index, sizes, asked)):
+    large = yield from _is_large(index, sizes, query.scope, asked)
+    if not large and len(words) > _RARELY:
         yield from sifted.take((yield _candidates(sifted, query, asked, None)))
         return sifted.answer(terms)
-    limit = MOST + most + 2  # more than MOST are found even if all that wait are among them
-    yield from sifted.take((yield _candidates(sifted, query, asked, words, f" LIMIT {limit}")))
-    if sifted.indexed < limit:
-        return sifted.answer(terms)
-    return (yield from _search_rarest(sifted, query, asked, terms, words))
+    held = (yield from _count_indexed(sifted, query, asked, words)) if large else None
+    if held is None or max(held) <= MOST:
+        limit = MOST + most + 2  # more than MOST are found even if all that wait are among them
+        yield from sifted.take((yield _candidates(sifted, query, asked, words, f" LIMIT {limit}")))
+        if sifted.indexed < limit:
+            return sifted.answer(terms)
+    return (yield from _search_rarest(sifted, query, asked, terms, words, held))
 
 
 def lag(index: TermIndex, most: int) -> Script[int]:
@@ -166,15 +171,25 @@ def unindexed(index: TermIndex, query: Query) -> Script[set[str]]:
 
 
 def _search_rarest(
-    sifted: Sifted, query: Query, asked: ScopeTags, terms: Sequence[str], words: Sequence[str]
+    sifted: Sifted,
+    query: Query,
+    asked: ScopeTags,
+    terms: Sequence[str],
+    words: Sequence[str],
+    held: list[int] | None,
 ) -> Script[Matches]:
     """More hold the words than are looked at: count each, and read what the rarest find."""
-    yield from sifted.take((yield _candidates(sifted, query, asked, ())))  # only what waits
-    held = yield from _count_held(sifted, query, asked, words)
-    held = [min(n + late, MOST + 1) for n, late in zip(held, sifted.held, strict=True)]
+    if held is None:
+        yield from sifted.take((yield _candidates(sifted, query, asked, ())))  # only what waits
+        counted = yield from _count_held(sifted, query, asked, words)
+        held = [min(n + late, MOST + 1) for n, late in zip(counted, sifted.held, strict=True)]
     places = [terms.index(term) for term in nominated(terms, held)]
     chosen = [words[at] for at in places]
-    if min(n for n in held if n) > MOST and _walks_in_order(sifted, query):
+    if sum(held[at] for at in places) <= MOST:
+        yield from sifted.take((yield _candidates(sifted, query, asked, chosen)))
+        sifted.narrow(places)
+        return Matches(sifted.matches(), tuple(held))
+    if _walks_in_order(sifted, query) and (yield from _is_dense(sifted, query, chosen[0])):
         # Where a word is in every few records, the newest ones hold it often enough; to sort all that hold it takes a
         # second where a million do.
         yield from sifted.take((yield _latest(sifted, query, _LATEST)))
@@ -204,7 +219,9 @@ def _newest(sifted: Sifted, query: Query, asked: ScopeTags, words: Sequence[str]
     index, table = sifted.index, sifted.index.table
     known, parts = _fields(sifted)
     values: list[Any] = []
-    hits = _hits(sifted, query, asked, words, values, "rowno AS chosen")
+    source, test = index.holders(values, asked, words)
+    where = Where(table, query, values).sql
+    hits = f"SELECT rowno AS chosen FROM {source} WHERE {f'{test} AND {where}' if test else where}"
     order = ", ".join([f"{column} DESC" for column in table.order])
     # Sorted by number alone: whole entries would be sorted with them.
     sql = (
@@ -216,22 +233,44 @@ def _newest(sifted: Sifted, query: Query, asked: ScopeTags, words: Sequence[str]
 
 def _walks_in_order(sifted: Sifted, query: Query) -> bool:
     """Whether the newest records that answer the query are the first ones along an index."""
-    few = query.ids, query.kinds, query.marks, query.without, query.where, query.expired_at
-    return axis_asked(sifted.index.table, query.scope) is not None and not any(few)
+    return axis_asked(sifted.index.table, query.scope) is not None and not _asks_more(query)
+
+
+def _asks_more(query: Query) -> bool:
+    """Whether a query asks for more than whose a record is and when it was."""
+    lists = query.ids, query.kinds, query.marks
+    return any(one is not None for one in lists) or bool(query.without or query.where or query.expired_at)
+
+
+def _is_dense(sifted: Sifted, query: Query, word: str) -> Script[bool]:
+    """Whether so many of the very newest records hold a word that the newest ones are likely to hold it often enough."""
+    table = sifted.index.table
+    values: list[Any] = []
+    latest = _rows_back(sifted, query, values, "rowno", _PROBED)
+    test = table.dialect.contains.format("b.bag", sifted.index.bind(values, f" {word} "))
+    sql = f"SELECT COUNT(*) FROM {latest} JOIN {sifted.index.terms} AS b ON b.number = rowno WHERE {test}"
+    [[holding]] = yield Ask(sql, values)
+    return int(holding) * _LATEST > _PROBED * MOST
 
 
 def _latest(sifted: Sifted, query: Query, most: int) -> Ask:
     """The newest records, whatever words they hold; with what waits to be indexed."""
-    index, table = sifted.index, sifted.index.table
     known, parts = _fields(sifted)
     values: list[Any] = []
-    order = ", ".join([f"{column} DESC" for column in table.order])
-    rows = f"SELECT {known}{parts} FROM {table.name} WHERE {Where(table, query, values).sql} ORDER BY {order}"
+    latest = _rows_back(sifted, query, values, f"{known}{parts}", most)
     sql = (
-        f"SELECT {known}, b.length, b.bag, b.more{parts} FROM ({rows} LIMIT {int(most)}) AS latest "
-        f"JOIN {index.terms} AS b ON b.number = rowno UNION ALL "
+        f"SELECT {known}, b.length, b.bag, b.more{parts} FROM {latest} "
+        f"JOIN {sifted.index.terms} AS b ON b.number = rowno UNION ALL "
     )
     return Ask(sql + _late(sifted, query, values), values)
+
+
+def _rows_back(sifted: Sifted, query: Query, values: list[Any], fields: str, most: int) -> str:
+    """What to select from to see the newest records that answer the query."""
+    table = sifted.index.table
+    order = ", ".join([f"{column} DESC" for column in table.order])
+    rows = f"SELECT {fields} FROM {table.name} WHERE {Where(table, query, values).sql} ORDER BY {order}"
+    return f"({rows} LIMIT {int(most)}) AS latest"
 
 
 def _hits(
@@ -278,12 +317,54 @@ def _count_held(sifted: Sifted, query: Query, asked: ScopeTags, words: Sequence[
     return held
 
 
-def _is_large(index: TermIndex, sizes: Sizes, asked: ScopeTags) -> Script[bool]:
+def _count_indexed(
+    sifted: Sifted, query: Query, asked: ScopeTags, words: Sequence[str]
+) -> Script[list[int] | None]:
+    """In how many records each word stands, as the index alone tells, up to MOST + 1; what waits is taken beside it.
+
+    Nothing where the query asks for more than a scope, or too much has expired: then each record must be looked at.
+    """
+    table = sifted.index.table
+    but: list[int] = []
+    if _asks_more(query) or query.since is not None or query.until is not None:
+        return None
+    if query.alive_at is not None:
+        if not (table.dialect.partial or table.shape.expiry_index):
+            return None
+        everyone = Query(
+            collection=query.collection, scope=Scope(tenant=query.scope.tenant), expired_at=query.alive_at
+        )
+        where = Where(table, everyone)
+        rows = yield Ask(
+            f"SELECT rowno FROM {table.name} WHERE {where.sql} LIMIT {_BESIDE + 1}", where.values
+        )
+        but = [row[0] for row in rows]
+        if len(but) > _BESIDE:
+            return None
+    yield from sifted.take((yield _candidates(sifted, query, asked, ())))  # only what waits
+    but += sifted.waiting
+    if len(but) > _BESIDE:  # in a caller's transaction, where nothing is indexed
+        return None
+    held: list[int] = []
+    for start in range(0, len(words), _COUNTED_AT_ONCE):
+        values: list[Any] = []
+        some = words[start : start + _COUNTED_AT_ONCE]
+        counts = [sifted.index.count(values, asked, word, but, MOST + 1) for word in some]
+        held += (yield Ask(f"SELECT {', '.join(counts)}", values))[0]
+    return [min(n + late, MOST + 1) for n, late in zip(held, sifted.held, strict=True)]
+
+
+def _is_large(index: TermIndex, sizes: Sizes, scope: Scope, asked: ScopeTags) -> Script[bool]:
     """Whether a scope holds so many records that not all of them should be read; measured now and then."""
     known = sizes.get(asked.tags)
     now = time.monotonic()
     if known is None or known[1] < now:
-        [[size]] = yield index.size(asked, _SMALL + 1)
+        if axis_asked(index.table, scope) is None:
+            [[size]] = yield index.size(asked, _SMALL + 1)
+        else:
+            where = Where(index.table, Query(collection=index.table.shape.collection, scope=scope))
+            some = f"SELECT 1 FROM {index.table.name} WHERE {where.sql} LIMIT {_SMALL + 1}"
+            [[size]] = yield Ask(f"SELECT COUNT(*) FROM ({some}) AS inside", where.values)
         known = (size > _SMALL, now + _REMEMBERED_SECONDS)
         sizes.put(asked.tags, known, size_of(*asked.tags))
     return known[0]

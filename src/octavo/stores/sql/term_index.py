@@ -79,6 +79,14 @@ class TermIndex:
         """
         raise NotImplementedError
 
+    def holders(self, values: list[Any], asked: ScopeTags, words: Sequence[str]) -> tuple[str, str]:
+        """The same without the entry, where that is less to read."""
+        return self.candidates(values, asked, words)
+
+    def count(self, values: list[Any], asked: ScopeTags, word: str, but: Sequence[int], most: int) -> str:
+        """An expression: how many indexed records of a scope hold a word, without some of them; up to `most`."""
+        raise NotImplementedError
+
     def size(self, asked: ScopeTags, most: int) -> Ask:
         """How many indexed records are in a scope, counted up to `most`."""
         raise NotImplementedError
@@ -205,6 +213,15 @@ class SQLiteTerms(TermIndex):
         )
         return source, f"{self.index} MATCH {self.bind(values, _fts(asked, words))}"
 
+    def holders(self, values: list[Any], asked: ScopeTags, words: Sequence[str]) -> tuple[str, str]:
+        source = f"{self.index} CROSS JOIN {self.table.name} ON rowno = {self.index}.rowid"
+        return source, f"{self.index} MATCH {self.bind(values, _fts(asked, words))}"
+
+    def count(self, values: list[Any], asked: ScopeTags, word: str, but: Sequence[int], most: int) -> str:
+        test = f"{self.index} MATCH {self.bind(values, _fts(asked, [word]))}"
+        test += f" AND rowid NOT IN ({listed(but)})" if but else ""
+        return f"(SELECT COUNT(*) FROM (SELECT 1 FROM {self.index} WHERE {test} LIMIT {int(most)}))"
+
     def size(self, asked: ScopeTags, most: int) -> Ask:
         some = f"SELECT 1 FROM {self.index} WHERE {self.index} MATCH ? LIMIT {int(most)}"
         return Ask(f"SELECT COUNT(*) FROM ({some})", (_fts(asked, None),))
@@ -279,7 +296,15 @@ class PostgreSQLTerms(TermIndex):
         match = self.bind(values, _tsquery(asked, words))
         # OFFSET 0 keeps the planner from reading one table or the other as a whole.
         entries = f"SELECT number, length, bag, more FROM {self.terms} WHERE lexemes @@ {match}::text::tsquery OFFSET 0"
-        return f"({entries}) AS b JOIN {self.table.name} ON rowno = b.number", ""
+        record = f"SELECT * FROM {self.table.name} WHERE rowno = b.number OFFSET 0"
+        return f"({entries}) AS b, LATERAL ({record}) AS r", ""
+
+    def count(self, values: list[Any], asked: ScopeTags, word: str, but: Sequence[int], most: int) -> str:
+        test = f"lexemes @@ {self.bind(values, _tsquery(asked, [word]))}::text::tsquery"
+        test += f" AND number <> ALL({self.bind(values, list(but))}::bigint[])" if but else ""
+        # Materialized, it is planned as if all were wanted: for the first few, the planner would rather read the table.
+        held = f"WITH held AS MATERIALIZED (SELECT FROM {self.terms} WHERE {test})"
+        return f"({held} SELECT COUNT(*) FROM (SELECT FROM held LIMIT {int(most)}) AS few)"
 
     def size(self, asked: ScopeTags, most: int) -> Ask:
         some = f"SELECT 1 FROM {self.terms} WHERE lexemes @@ $1::text::tsquery LIMIT {int(most)}"
@@ -376,6 +401,14 @@ class MySQLTerms(TermIndex):
             source += f" STRAIGHT_JOIN {self.postings} AS g ON g.token = {tag} AND g.number = p.number"
         source += f" STRAIGHT_JOIN {self.terms} AS b ON b.number = p.number"
         return f"{source} STRAIGHT_JOIN {self.table.name} ON rowno = p.number", ""
+
+    def count(self, values: list[Any], asked: ScopeTags, word: str, but: Sequence[int], most: int) -> str:
+        del values
+        source, test = f"{self.postings} AS p", f"p.token = {token(asked.tenant, word)}"
+        for at, tag in enumerate(asked.tags if asked.tags != (asked.tenant,) else ()):
+            source += f" STRAIGHT_JOIN {self.postings} AS g{at} ON g{at}.token = {token(tag)} AND g{at}.number = p.number"
+        test += f" AND p.number NOT IN ({listed(but)})" if but else ""
+        return f"(SELECT COUNT(*) FROM (SELECT 1 FROM {source} WHERE {test} LIMIT {int(most)}) AS held)"
 
     def size(self, asked: ScopeTags, most: int) -> Ask:
         some = f"SELECT 1 FROM {self.postings} WHERE token = {token(asked.tags[0])} LIMIT {int(most)}"
