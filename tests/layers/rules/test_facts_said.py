@@ -23,7 +23,7 @@ def shares(readings: list[Reading]) -> tuple[float, float]:
 @pytest.mark.parametrize("language", ["en", "zh"])
 def test_the_sentences_of_the_measure_are_read(language: str) -> None:
     right, false = shares([read(one) for one in load_sentences("dev", language)])
-    assert right >= 0.92
+    assert right >= (0.92 if language == "en" else 0.95)
     assert false <= 0.02
 
 

@@ -17,6 +17,7 @@ READ = (
     ("created_at", "time"), ("updated_at", "time"), ("expires_at", "time"), ("seq", "int"),
 )  # fmt: skip
 PARTS = ("tenant", "user", "agent", "session")
+_EQUAL = "{} = {}"
 _FEW_MARKS = 8  # that are looked for in the text of a row
 
 #: Adds the values it binds, and answers what to select from and a test: together they leave the rows that may match.
@@ -83,24 +84,25 @@ class Where:
             marked = (
                 self.table.marks and query.marks is not None and query.ids is None and query.limit is None
             )
-            off = self.dialect.hidden_text if marked else "{}"
-            self.tests.append(f"{off.format(self.column('place'))} = {self.bind(scope.place)}")
+            test = self.dialect.hidden_equal if marked else _EQUAL
+            self.tests.append(test.format(self.column("place"), self.bind(scope.place)))
             return
         # For a few ids a planner without statistics walks a whole tenant, along the index that also gives the order.
-        off = self.dialect.hidden_text if query.ids is not None else "{}"
-        self.tests.append(f"{off.format(self.column('tenant'))} = {self.bind(scope.tenant)}")
+        hidden = self.dialect.hidden_equal
+        plain = hidden if query.ids is not None else _EQUAL
+        self.tests.append(plain.format(self.column("tenant"), self.bind(scope.tenant)))
         # What is nobody's is much: a session, or the axis along which is read, is the shorter way in. Not so a user's own: one
         # session may be that of all users who name none.
         way_in = (("session" if scope.session else along),)
-        user = self.dialect.hidden_text if scope.user == "" and way_in in self.table.shape.axes else off
+        user = hidden if scope.user == "" and way_in in self.table.shape.axes else plain
         # An agent may be that of all users, and to be without one is what most records have in common: a user, or a session, is
         # the shorter way in. SQLite, which knows of no sizes, took the agent.
         named = [(part,) for part in ("user", "session") if getattr(scope, part)]
-        agent = self.dialect.hidden_text if {*named} & {*self.table.shape.axes} else off
+        agent = hidden if {*named} & {*self.table.shape.axes} else plain
         for part, value in (("user", scope.user), ("agent", scope.agent), ("session", scope.session)):
             if value is not None:
-                hidden = {"user": user, "agent": agent}.get(part, off)
-                self.tests.append(f"{hidden.format(self.column(part))} = {self.bind(value)}")
+                test = {"user": user, "agent": agent}.get(part, plain)
+                self.tests.append(test.format(self.column(part), self.bind(value)))
 
     def _names(self, field: str, names: tuple[str, ...] | None) -> None:
         if names is not None:

@@ -28,8 +28,9 @@ class Dialect:
     contains: ClassVar[str]  # a format of column and needle
     lock_rows: ClassVar[str] = " FOR UPDATE"
     no_limit: ClassVar[str]
-    #: Formats of a text column, and of a time: the same value, for which the planner chooses no index.
-    hidden_text: ClassVar[str] = "{}"
+    #: A format of a text column and a value: whether they are equal, for which the planner chooses no index.
+    hidden_equal: ClassVar[str] = "{} = {}"
+    #: A format of a time: the same, for which the planner chooses no index.
     hidden_time: ClassVar[str]
     partial: ClassVar[bool] = True  # whether an index may be of some rows only
     row_values: ClassVar[bool] = True  # whether (a, b) > (x, y) walks an index

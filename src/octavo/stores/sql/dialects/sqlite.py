@@ -25,7 +25,7 @@ class SQLite(Dialect):
         "int": "INTEGER", "flag": "BOOLEAN", "rowno": "INTEGER PRIMARY KEY",
     }  # fmt: skip
     contains = "instr({}, {}) > 0"
-    hidden_text = "+{}"
+    hidden_equal = "+{} = {}"
     hidden_time = "+{}"
     lock_rows = ""  # the transaction holds the only write lock there is
     slots = 1
