@@ -4,7 +4,6 @@ One statement reads the indexed records that may match together with those that 
 made on the spot: in one snapshot, so that a record is in one part or the other, whatever others index meanwhile.
 """
 
-import itertools
 import time
 from collections.abc import Sequence
 from datetime import datetime
@@ -108,7 +107,7 @@ class Sifted:
         """The newest MOST of them, oldest first."""
         found = self.found
         found.sort(key=_rank)
-        if any(one[:3] == other[:3] for one, other in itertools.pairwise(found)):
+        if len({row[2] for row in found}) < len(found):  # an id stands in several scopes
             found.sort(key=lambda row: (*row[:3], row[3].place))
         return [
             Match(id_, scope, created, seq, length, counts)
