@@ -240,6 +240,8 @@ ENGLISH: tuple[tuple[str, str], ...] = (
     ("What's my name?", ""),
     ("As a nurse I need good shoes", ""),
     ("Working as a nurse is hard", ""),
+    ("20, that's how many chairs I need", ""),
+    ("ok, 30, thanks", ""),
     ("They are engineers", ""),
     ("The customer lives in Berlin", ""),
     ("The user's sister lives in Spain", "preference"),

@@ -5,7 +5,7 @@ from functools import lru_cache
 from typing import ClassVar
 
 from octavo.layers.rules.clauses import DEEPEST, ClauseReader, Context, Sentence, Subject, clauses_zh
-from octavo.layers.rules.facts import CHINESE, YES, Fact, category_of, is_own, is_personal, plain
+from octavo.layers.rules.facts import CHINESE, YES, Fact, category_of, is_personal, plain
 from octavo.layers.rules.moments import times
 from octavo.layers.rules.profile import CHINESE_PROFILE, compared_day
 from octavo.layers.values import OwnerType
@@ -121,12 +121,6 @@ class ChineseReader(ClauseReader):
             or also
             or CHINESE.MENTIONS.search(clause)
             or (len(said) > 3 and is_personal(clause))
-            or (
-                not self.context.open
-                and len(said) > 3
-                and is_own(clause)
-                and not CHINESE.OF_MOMENT.search(clause)
-            )
         )
         if not told or CHINESE.NO_TALK.match(said) or CHINESE.STOPPED.fullmatch(said):
             return []

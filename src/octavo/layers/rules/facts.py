@@ -19,7 +19,6 @@ from octavo.kernel.text import fold
 from octavo.layers.values import Layer
 
 _PERSONAL = frozenset({"allergy", "injury", "medication", "disability", "eyesight", "pregnancy", "diet", "birthday", "name", "contact", "appearance", "religion", "retirement", "military", "language"})  # fmt: skip
-_PASSING = frozenset({"mood", "weather", "answers", "problem", "animals", "celebrity", "politics", "accident", "technology", "programming", "dislike", "like", "fear", "event", "delivery", "appointment", "food", "hobby", "drink"})  # fmt: skip
 _CATEGORY_OF = {"work": "career", "education": "education", "skills": "ability", "language": "ability", "personality": "personality", "religion": "value", "politics": "value"}  # fmt: skip
 _DEFINITION = re.compile(r"([A-Z_]+) ([=~]) (.+)")
 _REFERENCE = re.compile(r"\{([A-Z_]+)\}")
@@ -185,11 +184,6 @@ def category_of(text: str) -> str:
 def is_personal(text: str) -> bool:
     """Whether a text that names nobody is about something that people tell of themselves only: an injury, a birthday."""
     return not _PERSONAL.isdisjoint(map(topic_name, topics(text, terms(text))))
-
-
-def is_own(text: str) -> bool:
-    """Whether a text that names nobody is about more than the moment: people who drop the subject mean themselves."""
-    return not _PASSING.issuperset(map(topic_name, topics(text, terms(text))))
 
 
 def has_han(text: str) -> bool:

@@ -89,19 +89,19 @@ class Where:
             return
         # For a few ids a planner without statistics walks a whole tenant, along the index that also gives the order.
         hidden = self.dialect.hidden_equal
-        plain = hidden if query.ids is not None else _EQUAL
-        self.tests.append(plain.format(self.column("tenant"), self.bind(scope.tenant)))
+        usual = hidden if query.ids is not None else _EQUAL
+        self.tests.append(usual.format(self.column("tenant"), self.bind(scope.tenant)))
         # What is nobody's is much: a session, or the axis along which is read, is the shorter way in. Not so a user's own: one
         # session may be that of all users who name none.
         way_in = (("session" if scope.session else along),)
-        user = hidden if scope.user == "" and way_in in self.table.shape.axes else plain
+        user = hidden if scope.user == "" and way_in in self.table.shape.axes else usual
         # An agent may be that of all users, and to be without one is what most records have in common: a user, or a session, is
         # the shorter way in. SQLite, which knows of no sizes, took the agent.
         named = [(part,) for part in ("user", "session") if getattr(scope, part)]
-        agent = hidden if {*named} & {*self.table.shape.axes} else plain
+        agent = hidden if {*named} & {*self.table.shape.axes} else usual
         for part, value in (("user", scope.user), ("agent", scope.agent), ("session", scope.session)):
             if value is not None:
-                test = {"user": user, "agent": agent}.get(part, plain)
+                test = {"user": user, "agent": agent}.get(part, usual)
                 self.tests.append(test.format(self.column(part), self.bind(value)))
 
     def _names(self, field: str, names: tuple[str, ...] | None) -> None:

@@ -218,9 +218,7 @@ def _newest(sifted: Sifted, query: Query, asked: ScopeTags, words: Sequence[str]
     index, table = sifted.index, sifted.index.table
     known, parts = _fields(sifted)
     values: list[Any] = []
-    source, test = index.holders(values, asked, words)
-    where = Where(table, query, values).sql
-    hits = f"SELECT rowno AS chosen FROM {source} WHERE {f'{test} AND {where}' if test else where}"
+    hits = _hits(sifted, query, asked, words, values, "rowno AS chosen", entries=False)
     order = ", ".join([f"{column} DESC" for column in table.order])
     # Sorted by number alone: whole entries would be sorted with them.
     sql = (
@@ -279,9 +277,12 @@ def _hits(
     words: Sequence[str] | None,
     values: list[Any],
     fields: str,
+    *,
+    entries: bool = True,
 ) -> str:
-    """A select of the indexed records that answer the query and hold any of the words."""
-    source, test = sifted.index.candidates(values, asked, words)
+    """A select of the indexed records that answer the query and hold any of the words; `entries` are of the index."""
+    look_up = sifted.index.candidates if entries else sifted.index.holders
+    source, test = look_up(values, asked, words)
     where = Where(sifted.index.table, query, values).sql
     return f"SELECT {fields} FROM {source} WHERE {f'{test} AND {where}' if test else where}"
 
