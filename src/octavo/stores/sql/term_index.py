@@ -79,7 +79,7 @@ class TermIndex:
         """
         raise NotImplementedError
 
-    def holders(self, values: list[Any], asked: ScopeTags, words: Sequence[str]) -> tuple[str, str]:
+    def holders(self, values: list[Any], asked: ScopeTags, words: Sequence[str] | None) -> tuple[str, str]:
         """The same without the entry, where that is less to read."""
         return self.candidates(values, asked, words)
 
@@ -213,7 +213,7 @@ class SQLiteTerms(TermIndex):
         )
         return source, f"{self.index} MATCH {self.bind(values, _fts(asked, words))}"
 
-    def holders(self, values: list[Any], asked: ScopeTags, words: Sequence[str]) -> tuple[str, str]:
+    def holders(self, values: list[Any], asked: ScopeTags, words: Sequence[str] | None) -> tuple[str, str]:
         source = f"{self.index} CROSS JOIN {self.table.name} ON rowno = {self.index}.rowid"
         return source, f"{self.index} MATCH {self.bind(values, _fts(asked, words))}"
 
