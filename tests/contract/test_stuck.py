@@ -101,6 +101,28 @@ async def test_closing_ends_although_the_server_is_stuck(place):
         await asyncio.gather(*stuck, return_exceptions=True)
 
 
+async def test_a_swallowed_cancellation_does_not_outlast_the_timeout(place, monkeypatch):
+    """Before Python 3.12 `asyncio.wait_for` loses a cancellation that comes as its result does: the call ends all the same."""
+    server, url = place
+    waits = asyncio.wait_for
+
+    async def deaf(awaitable, timeout):
+        task = asyncio.ensure_future(awaitable)
+        try:
+            await asyncio.sleep(timeout)
+        except asyncio.CancelledError:
+            return await waits(task, timeout)
+
+    monkeypatch.setattr(asyncio, "wait_for", deaf)
+    store = open_store(impatient(url))
+    try:
+        with server.paused():
+            assert await unavailable(store.find(ALL)) < ABOUT
+    finally:
+        monkeypatch.undo()
+        await store.close()
+
+
 @pytest.mark.parametrize("kind", ["mysql", "postgres"])
 async def test_a_stuck_call_does_not_stop_the_others(fresh_url, kind):
     """A write that waits for somebody's lock ends after `timeout`, as often as it is tried; others go on meanwhile."""

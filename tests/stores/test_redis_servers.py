@@ -22,6 +22,7 @@ from octavo import (
 from octavo.stores.redis import RedisStore
 from servers import running
 from servers.redis import Redis
+from servers.server import free_port
 
 ALL = Query(collection="messages")
 
@@ -227,6 +228,11 @@ async def test_a_password_and_a_socket(tmp_path_factory):
             assert await ids(store) == ["a"]
 
 
+def in_cluster() -> tuple[str, ...]:
+    """The settings of a node. Its port for other nodes would be one that outgoing connections borrow, were it not named."""
+    return ("--cluster-enabled", "yes", "--databases", "1", "--cluster-port", str(free_port()))
+
+
 @asynccontextmanager
 async def clustered(server, *, aware: bool):
     if aware:
@@ -243,7 +249,7 @@ async def clustered(server, *, aware: bool):
 @pytest.mark.parametrize("aware", [True, False])
 async def test_a_tenant_lives_on_one_node_of_a_cluster(aware):
     """The server refuses every script that touches keys of different slots; only tenants together are refused."""
-    with special("--cluster-enabled", "yes", "--databases", "1") as server:
+    with special(*in_cluster()) as server:
         with closing(redis.Redis.from_url(server.url)) as admin:
             admin.execute_command("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
             await _until_up(admin)
@@ -272,12 +278,12 @@ async def test_a_tenant_lives_on_one_node_of_a_cluster(aware):
 
 async def test_a_url_does_not_open_a_cluster_of_several_nodes():
     """Each call would succeed or not by who is asked for: it is said how such a cluster is opened."""
-    settings = ("--cluster-enabled", "yes", "--databases", "1")
-    with special(*settings) as one, special(*settings) as other:
+    with special(*in_cluster()) as one, special(*in_cluster()) as other:
         admins = [redis.Redis.from_url(server.url) for server in (one, other)]
         for admin, slots in zip(admins, ((0, 8191), (8192, 16383)), strict=True):
             admin.execute_command("CLUSTER", "ADDSLOTSRANGE", *slots)
-        admins[0].execute_command("CLUSTER", "MEET", "127.0.0.1", other.port)
+        bus = admins[1].config_get("cluster-port")["cluster-port"]
+        admins[0].execute_command("CLUSTER", "MEET", "127.0.0.1", other.port, bus)
         for admin in admins:
             await _until_up(admin)
             admin.close()

@@ -77,7 +77,7 @@ class MySQLDriver(Driver):
         # asyncmy's own limit ends when the port is open: a server that stands still would be waited for, for ever.
         seconds = min(CONNECT_SECONDS / len(self._hosts), self._timeout)
         with _translated():
-            async with asyncio.timeout(seconds):
+            async with _limit(seconds):
                 probe = await asyncmy.connect(**login)
                 try:
                     version = probe.get_server_info().lower()
@@ -145,7 +145,7 @@ class MySQLDriver(Driver):
         pool = self._pool  # its connections go back to it also while the store is being closed
         try:
             with _translated():
-                async with asyncio.timeout(self._timeout):
+                async with _limit(self._timeout):
                     connection = await pool.acquire()
         except StoreUnavailable:
             self._leave_host(pool)
@@ -206,6 +206,13 @@ class MySQLDriver(Driver):
             Finding("collation", collation, "" if collation.endswith("bin") else merges),
             Finding("pool", several(self._pool_size, "connection")),
         ]
+
+
+@contextlib.asynccontextmanager
+async def _limit(seconds: float) -> AsyncIterator[None]:
+    """As `asyncio.timeout`; once more a second later, since asyncmy's `wait_for` may swallow a cancellation before Python 3.12."""
+    async with asyncio.timeout(seconds + 1), asyncio.timeout(seconds):
+        yield
 
 
 def _packet_warning(packet: int) -> str:
