@@ -11,6 +11,7 @@ from servers import fresh
 from servers.server import free_port
 
 OPTIONS = "timeout=3&pool_size=5"
+PATIENT = "timeout=60&pool_size=5"  # where nothing fails: three servers on one busy machine may take seconds for a table
 ALL = Query(collection="messages")
 
 
@@ -25,7 +26,7 @@ def hosts(galera):
     """The URLs of an empty database: one for each node, and one that names them all."""
     with fresh("mysql", galera.nodes[0].url) as url:
         name = url.rpartition("/")[2]
-        own = [f"mysql://octavo:octavo@127.0.0.1:{node.port}/{name}?{OPTIONS}" for node in galera.nodes]
+        own = [f"mysql://octavo:octavo@127.0.0.1:{node.port}/{name}?{PATIENT}" for node in galera.nodes]
         yield [*own, f"{galera.url}{name}?{OPTIONS}"]
 
 
