@@ -298,7 +298,7 @@ class AsyncMemory:
         talk = Whose(self.layers.tenant, user_id, agent_id, session_id).talk
         owner = Scope(tenant=self.layers.tenant, **{key[:-3]: name for key, name in whose.owner.items()})
         found, profile, summary, recent = await asyncio.gather(
-            self._recalling(store, at).answer(query, asked, _FOUND, explain=True, max_bytes=_PART_BYTES),
+            self._recalling(store, at).answer(query, asked, _FOUND, terms=True, max_bytes=_PART_BYTES),
             _newest(store, "profile", owner, at or now(), _PROFILE),
             _newest(store, SUMMARIES, talk, at or now(), 1),
             _newest(store, MESSAGES, talk, at or now(), _RECENT),

@@ -80,6 +80,7 @@ async def _by_terms(
     store: Store, question: Question, queries: Sequence[Query], stages: dict[str, float]
 ) -> list[Matches]:
     started = time.perf_counter()
+    searches = store if isinstance(store, Searches) else None
 
     async def search(query: Query) -> Matches:
         if question.overview:
@@ -87,8 +88,8 @@ async def _by_terms(
             none = (0,) * len(question.terms)
             found = [Match(one.id, one.scope, one.created_at, one.seq, 0, none) for one in reversed(newest)]
             return Matches(found, none)
-        if isinstance(store, Searches):
-            return await store.search(query, question.terms)
+        if searches is not None:
+            return await searches.search(query, question.terms)
         records = await store.find(msgspec.structs.replace(query.unpaged, limit=_READ))
         return matching(query, question.terms, records)
 

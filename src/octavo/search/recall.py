@@ -26,7 +26,7 @@ from octavo.util.tracing import Span, span
 
 MOST_HITS = 1000
 _READ_BYTES = 2**19  # of records are read at once: decoding more would hold up everybody else
-_MARGIN = 3  # times the limit are read and looked at again, with what only the whole record tells
+_MARGIN = 3  # times the limit are read at most and looked at again, with what only the whole record tells
 _NO_SCOPE = Scope()
 _SEARCH = "search_memory"  # as OpenTelemetry names it
 _Chosen: TypeAlias = tuple[int, Record, float]  # a candidate's position, the record and its score
@@ -67,17 +67,21 @@ class Recall:
         asked: Sequence[Query],
         limit: int = 10,
         *,
+        terms: bool = False,
         explain: bool = False,
         max_bytes: int | None = None,
     ) -> Recalled:
-        """The same of the records that any of these queries names: each says where to look, and for whom."""
+        """The same of the records that any of these queries names: each says where to look, and for whom.
+
+        With `terms` each hit says which terms and topics it shares, and no more.
+        """
         started = time.perf_counter()
         with span(_SEARCH, {"gen_ai.operation.name": _SEARCH}) as seen:
             ranked = await self._rank(text, asked, _checked(limit))
             loading = time.perf_counter()
             with span("octavo.recall.load"):
                 chosen, left_out = await self._best(ranked, limit, max_bytes)
-            ranks = ranked.ranks([at for at, _, _ in chosen]) if explain else {}
+            ranks = ranked.ranks([at for at, _, _ in chosen]) if explain else {} if terms else None
             hits = [_hit(ranked, at, record, score, ranks) for at, record, score in chosen]
             if seen.on:
                 _describe(seen, text, asked, hits)
@@ -111,7 +115,7 @@ class Recall:
         loaded = await self._read(ranked, [at for ats in picked.values() for at in ats], self.store.find)
         hits: list[SessionHit] = []
         for place, ats in picked.items():
-            shown = tuple(_hit(ranked, at, loaded[at], ranked.total[at], {}) for at in ats if at in loaded)
+            shown = tuple(_hit(ranked, at, loaded[at], ranked.total[at], None) for at in ats if at in loaded)
             if shown:
                 of = ranked.found[ats[0]].scope
                 hits.append(SessionHit(of.user or "", of.agent or "", of.session or "", scores[place], shown))
@@ -216,9 +220,10 @@ class Recall:
         best: list[_Chosen] = []
         sizes: dict[int, int] = {}
         full = False
-        step = max(limit * _MARGIN, 10)
-        for start in range(0, len(order), step):
-            ats = order[start : start + step]
+        start = 0
+        while start < len(order):
+            ats = order[start : start + _within_reach(total, order, start, limit)]
+            start += len(ats)
             sizes |= dict.fromkeys(ats, 0) if max_bytes is None else await self._sizes(ranked, ats)
             rest = [at for at in ats if at in sizes]
             page: list[_Chosen] = []  # these come after those of the steps before, whatever their score
@@ -290,14 +295,24 @@ def _checked(limit: int) -> int:
     return limit
 
 
+def _within_reach(total: list[float], order: list[int], start: int, limit: int) -> int:
+    """How many candidates, from this place on, could be among the best when it is known how important each is."""
+    limit = max(limit, 1)
+    first = order[start : start + max(limit * _MARGIN, 10)]
+    bar = total[first[:limit][-1]] - 2 * MOST_IMPORTANT
+    return next((n for n, at in enumerate(first[limit:], limit) if total[at] < bar), len(first))
+
+
 def _is_settled(page: list[_Chosen], following: float) -> bool:
     """Whether no record that was not read can come before one of these: how important it is adds so much and no more."""
     return not page or page[-1][2] >= following + MOST_IMPORTANT
 
 
-def _hit(ranked: Ranking, at: int, record: Record, score: float, ranks: dict[str, dict[int, int]]) -> Hit:
+def _hit(
+    ranked: Ranking, at: int, record: Record, score: float, ranks: dict[str, dict[int, int]] | None
+) -> Hit:
     """A hit; with ranks, also why it is one."""
-    if not ranks:
+    if ranks is None:
         return Hit(record.collection, record, score)
     shared = [term for term, n in zip(ranked.question.terms, ranked.found[at].counts, strict=True) if n]
     return Hit(
@@ -305,7 +320,7 @@ def _hit(ranked: Ranking, at: int, record: Record, score: float, ranks: dict[str
         record,
         score,
         tuple(term for term in shared if not is_topic(term)),
-        tuple(Signal(name, scores[at], ranks[name].get(at, 0)) for name, scores in ranked.signals.items()),
+        tuple(Signal(name, ranked.signals[name][at], places.get(at, 0)) for name, places in ranks.items()),
         tuple(topic_name(term) for term in shared if is_topic(term)),
     )
 
