@@ -12,6 +12,7 @@ from time import perf_counter
 
 from bench import (
     agent,
+    alone,
     console,
     door,
     forget,
@@ -82,6 +83,11 @@ def main() -> int:
         "--watching", action="store_true", help="measure what metrics and traces cost a request, on SQLite"
     )
     parser.add_argument(
+        "--alone",
+        action="store_true",
+        help="measure where the time of a lone append and of a batch goes, on PostgreSQL and MariaDB",
+    )
+    parser.add_argument(
         "--scale",
         action="store_true",
         help="measure what costs more when more is kept: on SQLite and PostgreSQL, or the stores named by --store",
@@ -109,6 +115,8 @@ def main() -> int:
         return asyncio.run(_console(given))
     if given.watching:
         return asyncio.run(_watching(given))
+    if given.alone:
+        return asyncio.run(_alone(given))
     if given.server:
         return asyncio.run(_server(given))
     known = [*STORES, VECTORS] if given.recall else [*STORES][1:] if given.scale else list(SETTINGS)
@@ -131,6 +139,13 @@ async def _agent(given: argparse.Namespace) -> int:
     with Places(given.results) as places:
         lines = await agent.measured(places, agent.QUICK if given.quick else agent.FULL)
     print(agent.table(lines, markdown=given.markdown))
+    return 0
+
+
+async def _alone(given: argparse.Namespace) -> int:
+    given.results.mkdir(parents=True, exist_ok=True)
+    with Places(given.results) as places:
+        print(await alone.measured(places, alone.QUICK if given.quick else alone.FULL))
     return 0
 
 

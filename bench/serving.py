@@ -81,7 +81,7 @@ async def measured(places: Places, size: Size) -> list[Line]:
         ours = {}
         for memories in size.tables:
             url = f"sqlite:///{places.path('.db')}"
-            await _fill(url, memories)
+            await fill(url, memories)
             ours[memories] = stack.enter_context(serve(url, places))
         for held in (10, 100):
             name = f"GET profile of {held}"
@@ -196,7 +196,7 @@ def _process(command: list[str], places: Places) -> Iterator[Served]:
                 process.stdout.close()
 
 
-async def _fill(url: str, memories: int) -> None:
+async def fill(url: str, memories: int) -> None:
     """Half of the memories in profiles of 10, half in profiles of 100, each with its log row."""
     async with open_store(url) as store:
         for held in (10, 100):

@@ -57,7 +57,7 @@ async def measured(places: Places, requests: int) -> str:
     turns = random.Random(1)
     async with contextlib.AsyncExitStack() as stack:
         apps = {
-            way: await stack.enter_async_context(_running(places.path(), told))
+            way: await stack.enter_async_context(running(places.path(), told))
             for way, (told, _) in WAYS.items()
         }
         gc.collect()
@@ -68,7 +68,7 @@ async def measured(places: Places, requests: int) -> str:
                     share = WAYS[way][1]
                     tracing._tracer, tracing._share = (None if share is None else tracer), share  # noqa: SLF001
                     began, began_all = thread_time(), process_time()
-                    await _ask(apps[way], *request, number)
+                    await ask(apps[way], *request, number)
                     times.setdefault((kind, way), []).append(thread_time() - began)
                     times.setdefault((kind, "whole"), []).append(process_time() - began_all)
     tracing.stop_tracing()
@@ -92,7 +92,7 @@ def _table(times: dict[tuple[str, str], list[float]]) -> str:
 
 
 @contextlib.asynccontextmanager
-async def _running(folder: Path, telemetry: Telemetry):
+async def running(folder: Path, telemetry: Telemetry):
     folder.mkdir(parents=True, exist_ok=True)
     app = create_app(
         Settings(
@@ -103,13 +103,13 @@ async def _running(folder: Path, telemetry: Telemetry):
     )
     async with app.router.lifespan_context(app):
         for number in range(40):
-            await _ask(
+            await ask(
                 app, "POST", "/memory/user/lin", {**_BODY, "content": f"{number}: {_BODY['content']}"}, number
             )
         yield app
 
 
-async def _ask(app, method: str, path: str, body: dict | None, number: int) -> None:
+async def ask(app, method: str, path: str, body: dict | None, number: int) -> None:
     path, _, query = path.format(n=number).partition("?")
     sent = b"" if body is None else json.dumps(body).encode()
     scope = {

@@ -20,6 +20,7 @@ from octavo.stores.sql.drivers.port import (
     ConnectionLost,
     Driver,
     NoAnswer,
+    Spare,
     run,
 )
 from octavo.stores.sql.statements import Ask, Build, Do, DoEach, Statement
@@ -53,6 +54,7 @@ class MySQLDriver(Driver):
 
     def abandon(self) -> None:
         super().abandon()
+        self._spare = Spare(_is_open, _give_up)
         self._failed = False  # whether the host in use is to be left for another
         self._moving = asyncio.Lock()
 
@@ -119,17 +121,21 @@ class MySQLDriver(Driver):
             self._hosts.append(self._hosts.pop(0))
             await self.open()
             self._failed = False
+            self._spare.drop()
             left.terminate()
 
     def pool_use(self) -> PoolUse | None:
         if (pool := self._pool) is None:
             return None
-        return PoolUse(pool.size - pool.freesize, pool.freesize, self._pool_size)
+        idle = pool.freesize + len(self._spare)
+        return PoolUse(pool.size - idle, idle, self._pool_size)
 
     async def close(self) -> None:
         await self.settle()
         pool, self._pool = self._pool, None
         if pool is not None:
+            if (spare := self._spare.leave()) is not None:
+                pool.release(spare)
             pool.close()
             try:
                 await asyncio.wait_for(pool.wait_closed(), min(CONNECT_SECONDS, self._timeout))
@@ -143,25 +149,31 @@ class MySQLDriver(Driver):
         if self._failed:
             await self._move()
         pool = self._pool  # its connections go back to it also while the store is being closed
+        kept = False
         try:
             with _translated():
-                async with _limit(self._timeout):
-                    connection = await pool.acquire()
+                connection = await self._spare.take(pool, lambda: self._acquire(pool))
         except StoreUnavailable:
             self._leave_host(pool)
             raise
         try:
             yield connection
+            kept = pool is self._pool and not self._failed and self._spare.keep(pool, connection)
         except BaseException as error:
             # A cancelled or broken exchange leaves bytes on the wire that the next user would take for an answer.
             if isinstance(error, StoreUnavailable) or not isinstance(error, OctavoError):
                 _cut(connection)
             if isinstance(error, StoreUnavailable):
+                self._spare.drop()
                 self._leave_host(pool)
             raise
         finally:
-            # Not awaited: it would wait for whoever is connecting now.
-            pool.release(connection)
+            if not kept:  # not awaited: it would wait for whoever is connecting now
+                pool.release(connection)
+
+    async def _acquire(self, pool: Any) -> Any:
+        async with _limit(self._timeout):
+            return await pool.acquire()
 
     def _leave_host(self, pool: Any) -> None:
         """Have the next call go to another host, if there is one and nobody has gone there already."""
@@ -226,10 +238,20 @@ def _packet_warning(packet: int) -> str:
     return f"{most}; SET GLOBAL max_allowed_packet = {_AMPLE_BYTES}, and in the server's configuration"
 
 
+def _is_open(connection: Any) -> bool:
+    return bool(connection.connected) and not connection._stream_broken  # noqa: SLF001 - as asyncmy's pool asks
+
+
+def _give_up(pool: Any, connection: Any) -> None:
+    _cut(connection)
+    pool.release(connection)
+
+
 def _cut(connection: Any) -> None:
     """Close a connection without a word: what is still to be sent would be waited for."""
     transport = connection._proto.transport if connection._proto is not None else None  # noqa: SLF001 - asyncmy cannot
     connection.close()
+    connection._connected = False  # noqa: SLF001 - or the pool would hand it out again
     if transport is not None:
         transport.abort()
 

@@ -25,6 +25,7 @@ _LATELY_SECONDS = 0.1  # no server goes and comes back in less
 CONNECT_SECONDS = 10.0  # for a new connection, and to close all of them, unless `timeout` is less
 BUILD_SECONDS = 24 * 3600.0  # for an index of a large table
 PATIENCE_SECONDS = 30  # how long a whole transaction is tried when others hold its locks
+_SPARE_SECONDS = 300.0  # a connection that was not used for longer may lead nowhere, and nobody would say so
 
 
 class ConnectionLost(StoreUnavailable):
@@ -33,6 +34,53 @@ class ConnectionLost(StoreUnavailable):
 
 class NoAnswer(StoreUnavailable):
     """A statement was not answered in time: its connection is of no more use, and takes no ROLLBACK either."""
+
+
+class Spare:
+    """The connection of the last call, kept for the next one: to give it to the pool and take it again costs as much as a statement.
+
+    Where somebody waits for a connection, none is kept.
+    """
+
+    def __init__(self, is_open: Callable[[Any], bool], drop: Callable[[Any, Any], None]) -> None:
+        self._is_open = is_open
+        self._drop = drop  # gives up a connection of a pool
+        self._kept: tuple[Any, Any, float] | None = None
+        self._waiting = 0
+
+    def __len__(self) -> int:
+        return int(self._kept is not None)
+
+    async def take(self, pool: Any, acquire: Callable[[], Awaitable[Any]]) -> Any:
+        """The one that is kept, if it is of this pool, open and was used lately; otherwise another."""
+        if self._kept is not None:
+            of, connection, at = self._kept
+            if of is pool and time.monotonic() - at < _SPARE_SECONDS and self._is_open(connection):
+                return self.leave()
+            self.drop()
+        self._waiting += 1
+        try:
+            return await acquire()
+        finally:
+            self._waiting -= 1
+
+    def keep(self, pool: Any, connection: Any) -> bool:
+        """Whether it was kept; if not, it goes to its pool."""
+        if self._waiting or self._kept is not None:
+            return False
+        self._kept = pool, connection, time.monotonic()
+        return True
+
+    def leave(self) -> Any:
+        """The one that is kept, to be kept no longer; None if there is none."""
+        kept, self._kept = self._kept, None
+        return kept[1] if kept is not None else None
+
+    def drop(self) -> None:
+        """Give up the one that is kept, which may be dead."""
+        kept, self._kept = self._kept, None
+        if kept is not None:
+            self._drop(*kept[:2])
 
 
 class Driver:

@@ -12,7 +12,14 @@ import asyncpg
 from octavo.errors import StoreClosed, StoreError, StoreUnavailable
 from octavo.kernel.ports import Finding, PoolUse
 from octavo.stores.sql.dialects import Dialect, PostgreSQL
-from octavo.stores.sql.drivers.port import BUILD_SECONDS, CONNECT_SECONDS, ConnectionLost, Driver, NoAnswer
+from octavo.stores.sql.drivers.port import (
+    BUILD_SECONDS,
+    CONNECT_SECONDS,
+    ConnectionLost,
+    Driver,
+    NoAnswer,
+    Spare,
+)
 from octavo.stores.sql.statements import Ask, Build, Contended, Do, DoEach, Duplicate, Script, Statement
 from octavo.stores.sql.urls import Address
 
@@ -64,6 +71,10 @@ class PostgresDriver(Driver):
             ", ".join(self._dsns) if address.hosts[0][0] else address.options.get("host", "localhost")
         )
 
+    def abandon(self) -> None:
+        super().abandon()
+        self._spare = Spare(_is_open, lambda _, connection: _give_up(connection))
+
     async def open(self) -> None:
         with _translated(self._host):
             pool = await asyncpg.create_pool(
@@ -90,13 +101,16 @@ class PostgresDriver(Driver):
     def pool_use(self) -> PoolUse | None:
         if (pool := self._pool) is None:
             return None
-        idle = pool.get_idle_size()
+        idle = pool.get_idle_size() + len(self._spare)
         return PoolUse(pool.get_size() - idle, idle, self._pool_size)
 
     async def close(self) -> None:
         await self.settle()
         pool, self._pool = self._pool, None
         if pool is not None:
+            if (spare := self._spare.leave()) is not None:
+                with contextlib.suppress(*_BROKEN):
+                    await pool.release(spare)
             try:
                 await asyncio.wait_for(pool.close(), min(CONNECT_SECONDS, self._timeout))
             except TimeoutError:
@@ -108,26 +122,33 @@ class PostgresDriver(Driver):
             raise StoreClosed("the PostgreSQL store was closed")
         pool = self._pool  # its connections go back to it also while the store is being closed
         with _translated(self._host):
-            connection = await pool.acquire(timeout=self._timeout)
+            connection = await self._spare.take(pool, lambda: pool.acquire(timeout=self._timeout))
+        kept = False
         try:
             yield connection
+            kept = pool is self._pool and self._spare.keep(pool, connection)
         except ConnectionLost:
-            await pool.expire_connections()  # where one has died, the others have too
+            await self._expire(pool)  # where one has died, the others have too
             raise
         except NoAnswer:
             if len(self._dsns) > 1:  # another may have taken over from a server that stands still
-                await pool.expire_connections()
+                await self._expire(pool)
             # asyncpg has asked for an end of it. Given up at once, it would go on and keep its locks; waited for, it may take
             # as long again.
             try:
                 await connection.execute("ROLLBACK", timeout=_CANCEL_SECONDS)
             except _BROKEN:
-                with contextlib.suppress(asyncpg.InterfaceError):  # the pool has taken it back already
-                    connection.terminate()
+                _give_up(connection)
             raise
         finally:
-            with contextlib.suppress(*_BROKEN):
-                await pool.release(connection)
+            if not kept:
+                with contextlib.suppress(*_BROKEN):
+                    await pool.release(connection)
+
+    async def _expire(self, pool: Any) -> None:
+        """Have no connection used again that there is now."""
+        self._spare.drop()
+        await pool.expire_connections()
 
     async def _connect(self, _dsn: str, **named: Any) -> Any:
         """Connect to the first host that will have us: the last one that did is asked first, and the next as soon as that
@@ -212,6 +233,18 @@ class PostgresDriver(Driver):
 class _Connection(asyncpg.Connection):  # type: ignore[misc]
     def _clean_tasks(self) -> None:
         """Let a request to cancel a query end by itself: interrupted, it leaves such a future behind as `_connect` does."""
+
+
+def _is_open(connection: Any) -> bool:
+    try:
+        return not connection.is_closed()
+    except asyncpg.InterfaceError:  # the pool has taken it back, as it was closed
+        return False
+
+
+def _give_up(connection: Any) -> None:
+    with contextlib.suppress(asyncpg.InterfaceError):  # the pool has taken it back already
+        connection.terminate()
 
 
 def _hang_up(connecting: "asyncio.Future[Any]") -> None:
