@@ -32,6 +32,7 @@ def bounded(monkeypatch):
     for name, value in small.items():
         monkeypatch.setattr(f"octavo.stores.sql.searching.{name}", value)
     monkeypatch.setattr("octavo.stores.sql.indexing._SPOT", 10)
+    monkeypatch.setattr("octavo.stores.sql.indexing._IDLE_SECONDS", 3600)
 
 
 def remembered(home, number, at, *, ends=False):
@@ -88,10 +89,11 @@ async def test_the_same_of_common_words(store, home, bounded):
     for number in (order.index(499), order.index(3), order.index(260)):
         at = records[number]
         await store.apply(
-            [Change(query=Query(collection="observations", scope=home, ids=(at.id,)), text="elm fox red")]
+            [Change(query=Query(collection="observations", scope=home, ids=(at.id,)), text="ash elm fox red")]
         )
         [records[number]] = await store.find(Query(collection="observations", scope=home, ids=(at.id,)))
-    await store.apply([Add([remembered(stranger, number, number) for number in range(150)])])
     await agree()
+    await store.apply([Add([remembered(stranger, number, number) for number in range(150)])])
+    assert await store.search(whole, ("ash",)) == matching(whole, ("ash",), records)
     elsewhere = Query(collection="observations", scope=stranger)
     assert len((await store.search(elsewhere, ("oak",))).found) == BOUNDS["MOST"]
