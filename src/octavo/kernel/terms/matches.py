@@ -7,13 +7,14 @@ import msgspec
 
 from octavo.kernel.model import Query, Scope
 from octavo.kernel.terms import LONGEST_TERM
+from octavo.kernel.terms.topics import is_topic
 
 #: No search looks at more records than this; what a question's rarest terms find comes first.
 MOST = 2000
 #: Where even the rarest term stands in more records than this, to find the newest of those takes long:
 COMMON = 5 * MOST
 #: so many of the newest records are looked at instead, whatever they hold,
-LOOKED = 6 * MOST
+LOOKED = 4 * MOST
 #: if no fewer than this hold it there.
 ENOUGH = MOST // 20
 
@@ -67,11 +68,12 @@ def nominated(terms: Sequence[str], held: Sequence[int]) -> list[str]:
     """The terms that choose the records to look at: from the rarest on, as many as find no more than MOST together.
 
     `held` says in how many records each term stands. A term nobody holds is left out; the rarest one is always in; one
-    that is given twice counts once.
+    that is given twice counts once. Where all are in more than MOST, a word says more than a topic.
     """
     chosen: list[str] = []
     total = 0
-    for n, term in sorted({(n, term) for n, term in zip(held, terms, strict=True) if n}):
+    asked = {(n, n > MOST and is_topic(term), term) for n, term in zip(held, terms, strict=True) if n}
+    for n, _, term in sorted(asked):
         total += n
         if chosen and total > MOST:
             break
