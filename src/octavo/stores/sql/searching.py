@@ -47,6 +47,7 @@ class Sifted:
         self.held = [0] * len(words)  # in how many of those each word stands
         self.waiting: list[int] = []  # the numbers of those among all candidates that are not indexed
         self.indexed = 0  # how many of the candidates are
+        self.uncounted: list[int] = []  # the numbers of those that the index knows and should not count
 
     def take(self, rows: Sequence[Row]) -> Script[None]:
         """Keep the candidates that hold any of the words, in place of those there were before."""
@@ -158,12 +159,24 @@ def search(
     held = None
     if large and (counted := (yield from _count_indexed(sifted, query, asked, words, MOST))) is not None:
         held = sifted.with_waiting(counted)
-    if held is None or max(held) <= MOST:
+    if held is None or not (yield from _find_too_many(sifted, asked, words, held)):
         limit = MOST + most + 2  # more than MOST are found even if all that wait are among them
         yield from sifted.take((yield _candidates(sifted, query, asked, words, f" LIMIT {limit}")))
         if sifted.indexed < limit:
             return sifted.answer(terms)
     return (yield from _search_rarest(sifted, query, asked, terms, words, held))
+
+
+def _find_too_many(
+    sifted: Sifted, asked: ScopeTags, words: Sequence[str], held: Sequence[int]
+) -> Script[bool]:
+    """Whether more than MOST records hold any of the words, when so many hold each."""
+    if max(held) > MOST or sum(held) <= MOST:
+        return max(held) > MOST
+    values: list[Any] = []
+    counted = sifted.index.count(values, asked, words, sifted.uncounted, MOST + 1)
+    [[indexed]] = yield Ask(f"SELECT {counted}", values)
+    return indexed + len(sifted.found) > MOST
 
 
 def lag(index: TermIndex, most: int) -> Script[int]:
@@ -343,13 +356,14 @@ def _count_indexed(
     but += sifted.waiting
     if len(but) > _BESIDE:  # in a caller's transaction, where nothing is indexed
         return None
+    sifted.uncounted = but
     common = yield from _find_common(sifted.index, asked, words, most + len(but))
     counted = dict.fromkeys(common, most + 1)
     others = [word for word in words if word not in counted]
     for start in range(0, len(others), _COUNTED_AT_ONCE):
         values: list[Any] = []
         some = others[start : start + _COUNTED_AT_ONCE]
-        counts = [sifted.index.count(values, asked, word, but, most + 1) for word in some]
+        counts = [sifted.index.count(values, asked, [word], but, most + 1) for word in some]
         [row] = yield Ask(f"SELECT {', '.join(counts)}", values)
         counted.update(zip(some, row, strict=True))
     return [counted[word] for word in words]

@@ -86,8 +86,10 @@ class TermIndex:
         """The same without the entry, where that is less to read."""
         return self.candidates(values, asked, words)
 
-    def count(self, values: list[Any], asked: ScopeTags, word: str, but: Sequence[int], most: int) -> str:
-        """An expression: how many indexed records of a scope hold a word, without some of them; up to `most`."""
+    def count(
+        self, values: list[Any], asked: ScopeTags, words: Sequence[str], but: Sequence[int], most: int
+    ) -> str:
+        """An expression: how many indexed records of a scope hold any of the words, without some of them; up to `most`."""
         raise NotImplementedError
 
     def sample(self, asked: ScopeTags, words: Sequence[str], size: int) -> Ask | None:
@@ -225,8 +227,10 @@ class SQLiteTerms(TermIndex):
         source = f"{self.index} CROSS JOIN {self.table.name} ON rowno = {self.index}.rowid"
         return source, f"{self.index} MATCH {self.bind(values, fts_match(asked, words))}"
 
-    def count(self, values: list[Any], asked: ScopeTags, word: str, but: Sequence[int], most: int) -> str:
-        test = f"{self.index} MATCH {self.bind(values, fts_match(asked, [word]))}"
+    def count(
+        self, values: list[Any], asked: ScopeTags, words: Sequence[str], but: Sequence[int], most: int
+    ) -> str:
+        test = f"{self.index} MATCH {self.bind(values, fts_match(asked, words))}"
         test += f" AND rowid NOT IN ({listed(but)})" if but else ""
         return f"(SELECT COUNT(*) FROM (SELECT 1 FROM {self.index} WHERE {test} LIMIT {int(most)}))"
 
@@ -306,8 +310,10 @@ class PostgreSQLTerms(TermIndex):
         record = f"SELECT * FROM {self.table.name} WHERE rowno = b.number OFFSET 0"
         return f"({entries}) AS b, LATERAL ({record}) AS r", ""
 
-    def count(self, values: list[Any], asked: ScopeTags, word: str, but: Sequence[int], most: int) -> str:
-        test = f"lexemes @@ {self.bind(values, tsquery(asked, [word]))}::text::tsquery"
+    def count(
+        self, values: list[Any], asked: ScopeTags, words: Sequence[str], but: Sequence[int], most: int
+    ) -> str:
+        test = f"lexemes @@ {self.bind(values, tsquery(asked, words))}::text::tsquery"
         test += f" AND number <> ALL({self.bind(values, list(but))}::bigint[])" if but else ""
         # Materialized, it is planned as if all were wanted: for the first few, the planner would rather read the table.
         held = f"WITH held AS MATERIALIZED (SELECT FROM {self.terms} WHERE {test})"
@@ -417,13 +423,19 @@ class MySQLTerms(TermIndex):
         source += f" STRAIGHT_JOIN {self.terms} AS b ON b.number = p.number"
         return f"{source} STRAIGHT_JOIN {self.table.name} ON rowno = p.number", ""
 
-    def count(self, values: list[Any], asked: ScopeTags, word: str, but: Sequence[int], most: int) -> str:
+    def count(
+        self, values: list[Any], asked: ScopeTags, words: Sequence[str], but: Sequence[int], most: int
+    ) -> str:
         del values
-        source, test = f"{self.postings} AS p", f"p.token = {token(asked.tenant, word)}"
+        held = listed(sorted(token(asked.tenant, word) for word in words))
+        source, test = f"{self.postings} AS p", f"p.token IN ({held})"
         for at, tag in enumerate(asked.tags if asked.tags != (asked.tenant,) else ()):
             source += f" STRAIGHT_JOIN {self.postings} AS g{at} ON g{at}.token = {token(tag)} AND g{at}.number = p.number"
         test += f" AND p.number NOT IN ({listed(but)})" if but else ""
-        return f"(SELECT COUNT(*) FROM (SELECT 1 FROM {source} WHERE {test} LIMIT {int(most)}) AS held)"
+        picked = "DISTINCT p.number" if len(words) > 1 else "1"
+        return (
+            f"(SELECT COUNT(*) FROM (SELECT {picked} FROM {source} WHERE {test} LIMIT {int(most)}) AS held)"
+        )
 
     def size(self, asked: ScopeTags, most: int) -> Ask:
         some = f"SELECT 1 FROM {self.postings} WHERE token = {token(asked.tags[0])} LIMIT {int(most)}"
