@@ -176,7 +176,7 @@ def _find_too_many(
     values: list[Any] = []
     counted = sifted.index.count(values, asked, words, sifted.uncounted, MOST + 1)
     [[indexed]] = yield Ask(f"SELECT {counted}", values)
-    return indexed + len(sifted.found) > MOST
+    return int(indexed) + len(sifted.found) > MOST
 
 
 def lag(index: TermIndex, most: int) -> Script[int]:
