@@ -107,9 +107,9 @@ def _compared(name: str, targets: list[Target], size: Size) -> list[Line]:
     rounds: dict[str, list[dict[str, float]]] = {target.server: [] for target in targets}
     for _ in range(size.rounds):
         for target in targets:
-            before = _cpu(target.at.pid)
+            before = cpu_seconds(target.at.pid)
             found = _load(target, size)
-            after, answered = _cpu(target.at.pid), found.pop("answered")
+            after, answered = cpu_seconds(target.at.pid), found.pop("answered")
             spent = {} if before is None or after is None else {"cpu_us": (after - before) / answered * 1e6}
             rounds[target.server].append({**found, **spent})
     best = {server: max(each, key=lambda found: found["rate"]) for server, each in rounds.items()}
@@ -124,7 +124,7 @@ def _compared(name: str, targets: list[Target], size: Size) -> list[Line]:
     ]
 
 
-def _cpu(pid: int) -> float | None:
+def cpu_seconds(pid: int) -> float | None:
     """The seconds of a core that a process has used; None where the system does not tell."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()

@@ -11,7 +11,7 @@ def test_it_prints_a_line_for_each_page_on_sqlite_and_postgres(tmp_path):
     command = [sys.executable, "-m", "bench", "--console", "--quick", "--results", str(tmp_path)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=240, check=False)
     assert (done.returncode, done.stderr) == (0, "")
-    _, _, head, _, *rows = done.stdout.splitlines()
+    _, _, _, head, _, *rows = done.stdout.splitlines()
     assert head == "| page | SQLite | PostgreSQL |"
     assert len(rows) >= 20
     assert list(tmp_path.iterdir()) == []

@@ -284,6 +284,51 @@ async def test_version_2_indexes_users(url, monkeypatch):
             assert await indexes(store, "events") == made_whole
 
 
+async def test_version_3_indexes_actions(url, monkeypatch):
+    """A database of version 2 gets an index of the log's actions, and of no other table's kinds; its rows stay as they are."""
+    with monkeypatch.context() as patched:
+        patched.setattr(migrations, "MIGRATIONS", migrations.MIGRATIONS[:2])
+        async with open_store(url) as store:
+            await store.apply([Add([Record(collection=name, id="old", kind="insert") for name in SHAPES])])
+            assert "memory_logs_by_kind" not in await indexes(store, "memory_logs")
+    async with open_store(url) as store:
+        await store.apply([Add([Record(collection=name, id="new", kind="delete") for name in SHAPES])])
+        made = {shape.table: await indexes(store, shape.table) for shape in SHAPES.values()}
+        assert [name for name, each in made.items() if f"{name}_by_kind" in each] == ["memory_logs"]
+        assert made["memory_logs"]["memory_logs_by_kind"][:3] == ["tenant", "action", "created_at"]
+        for kind, id_ in (("insert", "old"), ("delete", "new")):
+            assert [r.id for r in await store.find(Query(collection="log", kinds=(kind,), limit=5))] == [id_]
+
+
+async def test_an_action_is_looked_up_by_its_index(tmp_path):
+    """Of a whole tenant; what one owner has is the shorter way in, and several actions are read in the order of all."""
+    async with open_store(f"sqlite:///{tmp_path}/a.db") as store:
+        await store.apply([Add([Record(collection="log", kind="insert", scope=Scope(user="lin"))])])
+        table = store._tables["log"]
+        for scope, kinds, index in (
+            (Scope(), ("delete",), "by_kind"),
+            (Scope(), ("delete", "update"), "by_time"),
+            (Scope(user="lin"), ("delete",), "by_user"),
+            (Scope(session="m"), ("delete", "update"), "by_session"),
+        ):
+            query = Query(collection="log", scope=scope, kinds=kinds, newest_first=True, limit=10)
+            asked = select(table, query, table.picked(READ), order=2)
+            plan = str(await ask(store, f"EXPLAIN QUERY PLAN {asked.sql}", asked.values))
+            assert index in plan, (scope, kinds, plan)
+            assert "TEMP B-TREE" not in plan, (scope, kinds, plan)
+
+
+async def test_more_names_than_one_statement_finds(url, monkeypatch):
+    """All are listed in order, each once, however many a statement steps through."""
+    monkeypatch.setattr("octavo.stores.sql.reading._STEPS", 3)
+    async with open_store(url) as store:
+        named = [Record(collection="profile", scope=Scope(user=f"u{number // 2}")) for number in range(20)]
+        await store.apply([Add(named)])
+        for limit in (1, 2, 3, 4, 9, 10, 50):
+            found = await store.names("profile", "user", limit=limit)
+            assert [(one.name, one.total) for one in found] == [(f"u{n}", 2) for n in range(min(limit, 10))]
+
+
 async def test_a_table_half_made(url):
     """A process that died while making a table, where CREATE cannot be undone, does not block the next one."""
     async with open_store(url) as store:

@@ -36,6 +36,7 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
     ] = ()  # axes whose values are many and short: counting is as quick as looking up
     extras: tuple[Extra, ...] = ()
     marks_table: str = ""
+    by_kind: bool = False  # whether those of one kind are read in order, however few they are
     expiry_index: str = ""  # where records end; elsewhere one is kept only where it costs nothing
 
     @property
@@ -146,6 +147,7 @@ _ALL = (
         axes=((), ("session",), ("user",), ("agent",)),
         uncounted=(("session",),),
         extras=(Extra("memory_layer", "name", _value("memory_layer")),),
+        by_kind=True,
     ),
     Shape(  # a knowledge graph: `text` is the name of an entity, `kind` its type
         collection="graph_nodes",

@@ -11,7 +11,7 @@ import msgspec
 from octavo.kernel.codec import StoredRecord
 from octavo.kernel.model import Query, Rank
 from octavo.kernel.ports import Lexicon
-from octavo.kernel.terms.matches import MOST, Match, Matches, nominated
+from octavo.kernel.terms.matches import COMMON, ENOUGH, LOOKED, MOST, Match, Matches, looks_back, nominated
 from octavo.kernel.terms.matching import count_terms, stored_index_text
 from octavo.stores.base import Progress
 from octavo.stores.records import CollectionIndex
@@ -83,6 +83,9 @@ class TermIndex:
         if max(held) > MOST or len(found) > MOST:
             chosen = [terms.index(term) for term in nominated(terms, held)]
             found = {rank for at in chosen for rank in holders[at][:MOST]}
+            if held[chosen[0]] > MOST and looks_back(query) and search.is_common(postings[chosen[0]]):
+                latest = search.latest(postings[chosen[0]])
+                found = latest if len(latest) >= ENOUGH else found
         matches = []
         for rank in sorted(found):
             counts = tuple([posting.get(rank, 0) for posting in postings])
@@ -160,6 +163,17 @@ class _Search:
             walked = (rank for rank in self._walk() if rank in posting and self._answers(rank))
             return list(itertools.islice(walked, MOST + 1))
         return heapq.nlargest(MOST + 1, filter(self._answers, posting))
+
+    def is_common(self, posting: dict[Rank, int]) -> bool:
+        """Whether more than COMMON of the records that hold a term answer the query."""
+        if len(posting) <= COMMON:
+            return False
+        return len(list(itertools.islice(filter(self._answers, posting), COMMON + 1))) > COMMON
+
+    def latest(self, posting: dict[Rank, int]) -> set[Rank]:
+        """Of the newest LOOKED records that answer the query those that hold the term, no more than MOST."""
+        newest = itertools.islice(filter(self._answers, self._walk()), LOOKED)
+        return set(itertools.islice((rank for rank in newest if rank in posting), MOST))
 
     def _walk(self) -> Iterator[Rank]:
         """The ranks inside the scope, from the newest on."""

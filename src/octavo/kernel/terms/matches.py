@@ -5,11 +5,18 @@ from datetime import datetime
 
 import msgspec
 
-from octavo.kernel.model import Scope
+from octavo.kernel.model import Query, Scope
 from octavo.kernel.terms import LONGEST_TERM
+from octavo.kernel.terms.topics import is_topic
 
 #: No search looks at more records than this; what a question's rarest terms find comes first.
 MOST = 2000
+#: Where even the rarest term stands in more records than this, to find the newest of those takes long:
+COMMON = 5 * MOST
+#: so many of the newest records are looked at instead, whatever they hold,
+LOOKED = 4 * MOST
+#: if no fewer than this hold it there.
+ENOUGH = MOST // 20
 
 
 class Match(msgspec.Struct, frozen=True, gc=False):
@@ -21,6 +28,11 @@ class Match(msgspec.Struct, frozen=True, gc=False):
     seq: int
     length: int  # its terms, all counted
     counts: tuple[int, ...]  # one for each term asked for
+
+    @property
+    def rank(self) -> tuple[datetime, int, str, str]:
+        """Where its record stands in the order of all."""
+        return (self.created_at, self.seq, self.id, self.scope.place)
 
 
 class Matches(msgspec.Struct, frozen=True):
@@ -56,13 +68,29 @@ def nominated(terms: Sequence[str], held: Sequence[int]) -> list[str]:
     """The terms that choose the records to look at: from the rarest on, as many as find no more than MOST together.
 
     `held` says in how many records each term stands. A term nobody holds is left out; the rarest one is always in; one
-    that is given twice counts once.
+    that is given twice counts once. Where all are in more than MOST, a word says more than a topic.
     """
     chosen: list[str] = []
     total = 0
-    for n, term in sorted({(n, term) for n, term in zip(held, terms, strict=True) if n}):
+    asked = {(n, n > MOST and is_topic(term), term) for n, term in zip(held, terms, strict=True) if n}
+    for n, _, term in sorted(asked):
         total += n
         if chosen and total > MOST:
             break
         chosen.append(term)
     return chosen
+
+
+def narrow(found: Sequence[Match], terms: Sequence[str]) -> Matches:
+    """Of more than MOST matches those that hold one of the nominated terms; and in how many each term stands."""
+    held = tuple(min(sum(1 for match in found if match.counts[at]), MOST + 1) for at in range(len(terms)))
+    if len(found) > MOST:
+        places = [terms.index(term) for term in nominated(terms, held)]
+        found = [match for match in found if any(match.counts[at] for at in places)]
+    return Matches(list(found), held)
+
+
+def looks_back(query: Query) -> bool:
+    """Whether of a term held by more than COMMON records only the newest LOOKED are looked at: where no filter is given."""
+    lists = query.ids, query.kinds, query.marks
+    return not (any(one is not None for one in lists) or query.without or query.where or query.expired_at)

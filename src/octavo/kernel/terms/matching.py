@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from octavo.kernel.model import Query, Record
-from octavo.kernel.terms.matches import MOST, Match, Matches, nominated
+from octavo.kernel.terms.matches import COMMON, ENOUGH, LOOKED, MOST, Match, Matches, looks_back, narrow
 from octavo.kernel.terms.terms import terms as terms_of
 from octavo.kernel.terms.topics import MOST_CHARACTERS, topics
 from octavo.kernel.text import leaves
@@ -69,19 +69,24 @@ def count_terms(text: str, quote: str = "") -> tuple[Counter[str], int]:
 def matching(query: Query, terms: Sequence[str], records: Iterable[Record]) -> Matches:
     """Search the given records: those that match the query and hold any of the terms.
 
-    When more than MOST do, only what the nominated terms find is looked at, and of that the newest MOST.
+    When more than MOST do, only what the nominated terms find is looked at, and of that the newest MOST. When that is more
+    than COMMON and the query has no filter, only what is among the newest LOOKED records that answer the query, if that is
+    ENOUGH.
     The paging of the query, and its `text`, are not looked at. A term given twice is counted twice in the answer and
     changes nothing else; one that no text can hold (white space, punctuation, too long) is held by no record.
     """
     asked = msgspec.structs.replace(query.unpaged, text=None)
     found: list[Match] = []
-    for record in asked.over(records):
+    inside = asked.over(records)
+    for record in inside:
         counted, length = count_terms(*index_text(record.text, record.data))
         counts = tuple(counted[term] for term in terms)
         if any(counts):
             found.append(Match(record.id, record.scope, record.created_at, record.seq, length, counts))
-    held = tuple(min(sum(1 for match in found if match.counts[at]), MOST + 1) for at in range(len(terms)))
-    if len(found) > MOST:
-        places = [terms.index(term) for term in nominated(terms, held)]
-        found = [match for match in found if any(match.counts[at] for at in places)][-MOST:]
-    return Matches(found, held)
+    narrowed = narrow(found, terms)
+    found = narrowed.found
+    if len(found) > COMMON and len(inside) > LOOKED and looks_back(query):
+        edge = inside[-LOOKED].rank
+        latest = [match for match in found if match.rank >= edge]
+        found = latest if len(latest) >= ENOUGH else found
+    return Matches(found[-MOST:], narrowed.held)

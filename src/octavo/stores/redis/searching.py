@@ -15,7 +15,7 @@ import msgspec
 from octavo.errors import StoreError
 from octavo.kernel.model import Query, Rank, Record, Scope
 from octavo.kernel.ports import Lexicon
-from octavo.kernel.terms.matches import MOST, Match, Matches, nominated
+from octavo.kernel.terms.matches import Match, Matches, narrow
 from octavo.kernel.terms.matching import count_terms, index_text
 from octavo.stores.base import Progress
 from octavo.stores.redis import rows
@@ -54,12 +54,12 @@ class Searcher:
         self._layout = layout
 
     async def search(self, query: Query, terms: Sequence[str]) -> Matches:
-        """What `octavo.kernel.terms.matching.matching` would find."""
+        """What `octavo.kernel.terms.matching.matching` would find, without leaving any out for being old."""
         ids = None if query.ids is None else frozenset(query.ids)  # not looked up one after another
         query = msgspec.structs.replace(query, ids=ids)
         asked = self._layout.asked(msgspec.structs.replace(query, marks=None))
         place = b"" if asked.places else query.scope.place.encode()
-        return _chosen(await self._look(asked.base, asked.places or asked.order, place, query, terms), terms)
+        return narrow(await self._look(asked.base, asked.places or asked.order, place, query, terms), terms)
 
     async def reindex(self, collection: str, tenants: Sequence[str], progress: Progress) -> int:
         """Make all terms anew; how many records there are."""
@@ -257,12 +257,3 @@ def _added(one: Lexicon, other: Lexicon) -> Lexicon:
         missing=one.missing + other.missing,
         stray=one.stray + other.stray,
     )
-
-
-def _chosen(found: list[Match], terms: Sequence[str]) -> Matches:
-    """Of more than MOST only what the rarest terms find, and of that the newest."""
-    held = tuple(min(sum(1 for match in found if match.counts[at]), MOST + 1) for at in range(len(terms)))
-    if len(found) > MOST:
-        places = [terms.index(term) for term in nominated(terms, held)]
-        found = [match for match in found if any(match.counts[at] for at in places)][-MOST:]
-    return Matches(found, held)

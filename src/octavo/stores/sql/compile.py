@@ -46,8 +46,9 @@ class Where:
         self.values: list[Any] = [] if values is None else values
         self.tests: list[str] = []
         self._scope(query, along)
-        self._names("id", query.ids)
-        self._names("kind", query.kinds)
+        if query.ids is not None:
+            self.tests.append(self._one_of(self.column("id"), list(dict.fromkeys(query.ids))))
+        self._kinds(query)
         self._times(query)
         self._marks(query)
         for name, value in query.where.items():
@@ -104,9 +105,16 @@ class Where:
                 test = {"user": user, "agent": agent}.get(part, usual)
                 self.tests.append(test.format(self.column(part), self.bind(value)))
 
-    def _names(self, field: str, names: tuple[str, ...] | None) -> None:
-        if names is not None:
-            self.tests.append(self._one_of(self.column(field), list(dict.fromkeys(names))))
+    def _kinds(self, query: Query) -> None:
+        """Of a whole tenant, one kind is read along its index; what somebody has is the shorter way in than a kind."""
+        column, kinds = self.column("kind"), query.kinds
+        if kinds is not None and self.table.shape.by_kind:
+            if len(kinds) == 1 and query.scope == Scope(tenant=query.scope.tenant):
+                self.tests.append(_EQUAL.format(column, self.bind(kinds[0])))
+                return
+            column = self.dialect.hidden_name.format(column)
+        if kinds is not None:
+            self.tests.append(self._one_of(column, list(dict.fromkeys(kinds))))
 
     def _one_of(self, column: str, names: Sequence[str]) -> str:
         test, values = self.dialect.one_of(column, names, len(self.values) + 1)

@@ -14,7 +14,7 @@ from octavo.stores.sql.schema import FIELDS, Table
 from octavo.stores.sql.statements import Ask, Do, Script
 
 _ADDING = 100  # versions, from one hundred to the next, that an older Octavo can live with
-_USER = ("user",)
+_USER, _KIND = ("user",), ("kind",)
 #: The collections that version 1 had no index of users for.
 _USER_LATER = frozenset({
     "events", "observations", "turns", "configs", "knowledge", "versions", "summaries", "entities", "exchanges",
@@ -172,6 +172,14 @@ def _index_users(table: Table) -> Script[None]:
         yield Do(_axis_index(table, _USER))
 
 
+def _index_kinds(table: Table) -> Script[None]:
+    """Version 3: changes of one action are found by an index, where they are few among many."""
+    if table.shape.by_kind and not (
+        yield from table.dialect.has_index(table.plain_name, _axis_name(table, _KIND))
+    ):
+        yield Do(_axis_index(table, _KIND))
+
+
 def _axis_name(table: Table, axis: tuple[str, ...]) -> str:
     return f"{table.plain_name}_by_{'_'.join(axis) or 'time'}"
 
@@ -188,4 +196,4 @@ def _index(table: Table, name: str, of: str, fields: list[str]) -> str:
 
 
 #: What brings a table from each version to the next. Never edit one that was released: add another.
-MIGRATIONS: tuple[Callable[[Table], Script[None]], ...] = (_create, _index_users)
+MIGRATIONS: tuple[Callable[[Table], Script[None]], ...] = (_create, _index_users, _index_kinds)

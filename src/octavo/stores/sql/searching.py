@@ -11,7 +11,7 @@ from operator import itemgetter
 from typing import Any, TypeAlias
 
 from octavo.kernel.model import Query, Scope
-from octavo.kernel.terms.matches import MOST, Match, Matches, nominated
+from octavo.kernel.terms.matches import COMMON, ENOUGH, LOOKED, MOST, Match, Matches, looks_back, nominated
 from octavo.stores.sql.compile import Where, open_parts
 from octavo.stores.sql.dialects import Row
 from octavo.stores.sql.reading import axis_asked
@@ -26,8 +26,7 @@ _SMALL = 3000  # a scope with fewer records is read whole, whichever words are a
 _RARELY = 2  # so many words are looked up in any scope
 _FEW = 10  # words that are looked for in an entry one by one; more are looked up among its words
 _BESIDE = 1000  # records that wait to be indexed, or to be swept, beside which the index can count
-_LATEST = 6 * MOST  # records that are looked through for a word that too many hold
-_PROBED = 500  # of them, before that: whether the word is common enough
+_GLANCED, _SAMPLED = 500, 30_000  # entries that may show by themselves that a word is common
 _rank = itemgetter(0, 1, 2)
 _Found: TypeAlias = tuple[
     datetime, int, str, Scope, int, tuple[int, ...]
@@ -48,6 +47,7 @@ class Sifted:
         self.held = [0] * len(words)  # in how many of those each word stands
         self.waiting: list[int] = []  # the numbers of those among all candidates that are not indexed
         self.indexed = 0  # how many of the candidates are
+        self.uncounted: list[int] = []  # the numbers of those that the index knows and should not count
 
     def take(self, rows: Sequence[Row]) -> Script[None]:
         """Keep the candidates that hold any of the words, in place of those there were before."""
@@ -99,6 +99,10 @@ class Sifted:
             self.narrow([terms.index(term) for term in nominated(terms, held)])
         return Matches(self.matches(), tuple(held))
 
+    def with_waiting(self, counted: Sequence[int]) -> list[int]:
+        """In how many records each word stands, when in so many indexed ones; up to MOST + 1."""
+        return [min(n + late, MOST + 1) for n, late in zip(counted, self.held, strict=True)]
+
     def narrow(self, places: Sequence[int]) -> None:
         """Keep only what holds one of the terms at these places."""
         self.found = [row for row in self.found if any(row[5][at] for at in places)]
@@ -145,13 +149,34 @@ def search(
     if not large and len(words) > _RARELY:
         yield from sifted.take((yield _candidates(sifted, query, asked, None)))
         return sifted.answer(terms)
-    held = (yield from _count_indexed(sifted, query, asked, words)) if large else None
-    if held is None or max(held) <= MOST:
+    if (
+        large
+        and index.shared
+        and asked.tags == (asked.tenant,)
+        and (yield from _is_alone(index, query.scope.tenant))
+    ):
+        asked = ScopeTags(asked.tenant, ())
+    held = None
+    if large and (counted := (yield from _count_indexed(sifted, query, asked, words, MOST))) is not None:
+        held = sifted.with_waiting(counted)
+    if held is None or not (yield from _find_too_many(sifted, asked, words, held)):
         limit = MOST + most + 2  # more than MOST are found even if all that wait are among them
         yield from sifted.take((yield _candidates(sifted, query, asked, words, f" LIMIT {limit}")))
         if sifted.indexed < limit:
             return sifted.answer(terms)
     return (yield from _search_rarest(sifted, query, asked, terms, words, held))
+
+
+def _find_too_many(
+    sifted: Sifted, asked: ScopeTags, words: Sequence[str], held: Sequence[int]
+) -> Script[bool]:
+    """Whether more than MOST records hold any of the words, when so many hold each."""
+    if max(held) > MOST or sum(held) <= MOST:
+        return max(held) > MOST
+    values: list[Any] = []
+    counted = sifted.index.count(values, asked, words, sifted.uncounted, MOST + 1)
+    [[indexed]] = yield Ask(f"SELECT {counted}", values)
+    return int(indexed) + len(sifted.found) > MOST
 
 
 def lag(index: TermIndex, most: int) -> Script[int]:
@@ -180,24 +205,31 @@ def _search_rarest(
     """More hold the words than are looked at: count each, and read what the rarest find."""
     if held is None:
         yield from sifted.take((yield _candidates(sifted, query, asked, ())))  # only what waits
-        counted = yield from _count_held(sifted, query, asked, words)
-        held = [min(n + late, MOST + 1) for n, late in zip(counted, sifted.held, strict=True)]
+        held = sifted.with_waiting((yield from _count_held(sifted, query, asked, words, MOST)))
     places = [terms.index(term) for term in nominated(terms, held)]
     chosen = [words[at] for at in places]
     if sum(held[at] for at in places) <= MOST:
         yield from sifted.take((yield _candidates(sifted, query, asked, chosen)))
         sifted.narrow(places)
         return Matches(sifted.matches(), tuple(held))
-    if _walks_in_order(sifted, query) and (yield from _is_dense(sifted, query, chosen[0])):
-        # Where a word is in every few records, the newest ones hold it often enough; to sort all that hold it takes a
-        # second where a million do.
-        yield from sifted.take((yield _latest(sifted, query, _LATEST)))
+    [at] = places  # one word, which more than MOST hold
+    common = looks_back(query) and (yield from _is_common(sifted, query, asked, chosen, at))
+    most = MOST + len(sifted.waiting)
+    if common:
+        yield from sifted.take((yield _latest(sifted, query, chosen[0], most)))
         sifted.narrow(places)
-        if len(sifted.found) - len(sifted.waiting) >= MOST:
-            return Matches(sifted.matches(), tuple(held))
-    yield from sifted.take((yield _newest(sifted, query, asked, chosen, MOST + len(sifted.waiting))))
-    sifted.narrow(places)
+    if not common or len(sifted.found) < ENOUGH:
+        yield from sifted.take((yield _newest(sifted, query, asked, chosen, most)))
+        sifted.narrow(places)
     return Matches(sifted.matches(), tuple(held))
+
+
+def _is_common(sifted: Sifted, query: Query, asked: ScopeTags, word: Sequence[str], at: int) -> Script[bool]:
+    """Whether the word at this place is held by so many records that the newest of them are not sorted out of all."""
+    counted = yield from _count_indexed(sifted, query, asked, word, COMMON)
+    if counted is None:
+        counted = yield from _count_held(sifted, query, asked, word, COMMON)
+    return counted[0] + sifted.held[at] > COMMON
 
 
 def _candidates(
@@ -215,59 +247,36 @@ def _candidates(
 
 def _newest(sifted: Sifted, query: Query, asked: ScopeTags, words: Sequence[str], most: int) -> Ask:
     """The newest records that hold one of the words; with what waits to be indexed."""
-    index, table = sifted.index, sifted.index.table
     known, parts = _fields(sifted)
     values: list[Any] = []
-    hits = _hits(sifted, query, asked, words, values, "rowno AS chosen", entries=False)
-    order = ", ".join([f"{column} DESC" for column in table.order])
-    # Sorted by number alone: whole entries would be sorted with them.
+    hits = _hits(sifted, query, asked, words, values, f"{known}{parts}", entries=False)
+    # Entries are joined afterwards: they would be sorted with the rest.
     sql = (
-        f"SELECT {known}, b.length, b.bag, b.more{parts} FROM ({hits} ORDER BY {order} LIMIT {int(most)}) AS newest "
-        f"JOIN {index.terms} AS b ON b.number = chosen JOIN {table.name} ON rowno = chosen UNION ALL "
+        f"SELECT {known}, b.length, b.bag, b.more{parts} "
+        f"FROM ({hits} ORDER BY {_backwards(sifted)} LIMIT {int(most)}) AS newest {sifted.index.joined} UNION ALL "
     )
     return Ask(sql + _late(sifted, query, values), values)
 
 
-def _walks_in_order(sifted: Sifted, query: Query) -> bool:
-    """Whether the newest records that answer the query are the first ones along an index."""
-    return axis_asked(sifted.index.table, query.scope) is not None and not _asks_more(query)
-
-
-def _asks_more(query: Query) -> bool:
-    """Whether a query asks for more than whose a record is and when it was."""
-    lists = query.ids, query.kinds, query.marks
-    return any(one is not None for one in lists) or bool(query.without or query.where or query.expired_at)
-
-
-def _is_dense(sifted: Sifted, query: Query, word: str) -> Script[bool]:
-    """Whether so many of the very newest records hold a word that the newest ones are likely to hold it often enough."""
-    table = sifted.index.table
-    values: list[Any] = []
-    latest = _rows_back(sifted, query, values, "rowno", _PROBED)
-    test = table.dialect.contains.format("b.bag", sifted.index.bind(values, f" {word} "))
-    sql = f"SELECT COUNT(*) FROM {latest} JOIN {sifted.index.terms} AS b ON b.number = rowno WHERE {test}"
-    [[holding]] = yield Ask(sql, values)
-    return int(holding) * _LATEST > _PROBED * MOST
-
-
-def _latest(sifted: Sifted, query: Query, most: int) -> Ask:
-    """The newest records, whatever words they hold; with what waits to be indexed."""
+def _latest(sifted: Sifted, query: Query, word: str, most: int) -> Ask:
+    """Of the newest LOOKED records those that hold a word, no more than `most`; with those of them that wait to be indexed."""
+    table, index = sifted.index.table, sifted.index
     known, parts = _fields(sifted)
     values: list[Any] = []
-    latest = _rows_back(sifted, query, values, f"{known}{parts}", most)
-    sql = (
-        f"SELECT {known}, b.length, b.bag, b.more{parts} FROM {latest} "
-        f"JOIN {sifted.index.terms} AS b ON b.number = rowno UNION ALL "
+    where, order = Where(table, query, values).sql, _backwards(sifted)
+    latest = f"SELECT {known}, {table.column('place')}{parts} FROM {table.name} WHERE {where} ORDER BY {order} LIMIT {LOOKED}"
+    test = table.dialect.contains.format("b.bag", index.bind(values, f" {word} "))
+    holding = (
+        f"SELECT {known}, b.length, b.bag, b.more{parts} FROM latest {index.joined} WHERE {test} "
+        f"ORDER BY {order} LIMIT {int(most)}"
     )
-    return Ask(sql + _late(sifted, query, values), values)
+    late = f"{_late(sifted, query, values)} AND rowno IN (SELECT rowno FROM latest)"
+    return Ask(f"WITH latest AS ({latest}) SELECT * FROM ({holding}) AS newest UNION ALL {late}", values)
 
 
-def _rows_back(sifted: Sifted, query: Query, values: list[Any], fields: str, most: int) -> str:
-    """What to select from to see the newest records that answer the query."""
-    table = sifted.index.table
-    order = ", ".join([f"{column} DESC" for column in table.order])
-    rows = f"SELECT {fields} FROM {table.name} WHERE {Where(table, query, values).sql} ORDER BY {order}"
-    return f"({rows} LIMIT {int(most)}) AS latest"
+def _backwards(sifted: Sifted) -> str:
+    """The order of records, the newest first."""
+    return ", ".join([f"{column} DESC" for column in sifted.index.table.order])
 
 
 def _hits(
@@ -303,8 +312,10 @@ def _fields(sifted: Sifted) -> tuple[str, str]:
     return ", ".join(known), "".join([f", {table.column(part)}" for part in sifted.parts])
 
 
-def _count_held(sifted: Sifted, query: Query, asked: ScopeTags, words: Sequence[str]) -> Script[list[int]]:
-    """In how many indexed records each word stands, but for those that wait; counted up to MOST + 1."""
+def _count_held(
+    sifted: Sifted, query: Query, asked: ScopeTags, words: Sequence[str], most: int
+) -> Script[list[int]]:
+    """In how many indexed records each word stands, but for those that wait; counted up to `most` + 1."""
     but = f" AND rowno NOT IN ({listed(sifted.waiting)})" if sifted.waiting else ""
     held: list[int] = []
     for start in range(0, len(words), _COUNTED_AT_ONCE):
@@ -312,21 +323,21 @@ def _count_held(sifted: Sifted, query: Query, asked: ScopeTags, words: Sequence[
         counts = []
         for word in words[start : start + _COUNTED_AT_ONCE]:
             hits = _hits(sifted, query, asked, [word], values, "1")
-            counts.append(f"(SELECT COUNT(*) FROM ({hits}{but} LIMIT {MOST + 1}) AS held)")
+            counts.append(f"(SELECT COUNT(*) FROM ({hits}{but} LIMIT {int(most) + 1}) AS held)")
         held += (yield Ask(f"SELECT {', '.join(counts)}", values))[0]
     return held
 
 
 def _count_indexed(
-    sifted: Sifted, query: Query, asked: ScopeTags, words: Sequence[str]
+    sifted: Sifted, query: Query, asked: ScopeTags, words: Sequence[str], most: int
 ) -> Script[list[int] | None]:
-    """In how many records each word stands, as the index alone tells, up to MOST + 1; what waits is taken beside it.
+    """The same as the index alone tells; what waits is taken beside it.
 
     Nothing where the query asks for more than a scope, or too much has expired: then each record must be looked at.
     """
     table = sifted.index.table
     but: list[int] = []
-    if _asks_more(query) or query.since is not None or query.until is not None:
+    if not looks_back(query) or query.since is not None or query.until is not None:
         return None
     if query.alive_at is not None:
         if not (table.dialect.partial or table.shape.expiry_index):
@@ -345,13 +356,41 @@ def _count_indexed(
     but += sifted.waiting
     if len(but) > _BESIDE:  # in a caller's transaction, where nothing is indexed
         return None
-    held: list[int] = []
-    for start in range(0, len(words), _COUNTED_AT_ONCE):
+    sifted.uncounted = but
+    common = yield from _find_common(sifted.index, asked, words, most + len(but))
+    counted = dict.fromkeys(common, most + 1)
+    others = [word for word in words if word not in counted]
+    for start in range(0, len(others), _COUNTED_AT_ONCE):
         values: list[Any] = []
-        some = words[start : start + _COUNTED_AT_ONCE]
-        counts = [sifted.index.count(values, asked, word, but, MOST + 1) for word in some]
-        held += (yield Ask(f"SELECT {', '.join(counts)}", values))[0]
-    return [min(n + late, MOST + 1) for n, late in zip(held, sifted.held, strict=True)]
+        some = others[start : start + _COUNTED_AT_ONCE]
+        counts = [sifted.index.count(values, asked, [word], but, most + 1) for word in some]
+        [row] = yield Ask(f"SELECT {', '.join(counts)}", values)
+        counted.update(zip(some, row, strict=True))
+    return [counted[word] for word in words]
+
+
+def _find_common(
+    index: TermIndex, asked: ScopeTags, words: Sequence[str], most: int
+) -> Script[Sequence[str]]:
+    """Words that more than `most` of some entries hold: where to count all that hold them takes long."""
+    for size in (_GLANCED, _SAMPLED):
+        sample = index.sample(asked, words, size) if words and len(words) <= _COUNTED_AT_ONCE else None
+        if sample is None:
+            return ()
+        [row] = yield sample
+        words = [word for word, held in zip(words, row, strict=True) if held * _SAMPLED > most * size]
+    return words
+
+
+def _is_alone(index: TermIndex, tenant: str) -> Script[bool]:
+    """Whether all records are this tenant's, so that a word need not be looked up together with whose it is."""
+    column, placeholder = index.table.column("tenant"), index.table.dialect.placeholder
+    others = [
+        f"EXISTS (SELECT 1 FROM {index.table.name} WHERE {column} {sign} {placeholder(number)})"
+        for number, sign in enumerate("<>", 1)
+    ]
+    [[some]] = yield Ask(f"SELECT {' OR '.join(others)}", (tenant, tenant))
+    return not some
 
 
 def _is_large(index: TermIndex, sizes: Sizes, scope: Scope, asked: ScopeTags) -> Script[bool]:

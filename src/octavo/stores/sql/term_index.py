@@ -12,12 +12,11 @@ from octavo.kernel.terms.matching import FOUND_BY_JSON
 from octavo.kernel.terms.terms import MOST_CHARACTERS
 from octavo.stores.sql.dialects import Row, chunks
 from octavo.stores.sql.statements import Ask, Do, DoEach, Script, listed
-from octavo.stores.sql.words import Entry, ScopeTags, token, tokens
+from octavo.stores.sql.words import Entry, ScopeTags, fts_match, lexemes, token, tokens, tsquery
 
 if TYPE_CHECKING:
     from octavo.stores.sql.schema import Table
 
-_MOST_BYTES = 1_000_000  # of the words in one tsvector, which ends at 1 MiB
 _AT_ONCE = 1000  # numbers in one statement
 
 
@@ -30,6 +29,8 @@ class TermIndex:
     waits: str
     #: What a select of claimed records ends with, to read them as they were when claimed.
     as_claimed = ""
+    #: Whether the same words of all tenants are found together, so that those of one take a tag as well.
+    shared = True
 
     def __init__(self, table: "Table") -> None:
         quote = table.dialect.quote
@@ -41,6 +42,8 @@ class TermIndex:
         #: The text a record is found by, as far as terms are made of it, and its data when that says what it is found by.
         self.said = f"SUBSTR({text}, 1, {MOST_CHARACTERS}), CASE WHEN {text} = '' OR {found_by} THEN {data} ELSE '' END"
         parts = [table.column(part) for part in ("tenant", "user", "agent", "session")]
+        #: What joins a record's row with its entry, which is `b` then.
+        self.joined = f"JOIN {self.terms} AS b ON b.number = rowno"
         #: What an entry is made of.
         self.content = ", ".join(["rowno", *parts, self.said])
 
@@ -83,9 +86,16 @@ class TermIndex:
         """The same without the entry, where that is less to read."""
         return self.candidates(values, asked, words)
 
-    def count(self, values: list[Any], asked: ScopeTags, word: str, but: Sequence[int], most: int) -> str:
-        """An expression: how many indexed records of a scope hold a word, without some of them; up to `most`."""
+    def count(
+        self, values: list[Any], asked: ScopeTags, words: Sequence[str], but: Sequence[int], most: int
+    ) -> str:
+        """An expression: how many indexed records of a scope hold any of the words, without some of them; up to `most`."""
         raise NotImplementedError
+
+    def sample(self, asked: ScopeTags, words: Sequence[str], size: int) -> Ask | None:
+        """In how many of so many entries each word stands, whichever they are; None where counting all is quick."""
+        del asked, words, size
+        return None
 
     def size(self, asked: ScopeTags, most: int) -> Ask:
         """How many indexed records are in a scope, counted up to `most`."""
@@ -211,20 +221,22 @@ class SQLiteTerms(TermIndex):
             f"{self.index} CROSS JOIN {self.terms} AS b ON b.number = {self.index}.rowid "
             f"CROSS JOIN {self.table.name} ON rowno = b.number"
         )
-        return source, f"{self.index} MATCH {self.bind(values, _fts(asked, words))}"
+        return source, f"{self.index} MATCH {self.bind(values, fts_match(asked, words))}"
 
     def holders(self, values: list[Any], asked: ScopeTags, words: Sequence[str] | None) -> tuple[str, str]:
         source = f"{self.index} CROSS JOIN {self.table.name} ON rowno = {self.index}.rowid"
-        return source, f"{self.index} MATCH {self.bind(values, _fts(asked, words))}"
+        return source, f"{self.index} MATCH {self.bind(values, fts_match(asked, words))}"
 
-    def count(self, values: list[Any], asked: ScopeTags, word: str, but: Sequence[int], most: int) -> str:
-        test = f"{self.index} MATCH {self.bind(values, _fts(asked, [word]))}"
+    def count(
+        self, values: list[Any], asked: ScopeTags, words: Sequence[str], but: Sequence[int], most: int
+    ) -> str:
+        test = f"{self.index} MATCH {self.bind(values, fts_match(asked, words))}"
         test += f" AND rowid NOT IN ({listed(but)})" if but else ""
         return f"(SELECT COUNT(*) FROM (SELECT 1 FROM {self.index} WHERE {test} LIMIT {int(most)}))"
 
     def size(self, asked: ScopeTags, most: int) -> Ask:
         some = f"SELECT 1 FROM {self.index} WHERE {self.index} MATCH ? LIMIT {int(most)}"
-        return Ask(f"SELECT COUNT(*) FROM ({some})", (_fts(asked, None),))
+        return Ask(f"SELECT COUNT(*) FROM ({some})", (fts_match(asked, None),))
 
 
 class PostgreSQLTerms(TermIndex):
@@ -241,13 +253,12 @@ class PostgreSQLTerms(TermIndex):
             f"LATERAL (SELECT * FROM {table.name} WHERE rowno = w.number OFFSET 0) AS r"
         )
         self.late = (source, "")
+        self.joined = f"CROSS JOIN LATERAL (SELECT length, bag, more FROM {self.terms} WHERE number = rowno OFFSET 0) AS b"
         self.waits = f"EXISTS (SELECT 1 FROM {self.waiting} WHERE number = rowno)"
 
     def create(self) -> list[str]:
-        text, by_lexeme = (
-            self.table.dialect.types["text"],
-            self.table.dialect.quote(f"{self.table.plain_name}_by_lexeme"),
-        )
+        text = self.table.dialect.types["text"]
+        by_lexeme = self.table.dialect.quote(f"{self.table.plain_name}_by_lexeme")
         return [
             (
                 f"CREATE TABLE {self.terms} (number BIGINT PRIMARY KEY, length INTEGER NOT NULL, bag {text} NOT NULL, "
@@ -279,7 +290,7 @@ class PostgreSQLTerms(TermIndex):
             "$6::text[]) AS given(n, l, b, m, t, x) ON CONFLICT (number) DO UPDATE SET length = excluded.length, "
             "bag = excluded.bag, more = excluded.more, tags = excluded.tags, lexemes = excluded.lexemes"
         )
-        rows: list[Row] = [(*one, _lexemes(one)) for one in entries]
+        rows: list[Row] = [(*one, lexemes(one)) for one in entries]
         for chunk in chunks(rows, most_rows=500, most_characters=4_000_000):
             yield Do(sql, [list(column) for column in zip(*chunk, strict=True)])
 
@@ -293,22 +304,32 @@ class PostgreSQLTerms(TermIndex):
             yield Do(f"ANALYZE {name}")
 
     def candidates(self, values: list[Any], asked: ScopeTags, words: Sequence[str] | None) -> tuple[str, str]:
-        match = self.bind(values, _tsquery(asked, words))
+        match = self.bind(values, tsquery(asked, words))
         # OFFSET 0 keeps the planner from reading one table or the other as a whole.
         entries = f"SELECT number, length, bag, more FROM {self.terms} WHERE lexemes @@ {match}::text::tsquery OFFSET 0"
         record = f"SELECT * FROM {self.table.name} WHERE rowno = b.number OFFSET 0"
         return f"({entries}) AS b, LATERAL ({record}) AS r", ""
 
-    def count(self, values: list[Any], asked: ScopeTags, word: str, but: Sequence[int], most: int) -> str:
-        test = f"lexemes @@ {self.bind(values, _tsquery(asked, [word]))}::text::tsquery"
+    def count(
+        self, values: list[Any], asked: ScopeTags, words: Sequence[str], but: Sequence[int], most: int
+    ) -> str:
+        test = f"lexemes @@ {self.bind(values, tsquery(asked, words))}::text::tsquery"
         test += f" AND number <> ALL({self.bind(values, list(but))}::bigint[])" if but else ""
         # Materialized, it is planned as if all were wanted: for the first few, the planner would rather read the table.
         held = f"WITH held AS MATERIALIZED (SELECT FROM {self.terms} WHERE {test})"
         return f"({held} SELECT COUNT(*) FROM (SELECT FROM held LIMIT {int(most)}) AS few)"
 
+    def sample(self, asked: ScopeTags, words: Sequence[str], size: int) -> Ask:
+        values: list[Any] = []
+        tests = [f"lexemes @@ {self.bind(values, tsquery(asked, [word]))}::text::tsquery" for word in words]
+        counts = ", ".join([f"COUNT(*) FILTER (WHERE {test})" for test in tests])
+        return Ask(
+            f"SELECT {counts} FROM (SELECT lexemes FROM {self.terms} LIMIT {int(size)}) AS sampled", values
+        )
+
     def size(self, asked: ScopeTags, most: int) -> Ask:
         some = f"SELECT 1 FROM {self.terms} WHERE lexemes @@ $1::text::tsquery LIMIT {int(most)}"
-        return Ask(f"SELECT COUNT(*) FROM ({some}) AS inside", (_tsquery(asked, None),))
+        return Ask(f"SELECT COUNT(*) FROM ({some}) AS inside", (tsquery(asked, None),))
 
 
 class MySQLTerms(TermIndex):
@@ -317,6 +338,7 @@ class MySQLTerms(TermIndex):
     # In a caller's transaction of REPEATABLE READ a plain select sees only what was there when the transaction began to
     # read; a claim sees all, and a record claimed but not seen would count as indexed.
     as_claimed = " FOR UPDATE"
+    shared = False
 
     def __init__(self, table: "Table") -> None:
         super().__init__(table)
@@ -394,21 +416,26 @@ class MySQLTerms(TermIndex):
             held = listed(sorted(token(asked.tenant, word) for word in words))
             found = f"SELECT DISTINCT number FROM {self.postings} WHERE token IN ({held})"
         source = f"({found}) AS p"
-        if (
-            words is not None and asked.tags[0] != asked.tenant
-        ):  # looked up before the records, which are wide
+        if words is not None and asked.tags[0] != asked.tenant:
+            # Looked up before the records, which are wide.
             tag = token(asked.tags[0])
             source += f" STRAIGHT_JOIN {self.postings} AS g ON g.token = {tag} AND g.number = p.number"
         source += f" STRAIGHT_JOIN {self.terms} AS b ON b.number = p.number"
         return f"{source} STRAIGHT_JOIN {self.table.name} ON rowno = p.number", ""
 
-    def count(self, values: list[Any], asked: ScopeTags, word: str, but: Sequence[int], most: int) -> str:
+    def count(
+        self, values: list[Any], asked: ScopeTags, words: Sequence[str], but: Sequence[int], most: int
+    ) -> str:
         del values
-        source, test = f"{self.postings} AS p", f"p.token = {token(asked.tenant, word)}"
+        held = listed(sorted(token(asked.tenant, word) for word in words))
+        source, test = f"{self.postings} AS p", f"p.token IN ({held})"
         for at, tag in enumerate(asked.tags if asked.tags != (asked.tenant,) else ()):
             source += f" STRAIGHT_JOIN {self.postings} AS g{at} ON g{at}.token = {token(tag)} AND g{at}.number = p.number"
         test += f" AND p.number NOT IN ({listed(but)})" if but else ""
-        return f"(SELECT COUNT(*) FROM (SELECT 1 FROM {source} WHERE {test} LIMIT {int(most)}) AS held)"
+        picked = "DISTINCT p.number" if len(words) > 1 else "1"
+        return (
+            f"(SELECT COUNT(*) FROM (SELECT {picked} FROM {source} WHERE {test} LIMIT {int(most)}) AS held)"
+        )
 
     def size(self, asked: ScopeTags, most: int) -> Ask:
         some = f"SELECT 1 FROM {self.postings} WHERE token = {token(asked.tags[0])} LIMIT {int(most)}"
@@ -420,22 +447,3 @@ INDEXES: dict[str, type[TermIndex]] = {
     "postgresql": PostgreSQLTerms,
     "mysql": MySQLTerms,
 }
-
-
-def _fts(asked: ScopeTags, words: Sequence[str] | None) -> str:
-    """A match expression of words and tags, none of which holds a quote."""
-    tags = " AND ".join([f'"{tag}"' for tag in asked.tags])
-    return tags if words is None else tags + ' AND ("' + '" OR "'.join(words) + '")'
-
-
-def _lexemes(one: Entry) -> str:
-    """An entry's words and tags as the text of a tsvector; none of them holds a quote or a backslash."""
-    words = one.bag.strip(" ")
-    if len(words) * 4 > _MOST_BYTES:
-        words = words.encode()[:_MOST_BYTES].decode(errors="ignore")
-    return "'" + f"{one.tags} {words}".rstrip(" ").replace(" ", "' '") + "'"
-
-
-def _tsquery(asked: ScopeTags, words: Sequence[str] | None) -> str:
-    tags = " & ".join([f"'{tag}'" for tag in asked.tags])
-    return tags if words is None else f"{tags} & ('" + "' | '".join(words) + "')"

@@ -6,6 +6,7 @@ a scope together with its tenant: a record has four of them, a search asks for t
 
 import hashlib
 import re
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -14,6 +15,8 @@ from octavo.kernel.terms.matching import index_terms, stored_index_text
 
 # Upper case is left out because SQLite's tokenizer would fold it; surrogates because no driver can send them.
 _PLAIN = re.compile(r"[a-z0-9\x80-\ud7ff\ue000-\U0010ffff]{1,64}").fullmatch
+
+_MOST_BYTES = 1_000_000  # of the words in one tsvector, which ends at 1 MiB
 
 
 class Entry(NamedTuple):
@@ -55,7 +58,7 @@ class ScopeTags(NamedTuple):
     """What a search is about: the tag of its tenant, and the tags that all records inside its scope have."""
 
     tenant: str
-    tags: tuple[str, ...]  # the narrowest first
+    tags: tuple[str, ...]  # the narrowest first; none where all records are the tenant's
 
 
 def scope_tags(scope: Scope) -> ScopeTags:
@@ -78,6 +81,26 @@ def tokens(entry: Entry) -> set[int]:
     named = entry.tags.split(" ")
     words = [word for word in entry.bag.split(" ") if word]
     return {*(token(named[0], word) for word in words), *(token(tag) for tag in named)}
+
+
+def fts_match(asked: ScopeTags, words: Sequence[str] | None) -> str:
+    """What SQLite looks up: any of the words together with all tags, none of which holds a quote."""
+    held = [] if words is None else ['("' + '" OR "'.join(words) + '")']
+    return " AND ".join([*[f'"{tag}"' for tag in asked.tags], *held])
+
+
+def tsquery(asked: ScopeTags, words: Sequence[str] | None) -> str:
+    """The same for PostgreSQL."""
+    held = [] if words is None else ["('" + "' | '".join(words) + "')"]
+    return " & ".join([*[f"'{tag}'" for tag in asked.tags], *held])
+
+
+def lexemes(one: Entry) -> str:
+    """An entry's words and tags as the text of a tsvector; none of them holds a quote or a backslash."""
+    words = one.bag.strip(" ")
+    if len(words) * 4 > _MOST_BYTES:
+        words = words.encode()[:_MOST_BYTES].decode(errors="ignore")
+    return "'" + f"{one.tags} {words}".rstrip(" ").replace(" ", "' '") + "'"
 
 
 def _digest(text: str, size: int = 8) -> str:

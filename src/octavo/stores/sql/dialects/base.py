@@ -30,6 +30,8 @@ class Dialect:
     no_limit: ClassVar[str]
     #: A format of a text column and a value: whether they are equal, for which the planner chooses no index.
     hidden_equal: ClassVar[str] = "{} = {}"
+    #: A format of a text column: the same, for which a planner that knows of no sizes chooses no index.
+    hidden_name: ClassVar[str] = "{}"
     #: A format of a time: the same, for which the planner chooses no index.
     hidden_time: ClassVar[str]
     partial: ClassVar[bool] = True  # whether an index may be of some rows only

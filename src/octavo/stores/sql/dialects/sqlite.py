@@ -26,7 +26,7 @@ class SQLite(Dialect):
     }  # fmt: skip
     contains = "instr({}, {}) > 0"
     hidden_equal = "+{} = {}"
-    hidden_time = "+{}"
+    hidden_name = hidden_time = "+{}"
     lock_rows = ""  # the transaction holds the only write lock there is
     slots = 1
     no_limit = "-1"
