@@ -74,8 +74,7 @@ def memory_toolset(
     memory: Memory | AsyncMemory, *, user_id: str | None = None, agent_id: str | None = None
 ) -> FunctionToolset[Any]:
     """The tools `search_memory` and `remember` for an agent, over what is kept for this user or agent."""
-    search = tools.search_tool(memory, user_id=user_id, agent_id=agent_id)
-    return FunctionToolset([search, tools.remember_tool(memory, user_id=user_id, agent_id=agent_id)])
+    return FunctionToolset(tools.both_tools(memory, user_id=user_id, agent_id=agent_id))
 
 
 def _item_of(record: Record) -> dict[str, Any]:
