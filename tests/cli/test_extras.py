@@ -96,6 +96,7 @@ def test_all_holds_no_test_tools():
         "agent-framework-core",
         "llama-index-core",
         "google-adk",
+        "agentscope",
     )
     left_out = ("testing", "dev", "semantic", *frameworks)
     everything = {name for extra in EXTRAS if extra not in left_out for name in brought(extra)}

@@ -1,6 +1,7 @@
 """Users who come from LightAgent: its own Agent on our stores, naive times, what a store was made with."""
 
 import importlib
+import inspect
 import sys
 import types
 from abc import ABC, abstractmethod
@@ -16,6 +17,7 @@ from octavo import AgentEvent, ConfigError, EventType, FileMemoryStore, InvalidR
 
 class TheirType(str, Enum):  # noqa: UP042 - what LightAgent has
     USER_MESSAGE = "user_message"
+    AGENT_INIT = "agent_init"
     AGENT_ERROR = "agent_error"
 
 
@@ -32,10 +34,30 @@ class TheirEvent(BaseModel):
 
 
 class TheirStore(ABC):
-    """The class that LightAgent's Agent asks of a store."""
+    """The class that LightAgent's Agent asks of a store, with all that it calls or shows."""
+
+    @abstractmethod
+    async def initialize(self): ...
 
     @abstractmethod
     async def store(self, event): ...
+
+    @abstractmethod
+    async def retrieve(
+        self, agent_name=None, session_id=None, event_type=None, limit=100, start_time=None, end_time=None
+    ): ...
+
+    @abstractmethod
+    async def clear(self, agent_name=None, session_id=None): ...
+
+    @abstractmethod
+    async def get_stats(self, agent_name=None, session_id=None): ...
+
+    @abstractmethod
+    async def search(self, query, agent_name=None, session_id=None, limit=10): ...
+
+    @abstractmethod
+    async def close(self): ...
 
 
 class TheirAgent(BaseModel):
@@ -45,6 +67,10 @@ class TheirAgent(BaseModel):
     name: str
     memory_store: TheirStore | None = None
 
+    async def initialize(self):
+        await self.memory_store.initialize()
+        await self.record(TheirType.AGENT_INIT, message="Agent initialized")
+
     async def record(self, event_type, **data):
         event = TheirEvent(agent_name=self.name, session_id="s", event_type=event_type, data=data)
         return await self.memory_store.store(event)
@@ -52,7 +78,7 @@ class TheirAgent(BaseModel):
 
 @pytest.fixture
 def lightagent(monkeypatch):
-    """A package of that name; it is not in the registry."""
+    """A package that stands in for LightAgent: it has no release, and what the registry has under that name is another one."""
     made = types.ModuleType("lightagent")
     made.BaseMemoryStore = TheirStore
     monkeypatch.setitem(sys.modules, "lightagent", made)
@@ -66,6 +92,7 @@ async def test_its_own_agent_takes_our_stores(store, lightagent):
     assert lightagent.SQLiteMemoryStore is SQLiteMemoryStore
     agent = TheirAgent(name="assistant", memory_store=store)
     before = datetime.now()  # noqa: DTZ005
+    await agent.initialize()
     assert await agent.record(TheirType.USER_MESSAGE, message="你好")
     assert await agent.record(TheirType.AGENT_ERROR, error="timeout")
     [found] = await store.retrieve(agent_name="assistant", event_type=TheirType.USER_MESSAGE)
@@ -84,6 +111,15 @@ async def test_its_own_agent_takes_our_stores(store, lightagent):
     assert await store.store_many(events) == 2
 
 
+def test_a_store_takes_what_the_agent_gives():
+    """Each method of LightAgent's class is there, and its arguments in the same order."""
+    for name, theirs in inspect.getmembers(TheirStore, inspect.isfunction):
+        wanted = [*inspect.signature(theirs).parameters]
+        assert [*inspect.signature(getattr(SQLiteMemoryStore, name)).parameters][: len(wanted)] == wanted, (
+            name
+        )
+
+
 def test_another_store_is_refused(lightagent):
     """What is registered is Octavo's store, and nothing else."""
     with pytest.raises(ValidationError):
@@ -92,7 +128,7 @@ def test_another_store_is_refused(lightagent):
 
 def test_without_lightagent(monkeypatch):
     monkeypatch.setitem(sys.modules, "lightagent", None)
-    with pytest.raises(ConfigError, match="needs LightAgent"):
+    with pytest.raises(ConfigError, match="needs the LightAgent"):
         importlib.import_module("octavo.integrations.lightagent")
 
 

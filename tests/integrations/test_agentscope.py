@@ -3,7 +3,6 @@
 import importlib
 import json
 import re
-import shlex
 import tomllib
 from importlib import metadata
 from pathlib import Path
@@ -16,27 +15,30 @@ from octavo import ConfigError
 from servers import fresh
 
 RUN = Path(__file__).with_name("agentscope_run.py")
-#: What the page's line brings beside Octavo, in the versions that are tested.
+#: What the extra brings beside Octavo's own, in the versions that are tested.
 VERSIONS = {"agentscope": "1.0.21", "mcp": "1.30.0", "tqdm": "4.70.1"}
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+
+
+def brought(extra):
+    """What an extra asks for, and the extras that it names."""
+    for each in map(Requirement, PROJECT["optional-dependencies"][extra]):
+        if each.name == "octavo":
+            for other in each.extras:
+                yield from brought(other)
+        else:
+            yield each
 
 
 def as_printed():
     """What the install line of the page asks for, and nothing else: what it forgets, AgentScope will miss."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    [line] = re.findall(
-        r"^    pip install (.+)$", (ROOT / "docs" / "agentscope.md").read_text(), re.MULTILINE
-    )
-    octavo, *others = shlex.split(line)
-    assert octavo.startswith(".")
-    wanted = project["dependencies"] + [
-        each for extra in octavo[2:-1].split(",") if extra for each in project["optional-dependencies"][extra]
-    ]
-    for each in map(Requirement, wanted):
-        [pinned] = as_here(each.name)
-        yield pinned.replace(each.name, str(each).partition(">")[0], 1)
-    for each in map(Requirement, others):
-        assert VERSIONS[each.name] in each.specifier
-        yield f"{each.name}=={VERSIONS[each.name]}"
+    page = (ROOT / "docs" / "agentscope.md").read_text()
+    assert re.findall(r"^    pip install (.+)$", page, re.MULTILINE) == ["'.[agentscope]'"]
+    for each in (*map(Requirement, PROJECT["dependencies"]), *brought("agentscope")):
+        version = VERSIONS.get(each.name) or metadata.version(each.name)
+        assert version in each.specifier
+        extras = f"[{','.join(each.extras)}]" if each.extras else ""
+        yield f"{each.name}{extras}=={version}"
 
 
 REQUIREMENTS = (*as_printed(), *as_here("aiosqlite", "redis"))  # and the drivers of the memories below
@@ -146,7 +148,7 @@ def test_every_block_of_the_page(python, tmp_path):
 
 def test_without_agentscope():
     """The error says what to install."""
-    with pytest.raises(ConfigError, match=r"pip install 'agentscope<2'"):
+    with pytest.raises(ConfigError, match=r"pip install 'octavo\[agentscope\]'"):
         importlib.import_module("octavo.integrations.agentscope")
 
 
@@ -154,6 +156,6 @@ def test_with_a_later_agentscope(monkeypatch):
     """AgentScope 2 has other memories: the error says so, and what to install."""
     monkeypatch.setattr(metadata, "version", lambda name: "2.0.3")
     with pytest.raises(
-        ConfigError, match=r"AgentScope 2\.0\.3 has other memories: pip install 'agentscope<2'"
+        ConfigError, match=r"AgentScope 2\.0\.3 has other memories: pip install 'octavo\[agentscope\]'"
     ):
         importlib.import_module("octavo.integrations.agentscope")

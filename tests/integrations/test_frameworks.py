@@ -18,9 +18,10 @@ FRAMEWORKS = {
     "agent-framework-core": "agent_framework",
     "llama-index-core": "llama_index",
     "google-adk": "google.adk",
+    "agentscope": "agentscope",
 }
 #: And those without an extra.
-WATCHED = {*FRAMEWORKS.values(), "agentscope", "langchain", "langchain_classic", "LightAgent"}
+WATCHED = {*FRAMEWORKS.values(), "langchain", "langchain_classic", "LightAgent"}
 
 pytestmark = pytest.mark.timeout(900)
 

@@ -14,7 +14,7 @@ from typing import Any
 from octavo.chat.messages import Msg
 from octavo.conversation.store_history import on_store_loop
 from octavo.errors import ConfigError
-from octavo.integrations.sessions import SessionItems
+from octavo.integrations.sessions import SessionItems, call_block, result_block, text_block
 from octavo.integrations.tools import behind, run_on
 from octavo.kernel.model import Record
 from octavo.kernel.ports import Store
@@ -137,17 +137,9 @@ def _to_message(item: dict[str, Any]) -> Msg:
 
 
 def _block(content: dict[str, Any]) -> Any:
-    kind, call = content.get("type"), {"id": content.get("call_id") or "", "name": content.get("name") or ""}
+    kind, called = content.get("type"), (content.get("call_id"), content.get("name"))
     if kind == "text":
-        return {"type": "text", "text": content.get("text") or ""}
+        return text_block(content.get("text"))
     if kind == "function_call":
-        asked = content.get("arguments")
-        return {
-            "type": "tool_use",
-            **call,
-            "input": asked if isinstance(asked, dict) else {},
-            "raw_input": str(asked),
-        }
-    if kind == "function_result":
-        return {"type": "tool_result", **call, "output": str(content.get("result"))}
-    return None
+        return call_block(*called, content.get("arguments"))
+    return result_block(*called, content.get("result")) if kind == "function_result" else None

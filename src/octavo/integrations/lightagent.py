@@ -23,7 +23,8 @@ try:
     from lightagent import BaseMemoryStore  # type: ignore[import-not-found]
 except ImportError as error:
     raise ConfigError(
-        f"octavo.integrations.lightagent needs LightAgent ({error}): install it from its repository"
+        f"octavo.integrations.lightagent needs the LightAgent that has BaseMemoryStore ({error}): install it from its "
+        "repository; `pip install lightagent` brings another package of that name"
     ) from error
 
 __all__ = [

@@ -141,7 +141,4 @@ def memory_tools(
     memory: Memory | AsyncMemory, *, user_id: str | None = None, agent_id: str | None = None
 ) -> list[FunctionTool]:
     """Both: `Agent(tools=memory_tools(memory, user_id="lin"))`."""
-    return [
-        search_memory(memory, user_id=user_id, agent_id=agent_id),
-        remember(memory, user_id=user_id, agent_id=agent_id),
-    ]
+    return [function_tool(each) for each in tools.both_tools(memory, user_id=user_id, agent_id=agent_id)]

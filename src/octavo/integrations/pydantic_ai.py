@@ -14,7 +14,7 @@ from octavo.chat.messages import Msg
 from octavo.conversation.store_history import on_store_loop
 from octavo.errors import ConfigError
 from octavo.integrations import tools
-from octavo.integrations.sessions import SessionItems
+from octavo.integrations.sessions import SessionItems, call_block, result_block, text_block
 from octavo.kernel.model import Record
 from octavo.kernel.ports import Store
 from octavo.memory import AsyncMemory, Memory
@@ -74,8 +74,7 @@ def memory_toolset(
     memory: Memory | AsyncMemory, *, user_id: str | None = None, agent_id: str | None = None
 ) -> FunctionToolset[Any]:
     """The tools `search_memory` and `remember` for an agent, over what is kept for this user or agent."""
-    search = tools.search_tool(memory, user_id=user_id, agent_id=agent_id)
-    return FunctionToolset([search, tools.remember_tool(memory, user_id=user_id, agent_id=agent_id)])
+    return FunctionToolset(tools.both_tools(memory, user_id=user_id, agent_id=agent_id))
 
 
 def _item_of(record: Record) -> dict[str, Any]:
@@ -101,20 +100,8 @@ def _blocks(part: dict[str, Any]) -> Iterable[Any]:
     kind, content = part["part_kind"], part.get("content")
     if kind in ("user-prompt", "text"):
         texts = [content] if isinstance(content, str) else content or ()
-        return [{"type": "text", "text": text} for text in texts if isinstance(text, str)]
-    named = {"id": part.get("tool_call_id") or "", "name": part.get("tool_name") or ""}
+        return [text_block(text) for text in texts if isinstance(text, str)]
+    called = part.get("tool_call_id"), part.get("tool_name")
     if kind == "tool-call":
-        asked = part.get("args")
-        return [
-            {
-                "type": "tool_use",
-                **named,
-                "input": asked if isinstance(asked, dict) else {},
-                "raw_input": str(asked),
-            }
-        ]
-    if kind == "tool-return":
-        return [
-            {"type": "tool_result", **named, "output": content if isinstance(content, str) else str(content)}
-        ]
-    return ()
+        return [call_block(*called, part.get("args"))]
+    return [result_block(*called, content)] if kind == "tool-return" else []

@@ -5,7 +5,7 @@ from typing import Any, ClassVar, Self
 
 import msgspec
 
-from octavo.chat.messages import Msg
+from octavo.chat.messages import Msg, TextBlock, ToolResultBlock, ToolUseBlock
 from octavo.chat.records import MESSAGES, to_record
 from octavo.conversation.store_history import BoundStore
 from octavo.kernel.model import Add, Query, Record, Remove
@@ -59,3 +59,25 @@ class SessionItems(BoundStore):
         if not kinds & _CALLS or kinds - _CALLS - {"text"}:
             data.pop("content", None)  # the item has it
         return msgspec.structs.replace(record, text=record.text or caption, data=data)
+
+
+def text_block(text: Any) -> TextBlock:
+    """Something said."""
+    return {"type": "text", "text": text or ""}
+
+
+def call_block(call_id: Any, name: Any, asked: Any) -> ToolUseBlock:
+    """A call of a tool; arguments that are no dict are kept as their text alone."""
+    known = asked if isinstance(asked, dict) else {}
+    return {
+        "type": "tool_use",
+        "id": call_id or "",
+        "name": name or "",
+        "input": known,
+        "raw_input": str(asked),
+    }
+
+
+def result_block(call_id: Any, name: Any, output: Any) -> ToolResultBlock:
+    """What a tool answered, as text."""
+    return {"type": "tool_result", "id": call_id or "", "name": name or "", "output": str(output)}

@@ -57,6 +57,16 @@ def remember_tool(
     return remember
 
 
+def both_tools(
+    memory: Memory | AsyncMemory, *, user_id: str | None = None, agent_id: str | None = None
+) -> list[Tool]:
+    """`search_memory` and `remember` for this user or agent."""
+    return [
+        search_tool(memory, user_id=user_id, agent_id=agent_id),
+        remember_tool(memory, user_id=user_id, agent_id=agent_id),
+    ]
+
+
 def behind(memory: Memory | AsyncMemory) -> AsyncMemory:
     """The memory to be awaited."""
     return memory.behind if isinstance(memory, Memory) else memory

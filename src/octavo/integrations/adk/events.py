@@ -5,6 +5,7 @@ from typing import Any
 from google.adk.events import Event
 
 from octavo.chat.messages import Msg
+from octavo.integrations.sessions import call_block, result_block, text_block
 
 #: The mark of a message that a session service keeps, and of one that was not added to memory (yet, or any more).
 EVENT, UNLEARNT = "adk_event", "adk_not_in_memory"
@@ -24,21 +25,9 @@ def to_message(event: Event) -> Msg:
 
 def _block(part: Any) -> Any:
     if part.text and not part.thought:
-        return {"type": "text", "text": part.text}
+        return text_block(part.text)
     if call := part.function_call:
-        asked = call.args or {}
-        return {
-            "type": "tool_use",
-            "id": call.id or "",
-            "name": call.name or "",
-            "input": asked,
-            "raw_input": str(asked),
-        }
+        return call_block(call.id, call.name, call.args or {})
     if answer := part.function_response:
-        return {
-            "type": "tool_result",
-            "id": answer.id or "",
-            "name": answer.name or "",
-            "output": str(answer.response),
-        }
+        return result_block(answer.id, answer.name, answer.response)
     return None

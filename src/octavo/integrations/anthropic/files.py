@@ -1,6 +1,5 @@
 """The commands of the memory tool on the documents of one user, in the words of the SDK's own tool for files on disk."""
 
-import re
 from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias
 
@@ -14,20 +13,19 @@ from octavo.integrations.anthropic.paths import (
     address,
     folder_of,
     moved,
-    numbered,
     parents,
     relative,
     shown,
     tell_folder,
     text_of,
 )
+from octavo.integrations.anthropic.texts import insert, replace, tell_file
 from octavo.kernel.ids import now
 from octavo.kernel.model import Add, Op, Query, Record, Remove, Scope
 from octavo.kernel.ports import Store
 from octavo.service.vault.documents import DocumentRecords, Held, parse
 
 _COLLECTION = "configs"
-_MOST_LINES = 999_999
 _TRIES = 10  # of an edit that meets others
 
 #: What is at a path: a document, the documents below it by key, or nothing.
@@ -49,14 +47,7 @@ class MemoryFiles(BoundStore):
         found = await self._look(below)
         if isinstance(found, dict):
             return tell_folder(path, below, found)
-        lines = text_of(_there(found, path)).split("\n")
-        if len(lines) > _MOST_LINES:
-            raise ToolError(f"File {path} exceeds maximum line limit of 999,999 lines.")
-        first, last = 0, len(lines)
-        if command.view_range and len(command.view_range) == 2:
-            begin, end = command.view_range
-            first, last = max(1, begin) - 1, last if end == -1 else end
-        return f"Here's the content of {path} with line numbers:\n{numbered(lines, first, last)}"
+        return tell_file(path, text_of(_there(found, path)), command.view_range)
 
     @on_store_loop
     async def acreate(self, command: Any) -> str:
@@ -75,43 +66,13 @@ class MemoryFiles(BoundStore):
     async def astr_replace(self, command: Any) -> str:
         """Put one text in the place of another, which must be in the file once."""
         path, old, new = command.path, command.old_str, command.new_str
-
-        def replace(text: str) -> tuple[str, str]:
-            if old not in text:
-                raise ToolError(
-                    f"No replacement was performed, old_str `{old}` did not appear verbatim in {path}."
-                )
-            if text.count(old) > 1:
-                places = re.finditer(f"(?={re.escape(old)})", text)
-                lines = ", ".join(str(text.count("\n", 0, place.start()) + 1) for place in places)
-                raise ToolError(
-                    f"No replacement was performed. Multiple occurrences of old_str `{old}` in lines: {lines}. "
-                    "Please ensure it is unique"
-                )
-            line, changed = text.count("\n", 0, text.index(old)), text.replace(old, new)
-            snippet = numbered(changed.split("\n"), max(0, line - 2), line + 3)
-            said = (
-                "The memory file has been edited. Here is the snippet showing the change (with line numbers):"
-            )
-            return changed, f"{said}\n{snippet}"
-
-        return await self._edit(path, replace)
+        return await self._edit(path, lambda text: replace(path, text, old, new))
 
     @on_store_loop
     async def ainsert(self, command: Any) -> str:
         """Put lines behind the line of a number; 0 is before the first."""
-        path, at = command.path, command.insert_line
-
-        def insert(text: str) -> tuple[str, str]:
-            lines = text.removesuffix("\n").split("\n") if text else []
-            if not 0 <= at <= len(lines):
-                raise ToolError(
-                    f"Invalid `insert_line` parameter: {at}. It should be within the range [0, {len(lines)}]."
-                )
-            changed = "\n".join([*lines[:at], command.insert_text.rstrip("\n"), *lines[at:]])
-            return changed if changed.endswith("\n") else f"{changed}\n", f"The file {path} has been edited."
-
-        return await self._edit(path, insert)
+        path, at, added = command.path, command.insert_line, command.insert_text
+        return await self._edit(path, lambda text: insert(path, text, at, added))
 
     @on_store_loop
     async def adelete(self, command: Any) -> str:
@@ -135,9 +96,8 @@ class MemoryFiles(BoundStore):
             raise ToolError(f"The destination {command.new_path} already exists")
         found, missing = await self._look(old), ToolError(f"The path {command.old_path} does not exist")
         try:
-            await self._apply(
-                [await self._folders_for(new)]
-            )  # even if nothing is moved, as the SDK's own does
+            # Even if nothing is moved, as the SDK's own does.
+            await self._apply([await self._folders_for(new)])
         except ToolError as refusal:
             raise missing if found is None else refusal from None
         if found is None:

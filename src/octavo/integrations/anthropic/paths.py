@@ -1,7 +1,7 @@
-"""Paths below `/memories`, the documents they name, and how files and folders are shown."""
+"""Paths below `/memories`, the documents they name, and how folders are shown."""
 
 import posixpath
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 
 import msgspec
 from anthropic.lib.tools import ToolError  # type: ignore[import-not-found]
@@ -92,9 +92,3 @@ def _size(count: int) -> str:
     unit = min((count.bit_length() - 1) // 10, len(_UNITS) - 1) if count else 0
     size = count / 1024**unit
     return f"{size:.0f}{_UNITS[unit]}" if size.is_integer() else f"{size:.1f}{_UNITS[unit]}"
-
-
-def numbered(lines: Sequence[str], first: int, last: int) -> str:
-    """Some of the lines, each with its number, which begins at 1."""
-    some: Iterable[tuple[int, str]] = enumerate(lines[first:last], first + 1)
-    return "\n".join(f"{number:6}\t{line}" for number, line in some)

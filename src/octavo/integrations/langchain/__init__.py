@@ -24,13 +24,11 @@ from octavo.integrations.langchain.finding import OctavoRetriever, memory_tools
 from octavo.integrations.langchain.histories import (
     ChatMessageHistory,
     FileChatMessageHistory,
-    OctavoChatMessageHistory,
     RedisChatMessageHistory,
     StoreChatMessageHistory,
     StoreSessions,
-    to_langchain,
-    to_octavo,
 )
+from octavo.integrations.langchain.translating import OctavoChatMessageHistory, to_langchain, to_octavo
 
 if TYPE_CHECKING:
     from octavo.integrations.langchain.memories import (

@@ -67,11 +67,7 @@ def memory_tools(
     memory: Memory | AsyncMemory, *, user_id: str | None = None, agent_id: str | None = None
 ) -> list[BaseTool]:
     """The tools `search_memory` and `remember` for an agent, over what is kept for this user or agent."""
-    search = tools.search_tool(memory, user_id=user_id, agent_id=agent_id)
-    return [
-        _tool(memory, each)
-        for each in (search, tools.remember_tool(memory, user_id=user_id, agent_id=agent_id))
-    ]
+    return [_tool(memory, each) for each in tools.both_tools(memory, user_id=user_id, agent_id=agent_id)]
 
 
 def _tool(memory: Memory | AsyncMemory, function: Any) -> BaseTool:

@@ -5,17 +5,10 @@ from typing import Any, ClassVar
 
 from langchain_core import messages as langchain  # type: ignore[import-not-found]
 from langchain_core.chat_history import BaseChatMessageHistory  # type: ignore[import-not-found]
-from langchain_core.documents import Document  # type: ignore[import-not-found]
 
 from octavo import conversation
 from octavo.errors import ConfigError
-from octavo.integrations.langchain.histories import (
-    BorrowedHistory,
-    OctavoChatMessageHistory,
-    plain,
-    to_langchain,
-    to_octavo,
-)
+from octavo.integrations.langchain.translating import Holds, all_theirs, ours, theirs
 
 try:
     from langchain_classic.base_memory import BaseMemory  # type: ignore[import-not-found]
@@ -28,7 +21,7 @@ except ImportError as error:
         ) from error
 
 
-class OctavoMemory(BaseMemory):  # type: ignore[misc] # its types are not there without LangChain
+class OctavoMemory(Holds, BaseMemory):  # type: ignore[misc] # its types are not there without LangChain
     """Any memory of `octavo.conversation` as one of LangChain's.
 
     Chains give it LangChain's messages and get LangChain's messages. What LangChain's memories do not have, such as
@@ -47,11 +40,11 @@ class OctavoMemory(BaseMemory):  # type: ignore[misc] # its types are not there 
 
     def load_memory_variables(self, inputs: dict[str, Any]) -> dict[str, Any]:
         """What the memory tells for these inputs."""
-        return _all_theirs(self.octavo.load_memory_variables(self._ours(inputs)))
+        return all_theirs(self.octavo.load_memory_variables(self._ours(inputs)))
 
     async def aload_memory_variables(self, inputs: dict[str, Any]) -> dict[str, Any]:
         """`load_memory_variables`, awaited."""
-        return _all_theirs(await self.octavo.aload_memory_variables(self._ours(inputs)))
+        return all_theirs(await self.octavo.aload_memory_variables(self._ours(inputs)))
 
     def save_context(self, inputs: dict[str, Any], outputs: dict[str, Any]) -> None:
         """Keep a turn of the conversation."""
@@ -199,50 +192,3 @@ class CombinedMemory(_Named):
     """Several memories at once."""
 
     kind = conversation.CombinedMemory
-
-
-_KINDS = {
-    getattr(langchain, kind.__name__): kind
-    for kind in (
-        conversation.HumanMessage,
-        conversation.AIMessage,
-        conversation.SystemMessage,
-        conversation.FunctionMessage,
-        conversation.ToolMessage,
-        conversation.ChatMessage,
-    )
-}
-
-
-def ours(value: Any) -> Any:
-    """What LangChain gives, as Octavo's memories take it: texts, messages and their classes, histories, memories."""
-    if isinstance(value, list):
-        return [ours(one) for one in value]
-    if isinstance(value, str):
-        return plain(value)
-    if isinstance(value, langchain.BaseMessage):
-        return to_octavo(value)
-    if isinstance(value, OctavoChatMessageHistory | OctavoMemory):
-        return value.octavo
-    if isinstance(value, BaseChatMessageHistory):
-        return BorrowedHistory(value)
-    return _KINDS.get(value, value) if isinstance(value, type) else value
-
-
-def theirs(value: Any) -> Any:
-    """What Octavo's memories tell, as LangChain takes it: messages, documents and histories."""
-    if isinstance(value, list):
-        return [theirs(one) for one in value]
-    if isinstance(value, conversation.BaseMessage):
-        return to_langchain(value)
-    if isinstance(value, BorrowedHistory):
-        return value.theirs
-    if isinstance(value, conversation.BaseChatMessageHistory):
-        return OctavoChatMessageHistory(value)
-    if isinstance(value, conversation.Document):
-        return Document(page_content=value.page_content, metadata=value.metadata, id=value.id)
-    return value
-
-
-def _all_theirs(told: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: theirs(value) for name, value in told.items()}

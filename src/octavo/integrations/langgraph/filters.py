@@ -1,10 +1,8 @@
-"""What LangGraph's searches may ask of a value, and how namespaces are matched."""
+"""What LangGraph's searches may ask of a value."""
 
 import operator
 from collections.abc import Mapping
 from typing import Any
-
-from langgraph.store.base import MatchCondition  # type: ignore[import-not-found]
 
 _OPERATORS = {
     "$eq": operator.eq,
@@ -40,23 +38,3 @@ def _compare(name: str, value: Any, wanted: Any) -> bool:
         return bool(compare(value, wanted))
     except TypeError:  # a text and a number, or nothing at all: neither is more
         return False
-
-
-def matches(condition: MatchCondition, namespace: tuple[str, ...]) -> bool:
-    """Whether a namespace begins or ends as the condition says; `*` is any label."""
-    path = tuple(condition.path)
-    if condition.match_type not in ("prefix", "suffix"):
-        raise ValueError(f"Unsupported match type: {condition.match_type}")
-    if len(namespace) < len(path):
-        return False
-    part = (
-        namespace[: len(path)]
-        if condition.match_type == "prefix"
-        else namespace[len(namespace) - len(path) :]
-    )
-    return all(wanted in ("*", label) for wanted, label in zip(path, part, strict=True))
-
-
-def is_within(namespace: tuple[str, ...], prefix: tuple[str, ...]) -> bool:
-    """Whether a namespace is this one, or below it."""
-    return namespace[: len(prefix)] == tuple(prefix)

@@ -6,7 +6,7 @@ import itertools
 import math
 import operator
 from collections.abc import Iterable, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, TypeAlias
 
 import msgspec
@@ -20,33 +20,37 @@ from langgraph.store.base import (  # type: ignore[import-not-found]
     SearchItem,
     SearchOp,
     TTLConfig,
-    get_text_at_path,
-    tokenize_path,
     validate_op_namespace,
 )
 
 from octavo.conversation.store_history import BoundStore, on_store_loop
 from octavo.errors import ConfigError, Conflict, StoreUnavailable
-from octavo.integrations.langgraph.filters import is_within, matches, passes
+from octavo.integrations.langgraph.filters import passes
+from octavo.integrations.langgraph.items import born_at, end_of, namespace_of, to_item, to_record, with_birth
+from octavo.integrations.langgraph.namespaces import (
+    ITEMS,
+    Namespace,
+    is_within,
+    join,
+    list_below,
+    list_namespaces,
+    matches,
+)
 from octavo.integrations.langgraph.vectors import with_vectors
 from octavo.kernel.ids import now
 from octavo.kernel.model import Add, Change, Op, Query, Record, Remove, Scope
-from octavo.kernel.ports import ListsNames, Store, every_name
+from octavo.kernel.ports import Store
 from octavo.search.hits import Hit
 from octavo.search.recall import MOST_HITS, Recall
 from octavo.stores.base import BaseStore as KernelStore
 from octavo.stores.gather import Gathering
 
-Namespace: TypeAlias = tuple[str, ...]
 Puts: TypeAlias = dict[tuple[Namespace, str], PutOp]
-ITEMS = "items"
-_SEPARATOR = "."  # which no label may hold
 _FEW = 32  # namespaces that are asked one by one; of more, all items are looked through
 _MARGIN = 5  # times as many are recalled where a filter may drop some
 _SETTLE_SECONDS = 10.0
 _MOST_PUTS = 1000  # that are written together
 _PAGE = 200  # items that are read at once where a filter has dropped some
-_UNSEARCHED = " "  # the text of an item that nobody wants to find by what it says
 
 
 class OctavoStore(BoundStore, BaseStore):  # type: ignore[misc] # its types are not there without LangGraph
@@ -106,18 +110,19 @@ class OctavoStore(BoundStore, BaseStore):  # type: ignore[misc] # its types are 
         if isinstance(op, GetOp):
             found = await self._store.find(self._query(op.namespace, op.key))
             await self._refresh(found, op.refresh_ttl)
-            return Item(**_item(found[0])) if found else None
+            return Item(**to_item(found[0])) if found else None
         if isinstance(op, SearchOp):
             hits = await (self._recalled(op) if op.query else self._listed(op))
             shown = hits[op.offset : op.offset + op.limit]
             await self._refresh([record for record, _ in shown], op.refresh_ttl)
-            return [SearchItem(**_item(record), score=score) for record, score in shown]
+            return [SearchItem(**to_item(record), score=score) for record, score in shown]
         if isinstance(op, ListNamespacesOp):
             conditions = op.match_conditions or ()
-            names = [
-                name for name in await self._namespaces(()) if all(matches(each, name) for each in conditions)
-            ]
-            return sorted({name[: op.max_depth] for name in names})[op.offset : op.offset + op.limit]
+            names = await list_namespaces(self._store, self._scope)
+            meant = {
+                name[: op.max_depth] for name in names if all(matches(each, name) for each in conditions)
+            }
+            return sorted(meant)[op.offset : op.offset + op.limit]
         if isinstance(op, PutOp):
             return None
         raise ValueError(f"Unknown operation type: {type(op)}")
@@ -129,7 +134,11 @@ class OctavoStore(BoundStore, BaseStore):  # type: ignore[misc] # its types are 
             puts.pop(name, None)  # or it would stand in the place of the one before
             puts[name] = op
         at = now()
-        records = [self._record(op, at) for op in puts.values() if op.value is not None]
+        records = [
+            to_record(op, self._scope_of(op.namespace), at, self._fields)
+            for op in puts.values()
+            if op.value is not None
+        ]
         if self._tries_new and len(records) == len(puts):
             # Most items are new, and then that is all there is to do. Of a caller's several writes all are done or none.
             alone = all(len(each) == 1 for each in callers)
@@ -138,7 +147,7 @@ class OctavoStore(BoundStore, BaseStore):  # type: ignore[misc] # its types are 
                 if added == [len(records)]:
                     return [None] * len(callers)
         born = await self._births(puts)
-        written = [_born(record, born.get(record.key, at)) for record in records]
+        written = [with_birth(record, born.get(record.key, at)) for record in records]
         # Written anew rather than changed, an item stands where the last ones are looked for.
         ops: list[Op] = [Remove(self._query(*name, alive=False)) for name in puts]
         await self._store.apply([*ops, Add(written)])
@@ -155,29 +164,8 @@ class OctavoStore(BoundStore, BaseStore):  # type: ignore[misc] # its types are 
         ]
         with contextlib.suppress(StoreUnavailable):
             pages = await asyncio.gather(*map(self._store.find, queries))
-            return {record.key: _birth(record) for page in pages for record in page}
+            return {record.key: born_at(record) for page in pages for record in page}
         return {}
-
-    def _record(self, op: PutOp, at: datetime) -> Record:
-        return Record(
-            collection=ITEMS,
-            id=op.key,
-            scope=self._scope_of(op.namespace),
-            text=self._text(op),
-            data={"value": dict(op.value)} | ({} if op.ttl is None else {"ttl_minutes": op.ttl}),
-            expires_at=_end(at, op.ttl),
-            created_at=at,
-        )
-
-    def _text(self, op: PutOp) -> str:
-        """What an item is found by: nothing, some fields, or (said by an empty text) all that is in it."""
-        if op.index is False:
-            return _UNSEARCHED
-        fields = self._fields if op.index is None else op.index
-        if "$" in fields:
-            return ""
-        texts = [text for field in fields for text in get_text_at_path(op.value, tokenize_path(field))]
-        return "\n".join(texts) or _UNSEARCHED
 
     async def _listed(self, op: SearchOp) -> list[tuple[Record, None]]:
         """What passes the filter, last written first."""
@@ -186,7 +174,9 @@ class OctavoStore(BoundStore, BaseStore):  # type: ignore[misc] # its types are 
         if not prefix:
             found = await self._last(whole, op)
         else:  # what stands below is looked for meanwhile
-            found, names = await asyncio.gather(self._last(self._query(prefix), op), self._below(prefix))
+            found, names = await asyncio.gather(
+                self._last(self._query(prefix), op), list_below(self._store, self._scope, prefix, _FEW)
+            )
             if len(names) > _FEW:
                 found = await self._last(whole, op)
             elif len(names) > 1:
@@ -224,45 +214,24 @@ class OctavoStore(BoundStore, BaseStore):  # type: ignore[misc] # its types are 
         ]
 
     def _is_meant(self, record: Record, op: SearchOp) -> bool:
-        return is_within(_namespace(record), op.namespace_prefix) and passes(
+        return is_within(namespace_of(record), op.namespace_prefix) and passes(
             record.data["value"], op.filter or {}
         )
 
     async def _within(self, prefix: Namespace) -> list[Query]:
         """Where the items in and below a namespace are."""
-        names = await self._below(prefix) if prefix else []
+        names = await list_below(self._store, self._scope, prefix, _FEW) if prefix else []
         if not prefix or len(names) > _FEW:
             return [Query(collection=ITEMS, scope=self._scope, alive_at=now())]
         return [self._query(name) for name in names]
-
-    async def _below(self, prefix: Namespace) -> list[Namespace]:
-        """This namespace, and those below it that have items: all, or some more than are asked one by one."""
-        if not isinstance(self._store, ListsNames):
-            return [prefix, *(name for name in await self._namespaces(prefix) if name != prefix)]
-        after = start = _SEPARATOR.join(prefix) + _SEPARATOR
-        names, limit = [prefix], 1  # most have none, and counting what stands next to them takes time
-        # All names of a tenant stand in an index. Those of other users only cost a question that finds nothing.
-        scope = self._scope if self._scope.user else Scope(tenant=self._scope.tenant)
-        while len(names) <= _FEW:
-            page = await self._store.names(ITEMS, "session", scope, after=after, limit=limit)
-            inside = [one.name for one in page if one.name.startswith(start)]
-            names += [tuple(name.split(_SEPARATOR)) for name in inside]
-            if len(inside) < limit:
-                break
-            after, limit = inside[-1], _FEW
-        return names
-
-    async def _namespaces(self, prefix: Namespace) -> list[Namespace]:
-        names = await every_name(self._store, ITEMS, "session", self._scope)
-        return [name for each in names if is_within(name := tuple(each.split(_SEPARATOR)), prefix)]
 
     async def _refresh(self, records: Sequence[Record], wanted: bool) -> None:
         """Let what was read live on as long as it was to live when it was written."""
         at = now()
         ops = [
             Change(
-                query=self._query(_namespace(record), record.id),
-                expires_at=_end(at, minutes),
+                query=self._query(namespace_of(record), record.id),
+                expires_at=end_of(at, minutes),
                 updated_at=record.updated_at or at,
             )
             for record in records
@@ -278,41 +247,10 @@ class OctavoStore(BoundStore, BaseStore):  # type: ignore[misc] # its types are 
 
     def _scope_of(self, namespace: Namespace) -> Scope:
         whose = self._scope
-        return Scope(tenant=whose.tenant, user=whose.user, agent="", session=_SEPARATOR.join(namespace))
-
-
-def _namespace(record: Record) -> Namespace:
-    return tuple((record.scope.session or "").split(_SEPARATOR))
+        return Scope(tenant=whose.tenant, user=whose.user, agent="", session=join(namespace))
 
 
 def _answers(hit: Hit) -> bool:
     """Whether it says something of what was asked; what merely stands beside such an item does not."""
     near = any(signal.name == "vector" and signal.rank for signal in hit.signals)
     return bool(hit.terms or hit.topics or near)
-
-
-def _item(record: Record) -> dict[str, Any]:
-    return {
-        "value": record.data["value"],
-        "key": record.id,
-        "namespace": _namespace(record),
-        "created_at": _birth(record),
-        "updated_at": record.created_at,
-    }
-
-
-def _birth(record: Record) -> datetime:
-    """When an item was first written."""
-    born = record.data.get("created_at")
-    return datetime.fromisoformat(born) if born else record.created_at
-
-
-def _born(record: Record, at: datetime) -> Record:
-    """The same, of an item that was first written at this time."""
-    if at == record.created_at:
-        return record
-    return msgspec.structs.replace(record, data={**record.data, "created_at": at.isoformat()})
-
-
-def _end(at: datetime, minutes: float | None) -> datetime | None:
-    return None if minutes is None else at + timedelta(minutes=minutes)

@@ -126,6 +126,5 @@ def memory_tools(
     memory: Memory | AsyncMemory, *, user_id: str | None = None, agent_id: str | None = None
 ) -> list[FunctionTool]:
     """The tools `search_memory` and `remember` for an agent, over what is kept for this user or agent."""
-    search = tools.search_tool(memory, user_id=user_id, agent_id=agent_id)
-    remember = tools.remember_tool(memory, user_id=user_id, agent_id=agent_id)
-    return [FunctionTool.from_defaults(async_fn=each) for each in (search, remember)]
+    both = tools.both_tools(memory, user_id=user_id, agent_id=agent_id)
+    return [FunctionTool.from_defaults(async_fn=each) for each in both]

@@ -14,7 +14,7 @@ from llama_index.core.storage.chat_store.base_db import (  # type: ignore[import
 from octavo.chat.messages import Msg
 from octavo.chat.records import MESSAGES
 from octavo.conversation.store_history import on_store_loop
-from octavo.integrations.sessions import SessionItems
+from octavo.integrations.sessions import SessionItems, call_block, result_block, text_block
 from octavo.kernel.model import START, Add, Change, Op, Query, Record, Remove
 from octavo.kernel.ports import Store, every_name, written
 from octavo.memory.values import DEFAULT_SESSION
@@ -161,25 +161,16 @@ def _to_message(item: dict[str, Any]) -> Msg:
     blocks = [block for each in item["blocks"] if (block := _block(each))]
     if role in ("tool", "function") and (called := extra.get("tool_call_id")):
         said = "\n".join(block["text"] for block in blocks if block["type"] == "text")
-        name = str(extra.get("name") or "")
-        blocks = [{"type": "tool_result", "id": str(called), "name": name, "output": said}]
+        blocks = [result_block(str(called), extra.get("name"), said)]
     spoken = {"user": "user", "assistant": "assistant", "chatbot": "assistant", "model": "assistant"}
     return Msg(role, blocks, spoken.get(role, "system"))  # type: ignore[arg-type]
 
 
 def _block(block: dict[str, Any]) -> Any:
     if block["block_type"] == "text":
-        return {"type": "text", "text": block["text"]}
+        return text_block(block["text"])
     if block["block_type"] == "tool_call":
-        asked, called = block["tool_kwargs"], block["tool_call_id"] or ""
-        known = asked if isinstance(asked, dict) else {}
-        return {
-            "type": "tool_use",
-            "id": called,
-            "name": block["tool_name"],
-            "input": known,
-            "raw_input": str(asked),
-        }
+        return call_block(block["tool_call_id"], block["tool_name"], block["tool_kwargs"])
     return None
 
 
