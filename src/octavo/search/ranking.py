@@ -36,7 +36,7 @@ _HALF_LIFE_DAYS = 10.0
 _AGREEING = 0.3  # of the twenty best, when words and vectors share that many both are believed
 _DEPTH = 20
 _LEAST_DEVIATION = 0.1  # of the best score
-_PRESENCE_BEST = 12
+_PRESENCE_BEST, _PRESENCE_ABOUT = 5, 12  # records looked at for the words, and for the topics
 _PRESENCE_UNKNOWN = 0.5
 _PRESENCE_LONG = 8  # words of a question
 _PRESENCE_TOPIC = 0.7  # of a question whose words are nowhere, but whose topics are
@@ -104,19 +104,26 @@ class Ranking(msgspec.Struct):
         if question.overview:
             return 1.0
         scores = self.signals["terms"]
-        best = heapq.nlargest(_PRESENCE_BEST, range(len(self.found)), key=scores.__getitem__)
+        best = heapq.nlargest(_PRESENCE_ABOUT, range(len(self.found)), key=scores.__getitem__)
         weights = [_weight(n, max(len(self.found), _FEWEST)) for n in self.candidates.held]
         asked = [at for at in range(len(question.terms)) if at not in question.aside]
         own = [at for at in asked if not is_topic(question.terms[at])]
         # No record has all the words of a long question.
-        words = min(self._share(own, best, weights) * math.sqrt(max(1.0, len(own) / _PRESENCE_LONG)), 1.0)
-        about = self._share([at for at in asked if is_topic(question.terms[at])], best, weights)
+        words = min(
+            self._share(own, best[:_PRESENCE_BEST], weights) * math.sqrt(max(1.0, len(own) / _PRESENCE_LONG)),
+            1.0,
+        )
+        topics = [at for at in asked if is_topic(question.terms[at])]
+        about = self._share(topics, best if question.personal else best[:_PRESENCE_BEST], weights)
         presence = 1 - (1 - words) * (1 - _PRESENCE_TOPIC * about)
-        known = [bool(self.candidates.held[at]) for at in asked if is_definite(question.terms[at])]
-        if known and 2 * sum(known) <= len(known):  # parents are a mother or a father: one of them will do
-            presence *= _PRESENCE_MISSING
-        elif question.personal and not known:  # it may have been said in any words
-            presence = max(presence, _PRESENCE_UNTOLD)
+        if question.personal and not question.parts:
+            known = [bool(self.candidates.held[at]) for at in topics if is_definite(question.terms[at])]
+            if not known and len(topics) < 2:  # it may have been said in any words
+                presence = max(presence, _PRESENCE_UNTOLD)
+            elif known and 2 * sum(known) <= len(
+                known
+            ):  # parents are a mother or a father: one of them will do
+                presence *= _PRESENCE_MISSING
         if (not presence and self.candidates.cosines) or (not question.asks and len(own) > _PRESENCE_LONG):
             # Only the vectors found anything; or it was no question, and nobody said what is looked for.
             return max(presence, _PRESENCE_UNKNOWN)
