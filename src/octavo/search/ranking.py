@@ -118,11 +118,9 @@ class Ranking(msgspec.Struct):
         presence = 1 - (1 - words) * (1 - _PRESENCE_TOPIC * about)
         if question.personal and not question.parts:
             known = [bool(self.candidates.held[at]) for at in topics if is_definite(question.terms[at])]
-            if not known and len(topics) < 2:  # it may have been said in any words
+            if not known:  # it may have been said in any words
                 presence = max(presence, _PRESENCE_UNTOLD)
-            elif known and 2 * sum(known) <= len(
-                known
-            ):  # parents are a mother or a father: one of them will do
+            elif 2 * sum(known) <= len(known):  # a mother or a father is enough of parents
                 presence *= _PRESENCE_MISSING
         if (not presence and self.candidates.cosines) or (not question.asks and len(own) > _PRESENCE_LONG):
             # Only the vectors found anything; or it was no question, and nobody said what is looked for.
