@@ -27,7 +27,7 @@ FILES = list(product(PARTS, LANGUAGES))
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_there_are_enough_people_and_pairs_of_every_kind(language):
-    """At least 160 pairs of at least 16 people; a third of the answerable share no word, about 15 % have no answer."""
+    """At least 160 pairs of at least 16 people; a third of the answerable share no word, up to a fifth have no answer."""
     people = [person for part in PARTS for person in load_people(language, part)]
     pairs = [pair for person in people for pair in person.pairs]
     assert len(people) >= 16
@@ -35,7 +35,7 @@ def test_there_are_enough_people_and_pairs_of_every_kind(language):
     assert len({pair.question for pair in pairs}) > 0.9 * len(pairs)
     answerable = [pair for pair in pairs if pair.answers]
     assert 1 / 3 <= sum(not pair.shares for pair in answerable) / len(answerable) <= 0.5
-    assert 0.12 <= 1 - len(answerable) / len(pairs) <= 0.18
+    assert 0.12 <= 1 - len(answerable) / len(pairs) <= 0.22
     kinds = [pair.kind for pair in pairs]
     for kind in ("first", "third", "smalltalk", "two_facts", "overview", "no_answer", "update"):
         assert kinds.count(kind) >= 10, kind

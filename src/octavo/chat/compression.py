@@ -44,6 +44,7 @@ PROMPT = (
 _CLAIM = "compressing"
 _LEASE_SECONDS = 300  # a claim left behind by a process that died counts for at most two of these
 _TICKS = re.compile(r"`{3,}")
+_SHOWN = 5  # of what a model's summary lost, in a message
 _MEDIA = frozenset(("image", "audio", "video"))
 _log = logging.getLogger("octavo.chat")
 
@@ -57,6 +58,7 @@ class CompressionConfig(msgspec.Struct, frozen=True, kw_only=True):
     summary_tokens: int = 1_000  # what a summary should take
     piece_tokens: int = 16_000  # what a model is given to read at once; more is summarised piece by piece
     prompt: str = PROMPT
+    check: bool = True  # a model's summary that lost a name, a number or a refusal of the user's has failed
     extract_on_failure: bool = True  # False: a model's failure is raised, and the memory is as it was
 
     def __post_init__(self) -> None:
@@ -242,7 +244,18 @@ async def _model_summary(
     told, read = estimate_tokens(summary), estimate_tokens("\n".join(map(str, said)) + before)
     if told > max(read, config.summary_tokens):
         raise ModelError(f"the model answered {told} tokens as the summary of {read}")
+    if config.check and (lost := await asyncio.to_thread(_lost, said, before, summary)):
+        raise ModelError(f"the summary of the model lost {', '.join(lost[:_SHOWN])}")
     return summary
+
+
+def _lost(said: Sequence[Line], before: str, summary: str) -> list[str]:
+    """What the user said, or the summary before, and the new summary does not hold."""
+    from octavo.kernel.terms.lost import find_lost  # its patterns too are for those who compress
+
+    # What tools answered may hold a thousand numbers; what a person said is to be kept.
+    own = [line.text for line in said if line.role == "user" and not line.whole]
+    return find_lost([before, *own], summary)
 
 
 async def _ask(model: Summariser, prompt: str) -> str:

@@ -11,7 +11,7 @@ from octavo.errors import InvalidQuery
 from octavo.kernel.model import Record
 from octavo.kernel.terms.matching import content
 
-#: Below this presence, about one in twenty answerable questions is said to have no answer, and two in five of those that
+#: Below this presence, about one in twenty answerable questions is said to have no answer, and half of those that
 #: have none (`octavo bench recall` measures both).
 ABSENT = 0.22
 _SHORTEST = 12  # tokens of a text that are worth showing when no more of it fits

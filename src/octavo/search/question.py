@@ -31,6 +31,9 @@ _CARRIERS = re.compile(
 _ASKING_CHINESE = re.compile(
     "用户|什么时候|什么|多少|怎么样|怎么|哪里|哪儿|哪些|哪个|哪种|吗|呢|我们|我|你|您|请问|告诉|啥"
 )
+_PERSONAL = re.compile(
+    r"(?<!\w)(?:i|i'm|my|me|mine|we|our|us|user|user's)(?!\w)|我|俺|咱|用户|本人", re.IGNORECASE
+)
 # A sentence that asks, among others that only stand around it.
 _ASKS = re.compile(
     r"[?？]\s*$|吗|呢|什么|多少|多大|多久|怎么|怎样|如何|是否|有没有|哪|几|谁|啥|^\W*(?:who|what|when|where|which|why|how|do|does|did|is|are|was|were|can|could|tell)\b",
@@ -60,6 +63,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     spans: tuple[Span, ...] = ()  # the times it names
     asks: bool = True  # it is a question, and not something said to see what belongs to it
     overview: bool = False  # it asks for whatever is known
+    personal: bool = False  # it names the person whose memory it is asked of
 
     @classmethod
     def of(cls, text: str, at: datetime) -> "Question":
@@ -88,6 +92,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
             spans=(*spans(text, at), *counted),
             asks=bool(asking),
             overview=_is_overview(text),
+            personal=bool(_PERSONAL.search(text)),
         )
 
 

@@ -17,7 +17,7 @@ from octavo.kernel.model import Record
 from octavo.kernel.terms.dates import Span
 from octavo.kernel.terms.matches import MOST, Match
 from octavo.kernel.terms.terms import unspaced
-from octavo.kernel.terms.topics import is_topic
+from octavo.kernel.terms.topics import is_definite, is_topic
 from octavo.search.candidates import Candidates
 from octavo.search.question import Question
 
@@ -36,10 +36,12 @@ _HALF_LIFE_DAYS = 10.0
 _AGREEING = 0.3  # of the twenty best, when words and vectors share that many both are believed
 _DEPTH = 20
 _LEAST_DEVIATION = 0.1  # of the best score
-_PRESENCE_BEST = 5
+_PRESENCE_BEST, _PRESENCE_ABOUT = 5, 12  # records looked at for the words, and for the topics
 _PRESENCE_UNKNOWN = 0.5
 _PRESENCE_LONG = 8  # words of a question
 _PRESENCE_TOPIC = 0.7  # of a question whose words are nowhere, but whose topics are
+_PRESENCE_MISSING = 0.3  # of a question about a brother or a salary, where no record is about one
+_PRESENCE_UNTOLD = 0.25  # at least, of a question about the person that is about nothing definite
 _FEWEST = 100  # records to judge a term's rarity by, though fewer were found
 
 _Column: TypeAlias = list[
@@ -94,6 +96,7 @@ class Ranking(msgspec.Struct):
         of the best records has.
 
         Small talk around the question does not count. A topic says less than the words: many texts are about the same.
+        One that is definite and that no record is about says most.
         """
         question = self.question
         if not self.found:
@@ -101,14 +104,24 @@ class Ranking(msgspec.Struct):
         if question.overview:
             return 1.0
         scores = self.signals["terms"]
-        best = heapq.nlargest(_PRESENCE_BEST, range(len(self.found)), key=scores.__getitem__)
+        best = heapq.nlargest(_PRESENCE_ABOUT, range(len(self.found)), key=scores.__getitem__)
         weights = [_weight(n, max(len(self.found), _FEWEST)) for n in self.candidates.held]
         asked = [at for at in range(len(question.terms)) if at not in question.aside]
         own = [at for at in asked if not is_topic(question.terms[at])]
         # No record has all the words of a long question.
-        words = min(self._share(own, best, weights) * math.sqrt(max(1.0, len(own) / _PRESENCE_LONG)), 1.0)
-        about = self._share([at for at in asked if is_topic(question.terms[at])], best, weights)
+        words = min(
+            self._share(own, best[:_PRESENCE_BEST], weights) * math.sqrt(max(1.0, len(own) / _PRESENCE_LONG)),
+            1.0,
+        )
+        topics = [at for at in asked if is_topic(question.terms[at])]
+        about = self._share(topics, best if question.personal else best[:_PRESENCE_BEST], weights)
         presence = 1 - (1 - words) * (1 - _PRESENCE_TOPIC * about)
+        if question.personal and not question.parts:
+            known = [bool(self.candidates.held[at]) for at in topics if is_definite(question.terms[at])]
+            if not known:  # it may have been said in any words
+                presence = max(presence, _PRESENCE_UNTOLD)
+            elif 2 * sum(known) <= len(known):  # a mother or a father is enough of parents
+                presence *= _PRESENCE_MISSING
         if (not presence and self.candidates.cosines) or (not question.asks and len(own) > _PRESENCE_LONG):
             # Only the vectors found anything; or it was no question, and nobody said what is looked for.
             return max(presence, _PRESENCE_UNKNOWN)

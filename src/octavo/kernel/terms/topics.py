@@ -21,6 +21,7 @@ _PREFIX = "0topic0"
 class _Table(NamedTuple):
     words: Mapping[str, tuple[str, ...]]  # term → the topics it is a word of
     phrases: Mapping[str, tuple[tuple[str, tuple[str, ...]], ...]]  # a term of it → the phrase and its topics
+    definite: frozenset[str]
 
 
 def topics(text: str, found: Iterable[str]) -> list[str]:
@@ -48,6 +49,11 @@ def is_topic(term: str) -> bool:
     return term.startswith(_PREFIX)
 
 
+def is_definite(term: str) -> bool:
+    """Whether a term is a topic such as a brother or a salary: no text about anything else answers a question about it."""
+    return term in _table().definite
+
+
 def topic_name(term: str) -> str:
     """The topic of such a term, as people call it."""
     return term.removeprefix(_PREFIX)
@@ -57,11 +63,14 @@ def topic_name(term: str) -> str:
 def _table() -> _Table:
     words: dict[str, list[str]] = {}
     phrases: dict[str, list[tuple[str, tuple[str, ...]]]] = {}
+    definite: set[str] = set()
     for line in resources.files(__package__).joinpath("topics.txt").read_text("utf-8").splitlines():
         if line.startswith("#"):
             continue
         names, _, held = line.partition(": ")
         about = tuple(_PREFIX + name for name in re.findall(r"\w+", names))
+        if "!" in names:
+            definite.add(about[0])
         english, _, chinese = held.partition("|")
         for word in english.split():
             if "_" in word:
@@ -78,4 +87,5 @@ def _table() -> _Table:
     return _Table(
         {word: tuple(dict.fromkeys(named)) for word, named in words.items()},
         {term: tuple(held) for term, held in phrases.items()},
+        frozenset(definite),
     )

@@ -125,8 +125,8 @@ class ChineseReader(ClauseReader):
         if not told or CHINESE.NO_TALK.match(said) or CHINESE.STOPPED.fullmatch(said):
             return []
         named = said.startswith("家") or re.match(
-            "[^是]{0,8}[叫姓]", said
-        )  # 我牙医姓冯: a trade, and not the owner's
+            "[^是]{0,8}[叫姓]|(?:医生|大夫|护士)[^是]{0,3}(?:让|要|建议)|不?信", said
+        )  # 我牙医姓冯, 医生让我少吃盐: a trade, and not the owner's
         category = "preference" if named else category_of(said)
         if last and last.category == "career" and re.match("现在|后来|如今|目前", clause):
             category = "career"  # 我不当护士了，现在摆花摊
@@ -201,7 +201,8 @@ class ChineseReader(ClauseReader):
             return [Fact("profile", "preference", self.content(clause, subject), slots)]
         done = re.search("刚|已经|终于|总算|正", clause[subject.end : subject.said]) is not None
         category = event_category(said, timed=timed, sure=subject.owner is True, done=done)
-        about_owner = _is_feeling(said) or CHINESE.WEATHER.search(said) is not None
+        weather = CHINESE.WEATHER.search(said) and not CHINESE.AHEAD.match(said)  # 明天要下雨: of nobody
+        about_owner = _is_feeling(said) or bool(weather)
         if category is None and about_owner and (timed or subject.owner or self.context.when):
             category = "other"
         if category == "other" and subject.owner is None and not about_owner:

@@ -68,11 +68,13 @@ def _introduced(text: str) -> str:
     text = ENGLISH.NAMED_ASIDE.sub(r"\g<who> \g<name> ", text)
     text = ENGLISH.NAMED_FIRST.sub(r"I am \g<name>, I am ", text)
     text = re.sub(
-        r"(?i)^(?:the )?name(?:'s| is) |^(?:you can|just|feel free to) call me ",
+        r"(?i)^(?:the )?name(?:'s| is) |^(?:(?:you can|just|feel free to|everyone|everybody|people|friends|they)(?: all)?) calls? me ",
         "my name is ",
         ENGLISH.LEFT_OUT.sub(
             "I am ",
-            re.sub(r"(?i)^been (?=\w+ing\b)", "I have been ", re.sub("(?i)^born ", "I was born ", text)),
+            re.sub(
+                r"(?i)^been (?=\w+ing\b|out of )", "I have been ", re.sub("(?i)^born ", "I was born ", text)
+            ),
         ),
     )
     if match := ENGLISH.LED_IN.match(text):

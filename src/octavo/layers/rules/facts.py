@@ -19,7 +19,7 @@ from octavo.kernel.text import fold
 from octavo.layers.values import Layer
 
 _PERSONAL = frozenset({"allergy", "injury", "medication", "disability", "eyesight", "pregnancy", "diet", "birthday", "name", "contact", "appearance", "religion", "retirement", "military", "language"})  # fmt: skip
-_CATEGORY_OF = {"work": "career", "education": "education", "skills": "ability", "language": "ability", "personality": "personality", "religion": "value", "politics": "value"}  # fmt: skip
+_CATEGORY_OF = {"work": "career", "education": "education", "skills": "ability", "language": "ability", "personality": "personality", "religion": "value", "politics": "value", "disability": "preference"}  # fmt: skip
 _DEFINITION = re.compile(r"([A-Z_]+) ([=~]) (.+)")
 _REFERENCE = re.compile(r"\{([A-Z_]+)\}")
 

@@ -1,0 +1,56 @@
+"""What is said to be absent: a definite topic that no record is about, and not what may have been said in any words."""
+
+import pytest
+
+from octavo import AsyncMemory
+
+SAID = (
+    "Every Sunday I telephone my brother Alastair in Nova Scotia.",
+    "We got a pup off my uncle and named her Biscuit.",
+    "I sing bass in the parish choir.",
+    "我妈开美甲店的，店名叫指尖森林",
+    "家里有条老金毛，叫阿福",
+)
+
+
+@pytest.fixture
+async def memory():
+    async with AsyncMemory("memory://") as made:
+        for text in SAID:
+            await made.add(text, user_id="lin")
+        yield made
+
+
+async def absent(memory, question):
+    return (await memory.search(question, user_id="lin")).probably_absent
+
+
+@pytest.mark.parametrize(
+    "question",
+    ["What's my sister called?", "How old is my cat?", "我爸爸是做什么的？", "我的猫几岁了？"],
+)
+async def test_one_of_the_family_does_not_answer_for_another(memory, question):
+    assert await absent(memory, question)
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "What's my brother called?",
+        "What's the name of my dog?",
+        "Do I have any siblings?",
+        "我妈妈是做什么的？",
+        "我的狗叫什么？",
+    ],
+)
+async def test_what_is_known_is_not_absent(memory, question):
+    assert not await absent(memory, question)
+
+
+@pytest.mark.parametrize("question", ["Which voice part do I take in church?", "我哪天唱歌？"])
+async def test_what_may_have_been_said_in_any_words_is_not_claimed_to_be_absent(memory, question):
+    assert not await absent(memory, question)
+
+
+async def test_what_the_world_knows_is_absent(memory):
+    assert await absent(memory, "How far is Jupiter from the sun?")
