@@ -59,6 +59,53 @@ async def test_faults_are_timed(tmp_path, monkeypatch):
     assert "| calm | kill × 1 | 0 of " in outcome.rows("calm")
 
 
+async def test_a_node_that_never_comes_back(tmp_path, monkeypatch):
+    """No fault comes after it, and what was acknowledged is counted all the same, with what is lost of it."""
+
+    class Crippled(Calm):
+        def wait_until_whole(self, seconds=60):
+            if self.faults:
+                raise AssertionError("node 2 is away")
+
+    cluster, real = Crippled(), SQLStore.apply
+
+    async def apply(store, ops):
+        # A store that forgets every tenth record that it has acknowledged.
+        return [1] if ops[0].records[0].text.endswith("7") else await real(store, ops)
+
+    monkeypatch.setattr(SQLStore, "apply", apply)
+    monkeypatch.setattr("cluster_load.FULL", False)
+    url = f"sqlite:///{tmp_path}/a.db?durability=fast"
+    outcome = await survive(cluster, url, tmp_path, ["kill", "pause"])
+    assert cluster.faults == ["kill"]
+    assert outcome.problem == "after 1 faults: AssertionError('node 2 is away')"
+    assert outcome.lost
+    assert {text[-1] for text in outcome.lost} == {"7"}
+    told = outcome.rows("crippled").splitlines()
+    assert told[0] == f"crippled: it ended before its time, {outcome.problem}"
+    assert told[1].startswith(f"| crippled | kill × 1 | {len(outcome.lost)} of {outcome.written:,} ")
+
+
+async def test_a_cluster_that_never_answers_again(tmp_path, monkeypatch):
+    """Its callers give up, and are not counted as acknowledged."""
+    cluster = Calm()
+    real = SQLStore.apply
+
+    async def apply(store, ops):
+        if cluster.faults:
+            raise StoreUnavailable("it is away")
+        return await real(store, ops)
+
+    monkeypatch.setattr(SQLStore, "apply", apply)
+    monkeypatch.setattr("cluster_load.FULL", False)
+    monkeypatch.setattr("cluster_load.PATIENCE_SECONDS", 2)
+    url = f"sqlite:///{tmp_path}/a.db?durability=fast"
+    outcome = await survive(cluster, url, tmp_path, ["kill", "pause"], seconds=1)
+    assert cluster.faults == ["kill"]
+    assert (outcome.lost, outcome.doubled, outcome.problem) == ([], [], "after 1 faults: TimeoutError()")
+    assert outcome.refused > 0
+
+
 async def test_the_pace(tmp_path):
     async with through_a_store("memory://") as write, loaded(write) as load:
         await asyncio.sleep(1)
