@@ -147,6 +147,11 @@ def times() -> int:
     return int(os.environ.get("OCTAVO_FAULTS", "20"))
 
 
+def minutes() -> float:
+    """For how long faults are injected at most: 40 minutes, or as OCTAVO_MINUTES says. The rows say how many there were."""
+    return float(os.environ.get("OCTAVO_MINUTES", "40"))
+
+
 @dataclass
 class Outcome:
     """What became of a load with faults in it."""
@@ -199,8 +204,11 @@ async def _inject(
     cluster: Cluster, probe: Write, faults: list[str], seconds: float, took: dict[str, list[float]], log: Path
 ) -> None:
     """Break and mend, and measure how long writes take to go on; a line in the log for each tells those who wait."""
+    ends = time.monotonic() + 60 * minutes()
     assert await probe("probe", "before")
     for number, fault in enumerate(faults):
+        if time.monotonic() > ends:
+            break
         await asyncio.to_thread(cluster.wait_until_whole)
         await asyncio.sleep(0.5)
         breaking = cluster.broken(fault)

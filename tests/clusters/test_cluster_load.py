@@ -57,6 +57,18 @@ async def test_faults_are_timed(tmp_path, monkeypatch):
     assert [0.15 < took < 5 for (took,) in outcome.seconds.values()] == [True, True]
     assert (outcome.lost, outcome.doubled) == ([], [])
     assert "| calm | kill × 1 | 0 of " in outcome.rows("calm")
+    lines = (tmp_path / "faults").read_text().splitlines()
+    assert [line.split()[1:3] for line in lines] == [["0", "kill"], ["1", "pause"]]
+
+
+async def test_faults_end_when_the_time_is_over(tmp_path, monkeypatch):
+    cluster = Calm()
+    monkeypatch.setattr("cluster_load.FULL", False)
+    monkeypatch.setenv("OCTAVO_MINUTES", "0.01")
+    url = f"sqlite:///{tmp_path}/a.db?durability=fast"
+    outcome = await survive(cluster, url, tmp_path, ["kill"] * 1000)
+    assert len(cluster.faults) == len(outcome.seconds["kill"]) < 1000
+    assert (outcome.lost, outcome.doubled, outcome.problem) == ([], [], "")
 
 
 async def test_a_node_that_never_comes_back(tmp_path, monkeypatch):
