@@ -78,13 +78,9 @@ class Node(MySQL):
 
     def recover(self) -> None:
         """Find out how far a crashed node had come, as its service does before it starts, so that it is sent only the rest."""
-        said = self.run_program(
-            self.mysqld, "--no-defaults", f"--datadir={self.folder / 'data'}", f"--tmpdir={self.folder}",
-            f"--wsrep-provider={self.library}", "--wsrep-recover", "--skip-networking",
-            f"--socket={self.folder / 'recovering'}",
-        )  # fmt: skip
-        found = re.findall(r"Recovered position:? ?(\S+:-?\d+)", said)
-        self.position = found[-1] if found else ""
+        self.position = ""
+        said = self.run_program(*self.command(), "--wsrep-recover")
+        (self.position,) = re.findall(r"Recovered position: (\S+:-?\d+)", said)
 
     def empty(self) -> None:
         """Forget everything: all of it is sent anew."""
