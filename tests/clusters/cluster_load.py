@@ -14,7 +14,7 @@ from typing import Protocol
 
 from light_http import Caller
 
-from octavo import Add, Query, Record, Scope, StoreUnavailable, open_store
+from octavo import Add, Query, Record, Scope, Store, StoreUnavailable, open_store
 from running_server import octavo_serves
 
 #: Whether figures are asked for: three servers and many faults, in place of a store in this process and one fault.
@@ -91,20 +91,25 @@ async def loaded(write: Write, load: Load | None = None) -> AsyncIterator[Load]:
 async def through_a_store(url: str, collection: str = "observations") -> AsyncIterator[Write]:
     """Writes by one store in this process; what is refused is written again under the same id, for some minutes."""
     async with open_store(url) as store:
+        yield writing_to(store, collection)
 
-        async def write(session: str, text: str) -> bool:
-            record = Record(collection=collection, id=text, scope=Scope(session=session), text=text)
-            deadline = time.monotonic() + PATIENCE_SECONDS
-            while time.monotonic() < deadline:
-                try:
-                    await store.apply([Add([record])])
-                except StoreUnavailable:
-                    await asyncio.sleep(0.05)
-                else:
-                    return True
-            return False
 
-        yield write
+def writing_to(store: Store, collection: str = "observations") -> Write:
+    """Writes by this store, each again under the same id while it is refused."""
+
+    async def write(session: str, text: str) -> bool:
+        record = Record(collection=collection, id=text, scope=Scope(session=session), text=text)
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while time.monotonic() < deadline:
+            try:
+                await store.apply([Add([record])])
+            except StoreUnavailable:
+                await asyncio.sleep(0.05)
+            else:
+                return True
+        return False
+
+    return write
 
 
 @asynccontextmanager
@@ -227,22 +232,26 @@ async def _inject(
 
 async def compare(url: str, load: Load) -> tuple[list[str], list[str]]:
     """What was acknowledged and is not there, and what is there more than once."""
+    async with open_store(url) as store:
+        return await compare_in(store, load)
+
+
+async def compare_in(store: Store, load: Load) -> tuple[list[str], list[str]]:
+    """The same, of a store that is open."""
     lost: list[str] = []
     doubled: list[str] = []
     there = 0
-    async with open_store(url) as store:
-        tenants = await store.tenants()
-        for session, texts in load.acknowledged.items():
-            found: Counter[str] = Counter()
-            for tenant in tenants:
-                query = Query(collection="observations", scope=Scope(tenant=tenant, session=session))
-                found.update([record.text for record in await store.find(query)])
-            there += found.total()
-            lost += sorted(texts - found.keys())
-            doubled += sorted(text for text, times in found.items() if times > 1)
-        tallies = [
-            await store.tally(Query(collection="observations", scope=Scope(tenant=tenant)))
-            for tenant in tenants
-        ]
-        assert sum(tally.total for tally in tallies) == there, "the counters are off"
+    tenants = await store.tenants()
+    for session, texts in load.acknowledged.items():
+        found: Counter[str] = Counter()
+        for tenant in tenants:
+            query = Query(collection="observations", scope=Scope(tenant=tenant, session=session))
+            found.update([record.text for record in await store.find(query)])
+        there += found.total()
+        lost += sorted(texts - found.keys())
+        doubled += sorted(text for text, times in found.items() if times > 1)
+    tallies = [
+        await store.tally(Query(collection="observations", scope=Scope(tenant=tenant))) for tenant in tenants
+    ]
+    assert sum(tally.total for tally in tallies) == there, "the counters are off"
     return lost, doubled
