@@ -82,6 +82,21 @@ async def test_sentinels_that_are_away(sentinels):
                 await store.find(ALL)
 
 
+async def test_sentinels_that_fall_silent(sentinels):
+    """Nobody knows then whether a server that answers is still the primary: an outage, until one of them is back."""
+    way = await asyncio.to_thread(sentinels.network.proxy, sentinels.sentinels[0].port)
+    one = Add([Record(collection="messages", id="a")])
+    async with open_store(f"redis+sentinel://127.0.0.1:{way.port}/octavo?prefix=silent") as store:
+        assert await store.apply([one]) == [1]
+        await asyncio.to_thread(way.cut)
+        with pytest.raises(StoreUnavailable, match="No master found"):
+            while True:  # the first may come within the moment for which a Sentinel is believed
+                await store.apply([one])
+        await asyncio.to_thread(way.mend)
+        async with asyncio.timeout(60):
+            assert [record.id for record in await store.find(ALL)] == ["a"]
+
+
 @pytest.mark.parametrize(
     ("url", "cure"),
     [
