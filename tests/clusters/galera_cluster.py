@@ -22,7 +22,7 @@ SIZE = 3
 LIBRARIES = ("/usr/lib/galera/libgalera_smm.so", "/usr/lib64/galera-4/libgalera_smm.so")
 PROVIDER = (
     "base_host=127.0.0.1;base_port={group};gmcast.listen_addr=tcp://127.0.0.1:{group};ist.recv_addr=127.0.0.1:{ist};"
-    "ist.recv_bind=127.0.0.1;gcache.size=512M;evs.keepalive_period=PT0.5S;evs.suspect_timeout=PT2S;"
+    "ist.recv_bind=127.0.0.1;gcache.size=128M;evs.keepalive_period=PT0.5S;evs.suspect_timeout=PT2S;"
     "evs.inactive_timeout=PT10S"
 )
 
