@@ -163,7 +163,9 @@ class GaleraCluster:
             for node in self.nodes:
                 state = node.state()
                 if (state.get("wsrep_cluster_status"), state.get("wsrep_ready")) != ("Primary", "ON"):
-                    self.helped.append(f"g{node.number} was started anew: {state or 'it did not answer'}")
+                    self.helped.append(
+                        f"g{node.number} was started anew: {state.get('wsrep_local_state_comment')}"
+                    )
                     self._bring_back(node)
         return until(self._whole, seconds)
 
@@ -179,7 +181,8 @@ class GaleraCluster:
             node.kill()  # what is left of it
             self._agree([other for other in self.nodes if other is not node])
             try:
-                node.empty() if attempt > 1 else node.recover()
+                # Without durability its files and its tables may be of different moments.
+                node.recover() if node.durable and attempt < 2 else node.empty()
                 return node.start()
             except Unavailable as error:
                 problem = error
