@@ -3,7 +3,7 @@
 import re
 import signal
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Self
 
@@ -22,13 +22,19 @@ SIZE = 3
 LIBRARIES = ("/usr/lib/galera/libgalera_smm.so", "/usr/lib64/galera-4/libgalera_smm.so")
 PROVIDER = (
     "base_host=127.0.0.1;base_port={group};gmcast.listen_addr=tcp://127.0.0.1:{group};ist.recv_addr=127.0.0.1:{ist};"
-    "ist.recv_bind=127.0.0.1;gcache.size=64M;evs.keepalive_period=PT0.5S;evs.suspect_timeout=PT2S;"
-    "evs.inactive_timeout=PT4S;pc.recovery=false"
+    "ist.recv_bind=127.0.0.1;gcache.size=128M;evs.keepalive_period=PT0.5S;evs.suspect_timeout=PT2S;"
+    "evs.inactive_timeout=PT10S"
 )
+
+
+WHOLE = {"wsrep_local_state_comment": "Synced", "wsrep_cluster_size": str(SIZE), "wsrep_ready": "ON"}
 
 
 class Node(MySQL):
     """A MariaDB that commits what all nodes have certified."""
+
+    pid_files = ("data/rsync_sst.pid",)  # what receives the data of another node outlives one that is killed
+    start_seconds = 300  # with all data from another node, while that one is written to
 
     def __init__(self, number: int, groups: list[int], network: Network, *, durable: bool) -> None:
         super().__init__(durable=durable)
@@ -72,24 +78,21 @@ class Node(MySQL):
 
     def recover(self) -> None:
         """Find out how far a crashed node had come, as its service does before it starts, so that it is sent only the rest."""
-        said = self.run_program(
-            self.mysqld, "--no-defaults", f"--datadir={self.folder / 'data'}", f"--tmpdir={self.folder}",
-            f"--wsrep-provider={self.library}", "--wsrep-recover", "--skip-networking",
-            f"--socket={self.folder / 'recovering'}",
-        )  # fmt: skip
-        found = re.findall(r"Recovered position:? ?(\S+:-?\d+)", said)
-        self.position = found[-1] if found else ""
+        self.position = ""
+        said = self.run_program(*self.command(), "--wsrep-recover")
+        (self.position,) = re.findall(r"Recovered position: (\S+:-?\d+)", said)
 
-    def join(self) -> None:
-        """Start; a node gives up when another that it asks for what it lacks is too busy, and a service would start it again."""
-        for left in (2, 1, 0):
-            try:
-                return self.start()
-            except Unavailable:
-                self.kill()
-                if not left:
-                    raise
-        return None
+    def empty(self) -> None:
+        """Forget everything: all of it is sent anew."""
+        self.run_program("rm", "-rf", self.folder / "data")
+        self.run_program("mkdir", self.folder / "data")
+        self.position = ""
+
+    def state(self) -> dict[str, str]:
+        """What it says of itself and its cluster; nothing where it does not answer."""
+        with suppress(OSError, asyncmy.errors.MySQLError):
+            return dict(self.ask("SHOW STATUS LIKE 'wsrep%'"))
+        return {}
 
     def ask(self, sql: str) -> Any:
         return run_aside(_ask(self.port, sql))
@@ -102,6 +105,7 @@ class GaleraCluster:
 
     def __init__(self, *, durable: bool = False) -> None:
         self.nodes: list[Node] = []
+        self.helped: list[str] = []  # what an operator would have had to do
         self._durable = durable
 
     def __enter__(self) -> Self:
@@ -112,7 +116,7 @@ class GaleraCluster:
                 Node(number, groups, self.network, durable=self._durable) for number in range(SIZE)
             ]
             for node in self.nodes:  # one at a time: each is sent everything by another
-                node.join()
+                node.start()
                 node.joins = True
             self.wait_until_whole()
         except BaseException:
@@ -148,19 +152,52 @@ class GaleraCluster:
             elif fault == "pause":
                 told_to(signal.SIGCONT, [node.pid])
             else:
-                node.kill()  # what is left of it
-                node.recover()
-                node.join()
+                self._bring_back(node)
 
-    def wait_until_whole(self, seconds: float = 90) -> None:
-        """Wait until all nodes are in one cluster and have all there is."""
-        until(self._whole, seconds, (OSError, asyncmy.errors.MySQLError))
+    def wait_until_whole(self, seconds: float = 60) -> None:
+        """Wait until all nodes are in one cluster and have all there is; one that does not find back is started anew."""
+        for _ in range(3):
+            with suppress(AssertionError):
+                return until(self._whole, seconds)
+            self._agree(self.nodes)
+            for node in self.nodes:
+                state = node.state()
+                if (state.get("wsrep_cluster_status"), state.get("wsrep_ready")) != ("Primary", "ON"):
+                    self.helped.append(
+                        f"g{node.number} was started anew: {state.get('wsrep_local_state_comment')}"
+                    )
+                    self._bring_back(node)
+        return until(self._whole, seconds)
 
     def _whole(self) -> bool:
-        wanted = {"wsrep_local_state_comment": "Synced", "wsrep_cluster_size": str(SIZE), "wsrep_ready": "ON"}
-        return all(
-            wanted.items() <= dict(node.ask("SHOW STATUS LIKE 'wsrep%'")).items() for node in self.nodes
-        )
+        for node in self.nodes:
+            if not node.running:  # one that needs all data anew ends, and its service would start it
+                self._bring_back(node)
+        return all(WHOLE.items() <= node.state().items() for node in self.nodes)
+
+    def _bring_back(self, node: Node) -> None:
+        """Start a node that was killed, as often as a service would; at last with nothing in its folder."""
+        for attempt in range(4):
+            node.kill()  # what is left of it
+            self._agree([other for other in self.nodes if other is not node])
+            try:
+                # Without durability its files and its tables may be of different moments.
+                node.recover() if node.durable and attempt < 2 else node.empty()
+                return node.start()
+            except Unavailable as error:
+                problem = error
+        raise problem
+
+    def _agree(self, nodes: list[Node]) -> None:
+        """Nodes that have all lost sight of each other take no writes until somebody says which of them has most."""
+        with suppress(AssertionError):
+            return until(
+                lambda: any(one.state().get("wsrep_cluster_status") == "Primary" for one in nodes), 20
+            )
+        most = max(nodes, key=lambda one: int(one.state().get("wsrep_last_committed", -1)))
+        most.ask("SET GLOBAL wsrep_provider_options = 'pc.bootstrap=YES'")
+        self.helped.append(f"g{most.number} was told to go on alone")
+        return None
 
     def _used(self) -> Node:
         """The node with most of Octavo's connections."""

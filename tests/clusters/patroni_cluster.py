@@ -174,7 +174,7 @@ class PatroniCluster:
             ]
             with ThreadPoolExecutor(SIZE) as threads:
                 list(threads.map(Node.start, self.nodes))
-            self.wait_until_whole(60)
+            self.wait_until_whole()
         except BaseException:
             self.__exit__()
             raise
@@ -216,7 +216,7 @@ class PatroniCluster:
                 node.kill()  # what is left of it
                 node.start()
 
-    def wait_until_whole(self, seconds: float = 60) -> None:
+    def wait_until_whole(self, seconds: float = 180) -> None:
         """Wait until there is a primary, and a standby for each of the others that follows it."""
         until(self._whole, seconds, (OSError, LookupError))
 

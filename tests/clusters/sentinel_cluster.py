@@ -125,6 +125,11 @@ class SentinelCluster:
         """Wait until one is primary, the other follows it, and all Sentinels know both and each other."""
         until(self._whole, seconds, (OSError, LookupError, redis.RedisError))
 
+    def agree_on_another(self, port: int) -> bool:
+        """Whether all Sentinels name the same primary, and not this one any more."""
+        named = {sentinel.state()["port"] for sentinel in self.sentinels}
+        return len(named) == 1 and port not in named
+
     def _whole(self) -> bool:
         port = self._primary().front.port
         states = [sentinel.state() for sentinel in self.sentinels]

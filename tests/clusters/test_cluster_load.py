@@ -57,6 +57,65 @@ async def test_faults_are_timed(tmp_path, monkeypatch):
     assert [0.15 < took < 5 for (took,) in outcome.seconds.values()] == [True, True]
     assert (outcome.lost, outcome.doubled) == ([], [])
     assert "| calm | kill × 1 | 0 of " in outcome.rows("calm")
+    lines = (tmp_path / "faults").read_text().splitlines()
+    assert [line.split()[1:3] for line in lines] == [["0", "kill"], ["1", "pause"]]
+
+
+async def test_faults_end_when_the_time_is_over(tmp_path, monkeypatch):
+    cluster = Calm()
+    monkeypatch.setattr("cluster_load.FULL", False)
+    monkeypatch.setenv("OCTAVO_MINUTES", "0.01")
+    url = f"sqlite:///{tmp_path}/a.db?durability=fast"
+    outcome = await survive(cluster, url, tmp_path, ["kill"] * 1000)
+    assert len(cluster.faults) == len(outcome.seconds["kill"]) < 1000
+    assert (outcome.lost, outcome.doubled, outcome.problem) == ([], [], "")
+
+
+async def test_a_node_that_never_comes_back(tmp_path, monkeypatch):
+    """No fault comes after it, and what was acknowledged is counted all the same, with what is lost of it."""
+
+    class Crippled(Calm):
+        def wait_until_whole(self, seconds=60):
+            if self.faults:
+                raise AssertionError("node 2 is away")
+
+    cluster, real = Crippled(), SQLStore.apply
+
+    async def apply(store, ops):
+        # A store that forgets every tenth record that it has acknowledged.
+        return [1] if ops[0].records[0].text.endswith("7") else await real(store, ops)
+
+    monkeypatch.setattr(SQLStore, "apply", apply)
+    monkeypatch.setattr("cluster_load.FULL", False)
+    url = f"sqlite:///{tmp_path}/a.db?durability=fast"
+    outcome = await survive(cluster, url, tmp_path, ["kill", "pause"])
+    assert cluster.faults == ["kill"]
+    assert outcome.problem == "after 1 faults: AssertionError('node 2 is away')"
+    assert outcome.lost
+    assert {text[-1] for text in outcome.lost} == {"7"}
+    told = outcome.rows("crippled").splitlines()
+    assert told[0] == f"crippled: it ended before its time, {outcome.problem}"
+    assert told[1].startswith(f"| crippled | kill × 1 | {len(outcome.lost)} of {outcome.written:,} ")
+
+
+async def test_a_cluster_that_never_answers_again(tmp_path, monkeypatch):
+    """Its callers give up, and are not counted as acknowledged."""
+    cluster = Calm()
+    real = SQLStore.apply
+
+    async def apply(store, ops):
+        if cluster.faults:
+            raise StoreUnavailable("it is away")
+        return await real(store, ops)
+
+    monkeypatch.setattr(SQLStore, "apply", apply)
+    monkeypatch.setattr("cluster_load.FULL", False)
+    monkeypatch.setattr("cluster_load.PATIENCE_SECONDS", 2)
+    url = f"sqlite:///{tmp_path}/a.db?durability=fast"
+    outcome = await survive(cluster, url, tmp_path, ["kill", "pause"], seconds=1)
+    assert cluster.faults == ["kill"]
+    assert (outcome.lost, outcome.doubled, outcome.problem) == ([], [], "after 1 faults: TimeoutError()")
+    assert outcome.refused > 0
 
 
 async def test_the_pace(tmp_path):

@@ -18,7 +18,7 @@ async def test_the_primary_fails(tmp_path, size, capsys):
         outcome = await survive(cluster, f"{url}&{OPTIONS}", tmp_path, faults)
     with capsys.disabled():
         print(f"\n{outcome.rows(cluster.name)}")
-    assert (outcome.lost, outcome.doubled) == ([], [])
+    assert (outcome.lost, outcome.doubled, outcome.problem) == ([], [], "")
     assert outcome.written > 500
 
 
@@ -31,4 +31,4 @@ async def test_the_primary_fails_without_synchronous_mode(tmp_path, capsys):
         outcome = await survive(cluster, f"{url}&{OPTIONS}", tmp_path, ["kill", "partition"] * times())
     with capsys.disabled():
         print(f"\n{outcome.rows(f'{cluster.name}, asynchronous')}")
-    assert outcome.doubled == []
+    assert (outcome.doubled, outcome.problem) == ([], "")

@@ -19,7 +19,6 @@ from servers.accounts import own_folder, unprivileged
 from servers.errors import Unavailable
 
 GUARD = Path(__file__).with_name("guard.py")
-START_SECONDS = 60
 
 
 class Server(ABC):
@@ -29,6 +28,7 @@ class Server(ABC):
     account_name: ClassVar[str]
     stop_signal: ClassVar[int] = signal.SIGTERM
     kill_signal: ClassVar[int] = signal.SIGKILL
+    start_seconds: ClassVar[float] = 60
     pid_files: ClassVar[
         tuple[str, ...]
     ] = ()  # in its folder, of processes that do not end with the one we start
@@ -83,7 +83,7 @@ class Server(ABC):
             self.prepare()
             self._prepared = True
         self._guard = self._start_guard()
-        deadline = time.monotonic() + START_SECONDS
+        deadline = time.monotonic() + self.start_seconds
         while True:
             try:
                 self.ping(self.url)
@@ -102,7 +102,7 @@ class Server(ABC):
             if time.monotonic() > deadline:
                 self.kill()
                 raise Unavailable(
-                    f"{self.kind} did not answer in {START_SECONDS} s: {problem}; {self._log_tail()}"
+                    f"{self.kind} did not answer in {self.start_seconds:g} s: {problem}; {self._log_tail()}"
                 )
             time.sleep(0.02)
 
