@@ -199,7 +199,8 @@ def fenced(hits: Sequence[Hit], max_tokens: int, count: Callable[[str], int]) ->
 
 def fence_for(texts: Iterable[str]) -> str:
     """A fence that none of the texts can close."""
-    return "`" * (1 + max((len(run) for text in texts for run in _TICKS.findall(text)), default=2))
+    ticked = [text for text in texts if "```" in text]
+    return "`" * (1 + max((len(run) for text in ticked for run in _TICKS.findall(text)), default=2))
 
 
 def fit_line(head: str, body: str, fits: Callable[[str], bool], count: Callable[[str], int]) -> str | None:
@@ -236,4 +237,5 @@ def _body(hit: Hit) -> str:
 def one_line(text: str) -> str:
     """The text on one line, without long runs of backticks."""
     # A text that could start a line of its own could pose as another entry, or end the fence.
-    return _TICKS.sub(lambda run: run[0][:_MOST_TICKS], " ".join(text.split()))
+    line = " ".join(text.split())
+    return _TICKS.sub(lambda run: run[0][:_MOST_TICKS], line) if "```" in line else line

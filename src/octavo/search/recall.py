@@ -256,10 +256,13 @@ class Recall:
     ) -> dict[int, R]:
         """Read the candidates once more, under the same filters: what is gone or filtered out by now is not shown."""
         wanted = {ranked.candidates.key(at): at for at in ats}
+        ids: dict[str, dict[str, None]] = {}  # by collection
+        for name, id_, _ in wanted:
+            ids.setdefault(name, {})[id_] = None
         asked = [
-            msgspec.structs.replace(query, ids=ids, alive_at=self._clock())
+            msgspec.structs.replace(query, ids=tuple(ids[query.collection]), alive_at=self._clock())
             for query in ranked.candidates.queries
-            if (ids := tuple(dict.fromkeys(id_ for name, id_, _ in wanted if name == query.collection)))
+            if query.collection in ids
         ]
         answers = await asyncio.gather(*map(read, asked))
         return {

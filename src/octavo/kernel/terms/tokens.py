@@ -15,7 +15,9 @@ def estimate_tokens(text: str) -> int:
     English words take one token for each five letters begun, digits one for three, Chinese characters one each and a
     quarter, emoji and other signs two.
     """
-    others = _OTHERS.findall(text)
+    # Most lines are plain: what they do not hold is not looked for.
+    plain = text.isascii() and text.replace("\n", " ").isprintable()
+    others = [] if plain else _OTHERS.findall(text)
     letters = sum(map(str.isalpha, others))
     spaces = text.count("\n") + len(_GAPS.findall(text))
     return math.ceil(len(_PIECES.findall(text)) + spaces + 1.25 * letters + 2 * (len(others) - letters))
