@@ -5,3 +5,5 @@ Nothing is imported here: the patterns of `terms` and `dates` take time to build
 
 #: Characters of a term; of a longer run of letters the first ones are kept, so that every engine takes it whole.
 LONGEST_TERM = 64
+#: What the term of a topic begins with; no word of a text does.
+TOPIC_PREFIX = "0topic0"

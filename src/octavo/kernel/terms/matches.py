@@ -6,8 +6,7 @@ from datetime import datetime
 import msgspec
 
 from octavo.kernel.model import Query, Scope
-from octavo.kernel.terms import LONGEST_TERM
-from octavo.kernel.terms.topics import is_topic
+from octavo.kernel.terms import LONGEST_TERM, TOPIC_PREFIX
 
 #: No search looks at more records than this; what a question's rarest terms find comes first.
 MOST = 2000
@@ -72,7 +71,11 @@ def nominated(terms: Sequence[str], held: Sequence[int]) -> list[str]:
     """
     chosen: list[str] = []
     total = 0
-    asked = {(n, n > MOST and is_topic(term), term) for n, term in zip(held, terms, strict=True) if n}
+    asked = {
+        (n, n > MOST and term.startswith(TOPIC_PREFIX), term)
+        for n, term in zip(held, terms, strict=True)
+        if n
+    }
     for n, _, term in sorted(asked):
         total += n
         if chosen and total > MOST:

@@ -11,11 +11,11 @@ from collections.abc import Iterable, Mapping
 from importlib import resources
 from typing import NamedTuple
 
+from octavo.kernel.terms import TOPIC_PREFIX
 from octavo.kernel.terms.english import stem
 from octavo.kernel.terms.terms import terms
 
 MOST_CHARACTERS = 2000  # of a text: a longer one is about everything
-_PREFIX = "0topic0"
 
 
 class _Table(NamedTuple):
@@ -46,7 +46,7 @@ async def load() -> None:
 
 def is_topic(term: str) -> bool:
     """Whether a term is a topic."""
-    return term.startswith(_PREFIX)
+    return term.startswith(TOPIC_PREFIX)
 
 
 def is_definite(term: str) -> bool:
@@ -56,7 +56,7 @@ def is_definite(term: str) -> bool:
 
 def topic_name(term: str) -> str:
     """The topic of such a term, as people call it."""
-    return term.removeprefix(_PREFIX)
+    return term.removeprefix(TOPIC_PREFIX)
 
 
 @functools.cache
@@ -68,7 +68,7 @@ def _table() -> _Table:
         if line.startswith("#"):
             continue
         names, _, held = line.partition(": ")
-        about = tuple(_PREFIX + name for name in re.findall(r"\w+", names))
+        about = tuple(TOPIC_PREFIX + name for name in re.findall(r"\w+", names))
         if "!" in names:
             definite.add(about[0])
         english, _, chinese = held.partition("|")
