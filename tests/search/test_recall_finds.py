@@ -286,3 +286,15 @@ async def test_the_limit_counts(store, home):
     assert len(whole) == 60
     for limit in (0, 1, 2, 10, 59, 60, 61):
         assert ids(await recall.recall("tea", home, limit)) == whole[:limit]
+
+
+async def test_characters_that_only_hold_a_sentence_together_say_little(store, home):
+    """的 and 是 stand in every other sentence: what a question is about comes before a text that shares only these."""
+    await keep(
+        store,
+        note(home, "hike", "周末去爬了黄山"),
+        note(home, "door", "阳台上的花是红的，门是绿的"),
+        note(home, "work", "今天开会了"),
+        note(home, "food", "晚上吃面"),
+    )
+    assert ids(await Recall(store).recall("我去的山是哪座？", home))[0] == "hike"

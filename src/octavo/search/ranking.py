@@ -24,6 +24,8 @@ from octavo.search.question import Question
 K1, B = 0.9, 0.1  # memories are short: a long one is not padded, it says more
 SESSION_K1, SESSION_B = 1.2, 0.75
 SINGLE = 1.5  # of single characters beside pairs: said in other words, a thing keeps some of its characters
+PARTICLE = 0.3  # of those that only hold a sentence together:
+PARTICLES = frozenset("的了是在有个着过也都就和与")
 TOPIC = 0.4  # of a topic beside words: many texts are about the same
 #: What is told first when all that is known is asked for.
 OVERVIEW = {"profile": 3.0, "episodes": 2.0, "knowledge": 1.0, "messages": 1.0}
@@ -264,9 +266,7 @@ def _lexical_scores(
             holding[at] = True
     total = MOST + 1 if max(held, default=0) > MOST else sum(holding)
     weights = [
-        _weight(n, total)
-        * (TOPIC if is_topic(term) else SINGLE if unspaced(term) and len(term) == 1 else 1.0)
-        for n, term in zip(held, question.terms, strict=True)
+        _weight(n, total) * _weight_of_kind(term) for n, term in zip(held, question.terms, strict=True)
     ]
     lengths = [match.length if holds else 0 for match, holds in zip(found, holding, strict=True)]
     gains = _gains(columns, lengths, sum(lengths) / (total or 1), weights, K1, B)
@@ -284,6 +284,15 @@ def _lexical_scores(
     long = dict(sessions.sums(_nonzero(lengths)))
     lengths = [long.get(slot, 0) for slot in range(size)]
     return records, _sum(_gains(columns, lengths, sum(lengths) / size, weights, SESSION_K1, SESSION_B), size)
+
+
+def _weight_of_kind(term: str) -> float:
+    """What a term says beside a word, as rare as it may be."""
+    if is_topic(term):
+        return TOPIC
+    if term in PARTICLES:
+        return PARTICLE
+    return SINGLE if unspaced(term) and len(term) == 1 else 1.0
 
 
 def _weight(held: int, total: int) -> float:
