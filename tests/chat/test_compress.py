@@ -20,9 +20,7 @@ TALK = (
     "订湖畔居，四晚。",
     "已预订湖畔居四晚，共1520元，确认号 HB20260503。",
 )
-ALWAYS = CompressionConfig(
-    trigger=0, keep_recent=2, check=False
-)  # what a summary holds: test_summary_check.py
+ALWAYS = CompressionConfig(trigger=0, keep_recent=2, check=False)  # what it holds: test_summary_check.py
 
 
 def said(at, text):

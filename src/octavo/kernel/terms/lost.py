@@ -1,7 +1,8 @@
 """What a summary left out that no summary may lose: names, numbers, and what somebody refuses."""
 
 import re
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Sequence
 
 from octavo.kernel.terms.english import STOP_WORDS
 from octavo.kernel.terms.terms import terms
@@ -21,16 +22,22 @@ _DENIES = re.compile(
     r"\b(?:no|not|non|never|without|avoid\w*|refus\w+|allerg\w+|dislike\w*|hate\w*|free)\b|n't\b|[不别无忌戒没拒敏勿]",
     re.IGNORECASE,
 )
+_COUNTED = 3  # texts that differ by their numbers alone
 _ENDS = re.compile(r"[.!?;\n。！？；]+")
 
 
-def find_lost(said: Iterable[str], summary: str) -> list[str]:
-    """The names, numbers and refusals of these texts that the summary does not hold, each once."""
+def find_lost(said: Sequence[str], summary: str) -> list[str]:
+    """The names, numbers and refusals of these texts that the summary does not hold, each once.
+
+    What only counts is no number: texts that are the same but for their numbers, three of them or more.
+    """
     held = summary.replace(",", "").casefold()
     denied = {word for part in _ENDS.split(summary) if _DENIES.search(part) for word in terms(part)}
     lost: dict[str, None] = {}  # in their order
+    shapes = Counter(_NUMBER.sub("0", text) for text in said)
     for text in said:
-        lost |= {number: None for number in _NUMBER.findall(text) if not _has_number(number, held)}
+        numbers = _NUMBER.findall(text) if shapes[_NUMBER.sub("0", text)] < _COUNTED else ()
+        lost |= {number: None for number in numbers if not _has_number(number, held)}
         for match in _NAME.finditer(text):
             name = (match[1] or match[0]).casefold()
             if name not in held and name not in STOP_WORDS:

@@ -215,8 +215,10 @@ def count(table: Table, query: Query, nominated: Nominated | None = None) -> Ask
     where = Where(table, query)
     source = where.among(nominated)
     kind, created = table.column("kind"), table.column("created_at")
+    # Hidden, or SQLite would go along the index of kinds, through what everybody has.
+    group = table.dialect.hidden_name.format(kind)
     return Ask(
-        f"SELECT {kind}, COUNT(*), MIN({created}), MAX({created}) FROM {source} WHERE {where.sql} GROUP BY {kind}",
+        f"SELECT {kind}, COUNT(*), MIN({created}), MAX({created}) FROM {source} WHERE {where.sql} GROUP BY {group}",
         where.values,
     )
 
