@@ -37,13 +37,13 @@ def test_the_answers_compared_are_alike(tmp_path):
 
     sys.path.insert(0, str(ROOT))
     from bench.bare_server import _profile
-    from bench.serving import _fill
+    from bench.serving import fill
 
     from octavo.layers import LayeredMemory
 
     async def ours():
         url = f"sqlite:///{tmp_path}/filled.db"
-        await _fill(url, 1000)
+        await fill(url, 1000)
         async with LayeredMemory(url) as memory:
             return await memory.profile(user_id="u10-1"), await memory.profile(user_id="u100-4")
 
