@@ -4,9 +4,9 @@ from datetime import UTC, date, datetime, timedelta
 
 import pytest
 
+from octavo.kernel.terms import is_topic
 from octavo.kernel.terms.dates import Span
 from octavo.kernel.terms.matching import index_terms
-from octavo.kernel.terms.topics import is_topic
 from octavo.search.question import MOST_CHARACTERS, MOST_TERMS, Question
 from octavo.search.ranking import time_fit
 

@@ -244,12 +244,12 @@ async def _model_summary(
     told, read = estimate_tokens(summary), estimate_tokens("\n".join(map(str, said)) + before)
     if told > max(read, config.summary_tokens):
         raise ModelError(f"the model answered {told} tokens as the summary of {read}")
-    if config.check and (lost := await asyncio.to_thread(_lost, said, before, summary)):
+    if config.check and (lost := await asyncio.to_thread(_find_lost, said, before, summary)):
         raise ModelError(f"the summary of the model lost {', '.join(lost[:_SHOWN])}")
     return summary
 
 
-def _lost(said: Sequence[Line], before: str, summary: str) -> list[str]:
+def _find_lost(said: Sequence[Line], before: str, summary: str) -> list[str]:
     """What the user said, or the summary before, and the new summary does not hold."""
     from octavo.kernel.terms.lost import find_lost  # its patterns too are for those who compress
 

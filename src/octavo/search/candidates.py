@@ -69,7 +69,7 @@ async def gather(store: Store, question: Question, queries: Sequence[Query]) -> 
             rows += await _read_neighbours(store, queries, unseen, len(question.terms))
     stages["check"] = _since(started)
     if near or sum([bool(matches.found) for matches in by_terms]) > 1:  # each by itself is in order
-        rows.sort(key=lambda row: (row[1].created_at, row[1].seq, row[1].id, row[1].scope.place))
+        rows.sort(key=lambda row: row[1].rank)
     if near:
         cosines = {at: named[key].score for at, row in enumerate(rows) if (key := _key(*row)) in named}
     found, names = [match for _, match in rows], [name for name, _ in rows]

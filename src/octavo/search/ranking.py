@@ -14,10 +14,11 @@ from typing import TypeAlias
 import msgspec
 
 from octavo.kernel.model import Record
+from octavo.kernel.terms import is_topic
 from octavo.kernel.terms.dates import Span
 from octavo.kernel.terms.matches import MOST, Match
 from octavo.kernel.terms.terms import unspaced
-from octavo.kernel.terms.topics import is_definite, is_topic
+from octavo.kernel.terms.topics import is_definite
 from octavo.search.candidates import Candidates
 from octavo.search.question import Question
 
@@ -111,10 +112,8 @@ class Ranking(msgspec.Struct):
         asked = [at for at in range(len(question.terms)) if at not in question.aside]
         own = [at for at in asked if not is_topic(question.terms[at])]
         # No record has all the words of a long question.
-        words = min(
-            self._share(own, best[:_PRESENCE_BEST], weights) * math.sqrt(max(1.0, len(own) / _PRESENCE_LONG)),
-            1.0,
-        )
+        long = math.sqrt(max(1.0, len(own) / _PRESENCE_LONG))
+        words = min(self._share(own, best[:_PRESENCE_BEST], weights) * long, 1.0)
         topics = [at for at in asked if is_topic(question.terms[at])]
         about = self._share(topics, best if question.personal else best[:_PRESENCE_BEST], weights)
         presence = 1 - (1 - words) * (1 - _PRESENCE_TOPIC * about)

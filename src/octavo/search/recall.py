@@ -13,11 +13,11 @@ from octavo.errors import InvalidQuery, NotFound
 from octavo.kernel.ids import now
 from octavo.kernel.model import Head, Query, Record, Scope
 from octavo.kernel.ports import Store, fitting, heads
-from octavo.kernel.terms import topics
+from octavo.kernel.terms import is_topic, topics
 from octavo.kernel.terms.matches import MOST
 from octavo.kernel.terms.matching import index_terms, index_text
 from octavo.kernel.terms.tokens import estimate_tokens
-from octavo.kernel.terms.topics import is_topic, topic_name
+from octavo.kernel.terms.topics import topic_name
 from octavo.search.candidates import Candidates, gather
 from octavo.search.hits import Context, Hit, Recalled, SessionHit, Signal, WhyNot, fenced
 from octavo.search.question import Filters, Question, queries
@@ -81,7 +81,9 @@ class Recall:
             loading = time.perf_counter()
             with span("octavo.recall.load"):
                 chosen, left_out = await self._best(ranked, limit, max_bytes)
-            ranks = ranked.ranks([at for at, _, _ in chosen]) if explain else {} if terms else None
+            ranks: dict[str, dict[int, int]] | None = {} if terms else None
+            if explain:
+                ranks = ranked.ranks([at for at, _, _ in chosen])
             hits = [_hit(ranked, at, record, score, ranks) for at, record, score in chosen]
             if seen.on:
                 _describe(seen, text, asked, hits)

@@ -11,7 +11,7 @@ import msgspec
 from octavo.kernel.codec import StoredRecord
 from octavo.kernel.model import Query, Rank
 from octavo.kernel.ports import Lexicon
-from octavo.kernel.terms.matches import COMMON, ENOUGH, LOOKED, MOST, Match, Matches, looks_back, nominated
+from octavo.kernel.terms.matches import COMMON, ENOUGH, LOOKED, MOST, Match, Matches, is_unfiltered, nominated
 from octavo.kernel.terms.matching import count_terms, stored_index_text
 from octavo.stores.base import Progress
 from octavo.stores.records import CollectionIndex
@@ -83,7 +83,7 @@ class TermIndex:
         if max(held) > MOST or len(found) > MOST:
             chosen = [terms.index(term) for term in nominated(terms, held)]
             found = {rank for at in chosen for rank in holders[at][:MOST]}
-            if held[chosen[0]] > MOST and looks_back(query) and search.is_common(postings[chosen[0]]):
+            if held[chosen[0]] > MOST and is_unfiltered(query) and search.is_common(postings[chosen[0]]):
                 latest = search.latest(postings[chosen[0]])
                 found = latest if len(latest) >= ENOUGH else found
         matches = []

@@ -7,3 +7,8 @@ Nothing is imported here: the patterns of `terms` and `dates` take time to build
 LONGEST_TERM = 64
 #: What the term of a topic begins with; no word of a text does.
 TOPIC_PREFIX = "0topic0"
+
+
+def is_topic(term: str) -> bool:
+    """Whether a term is a topic, and not a word of a text."""
+    return term.startswith(TOPIC_PREFIX)

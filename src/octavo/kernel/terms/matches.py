@@ -5,8 +5,8 @@ from datetime import datetime
 
 import msgspec
 
-from octavo.kernel.model import Query, Scope
-from octavo.kernel.terms import LONGEST_TERM, TOPIC_PREFIX
+from octavo.kernel.model import Query, Rank, Scope
+from octavo.kernel.terms import LONGEST_TERM, is_topic
 
 #: No search looks at more records than this; what a question's rarest terms find comes first.
 MOST = 2000
@@ -29,7 +29,7 @@ class Match(msgspec.Struct, frozen=True, gc=False):
     counts: tuple[int, ...]  # one for each term asked for
 
     @property
-    def rank(self) -> tuple[datetime, int, str, str]:
+    def rank(self) -> Rank:
         """Where its record stands in the order of all."""
         return (self.created_at, self.seq, self.id, self.scope.place)
 
@@ -71,11 +71,7 @@ def nominated(terms: Sequence[str], held: Sequence[int]) -> list[str]:
     """
     chosen: list[str] = []
     total = 0
-    asked = {
-        (n, n > MOST and term.startswith(TOPIC_PREFIX), term)
-        for n, term in zip(held, terms, strict=True)
-        if n
-    }
+    asked = {(n, n > MOST and is_topic(term), term) for n, term in zip(held, terms, strict=True) if n}
     for n, _, term in sorted(asked):
         total += n
         if chosen and total > MOST:
@@ -93,7 +89,13 @@ def narrow(found: Sequence[Match], terms: Sequence[str]) -> Matches:
     return Matches(list(found), held)
 
 
-def looks_back(query: Query) -> bool:
-    """Whether of a term held by more than COMMON records only the newest LOOKED are looked at: where no filter is given."""
+def newest(found: list[Match], edge: Rank | None) -> list[Match]:
+    """The newest MOST; none that is older than the `edge`, if there is one and ENOUGH are not."""
+    latest = [match for match in found if edge is not None and match.rank >= edge]
+    return (latest if len(latest) >= ENOUGH else found)[-MOST:]
+
+
+def is_unfiltered(query: Query) -> bool:
+    """Whether a query asks for no more than whose a record is and when it was."""
     lists = query.ids, query.kinds, query.marks
     return not (any(one is not None for one in lists) or query.without or query.where or query.expired_at)

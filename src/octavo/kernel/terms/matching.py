@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from octavo.kernel.model import Query, Record
-from octavo.kernel.terms.matches import COMMON, ENOUGH, LOOKED, MOST, Match, Matches, looks_back, narrow
+from octavo.kernel.terms.matches import COMMON, LOOKED, Match, Matches, is_unfiltered, narrow, newest
 from octavo.kernel.terms.terms import terms as terms_of
 from octavo.kernel.terms.topics import MOST_CHARACTERS, topics
 from octavo.kernel.text import leaves
@@ -84,9 +84,5 @@ def matching(query: Query, terms: Sequence[str], records: Iterable[Record]) -> M
         if any(counts):
             found.append(Match(record.id, record.scope, record.created_at, record.seq, length, counts))
     narrowed = narrow(found, terms)
-    found = narrowed.found
-    if len(found) > COMMON and len(inside) > LOOKED and looks_back(query):
-        edge = inside[-LOOKED].rank
-        latest = [match for match in found if match.rank >= edge]
-        found = latest if len(latest) >= ENOUGH else found
-    return Matches(found[-MOST:], narrowed.held)
+    common = len(narrowed.found) > COMMON and len(inside) > LOOKED and is_unfiltered(query)
+    return Matches(newest(narrowed.found, inside[-LOOKED].rank if common else None), narrowed.held)

@@ -44,11 +44,6 @@ async def load() -> None:
         await asyncio.to_thread(_table)
 
 
-def is_topic(term: str) -> bool:
-    """Whether a term is a topic."""
-    return term.startswith(TOPIC_PREFIX)
-
-
 def is_definite(term: str) -> bool:
     """Whether a term is a topic such as a brother or a salary: no text about anything else answers a question about it."""
     return term in _table().definite

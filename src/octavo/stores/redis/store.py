@@ -12,7 +12,7 @@ from octavo.kernel.codec import CheckedAdd, Prepared
 from octavo.kernel.model import Head, NameCount, Query, Record, Scope, ScopePart, Tally
 from octavo.kernel.ports import Finding, Lexicon, PoolUse, Scrubbed
 from octavo.kernel.shapes import SHAPES
-from octavo.kernel.terms.matches import COMMON, ENOUGH, LOOKED, MOST, Matches, looks_back
+from octavo.kernel.terms.matches import COMMON, LOOKED, Matches, is_unfiltered, newest
 from octavo.stores.base import Progress, SearchingStore, unheard
 from octavo.stores.redis.connection import Connection
 from octavo.stores.redis.health import findings
@@ -91,14 +91,13 @@ class RedisStore(SearchingStore):
 
     async def _search(self, query: Query, terms: tuple[str, ...]) -> Matches:
         found, held = msgspec.structs.astuple(await self._searcher.search(query, terms))
-        if len(found) > COMMON and looks_back(query):
+        edge: list[Head] = []
+        if len(found) > COMMON and is_unfiltered(query):
             asked = msgspec.structs.replace(
                 query.unpaged, text=None, newest_first=True, offset=LOOKED - 1, limit=1
             )
             edge = await self._reader.heads(asked)
-            latest = [match for match in found if edge and match.rank >= edge[0].rank]
-            found = latest if len(latest) >= ENOUGH else found
-        return Matches(found[-MOST:], held)
+        return Matches(newest(found, edge[0].rank if edge else None), held)
 
     async def _reindex(self, collection: str, progress: Progress) -> int:
         return await self._searcher.reindex(collection, await self.tenants(), progress)

@@ -11,7 +11,7 @@ from operator import itemgetter
 from typing import Any, TypeAlias
 
 from octavo.kernel.model import Query, Scope
-from octavo.kernel.terms.matches import COMMON, ENOUGH, LOOKED, MOST, Match, Matches, looks_back, nominated
+from octavo.kernel.terms.matches import COMMON, ENOUGH, LOOKED, MOST, Match, Matches, is_unfiltered, nominated
 from octavo.stores.sql.compile import Where, open_parts
 from octavo.stores.sql.dialects import Row
 from octavo.stores.sql.reading import axis_asked
@@ -159,7 +159,7 @@ def search(
     held = None
     if large and (counted := (yield from _count_indexed(sifted, query, asked, words, MOST))) is not None:
         held = sifted.with_waiting(counted)
-    if held is None or not (yield from _find_too_many(sifted, asked, words, held)):
+    if held is None or not (yield from _are_too_many(sifted, asked, words, held)):
         limit = MOST + most + 2  # more than MOST are found even if all that wait are among them
         yield from sifted.take((yield _candidates(sifted, query, asked, words, f" LIMIT {limit}")))
         if sifted.indexed < limit:
@@ -167,7 +167,7 @@ def search(
     return (yield from _search_rarest(sifted, query, asked, terms, words, held))
 
 
-def _find_too_many(
+def _are_too_many(
     sifted: Sifted, asked: ScopeTags, words: Sequence[str], held: Sequence[int]
 ) -> Script[bool]:
     """Whether more than MOST records hold any of the words, when so many hold each."""
@@ -213,7 +213,7 @@ def _search_rarest(
         sifted.narrow(places)
         return Matches(sifted.matches(), tuple(held))
     [at] = places  # one word, which more than MOST hold
-    common = looks_back(query) and (yield from _is_common(sifted, query, asked, chosen, at))
+    common = is_unfiltered(query) and (yield from _is_common(sifted, query, asked, chosen, at))
     most = MOST + len(sifted.waiting)
     if common:
         yield from sifted.take((yield _latest(sifted, query, chosen[0], most)))
@@ -337,7 +337,7 @@ def _count_indexed(
     """
     table = sifted.index.table
     but: list[int] = []
-    if not looks_back(query) or query.since is not None or query.until is not None:
+    if not is_unfiltered(query) or query.since is not None or query.until is not None:
         return None
     if query.alive_at is not None:
         if not (table.dialect.partial or table.shape.expiry_index):

@@ -134,7 +134,7 @@ class MySQLDriver(Driver):
         await self.settle()
         pool, self._pool = self._pool, None
         if pool is not None:
-            if (spare := self._spare.leave()) is not None:
+            if (spare := self._spare.pop()) is not None:
                 pool.release(spare)
             pool.close()
             try:

@@ -56,7 +56,7 @@ class Spare:
         if self._kept is not None:
             of, connection, at = self._kept
             if of is pool and time.monotonic() - at < _SPARE_SECONDS and self._is_open(connection):
-                return self.leave()
+                return self.pop()
             self.drop()
         self._waiting += 1
         try:
@@ -71,7 +71,7 @@ class Spare:
         self._kept = pool, connection, time.monotonic()
         return True
 
-    def leave(self) -> Any:
+    def pop(self) -> Any:
         """The one that is kept, to be kept no longer; None if there is none."""
         kept, self._kept = self._kept, None
         return kept[1] if kept is not None else None

@@ -108,7 +108,7 @@ class PostgresDriver(Driver):
         await self.settle()
         pool, self._pool = self._pool, None
         if pool is not None:
-            if (spare := self._spare.leave()) is not None:
+            if (spare := self._spare.pop()) is not None:
                 with contextlib.suppress(*_BROKEN):
                     await pool.release(spare)
             try:
