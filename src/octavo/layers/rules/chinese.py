@@ -78,7 +78,7 @@ class ChineseReader(ClauseReader):
             return [Fact("profile", statement.category, content, statement.slots[0])]
         subject = self._subject(clause)
         said = clause[subject.said :]
-        if CHINESE.DONE_TALKING.fullmatch(said):
+        if subject.owner is not False and CHINESE.DONE_TALKING.fullmatch(said):
             return []
         if (match := CHINESE.REPORT.match(said)) and len(match[0]) < len(said):
             return self._reported(clause, subject, match.end(), depth)
@@ -120,9 +120,10 @@ class ChineseReader(ClauseReader):
             subject.owner
             or also
             or CHINESE.MENTIONS.search(clause)
-            or (len(said) > 3 and is_personal(clause))
+            or (len(said) > 3 and (is_personal(clause) or CHINESE.OWN_LIFE.match(clause)))
         )
-        if not told or CHINESE.NO_TALK.match(said) or CHINESE.STOPPED.fullmatch(said):
+        empty = CHINESE.NO_TALK.match(said) and not (said.startswith("在") and is_personal(said))
+        if not told or empty or CHINESE.STOPPED.fullmatch(said):
             return []
         named = said.startswith("家") or re.match(
             "[^是]{0,8}[叫姓]|(?:医生|大夫|护士)[^是]{0,3}(?:让|要|建议)|不?信", said
@@ -134,7 +135,8 @@ class ChineseReader(ClauseReader):
 
     def _of_owners(self, clause: str, subject: Subject, said: str) -> list[Fact]:
         """我老婆田蜜是麻醉医生: what is said of the owner's people and things."""
-        if CHINESE.NO_TALK_OF.match(said):
+        died = said.startswith("走了") and "年" in clause  # 我爸前年走了; but 我爸昨天走了
+        if CHINESE.NO_TALK_OF.match(said) and not died:
             return []
         statement = CHINESE_PROFILE.statement(said)
         if statement is None and re.search("了|过(?!敏)", said) and times(clause, self.context.at):
@@ -200,6 +202,10 @@ class ChineseReader(ClauseReader):
             slots = {f"habit:{plain(said)}": YES}
             return [Fact("profile", "preference", self.content(clause, subject), slots)]
         done = re.search("刚|已经|终于|总算|正", clause[subject.end : subject.said]) is not None
+        if subject.owner and not timed and not done and CHINESE.LASTS.search(said):
+            # 结婚五年了, 去过西藏: it happened, and it is so for good
+            slots = {f"says:{plain(said)}": YES}
+            return [Fact("profile", category_of(said), self.content(clause, subject), slots)]
         category = event_category(said, timed=timed, sure=subject.owner is True, done=done)
         weather = CHINESE.WEATHER.search(said) and not CHINESE.AHEAD.match(said)  # 明天要下雨: of nobody
         about_owner = _is_feeling(said) or bool(weather)
@@ -230,7 +236,9 @@ class ChineseReader(ClauseReader):
             name = CHINESE.NAME_AFTER.match(clause, match.end())
             end = name.end() if name else match.end()
             return subject(False, end, end, kin=True, own=True)
-        match = None if self.context.narrated else CHINESE.BARE_THING.match(clause, at)
+        match = None
+        if self.context.about_owner and not self.context.narrated:
+            match = CHINESE.BARE_THING.match(clause, at)
         if match and not CHINESE.WEATHER.search(clause):
             return subject(False, match.end(), match.end(), own=True)
         if match := CHINESE.OTHERS.match(clause, at):
@@ -311,7 +319,9 @@ def _owner_patterns(
     words = f"(?:{words}|他(?!们)|她(?!们))" if pronoun else f"(?:{words})"
     self_ = CHINESE.SELF.pattern
     return (
-        re.compile(rf"{words}{self_}(?:家)?的?(?:{CHINESE.RELATIONS.pattern})(?!是我|的(?:人|工作))"),
+        re.compile(
+            rf"{words}{self_}(?:家)?的?(?:{CHINESE.RELATIONS.pattern})(?!是我|的(?:人|工作)|[粮砂窝毛舍包])"
+        ),
         re.compile(rf"{words}{self_}(?:家)?的?(?:{CHINESE.KIN.pattern})"),
         re.compile(rf"(?P<who>{words}){self_}(?P<of>的)?"),
     )

@@ -15,6 +15,35 @@ LONGEST_SENTENCE = 400  # characters; what has no end by then is cut there
 LONGEST_CLAUSE = 300  # characters; a longer one is no statement that anybody made
 DEEPEST = 3  # how often somebody may tell that somebody told
 _KEPT_END = frozenset(")）》\"”'+#%")
+_I = re.IGNORECASE
+_PAST = frozenset(ENGLISH.words["PAST"])
+_CONTRACTED = tuple(
+    (re.compile(rf"\b{short}" + ("" if short.endswith(")") else r"(?![\w'])"), _I), full)
+    for short, full in (
+        ("can't", "can not"), ("cannot", "can not"), ("won't", "will not"), ("shan't", "shall not"), ("i'm", "I am"), (r"(\w+)n't", r"\1 not"), (r"(\w+)'ve", r"\1 have"),
+        (r"(\w+)'re", r"\1 are"), (r"(\w+)'ll", r"\1 will"), (r"(have|has) got (?!married|engaged|divorced|promoted|fired|hired|to )(?=\w)", r"\1 "), ("gonna", "going to"), ("tryna", "trying to"), ("wanna", "want to"), (r"(i|we|they|you)'d (?=(?:\w+ )?(?:rather|prefer|like|love|be|say|never|always|hate|pick|choose|take))", r"\1 would "),
+        (r"(i|he|she|we|they|you)'d", r"\1 had"), (rf"((?:my|our|the) (?:[\w-]+ )?\w+|{ENGLISH.KIN.pattern}(?: [A-Z]\w+)?)'s (?=(?:an?|the|been|from|not|in|at|on|called|named) )", r"\1 is "), (r"(he|she|it|that|there|who|user)'s (?=(?!called|named|married|retired|engaged|divorced|based|\w+ed (?:with|in|by|about|of|at|to)\b)(?:been|had|got|just|already|recently|\w+ed)\b)", r"\1 has "),
+        (r"(he|she|it|that|there|who|what|how|where|my (?:\w+ )?(?:name|job|title|birthday|age|hobby|major|email|address|favou?rite \w+))'s", r"\1 is"), ("im", "I am"), ("ive", "I have"), ("dont", "do not"), ("doesnt", "does not"),
+    )
+)  # fmt: skip
+_SAID_SHORT = (
+    (ENGLISH.REACHED, "my contact is "),
+    (ENGLISH.HOME_IS, "I live "),
+    (ENGLISH.NAME_AND_AGE, r"my name is \g<name>, "),
+    (ENGLISH.AGED_FIRST, r"\g<named>I am \g<age>, I am a "),
+    (ENGLISH.NAMED_ASIDE, r"\g<who> \g<name> "),
+    (ENGLISH.NAMED_FIRST, r"I am \g<name>, I am "),
+    (re.compile("^born ", _I), "I was born "),
+    (re.compile(r"^been (?=\w+ing\b|out of )", _I), "I have been "),
+    (ENGLISH.LEFT_OUT, "I am "),
+    (ENGLISH.CALLED, "my name is "),
+)
+_TWO_IN_ONE = (
+    (ENGLISH.DID_TOO, r"\g<did>, I did "),
+    (re.compile(r"\b(I am \d{1,3}), (?=from |an? )", _I), r"\1, I am "),
+    (ENGLISH.AND_IS, r"\1\2, I am "),
+    (ENGLISH.LIVES_WITH, r"\g<live>, \g<who> live "),
+)
 
 
 class Sentence(NamedTuple):
@@ -93,6 +122,7 @@ def clauses_zh(sentence: str) -> list[str]:
 
 def clauses_en(sentence: str) -> list[str]:
     """The clauses of an English sentence, without the words that joined them."""
+    sentence = _introduced(_as_one(_expanded(sentence)))
     while match := ENGLISH.OPENING.match(sentence):
         sentence = sentence[match.end() :]
     statements = (part for clause in ENGLISH.CLAUSE.split(sentence) for part in _statements(clause or ""))
@@ -108,6 +138,32 @@ def _statements(clause: str) -> Iterator[str]:
             yield clause[begin : match.start()]
             begin = match.end()
     yield clause[begin:]
+
+
+def _introduced(text: str) -> str:
+    """I am Lin, a nurse: two statements; so is "I live in Leeds with my two cats", since one may move without the other."""
+    for pattern, other in _SAID_SHORT:
+        text = pattern.sub(other, text)
+    if match := ENGLISH.LED_IN.match(text):
+        text = f"{text[match.end() :]} {match['when'][0].lower()}{match['when'][1:]}"
+    for pattern, other in _TWO_IN_ONE:
+        text = pattern.sub(other, text)
+    return text
+
+
+def _as_one(text: str) -> str:
+    """As a nurse, I …: who says so is a nurse, unless it is told of another time."""
+    match = ENGLISH.AS_ONE.match(text)
+    if match is None or match["verb"].lower() in _PAST or match["verb"].lower().endswith("ed"):
+        return text
+    return f"I am {match['role']}, {text[match.start('i') :]}"
+
+
+def _expanded(text: str) -> str:
+    """The text without contractions: I'm is I am."""
+    for pattern, full in _CONTRACTED:
+        text = pattern.sub(full, text)
+    return text
 
 
 # --- from clause to clause

@@ -11,15 +11,6 @@ from octavo.layers.rules.profile import ENGLISH_PROFILE
 from octavo.layers.values import OwnerType
 
 _I = re.IGNORECASE
-_CONTRACTED = tuple(
-    (re.compile(rf"\b{short}" + ("" if short.endswith(")") else r"(?![\w'])"), _I), full)
-    for short, full in (
-        ("can't", "can not"), ("cannot", "can not"), ("won't", "will not"), ("shan't", "shall not"), ("i'm", "I am"), (r"(\w+)n't", r"\1 not"), (r"(\w+)'ve", r"\1 have"),
-        (r"(\w+)'re", r"\1 are"), (r"(\w+)'ll", r"\1 will"), (r"(have|has) got (?!married|engaged|divorced|promoted|fired|hired|to )(?=\w)", r"\1 "), ("gonna", "going to"), ("tryna", "trying to"), ("wanna", "want to"), (r"(i|we|they|you)'d (?=(?:\w+ )?(?:rather|prefer|like|love|be|say|never|always|hate|pick|choose|take))", r"\1 would "),
-        (r"(i|he|she|we|they|you)'d", r"\1 had"), (rf"((?:my|our|the) (?:[\w-]+ )?\w+|{ENGLISH.KIN.pattern}(?: [A-Z]\w+)?)'s (?=(?:an?|the|been|from|not|in|at|on|called|named) )", r"\1 is "), (r"(he|she|it|that|there|who|user)'s (?=(?!called|named|married|retired|engaged|divorced|based|\w+ed (?:with|in|by|about|of|at|to)\b)(?:been|had|got|just|already|recently|\w+ed)\b)", r"\1 has "),
-        (r"(he|she|it|that|there|who|what|how|where|my (?:\w+ )?(?:name|job|title|birthday|age|hobby|major|email|address|favou?rite \w+))'s", r"\1 is"), ("im", "I am"), ("ive", "I have"), ("dont", "do not"), ("doesnt", "does not"),
-    )
-)  # fmt: skip
 _THIRD_PERSON = (
     (re.compile(r"\b(?:my|our)\b", _I), "their"), (re.compile(r"\b(?:me|us)\b", _I), "them"), (re.compile(r"\b(?:myself|ourselves)\b", _I), "themselves"),
     (re.compile(r"\bmine\b", _I), "theirs"), (re.compile(r"\b(?:I am|we are)\b"), "they are"), (re.compile(r"\b(?:I was)\b"), "they were"), (re.compile(r"\b(?:I|we)\b"), "they"),
@@ -40,7 +31,7 @@ def read_english(sentence: Sentence, context: Context) -> None:
     """Add the facts about the owner in one sentence, in order, to what the context has found."""
     context.begin(sentence.text)
     reader = EnglishReader(context)
-    clauses = clauses_en(_introduced(_as_one(_expanded(sentence.text))))
+    clauses = clauses_en(sentence.text)
     supposed = False
     for at, clause in enumerate(clauses):
         # What follows a condition holds only if it does; what follows "but" holds anyway.
@@ -58,47 +49,6 @@ def read_english(sentence: Sentence, context: Context) -> None:
             context.add_detail(reader.in_third_person(clause[match.end("it") :].strip()), DETAILS)
         else:
             context.add(facts)
-
-
-def _introduced(text: str) -> str:
-    """I am Lin, a nurse: two statements; so is "I live in Leeds with my two cats", since one may move without the other."""
-    text = ENGLISH.HOME_IS.sub("I live ", ENGLISH.REACHED.sub("my contact is ", text))
-    text = ENGLISH.NAME_AND_AGE.sub(r"my name is \g<name>, ", text)
-    text = ENGLISH.AGED_FIRST.sub(r"\g<named>I am \g<age>, I am a ", text)
-    text = ENGLISH.NAMED_ASIDE.sub(r"\g<who> \g<name> ", text)
-    text = ENGLISH.NAMED_FIRST.sub(r"I am \g<name>, I am ", text)
-    text = re.sub(
-        r"(?i)^(?:the )?name(?:'s| is) |^(?:(?:you can|just|feel free to|everyone|everybody|people|friends|they)(?: all)?) calls? me ",
-        "my name is ",
-        ENGLISH.LEFT_OUT.sub(
-            "I am ",
-            re.sub(
-                r"(?i)^been (?=\w+ing\b|out of )", "I have been ", re.sub("(?i)^born ", "I was born ", text)
-            ),
-        ),
-    )
-    if match := ENGLISH.LED_IN.match(text):
-        text = f"{text[match.end() :]} {match['when'][0].lower()}{match['when'][1:]}"
-    text = re.sub(
-        r"(?i)\b(I am \d{1,3}), (?=from |an? )", r"\1, I am ", ENGLISH.DID_TOO.sub(r"\g<did>, I did ", text)
-    )
-    text = ENGLISH.AND_IS.sub(lambda match: f"{match[1] or match[2]}, I am ", text)
-    return ENGLISH.LIVES_WITH.sub(r"\g<live>, \g<who> live ", text)
-
-
-def _as_one(text: str) -> str:
-    """As a nurse, I …: who says so is a nurse, unless it is told of another time."""
-    match = ENGLISH.AS_ONE.match(text)
-    if match is None or match["verb"].lower() in _PAST or match["verb"].lower().endswith("ed"):
-        return text
-    return f"I am {match['role']}, {text[match.start('i') :]}"
-
-
-def _expanded(text: str) -> str:
-    """The text without contractions: I'm is I am."""
-    for pattern, full in _CONTRACTED:
-        text = pattern.sub(full, text)
-    return text
 
 
 class EnglishReader(ClauseReader):
@@ -274,6 +224,8 @@ class EnglishReader(ClauseReader):
         if lasting is not None and not (category and _is_passing(said, lasting, timed)):
             return self.lasting(lasting, clause, subject)
         content = self.content(clause, subject)
+        if subject.owner and ENGLISH.LASTS.match(said) and not ENGLISH.POINTING.search(said):
+            return [Fact("profile", category_of(said), content, {f"says:{plain(said)}": YES})]
         if category == "other" and not timed and re.search(r"\balways\b", clause, _I):
             return [Fact("profile", "personality", content, {f"trait:{plain(said)}": YES})]
         verb, _, rest = said.partition(" ")
@@ -379,8 +331,9 @@ def _owner_patterns(
     names, owns = (getattr(ENGLISH, f"{role}_{kind}").pattern for role in ("OWNER", "OWNED"))
     if pronoun:
         # Of one user "they" may be said; where nobody was named, they are several.
-        more = ("|they", "|their") if narrated else ("", "")
-        names, owns = f"{names}|he|she{more[0]}", f"{owns}|his|her{more[1]}"
+        # "Her husband is a plumber" is about somebody else, unless it is told of the user.
+        names = f"{names}|he|she{'|they' if narrated else ''}"
+        owns = f"{owns}|his|her|their" if narrated else owns
     return re.compile(rf"(?:{owns})(?= )", _I), re.compile(rf"(?:{names})(?= |$)", _I)
 
 
@@ -394,7 +347,8 @@ def event_category(said: str, *, timed: bool) -> str | None:
         if ENGLISH.ON_THE_WAY.match(said) or match[0].startswith(("have to", "need to")):
             return None
         return "decision" if said.lower().startswith(("will", "be going to", "be not going to")) else None
-    if not (_is_past(said) or (timed and ENGLISH.FIXED_DATE.match(said))):
+    planned = timed and (ENGLISH.FIXED_DATE.match(said) or said.startswith("be having "))
+    if not (_is_past(said) or planned):
         return "other" if ENGLISH.STATE.match(said) and re.match(r"(?i)be |feel", said) else None
     if ENGLISH.TALKS.search(said):
         return "conversation"

@@ -264,6 +264,8 @@ class ChineseProfile(ProfileRules):
             return Statement("value", [{f"value:{plain(match['v'])}": YES}])
         if match := CHINESE.FAVOURITE_OF_OWNER.match(clause):
             return self.favourite(match, "", "preference")
+        if match := CHINESE.CALLED.match(clause):
+            return self.affirmed(match, "called", "preference")
         return None
 
 
