@@ -47,7 +47,7 @@ from octavo.stores.file.lines import spelling
 from octavo.stores.sql import reading, writing
 from octavo.stores.sql.counting import Tables
 from octavo.stores.sql.dialects import SQLite
-from octavo.stores.sql.drivers.sqlite_thread import run, transact
+from octavo.stores.sql.drivers.sqlite import run, transact
 from octavo.stores.sql.migrations import ensure
 from octavo.stores.sql.schema import Table
 

@@ -28,16 +28,8 @@ from octavo.stores.sql.statements import Ask, Pause, Script
 Ranked = TypeVar("Ranked", Record, Head)
 _body = msgspec.json.Decoder(dict[str, Any]).decode
 _marks = msgspec.json.Decoder(tuple[str, ...]).decode
-_listed = msgspec.json.Decoder(list[Record]).decode
-_split = msgspec.json.Decoder(list[msgspec.Raw]).decode
-_record = msgspec.json.Decoder(Record).decode
-_spell = msgspec.json.Encoder().encode
 _TURN_SECONDS = 0.005  # of making records, after which others go first
 _STEPS = 500  # names found by one statement: a server gives up after a thousand steps
-_FEW = 200  # rows that are read faster as one text than one by one
-_MOST_AT_ONCE = (
-    200_000  # characters of JSON that are decoded in one call, which no other thread can interrupt
-)
 
 #: By whether the user, the agent and the session are given.
 _AXES = {
@@ -46,17 +38,16 @@ _AXES = {
 }
 
 
-def find(
-    table: Table, query: Query, nominated: Nominated | None = None, *, as_text: bool = False
-) -> Script[list[Record]]:
-    """Answer the query as `Query.over` would, from all rows or from those that alone may match.
+def find(table: Table, query: Query, nominated: Nominated | None = None) -> Script[list[Record]]:
+    """Answer the query as `Query.over` would, from all rows or from those that alone may match."""
+    parts = open_parts(query.scope)
+    picked = table.picked(read_with(parts))
 
-    `as_text` has the database spell the answer as one JSON text, which takes two thirds of the time for a few records.
-    """
-    read = _read_text if as_text else _read_rows
-    return (
-        yield from _in_order(table, query, lambda order, more: read(table, query, nominated, order, more))
-    )
+    def read(order: int, more: int) -> Script[list[Record]]:
+        rows = yield select(table, query, picked, order=order, more=more, nominated=nominated)
+        return (yield from records_of(table, rows, query.scope, parts))
+
+    return (yield from _in_order(table, query, read))
 
 
 def heads(table: Table, query: Query) -> Script[list[Head]]:
@@ -107,51 +98,6 @@ def _read_heads(table: Table, query: Query, order: int, more: int) -> Script[lis
     ]
 
 
-def _read_rows(
-    table: Table, query: Query, nominated: Nominated | None, order: int = 4, more: int = 0
-) -> Script[list[Record]]:
-    parts = open_parts(query.scope)
-    picked = table.picked(read_with(parts))
-    rows = yield select(table, query, picked, order=order, more=more, nominated=nominated)
-    return (yield from records_of(table, rows, query.scope, parts))
-
-
-def _read_text(
-    table: Table, query: Query, nominated: Nominated | None, order: int = 4, more: int = 0
-) -> Script[list[Record]]:
-    parts = open_parts(query.scope)
-    values = [_rest_of_scope(query.scope, parts)]
-    one = select(table, query, table.spelled(parts), values, order=order, more=more, nominated=nominated)
-    [[text]] = yield Ask(table.dialect.listed.format(one.sql), one.values)
-    try:
-        if text and len(text) > _MOST_AT_ONCE:
-            return (yield from _one_by_one(text))
-        return _listed(text) if text else []
-    except msgspec.MsgspecError:  # somebody has changed a row; reading one by one finds out which
-        return (yield from _read_rows(table, query, nominated, order, more))
-
-
-def _one_by_one(text: str) -> Script[list[Record]]:
-    """The records of a long JSON text: all at once, four megabytes of a million values hold up every thread for a second."""
-    found: list[Record] = []
-    until = time.perf_counter() + _TURN_SECONDS
-    for spelled in _split(text):
-        found.append(_record(spelled))
-        if time.perf_counter() > until:
-            yield Pause()
-            until = time.perf_counter() + _TURN_SECONDS
-    return found
-
-
-def _rest_of_scope(scope: Scope, parts: tuple[str, ...]) -> str:
-    """What all answers have in common, as the end of a JSON object that these parts begin."""
-    fixed = scope_of(scope.tenant, scope.user or "", scope.agent or "", scope.session or "")
-    spelled = _spell(fixed).decode()
-    if not parts:
-        return spelled
-    return spelled[1:] if spelled == "{}" else "," + spelled[1:]
-
-
 def records_of(
     table: Table, rows: Sequence[Sequence[Any]], asked: Scope, parts: tuple[str, ...]
 ) -> Script[list[Record]]:
@@ -198,13 +144,6 @@ def scope_in(asked: Scope, parts: tuple[str, ...], values: tuple[str, ...]) -> S
     """The scope of a row, of which the query left these parts open."""
     fixed = {part: getattr(asked, part) or "" for part in PARTS}
     return scope_of(**(fixed | dict(zip(parts, values, strict=True))))
-
-
-def is_few(query: Query) -> bool:
-    """Whether no more than a few records can answer the query."""
-    if query.ids is not None:
-        return len(query.ids) <= _FEW
-    return query.limit is not None and query.limit + query.offset <= _FEW
 
 
 def tally(tables: Tables, query: Query, nominated: Nominated | None = None) -> Script[Tally]:

@@ -62,12 +62,6 @@ class Table:
             ),
         )
 
-    def spelled(self, parts: tuple[str, ...]) -> str:
-        """What to select to read a record as JSON; it binds the rest of the scope, after these parts of it."""
-        return self.statement(
-            ("spelled", parts), lambda: self.dialect.spelled(self.shape.collection, self._columns, parts)
-        )
-
     def row(self, sealed: StoredRecord) -> tuple[Any, ...]:
         """The values of a record, in the order of `columns`."""
         scope, time = sealed.scope, self.dialect.time

@@ -64,10 +64,6 @@ class Duplicate(StoreError):  # noqa: N818
     """A unique key is taken; thrown into the script, which decides what that means."""
 
 
-class TooLong(StoreError):  # noqa: N818
-    """The answer is longer than the connection may hold in one value; less of it may be asked for at once."""
-
-
 class Contended(StoreError):  # noqa: N818
     """A deadlock, a lock time-out or a busy database: running the whole script again is the cure."""
 

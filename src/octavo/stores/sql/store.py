@@ -17,7 +17,7 @@ from octavo.stores.sql.drivers.port import ApplyAll, Driver
 from octavo.stores.sql.indexing import Indexing
 from octavo.stores.sql.migrations import counts_name, ensure, list_tables, missing
 from octavo.stores.sql.schema import Table
-from octavo.stores.sql.statements import Ask, Script, TooLong
+from octavo.stores.sql.statements import Ask, Script
 from octavo.util.turns import in_turns
 
 
@@ -88,11 +88,6 @@ class SQLStore(SearchingStore):
             found, late = await self._driver.read(lambda: substrings.find(table, query))
             self._fill(table, late)
             return found
-        if table.dialect.listed and reading.is_few(query):
-            try:
-                return await self._driver.read(lambda: reading.find(table, query, as_text=True))
-            except TooLong:
-                pass
         return await self._driver.read(lambda: reading.find(table, query))
 
     async def _heads(self, query: Query) -> list[Head]:

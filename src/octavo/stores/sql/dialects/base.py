@@ -42,7 +42,6 @@ class Dialect:
         "seq",
     )  # the end of every index that gives an order
     slots: ClassVar[int] = 16  # rows of each counter, so that processes do not wait for each other
-    listed: ClassVar[str] = ""  # a format of a query that selects texts: all of them as one JSON array
     scrubs: ClassVar[str] = (
         ""  # what has a server give back the room of removed rows, before the name of a table
     )
@@ -71,10 +70,6 @@ class Dialect:
     def as_text(self, column: str) -> str:
         """A JSON column as the text that was stored."""
         return column
-
-    def spelled(self, collection: str, columns: Mapping[str, str], parts: Sequence[str]) -> str:
-        """A record as JSON, where `listed` says how many become one text; binds its scope from after these parts on."""
-        raise NotImplementedError
 
     def time(self, at: datetime) -> Any:
         """A moment as this database takes it."""

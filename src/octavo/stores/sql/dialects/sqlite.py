@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from octavo.stores.sql.schema import Table
 
 _encode = msgspec.json.Encoder().encode
-_FEW = 8  # rows that are inserted one by one
 
 
 class SQLite(Dialect):
@@ -30,8 +29,6 @@ class SQLite(Dialect):
     lock_rows = ""  # the transaction holds the only write lock there is
     slots = 1
     no_limit = "-1"
-    # The rows stay in order: SQLite neither merges a query that sorts into one that adds up, nor drops its order.
-    listed = "SELECT CAST('[' || group_concat(one, ',') || ']' AS BLOB) FROM ({})"
 
     def placeholder(self, number: int) -> str:
         del number
@@ -44,30 +41,6 @@ class SQLite(Dialect):
         return f"{column} IN (SELECT value FROM json_each({self.placeholder(first)}))", [
             _encode(values).decode()
         ]
-
-    def spelled(self, collection: str, columns: Mapping[str, str], parts: Sequence[str]) -> str:
-        of = {name: f"json_quote({column})" for name, column in columns.items()}
-        scope = ",".join([f'"{part}":%s' for part in parts])
-        # In the order of Record's fields and without the empty ones: so it is decoded fastest.
-        form = (
-            f'{{"collection":"{collection}","id":%s,"kind":%s,"scope":{"{" if parts else ""}{scope}%s%s,"data":%s,'
-            '"metadata":%s%s,"created_at":"%s","updated_at":"%s"%s,"seq":%s}'
-        )
-        given = [
-            of["id"],
-            of["kind"],
-            *(f"CASE {columns[part]} WHEN '' THEN 'null' ELSE {of[part]} END" for part in parts),
-            self.placeholder(1),
-            f"CASE {columns['text']} WHEN '' THEN '' ELSE ',\"text\":' || {of['text']} END",
-            columns["data"],
-            columns["metadata"],
-            f"CASE {columns['marks']} WHEN '' THEN '' ELSE ',\"marks\":' || {columns['marks']} END",
-            columns["created_at"],
-            columns["updated_at"],
-            f"',\"expires_at\":\"' || {columns['expires_at']} || '\"'",
-            columns["seq"],
-        ]
-        return f"printf('{form}', {', '.join(given)}) AS one"
 
     def time(self, at: datetime) -> str:
         # Fixed width and always UTC, so that text order is time order; SQLite's own date functions read it too.
@@ -86,18 +59,6 @@ class SQLite(Dialect):
 
     def insert(self, table: "Table", rows: list[Row]) -> Script[list[bool]]:
         sql = table.statement("insert", lambda: _insert(table))
-        if (
-            len(rows) > _FEW
-        ):  # all in one go, which is quicker but does not tell which of them were there already
-            yield Do("SAVEPOINT bulk")
-            [[before]] = yield Ask("SELECT total_changes()")
-            yield DoEach(sql, rows)
-            [[after]] = yield Ask("SELECT total_changes()")
-            if after - before == len(rows):
-                yield Do("RELEASE bulk")
-                return [True] * len(rows)
-            yield Do("ROLLBACK TO bulk")
-            yield Do("RELEASE bulk")
         went_in = []
         for row in rows:
             changed = yield Do(sql, row)

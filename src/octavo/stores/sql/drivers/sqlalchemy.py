@@ -18,7 +18,7 @@ from octavo.stores.sql.dialects import Dialect, MySQL, PostgreSQL, SQLite
 from octavo.stores.sql.drivers.mysql_shared import error_of, in_parts
 from octavo.stores.sql.drivers.port import ConnectionLost, Driver, run
 from octavo.stores.sql.drivers.sqlalchemy_turns import shared_by, turns_of
-from octavo.stores.sql.statements import Ask, Contended, Do, DoEach, Duplicate, Script, Statement, TooLong
+from octavo.stores.sql.statements import Ask, Contended, Do, DoEach, Duplicate, Script, Statement
 
 T = TypeVar("T")
 _DRIVERS = {"aiosqlite", "asyncpg", "asyncmy", "aiomysql"}
@@ -227,8 +227,6 @@ def _error_of(error: exc.DBAPIError) -> StoreError:
     state = getattr(error.orig, "sqlstate", None) or ""
     if state == "23505" or "UNIQUE constraint failed" in message:
         return Duplicate(message)
-    if "string or blob too big" in message:
-        return TooLong(message)
     if state in _BUSY or "is locked" in message:
         return Contended(message)
     if error.connection_invalidated or state.startswith(("08", "57P")):
