@@ -8,7 +8,7 @@ import pytest
 from octavo.chat import ChatMemory, Msg
 from octavo.kernel.model import START, Query, Scope
 from octavo.kernel.shapes import SHAPES
-from octavo.stores.sql.dialects import SQLite
+from octavo.stores.sql.dialects.sqlite import SQLite
 from octavo.stores.sql.reading import find
 from octavo.stores.sql.schema import Table
 

@@ -12,7 +12,9 @@ from octavo import Add, Change, ConfigError, Query, Record, Remove, Scope, Store
 from octavo.kernel.shapes import SHAPES
 from octavo.stores.sql import SQLAlchemyStore, migrations
 from octavo.stores.sql.compile import READ, select
-from octavo.stores.sql.dialects import MySQL, PostgreSQL, SQLite
+from octavo.stores.sql.dialects.mysql import MySQL
+from octavo.stores.sql.dialects.postgresql import PostgreSQL
+from octavo.stores.sql.dialects.sqlite import SQLite
 from octavo.stores.sql.drivers import sqlite
 from octavo.stores.sql.reading import find
 from octavo.stores.sql.schema import Table

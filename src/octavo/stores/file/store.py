@@ -18,7 +18,7 @@ from octavo.kernel.terms.matches import Matches
 from octavo.stores.base import Progress, SearchingStore
 from octavo.stores.file.files import ROTATE_BYTES, Files, Layout
 from octavo.stores.file.log import LOCK_SECONDS, FileLog
-from octavo.stores.sql.drivers.port import ApplyAll, Batch
+from octavo.stores.sql.drivers import ApplyAll, Batch
 from octavo.stores.sql.drivers.sqlite import SQLiteDriver, go_over_to_wal
 from octavo.stores.sql.statements import Script
 from octavo.stores.sql.store import SQLStore

@@ -12,11 +12,10 @@ from octavo.kernel.terms.matches import Matches
 from octavo.stores.base import Progress
 from octavo.stores.sql import searching, substrings
 from octavo.stores.sql.dialects import Row
-from octavo.stores.sql.drivers.port import Driver
+from octavo.stores.sql.drivers import Driver
 from octavo.stores.sql.schema import Table
 from octavo.stores.sql.statements import PAUSE_CHARACTERS, Ask, Pause, Script, listed
-from octavo.stores.sql.term_index import TermIndex
-from octavo.stores.sql.words import Entry, entry
+from octavo.stores.sql.term_index import Entry, TermIndex, entry
 from octavo.util.cache import Cache
 
 T = TypeVar("T")

@@ -21,8 +21,7 @@ from octavo.stores.sql.compile import (
     reads_forward,
     select,
 )
-from octavo.stores.sql.counting import Tables, counter_of
-from octavo.stores.sql.schema import Table
+from octavo.stores.sql.schema import Table, Tables, counter_of
 from octavo.stores.sql.statements import Ask, Pause, Script
 
 Ranked = TypeVar("Ranked", Record, Head)

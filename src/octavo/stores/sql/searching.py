@@ -16,8 +16,7 @@ from octavo.stores.sql.compile import Where, open_parts
 from octavo.stores.sql.dialects import Row
 from octavo.stores.sql.reading import axis_asked
 from octavo.stores.sql.statements import PAUSE_CHARACTERS, Ask, Pause, Script, listed
-from octavo.stores.sql.term_index import TermIndex
-from octavo.stores.sql.words import ScopeTags, entry, scope_tags, spelled
+from octavo.stores.sql.term_index import ScopeTags, TermIndex, entry, scope_tags, spelled
 from octavo.util.cache import Cache, size_of
 
 _REMEMBERED_SECONDS = 60  # for so long a scope counts as wide or narrow before it is measured again

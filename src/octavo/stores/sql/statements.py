@@ -7,7 +7,7 @@ SQLAlchemy). So each piece of work is written once, though half of the drivers a
 from collections.abc import Generator, Sequence
 from typing import Any, TypeAlias, TypeVar
 
-from octavo.errors import StoreError
+from octavo.errors import StoreError, StoreUnavailable
 
 T = TypeVar("T")
 PAUSE_CHARACTERS = 20_000  # of text that a script works on before it lets others go
@@ -66,6 +66,14 @@ class Duplicate(StoreError):  # noqa: N818
 
 class Contended(StoreError):  # noqa: N818
     """A deadlock, a lock time-out or a busy database: running the whole script again is the cure."""
+
+
+class ConnectionLost(StoreUnavailable):
+    """A pooled connection turned out to be dead; nothing of the script has been committed."""
+
+
+class NoAnswer(StoreUnavailable):
+    """A statement was not answered in time: its connection is of no more use, and takes no ROLLBACK either."""
 
 
 def listed(numbers: Sequence[int]) -> str:

@@ -2,7 +2,6 @@
 
 import asyncio
 import functools
-import random
 from collections.abc import Iterable
 
 from octavo.kernel.codec import CheckedAdd, Prepared, answerable, asked
@@ -11,12 +10,11 @@ from octavo.kernel.ports import Finding, Lexicon, PoolUse, Scrubbed
 from octavo.kernel.shapes import SHAPES
 from octavo.kernel.terms.matches import Matches
 from octavo.stores.base import Progress, SearchingStore, unheard
-from octavo.stores.sql import reading, scrubbing, searching, substrings, writing
-from octavo.stores.sql.counting import Tables
-from octavo.stores.sql.drivers.port import ApplyAll, Driver
+from octavo.stores.sql import reading, searching, substrings, writing
+from octavo.stores.sql.drivers import ApplyAll, Driver
 from octavo.stores.sql.indexing import Indexing
-from octavo.stores.sql.migrations import counts_name, ensure, list_tables, missing
-from octavo.stores.sql.schema import Table
+from octavo.stores.sql.migrations import ensure, list_tables, missing, names_of
+from octavo.stores.sql.schema import Table, Tables
 from octavo.stores.sql.statements import Ask, Script
 from octavo.util.turns import in_turns
 
@@ -45,9 +43,7 @@ class SQLStore(SearchingStore):
 
     async def _open(self) -> None:
         await self._driver.open()
-        dialect = self._driver.dialect
-        slot = random.randrange(dialect.slots)  # noqa: S311 - spreads load
-        self._tables = Tables(dialect, counts_name(dialect, self._prefix), slot)
+        self._tables = Tables(self._driver.dialect, self._prefix)
         self._apply_all = functools.partial(writing.apply_all, self._tables)
 
     async def _leave(self) -> None:
@@ -161,8 +157,10 @@ class SQLStore(SearchingStore):
             )
         there = [await self._table_to_read(collection) for collection in SHAPES]
         if any(there):
-            await self._driver.write(lambda: scrubbing.drop_counters(self._tables))
-        return await self._driver.scrub(scrubbing.table_names(self._tables), progress or unheard)
+            await self._driver.write(lambda: writing.drop_counters(self._tables))
+        quote = self._driver.dialect.quote
+        names = [quote(name) for table in there if table is not None for name in names_of(table)]
+        return await self._driver.scrub([*names, self._tables.counts] if names else [], progress or unheard)
 
     def _indexes(self) -> Indexing:
         if self._indexing is None:

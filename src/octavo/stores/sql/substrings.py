@@ -14,8 +14,7 @@ from octavo.kernel.model import Query, Record, Scope, Tally
 from octavo.kernel.text import fold
 from octavo.stores.sql import reading
 from octavo.stores.sql.compile import Nominated, Where
-from octavo.stores.sql.counting import Tables
-from octavo.stores.sql.schema import Table
+from octavo.stores.sql.schema import Table, Tables
 from octavo.stores.sql.statements import Ask, Build, Do, Script, listed
 
 _RUN = 3  # characters in each token of an index: a shorter text is in none

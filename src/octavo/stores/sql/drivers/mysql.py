@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import math
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import asyncmy
@@ -12,18 +12,10 @@ from asyncmy import errors as mysql
 from octavo.errors import ConfigError, OctavoError, StoreClosed, StoreError, StoreUnavailable
 from octavo.kernel.codec import MAX_RECORD_BYTES
 from octavo.kernel.ports import Finding, PoolUse
-from octavo.stores.sql.dialects import Dialect, MySQL
-from octavo.stores.sql.drivers.mysql_shared import error_of, in_parts
-from octavo.stores.sql.drivers.port import (
-    BUILD_SECONDS,
-    CONNECT_SECONDS,
-    ConnectionLost,
-    Driver,
-    NoAnswer,
-    Spare,
-    run,
-)
-from octavo.stores.sql.statements import Ask, Build, Do, DoEach, Statement
+from octavo.stores.sql.dialects import Dialect
+from octavo.stores.sql.dialects.mysql import MySQL, error_of, in_parts
+from octavo.stores.sql.drivers import BUILD_SECONDS, CONNECT_SECONDS, Driver, Spare, run
+from octavo.stores.sql.statements import Ask, Build, ConnectionLost, Do, DoEach, NoAnswer, Statement
 from octavo.stores.sql.urls import Address
 from octavo.util.words import several
 

@@ -11,16 +11,21 @@ import asyncpg
 
 from octavo.errors import StoreClosed, StoreError, StoreUnavailable
 from octavo.kernel.ports import Finding, PoolUse
-from octavo.stores.sql.dialects import Dialect, PostgreSQL
-from octavo.stores.sql.drivers.port import (
-    BUILD_SECONDS,
-    CONNECT_SECONDS,
+from octavo.stores.sql.dialects import Dialect
+from octavo.stores.sql.dialects.postgresql import PostgreSQL
+from octavo.stores.sql.drivers import BUILD_SECONDS, CONNECT_SECONDS, Driver, Spare
+from octavo.stores.sql.statements import (
+    Ask,
+    Build,
     ConnectionLost,
-    Driver,
+    Contended,
+    Do,
+    DoEach,
+    Duplicate,
     NoAnswer,
-    Spare,
+    Script,
+    Statement,
 )
-from octavo.stores.sql.statements import Ask, Build, Contended, Do, DoEach, Duplicate, Script, Statement
 from octavo.stores.sql.urls import Address
 
 T = TypeVar("T")

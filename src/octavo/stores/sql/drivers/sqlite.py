@@ -16,8 +16,9 @@ import apsw
 from octavo.errors import StoreClosed, StoreError, StoreUnavailable
 from octavo.kernel.ports import Finding, Scrubbed
 from octavo.stores.base import Progress
-from octavo.stores.sql.dialects import Dialect, SQLite
-from octavo.stores.sql.drivers.port import Driver
+from octavo.stores.sql.dialects import Dialect
+from octavo.stores.sql.dialects.sqlite import SQLite
+from octavo.stores.sql.drivers import Driver
 from octavo.stores.sql.statements import Do, DoEach, Pause, Script
 from octavo.util.file_modes import access, make_folder, open_file, write_obstacle
 
