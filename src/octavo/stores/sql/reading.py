@@ -51,7 +51,27 @@ def find(table: Table, query: Query, nominated: Nominated | None = None) -> Scri
 
 def heads(table: Table, query: Query) -> Script[list[Head]]:
     """Answer the query with the `Head.of` each record."""
-    return (yield from _in_order(table, query, lambda order, more: _read_heads(table, query, order, more)))
+    parts, moment = open_parts(query.scope), table.dialect.moment
+    fields = [table.column(field) for field in ("id", "kind", "created_at", "updated_at", "seq", *parts)]
+    bodies = [table.dialect.as_text(table.column(field)) for field in ("text", "data", "metadata")]
+    size = " + ".join(table.dialect.octets.format(body) for body in bodies)
+
+    def read(order: int, more: int) -> Script[list[Head]]:
+        rows = yield select(table, query, ", ".join([size, *fields]), order=order, more=more)
+        return [
+            Head(
+                id=id_,
+                kind=kind,
+                scope=scope_in(query.scope, parts, tuple(rest)),
+                created_at=moment(created),
+                updated_at=moment(updated),
+                seq=seq,
+                size_bytes=int(taken),
+            )
+            for taken, id_, kind, created, updated, seq, *rest in rows
+        ]
+
+    return (yield from _in_order(table, query, read))
 
 
 def _in_order(
@@ -74,27 +94,6 @@ def _in_order(
     if not forward and not query.newest_first:
         found.reverse()
     return found
-
-
-def _read_heads(table: Table, query: Query, order: int, more: int) -> Script[list[Head]]:
-    parts = open_parts(query.scope)
-    fields = [table.column(field) for field in ("id", "kind", "created_at", "updated_at", "seq", *parts)]
-    bodies = [table.dialect.as_text(table.column(field)) for field in ("text", "data", "metadata")]
-    size = " + ".join(table.dialect.octets.format(body) for body in bodies)
-    rows = yield select(table, query, ", ".join([size, *fields]), order=order, more=more)
-    moment = table.dialect.moment
-    return [
-        Head(
-            id=id_,
-            kind=kind,
-            scope=scope_in(query.scope, parts, tuple(rest)),
-            created_at=moment(created),
-            updated_at=moment(updated),
-            seq=seq,
-            size_bytes=int(taken),
-        )
-        for taken, id_, kind, created, updated, seq, *rest in rows
-    ]
 
 
 def records_of(

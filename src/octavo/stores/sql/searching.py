@@ -5,7 +5,7 @@ made on the spot: in one snapshot, so that a record is in one part or the other,
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from operator import itemgetter
 from typing import Any, TypeAlias
@@ -14,7 +14,7 @@ from octavo.kernel.model import Query, Scope
 from octavo.kernel.terms.matches import COMMON, ENOUGH, LOOKED, MOST, Match, Matches, is_unfiltered, nominated
 from octavo.stores.sql.compile import Where, open_parts
 from octavo.stores.sql.dialects import Row
-from octavo.stores.sql.reading import axis_asked
+from octavo.stores.sql.reading import axis_asked, scope_in
 from octavo.stores.sql.statements import PAUSE_CHARACTERS, Ask, Pause, Script, listed
 from octavo.stores.sql.term_index import ScopeTags, TermIndex, entry, scope_tags, spelled
 from octavo.util.cache import Cache, size_of
@@ -75,7 +75,8 @@ class Sifted:
                     for word in more.split(" "):
                         if word in words:
                             counts[places[word]] += 1
-                scope = scopes.get(row[7:]) or self._scope(row[7:])
+                key = row[7:]
+                scope = scopes.get(key) or scopes.setdefault(key, scope_in(self._asked, self.parts, key))
                 found.append((moment(row[0]), row[1], row[2], scope, row[4], tuple(counts)))
 
     def _settled(self, rows: Sequence[Row], late: frozenset[int]) -> Script[list[Row]]:
@@ -116,16 +117,6 @@ class Sifted:
             Match(id_, scope, created, seq, length, counts)
             for created, seq, id_, scope, length, counts in found[-MOST:]
         ]
-
-    def _scope(self, parts: Sequence[str]) -> Scope:
-        asked, told = self._asked, dict(zip(self.parts, parts, strict=True)).get
-        scope = self._scopes[tuple(parts)] = Scope(
-            tenant=asked.tenant,
-            user=told("user", asked.user) or None,
-            agent=told("agent", asked.agent) or None,
-            session=told("session", asked.session) or None,
-        )
-        return scope
 
 
 #: Scopes lately measured: whether they are too large to be read whole, and until when that is believed.
@@ -316,15 +307,25 @@ def _count_held(
 ) -> Script[list[int]]:
     """In how many indexed records each word stands, but for those that wait; counted up to `most` + 1."""
     but = f" AND rowno NOT IN ({listed(sifted.waiting)})" if sifted.waiting else ""
-    held: list[int] = []
+
+    def held(values: list[Any], word: str) -> str:
+        hits = _hits(sifted, query, asked, [word], values, "1")
+        return f"(SELECT COUNT(*) FROM ({hits}{but} LIMIT {int(most) + 1}) AS held)"
+
+    counted = yield from _count_each(words, held)
+    return [counted[word] for word in words]
+
+
+def _count_each(words: Sequence[str], count: Callable[[list[Any], str], str]) -> Script[dict[str, int]]:
+    """What an expression comes to for each word; `count` adds the values that it binds."""
+    counted: dict[str, int] = {}
     for start in range(0, len(words), _COUNTED_AT_ONCE):
         values: list[Any] = []
-        counts = []
-        for word in words[start : start + _COUNTED_AT_ONCE]:
-            hits = _hits(sifted, query, asked, [word], values, "1")
-            counts.append(f"(SELECT COUNT(*) FROM ({hits}{but} LIMIT {int(most) + 1}) AS held)")
-        held += (yield Ask(f"SELECT {', '.join(counts)}", values))[0]
-    return held
+        some = words[start : start + _COUNTED_AT_ONCE]
+        counts = [count(values, word) for word in some]
+        [row] = yield Ask(f"SELECT {', '.join(counts)}", values)
+        counted.update(zip(some, row, strict=True))
+    return counted
 
 
 def _count_indexed(
@@ -359,12 +360,10 @@ def _count_indexed(
     common = yield from _find_common(sifted.index, asked, words, most + len(but))
     counted = dict.fromkeys(common, most + 1)
     others = [word for word in words if word not in counted]
-    for start in range(0, len(others), _COUNTED_AT_ONCE):
-        values: list[Any] = []
-        some = others[start : start + _COUNTED_AT_ONCE]
-        counts = [sifted.index.count(values, asked, [word], but, most + 1) for word in some]
-        [row] = yield Ask(f"SELECT {', '.join(counts)}", values)
-        counted.update(zip(some, row, strict=True))
+    count = sifted.index.count
+    counted |= yield from _count_each(
+        others, lambda values, word: count(values, asked, [word], but, most + 1)
+    )
     return [counted[word] for word in words]
 
 

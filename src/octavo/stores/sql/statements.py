@@ -16,8 +16,6 @@ PAUSE_CHARACTERS = 20_000  # of text that a script works on before it lets other
 class Ask:
     """Send a statement, get its rows as tuples. A `whole` one is a transaction by itself: the first and last of its script."""
 
-    __slots__ = ("sql", "values", "whole")
-
     def __init__(self, sql: str, values: Sequence[Any] = (), *, whole: bool = False) -> None:
         self.sql = sql
         self.values = values
@@ -27,19 +25,14 @@ class Ask:
 class Do(Ask):
     """Send a statement, get the number of rows it inserted or deleted."""
 
-    __slots__ = ()
-
 
 class Build(Do):
     """Send a statement that may take as long as it takes."""
-
-    __slots__ = ()
 
 
 class DoEach:
     """Send a statement once for each row of values; nothing comes back."""
 
-    __slots__ = ("rows", "sql")
     whole = False
 
     def __init__(self, sql: str, rows: Sequence[Sequence[Any]]) -> None:
@@ -49,8 +42,6 @@ class DoEach:
 
 class Pause(Ask):
     """Let others go first where they share this thread: what is done between two statements may take long."""
-
-    __slots__ = ()
 
     def __init__(self) -> None:
         super().__init__("")

@@ -1,8 +1,9 @@
 """The SQL store: one for every dialect and driver."""
 
 import asyncio
-import functools
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import TypeVar
 
 from octavo.kernel.codec import CheckedAdd, Prepared, answerable, asked
 from octavo.kernel.model import Head, NameCount, Query, Record, ScopePart, Tally, check_expected
@@ -11,12 +12,15 @@ from octavo.kernel.shapes import SHAPES
 from octavo.kernel.terms.matches import Matches
 from octavo.stores.base import Progress, SearchingStore, unheard
 from octavo.stores.sql import reading, searching, substrings, writing
-from octavo.stores.sql.drivers import ApplyAll, Driver
+from octavo.stores.sql.compile import Nominated
+from octavo.stores.sql.drivers import Driver
 from octavo.stores.sql.indexing import Indexing
 from octavo.stores.sql.migrations import ensure, list_tables, missing, names_of
 from octavo.stores.sql.schema import Table, Tables
 from octavo.stores.sql.statements import Ask, Script
 from octavo.util.turns import in_turns
+
+T = TypeVar("T")
 
 
 class SQLStore(SearchingStore):
@@ -27,8 +31,7 @@ class SQLStore(SearchingStore):
         self._together = frozenset(together)  # collections whose tables are made before any of them is used
         self._driver = driver
         self._prefix = prefix
-        self._tables: Tables  # both from the moment the store is open
-        self._apply_all: ApplyAll
+        self._tables: Tables  # from the moment the store is open
         self._unsure: set[str] = set()  # collections to look for again before every use
         self._unused: dict[
             str, str
@@ -44,7 +47,7 @@ class SQLStore(SearchingStore):
     async def _open(self) -> None:
         await self._driver.open()
         self._tables = Tables(self._driver.dialect, self._prefix)
-        self._apply_all = functools.partial(writing.apply_all, self._tables)
+        self._driver.apply_all = partial(writing.apply_all, self._tables)
 
     async def _leave(self) -> None:
         if self._indexing is not None:
@@ -69,22 +72,14 @@ class SQLStore(SearchingStore):
         for sealed in (sealed for op in ops if isinstance(op, CheckedAdd) for sealed in op.records):
             if sealed.slow_to_fold:  # here, and not while a transaction keeps others from writing
                 await in_turns(sealed.folding())
-        counts = await self._driver.commit(ops, self._apply_all)
+        counts = await self._driver.commit(ops)
         if self._indexing is not None:
             self._indexing.wrote()
         return counts
 
     async def _find(self, query: Query) -> list[Record]:
-        table = self._tables.by_collection.get(query.collection)
-        if table is None or self._unsure:
-            table = await self._table_to_read(query.collection)
-        if table is None:
-            return []
-        if query.text:
-            found, late = await self._driver.read(lambda: substrings.find(table, query))
-            self._fill(table, late)
-            return found
-        return await self._driver.read(lambda: reading.find(table, query))
+        table = await self._table_to_read(query.collection)
+        return [] if table is None else await self._look(table, query, partial(reading.find, table, query))
 
     async def _heads(self, query: Query) -> list[Head]:
         if query.text:  # found by an index of its own, together with the records
@@ -96,20 +91,21 @@ class SQLStore(SearchingStore):
         table = await self._table_to_read(query.collection)
         if table is None:
             return Tally()
+        return await self._look(table, query, partial(reading.tally, self._tables, query))
+
+    async def _look(self, table: Table, query: Query, read: Callable[[Nominated | None], Script[T]]) -> T:
+        """Read what answers the query: of all rows, or of those that an index names which may hold its text."""
         if not query.text:
-            return await self._driver.read(lambda: reading.tally(self._tables, query))
-        counted, late = await self._driver.read(lambda: substrings.tally(self._tables, query))
-        self._fill(table, late)
-        return counted
+            return await self._driver.read(lambda: read(None))
+        found, late = await self._driver.read(lambda: substrings.look(table, query, read))
+        if late:
+            self._indexes().follow_texts(table)
+        return found
 
     async def _names(self, query: Query, part: ScopePart, after: str) -> list[NameCount]:
         if await self._table_to_read(query.collection) is None:
             return []
         return await self._driver.read(lambda: reading.names(self._tables, query, part, after))
-
-    def _fill(self, table: Table, late: bool) -> None:
-        if late:
-            self._indexes().follow_texts(table)
 
     async def _search(self, query: Query, terms: tuple[str, ...]) -> Matches:
         table = await self._table_to_read(query.collection)
@@ -190,11 +186,11 @@ class SQLStore(SearchingStore):
     async def _list_tables(self) -> frozenset[str]:
         """The names of all tables there are now: a search asks for many collections at once, and looks once for all."""
         if self._looking is None:
-            self._looking = asyncio.create_task(self._look())
+            self._looking = asyncio.create_task(self._read_tables())
             self._looking.add_done_callback(lambda task: task.cancelled() or task.exception())
         return await asyncio.shield(self._looking)
 
-    async def _look(self) -> frozenset[str]:
+    async def _read_tables(self) -> frozenset[str]:
         self._looking = None  # who asks from now on may miss what is made after this reads, and looks again
         return await self._driver.read(lambda: list_tables(self._driver.dialect, self._prefix))
 

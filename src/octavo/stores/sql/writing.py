@@ -90,11 +90,8 @@ def _add_all(tables: Tables, waiting: Waiting, counting: Counting, *, whole: boo
         records = [sealed for sealed, _, _ in new]
         rows: list[Sequence[Any]] = [table.row(sealed) for sealed in records]
         counted = whole and len(rows) <= table.dialect.most_counted and not any(r.marks for r in records)
-        if counted:
-            counters = tables.counters(table, records)
-            went_in = yield from table.dialect.insert_counted(table, rows, counters)
-        else:
-            went_in = yield from table.dialect.insert(table, rows)
+        counters = tables.counters(table, records) if counted else None
+        went_in = yield from table.dialect.insert(table, rows, counters)
         added = []
         for (sealed, answer, number), is_new in zip(new, went_in, strict=True):
             if is_new:
@@ -112,7 +109,7 @@ def _mark_new(table: Table, marked: list[StoredRecord]) -> Script[None]:
     names = list(dict.fromkeys(sealed.id for sealed in marked))
     id_, place = table.column("id"), table.column("place")
     test, values = table.dialect.one_of(id_, names, 1)
-    # ScopeTags for at once: one by one, a plan made while the table was empty would look through all of it for each.
+    # Asked for at once: one by one, a plan made while the table was empty would look through all of it for each.
     rows = yield Ask(f"SELECT {id_}, {place}, rowno FROM {table.name} WHERE {test}", values)
     numbers = {(name, where): number for name, where, number in rows}
     yield from _mark(table, [(sealed, numbers[sealed.key]) for sealed in marked])
@@ -161,9 +158,9 @@ def _change(table: Table, change: Change, counting: Counting) -> Script[int]:
 
 
 def _update(table: Table) -> str:
-    placeholder = table.dialect.placeholder
+    placeholder, casts = table.dialect.placeholder, table.dialect.casts
     sets = [
-        f"{table.column(FIELDS[at][0])} = {table.dialect.typed_placeholder(number, FIELDS[at][1])}"
+        f"{table.column(FIELDS[at][0])} = {placeholder(number)}{casts.get(FIELDS[at][1], '')}"
         for number, at in enumerate(_MUTABLE_AT, 1)
     ]
     extras = [table.dialect.quote(extra.name) for extra in table.shape.extras]

@@ -30,6 +30,9 @@ class Dialect:
     contains: ClassVar[str]  # a format of column and needle
     lock_rows: ClassVar[str] = " FOR UPDATE"
     no_limit: ClassVar[str]
+    casts: ClassVar[
+        dict[str, str]
+    ] = {}  # what follows a placeholder of a type that its position does not tell
     #: A format of a text column and a value: whether they are equal, for which the planner chooses no index.
     hidden_equal: ClassVar[str] = "{} = {}"
     #: A format of a text column: the same, for which a planner that knows of no sizes chooses no index.
@@ -38,7 +41,9 @@ class Dialect:
     hidden_time: ClassVar[str]
     partial: ClassVar[bool] = True  # whether an index may be of some rows only
     row_values: ClassVar[bool] = True  # whether (a, b) > (x, y) walks an index
-    most_counted: ClassVar[int] = 0  # rows that `insert_counted` takes in one statement; 0 where it cannot
+    most_counted: ClassVar[int] = (
+        0  # rows that are inserted and counted in one statement; 0 where that cannot be
+    )
     order_tail: ClassVar[tuple[str, ...]] = (
         "created_at",
         "seq",
@@ -58,11 +63,6 @@ class Dialect:
     def placeholder(self, number: int) -> str:
         """The placeholder of the number-th value, counted from 1."""
         raise NotImplementedError
-
-    def typed_placeholder(self, number: int, type_: str) -> str:
-        """A placeholder where the database cannot tell from its position what it will be given."""
-        del type_
-        return self.placeholder(number)
 
     def one_of(self, column: str, values: Sequence[str], first: int) -> tuple[str, list[Any]]:
         """A test that the column is one of many values, and what to bind from placeholder `first` on."""
@@ -104,12 +104,11 @@ class Dialect:
         yield from ()
         return False
 
-    def insert(self, table: "Table", rows: list[Row]) -> Script[list[bool]]:
-        """Insert what is not there yet; answer for each row whether it went in."""
-        raise NotImplementedError
+    def insert(self, table: "Table", rows: list[Row], counters: Counters | None = None) -> Script[list[bool]]:
+        """Insert what is not there yet; answer for each row whether it went in.
 
-    def insert_counted(self, table: "Table", rows: list[Row], counters: Counters) -> Script[list[bool]]:
-        """Insert and count in one statement, which is all of the transaction; at most `most_counted` rows."""
+        With `counters`, for no more than `most_counted` rows, they move in the same statement, which is all of the transaction.
+        """
         raise NotImplementedError
 
     def upsert_counts(self, counts: str, rows: list[Row]) -> Script[None]:

@@ -10,7 +10,7 @@ import msgspec
 
 from octavo.errors import InvalidQuery, StoreError, StoreUnavailable
 from octavo.kernel.model import NAMES_HELD
-from octavo.stores.sql.dialects import Dialect, Row, chunks
+from octavo.stores.sql.dialects import Counters, Dialect, Row, chunks
 from octavo.stores.sql.statements import Ask, ConnectionLost, Contended, Do, Duplicate, Script, listed
 from octavo.stores.sql.term_index import AT_ONCE, Entry, ScopeTags, TermIndex
 
@@ -244,7 +244,8 @@ class MySQL(Dialect):
         )
         return bool(rows)
 
-    def insert(self, table: "Table", rows: list[Row]) -> Script[list[bool]]:
+    def insert(self, table: "Table", rows: list[Row], counters: Counters | None = None) -> Script[list[bool]]:
+        del counters  # they are moved by themselves
         went_in: list[bool] = []
         for chunk in chunks(rows, most_rows=500, most_characters=self.most_bytes // 8):
             went_in += yield from self._insert_chunk(table.name, table.columns, chunk)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
 
-from octavo.stores.sql.dialects import Dialect, Row
+from octavo.stores.sql.dialects import Counters, Dialect, Row
 from octavo.stores.sql.statements import Ask, Do, DoEach, Script, listed
 from octavo.stores.sql.term_index import AT_ONCE, Entry, ScopeTags, TermIndex
 
@@ -164,7 +164,8 @@ class SQLite(Dialect):
         rows = yield Ask("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", (table,))
         return bool(rows)
 
-    def insert(self, table: "Table", rows: list[Row]) -> Script[list[bool]]:
+    def insert(self, table: "Table", rows: list[Row], counters: Counters | None = None) -> Script[list[bool]]:
+        del counters  # they are moved by themselves
         sql = table.statement("insert", lambda: _insert(table))
         went_in = []
         for row in rows:

@@ -91,6 +91,7 @@ class Driver:
     """
 
     dialect: Dialect
+    apply_all: ApplyAll  # the script that applies batches, as the store has it
     joins = False  # whether every script runs inside a transaction of the caller's
     autocommits = False  # whether a statement sent outside of a transaction is one, so that BEGIN and COMMIT can be saved
 
@@ -150,13 +151,12 @@ class Driver:
         """Commit a transaction, or roll it back."""
         await self.send(connection, Do("COMMIT" if keep else "ROLLBACK"))
 
-    async def commit(self, batch: Batch, apply_all: ApplyAll) -> list[int]:
+    async def commit(self, batch: Batch) -> list[int]:
         """Apply a batch in one transaction with those of concurrent callers; answer each after it is durable."""
-        return await self._gathering.submit((batch, apply_all))
+        return await self._gathering.submit(batch)
 
-    async def _commit_all(self, group: list[tuple[Batch, ApplyAll]]) -> list[list[int]]:
-        apply_all = group[0][1]  # of one store, so the same for all
-        return await self.write(lambda: apply_all([batch for batch, _ in group]))
+    async def _commit_all(self, batches: list[Batch]) -> list[list[int]]:
+        return await self.write(lambda: self.apply_all(batches))
 
     async def read(self, script: Callable[[], Script[T]]) -> T:
         """Run a script that only reads."""
@@ -203,22 +203,29 @@ class Driver:
             first = next(running)
         except StopIteration as done:  # there was nothing to do
             return cast("T", done.value)
-        if first.whole and self._autocommits_now():
-            return await self._autocommit(connection, running, first)
-        await self.begin(connection)
+        committing = first.whole and self._autocommits_now()
         try:
-            result = await run(running, lambda statement: self.send(connection, statement), first)
+            if committing:
+                return await run(running, lambda statement: self.send(connection, statement), first)
+            await self.begin(connection)
+            result = await self._run_or_undo(connection, running, first)
+            committing = True
+            await self.end(connection, keep=True)
+        except ConnectionLost as error:
+            if committing:  # not to be tried again: it may have been kept
+                raise StoreUnavailable(f"the connection was lost while committing: {error}") from error
+            raise
+        return result
+
+    async def _run_or_undo(self, connection: Any, script: Script[T], first: Statement) -> T:
+        try:
+            return await run(script, lambda statement: self.send(connection, statement), first)
         except (ConnectionLost, NoAnswer):
             raise  # there is nobody to say ROLLBACK to
         except BaseException:
             with contextlib.suppress(StoreError):
                 await self.end(connection, keep=False)
             raise
-        try:
-            await self.end(connection, keep=True)
-        except ConnectionLost as error:  # not to be tried again: it may have been kept
-            raise StoreUnavailable(f"the connection was lost while committing: {error}") from error
-        return result
 
     def _autocommits_now(self) -> bool:
         """Whether the connection is surely alive: if it died, nobody could tell whether the statement was kept, and try again."""
@@ -226,16 +233,10 @@ class Driver:
         lately, self._wrote_at = now - self._wrote_at < _LATELY_SECONDS, now
         return self.autocommits and lately
 
-    async def _autocommit(self, connection: Any, script: Script[T], statement: Statement) -> T:
-        try:
-            return await run(script, lambda one: self.send(connection, one), statement)
-        except ConnectionLost as error:  # not to be tried again: it may have been kept
-            raise StoreUnavailable(f"the connection was lost while committing: {error}") from error
 
-
-def _only_adds(work: tuple[Batch, ApplyAll]) -> bool:
-    """Whether it does not matter in which order this and other such work is done."""
-    return all(isinstance(op, CheckedAdd) for op in work[0])
+def _only_adds(batch: Batch) -> bool:
+    """Whether it does not matter in which order this and other such batches are applied."""
+    return all(isinstance(op, CheckedAdd) for op in batch)
 
 
 async def run(

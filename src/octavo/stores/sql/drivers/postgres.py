@@ -193,25 +193,19 @@ class PostgresDriver(Driver):
         return await super().read(script)
 
     async def send(self, connection: Any, statement: Statement) -> Any:
-        try:
-            return await self._send(connection, statement)
-        except StoreUnavailable as error:
-            if isinstance(error.__cause__, TimeoutError):
-                raise NoAnswer(f"PostgreSQL did not answer within {self._timeout:g} s") from error.__cause__
-            raise
-
-    async def _send(self, connection: Any, statement: Statement) -> Any:
         with _translated():
-            if isinstance(statement, Build):
-                return await connection.execute(statement.sql, timeout=BUILD_SECONDS)
-            if isinstance(statement, Do):
-                status: str = await connection.execute(statement.sql, *statement.values)
-                word = status.rpartition(" ")[2]
-                return int(word) if word.isdigit() else 0
-            if isinstance(statement, DoEach):
-                return await connection.executemany(statement.sql, statement.rows)
-            assert isinstance(statement, Ask)  # noqa: S101
-            return await connection.fetch(statement.sql, *statement.values)
+            try:
+                if isinstance(statement, Build):
+                    return await connection.execute(statement.sql, timeout=BUILD_SECONDS)
+                if isinstance(statement, Do):
+                    status: str = await connection.execute(statement.sql, *statement.values)
+                    word = status.rpartition(" ")[2]
+                    return int(word) if word.isdigit() else 0
+                if isinstance(statement, DoEach):
+                    return await connection.executemany(statement.sql, statement.rows)
+                return await connection.fetch(statement.sql, *statement.values)
+            except TimeoutError as error:
+                raise NoAnswer(f"PostgreSQL did not answer within {self._timeout:g} s") from error
 
     async def describe(self) -> list[Finding]:
         sql = "SELECT name, setting FROM pg_settings WHERE name = ANY($1::text[])"

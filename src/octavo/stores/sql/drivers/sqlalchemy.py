@@ -35,26 +35,6 @@ _DRIVERS = {"aiosqlite", "asyncpg", "asyncmy", "aiomysql"}
 _BUSY = {"40001", "40P01", "55P03"}
 
 
-class _Made:
-    """The tables known to be in the database of an engine, so that not every request looks again."""
-
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self.loop = loop
-        self.turn = asyncio.Lock()
-        self.names: set[str] = set()
-
-
-_made: weakref.WeakKeyDictionary[Engine, _Made] = weakref.WeakKeyDictionary()
-
-
-def _made_in(engine: AsyncEngine) -> _Made:
-    loop = asyncio.get_running_loop()
-    known = _made.get(engine.sync_engine)
-    if known is None or known.loop is not loop:
-        known = _made[engine.sync_engine] = _Made(loop)
-    return known
-
-
 class SQLAlchemyDriver(Driver):
     """With an engine, transactions of its own; with a session, savepoints inside the caller's transaction."""
 
@@ -119,21 +99,16 @@ class SQLAlchemyDriver(Driver):
 
     @contextlib.asynccontextmanager
     async def _turn(self) -> AsyncIterator[None]:
-        shared = _shared_by(self._bind)
-        if self._session is None:
-            async with _turns_of(shared).take() if shared is not None else contextlib.nullcontext():
-                yield
-            return
-        # A session serves one at a time, and goes wrong rather than wait; others may have a store over it too.
-        async with _turns_of(self._session.sync_session).take():
-            if shared is None:
-                yield
-            elif isinstance(shared, Pool):
-                async with _turns_of(shared).take_for(self._session, shared):
-                    yield
-            else:
-                async with _turns_of(shared).take():
-                    yield
+        shared, session = _shared_by(self._bind), self._session
+        async with contextlib.AsyncExitStack() as turns:
+            # A session serves one at a time, and goes wrong rather than wait; others may have a store over it too.
+            if session is not None:
+                await turns.enter_async_context(_turns_of(session.sync_session).take())
+            if session is not None and isinstance(shared, Pool):
+                await turns.enter_async_context(_turns_of(shared).take_for(session, shared))
+            elif shared is not None:
+                await turns.enter_async_context(_turns_of(shared).take())
+            yield
 
     async def _with_connection(self, work: Callable[[Any], Awaitable[T]]) -> T:
         if self._session is not None:
@@ -141,13 +116,8 @@ class SQLAlchemyDriver(Driver):
         # Cancelled in the middle, a statement would leave its connection with a lock that nobody lets go.
         task = asyncio.ensure_future(super()._with_connection(work))
         self._running.add(task)
-        task.add_done_callback(self._over)
+        task.add_done_callback(self._running.discard)
         return await asyncio.shield(task)
-
-    def _over(self, task: "asyncio.Task[Any]") -> None:
-        self._running.discard(task)
-        if not task.cancelled():
-            task.exception()  # whoever still waits is told; if nobody does, it is no news
 
     async def make(self, name: str, script: Callable[[], Script[bool]]) -> bool:
         bind = self._session.bind if self._session is not None else None
@@ -155,15 +125,15 @@ class SQLAlchemyDriver(Driver):
             return await super().make(name, script)
         # Any CREATE commits the transaction around it in MySQL, and that one is the caller's. So another connection, which
         # is not of the pool: sessions that hold all of it would wait for each other, each for one connection more.
-        made = _made_in(bind)
-        async with made.turn:
-            if name not in made.names:
+        turns = _turns_of(bind.sync_engine)
+        async with turns.take():
+            if name not in turns.made:
                 spare = AsyncEngine(Engine(bind.sync_engine.pool.recreate(), bind.dialect, bind.url))
                 try:
                     await SQLAlchemyDriver(spare).write(script)
                 finally:
                     await spare.dispose()
-                made.names.add(name)
+                turns.made.add(name)
         return False
 
     async def begin(self, connection: AsyncConnection) -> None:
@@ -249,8 +219,8 @@ def _error_of(error: exc.DBAPIError) -> StoreError:
 
 
 class _Turns:
-    """Whose turn it is, for all who share a pool, a connection or a session in one event loop: a rollback of one would end
-    the other's transaction.
+    """Whose turn it is, for all who share an engine, a pool, a connection or a session in one event loop: a rollback of one
+    would end the other's transaction.
 
     A session that leaves its transaction open keeps its turn until that has ended.
     """
@@ -260,6 +230,9 @@ class _Turns:
         self.lock = asyncio.Lock()
         self._holder: weakref.ref[Any] | None = None  # a session whose transaction is open
         self._listened: weakref.WeakSet[Any] = weakref.WeakSet()
+        self.made: set[str] = (
+            set()
+        )  # tables known to be in an engine's database, so that not every request looks again
 
     @contextlib.asynccontextmanager
     async def take(self) -> AsyncIterator[None]:
