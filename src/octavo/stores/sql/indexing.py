@@ -1,7 +1,6 @@
 """Keeping indexes: in batches, in idle time and before a search answers, so that no search misses what was acknowledged."""
 
 import asyncio
-import functools
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
@@ -14,6 +13,7 @@ from octavo.stores.sql import searching, substrings
 from octavo.stores.sql.dialects import Row
 from octavo.stores.sql.drivers import Driver
 from octavo.stores.sql.schema import Table
+from octavo.stores.sql.searching import Search
 from octavo.stores.sql.statements import PAUSE_CHARACTERS, Ask, Pause, Script, listed
 from octavo.stores.sql.term_index import Entry, TermIndex, entry
 from octavo.util.cache import Cache
@@ -50,8 +50,8 @@ class Indexing:
         most = _ALL if self._driver.joins else _SPOT
         self._follow_terms(table)
         while True:
-            script = functools.partial(searching.search, index, sizes, query, terms, most)
-            found = await self._driver.read(script)
+            # Made anew each time: a driver that has lost its connection asks again.
+            found = await self._driver.read(lambda: Search(index, query, terms).answer(sizes, most))  # noqa: B023
             if found is not None:
                 return found
             if not await self._to_its_end(self._catch_up(index)):
