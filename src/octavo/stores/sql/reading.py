@@ -1,6 +1,5 @@
 """Finding and counting, as scripts over any dialect."""
 
-import itertools
 import time
 from collections.abc import Callable, Sequence
 from functools import lru_cache
@@ -29,12 +28,6 @@ _body = msgspec.json.Decoder(dict[str, Any]).decode
 _marks = msgspec.json.Decoder(tuple[str, ...]).decode
 _TURN_SECONDS = 0.005  # of making records, after which others go first
 _STEPS = 500  # names found by one statement: a server gives up after a thousand steps
-
-#: By whether the user, the agent and the session are given.
-_AXES = {
-    given: ("place",) if all(given) else tuple(itertools.compress(PARTS[1:], given))
-    for given in itertools.product((False, True), repeat=3)
-}
 
 
 def find(table: Table, query: Query, nominated: Nominated | None = None) -> Script[list[Record]]:
@@ -246,7 +239,8 @@ def _step_names(table: Table, part: ScopePart, tenant: str, after: str, most: in
 
 def axis_asked(table: Table, scope: Scope) -> tuple[str, ...] | None:
     """The axis, of those that have an index, that holds what the scope covers and nothing else."""
-    axis = _AXES[scope.user is not None, scope.agent is not None, scope.session is not None]
+    given = tuple([part for part in PARTS[1:] if getattr(scope, part) is not None])
+    axis = ("place",) if given == PARTS[1:] else given
     return axis if axis in table.shape.axes else None
 
 

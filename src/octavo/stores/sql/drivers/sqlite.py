@@ -146,16 +146,13 @@ class SQLiteDriver(Driver):
 
     def _truncate_log(self, connection: apsw.Connection) -> bool:
         """Write the log back and cut it to nothing; whether others have let it."""
-        until = time.monotonic() + self.timeout
-        while True:
-            try:
-                connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
-            except (apsw.BusyError, apsw.LockedError):
-                if time.monotonic() > until:
-                    return False
-                time.sleep(0.01)
-            else:
-                return True
+        try:
+            _patiently(
+                lambda: connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE), self.timeout
+            )
+        except (apsw.BusyError, apsw.LockedError):
+            return False
+        return True
 
     async def leave(self) -> None:
         await self.settle()
@@ -202,15 +199,21 @@ def connect(path: str, durability: str, timeout: float) -> apsw.Connection:
 
 def go_over_to_wal(connection: apsw.Connection, timeout: float) -> None:
     """Have the file in WAL mode, where readers and the writer do not wait for each other; it stays so."""
-    deadline = time.monotonic() + timeout
+    _patiently(lambda: connection.execute("PRAGMA journal_mode = WAL").fetchall(), timeout)
+
+
+def _patiently(work: Callable[[], object], timeout: float) -> None:
+    """Try what SQLite does not wait for by itself, until others have let it."""
+    until = time.monotonic() + timeout
     while True:
-        try:  # it does not wait for others by itself, so parallel first use would fail
-            connection.execute("PRAGMA journal_mode = WAL").fetchall()
-            break
-        except apsw.BusyError:
-            if time.monotonic() > deadline:
+        try:
+            work()
+        except (apsw.BusyError, apsw.LockedError):
+            if time.monotonic() > until:
                 raise
             time.sleep(0.005)
+        else:
+            return
 
 
 class Worker:
