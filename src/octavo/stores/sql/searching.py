@@ -149,7 +149,7 @@ class Search:
                     for word in more.split(" "):
                         if word in words:
                             counts[places[word]] += 1
-                key = row[7:]
+                key = tuple(row[7:])
                 scope = scopes.get(key) or scopes.setdefault(
                     key, scope_in(self._query.scope, self._parts, key)
                 )
