@@ -166,9 +166,8 @@ def names(tables: Tables, query: Query, part: ScopePart, after: str) -> Script[l
     where = Where(table, query.unpaged, along=part)
     name, created = table.column(part), table.column("created_at")
     where.tests.append(f"{name} > {where.bind(after)}")
-    if (
-        query.limit == 1
-    ):  # it is the first in the index; to see that, a planner would have to know how many there are
+    if query.limit == 1:
+        # It is the first in the index; to see that, a planner would have to know how many there are.
         [[following]] = yield Ask(f"SELECT MIN({name}) FROM {table.name} WHERE {where.sql}", where.values)
         if following is None:
             return []

@@ -33,9 +33,8 @@ class SQLStore(SearchingStore):
         self._prefix = prefix
         self._tables: Tables  # from the moment the store is open
         self._unsure: set[str] = set()  # collections to look for again before every use
-        self._unused: dict[
-            str, str
-        ] = {}  # collections without a table when last looked at, and the name it will have
+        #: Collections without a table when last looked at, and the name it will have.
+        self._unused: dict[str, str] = {}
         self._begin()
 
     def _begin(self) -> None:

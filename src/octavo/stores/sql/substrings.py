@@ -19,9 +19,8 @@ from octavo.stores.sql.statements import Ask, Build, Do, Script, listed
 T = TypeVar("T")
 _RUN = 3  # characters in each token of an index: a shorter text is in none
 _SMALL = 3000  # records that are looked at sooner than an index is asked
-_FEW = (
-    1000  # records that are read through an index; of a text that more hold, a page is found sooner in order
-)
+#: Records that are read through an index; of a text that more hold, a page is found sooner in order.
+_FEW = 1000
 _LATE = 300  # records not indexed yet that are looked at besides
 _TOKENS = 16  # runs of a long text that are asked for: more of them would cost more than they leave out
 _MOST_CHARACTERS = 500_000  # in one transaction, unless a single text is longer: others want to write too

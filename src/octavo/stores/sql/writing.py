@@ -12,9 +12,8 @@ from octavo.stores.sql.schema import FIELDS, Table, Tables, counters_of
 from octavo.stores.sql.statements import Ask, Do, DoEach, Pause, Script, listed
 
 _MUTABLE = ("kind", "text", "search", "data", "metadata", "marks", "updated_at", "expires_at")
-_MUTABLE_AT = tuple(
-    at for at, (field, _) in enumerate(FIELDS) if field in _MUTABLE
-)  # where they stand in a row
+#: Where they stand in a row.
+_MUTABLE_AT = tuple(at for at, (field, _) in enumerate(FIELDS) if field in _MUTABLE)
 _SCOPE = tuple((part, "name") for part in PARTS)
 _WHOLE = (*READ, *_SCOPE, ("rowno", "int"))
 _GONE = (("rowno", "int"), ("kind", "name"), ("place", "name"), *_SCOPE)

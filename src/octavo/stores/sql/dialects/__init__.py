@@ -41,17 +41,13 @@ class Dialect:
     hidden_time: ClassVar[str]
     partial: ClassVar[bool] = True  # whether an index may be of some rows only
     row_values: ClassVar[bool] = True  # whether (a, b) > (x, y) walks an index
-    most_counted: ClassVar[int] = (
-        0  # rows that are inserted and counted in one statement; 0 where that cannot be
-    )
-    order_tail: ClassVar[tuple[str, ...]] = (
-        "created_at",
-        "seq",
-    )  # the end of every index that gives an order
+    #: Rows that are inserted and counted in one statement; 0 where that cannot be.
+    most_counted: ClassVar[int] = 0
+    #: The end of every index that gives an order.
+    order_tail: ClassVar[tuple[str, ...]] = ("created_at", "seq")
     slots: ClassVar[int] = 16  # rows of each counter, so that processes do not wait for each other
-    scrubs: ClassVar[str] = (
-        ""  # what has a server give back the room of removed rows, before the name of a table
-    )
+    #: What has a server give back the room of removed rows, before the name of a table.
+    scrubs: ClassVar[str] = ""
     unreached: ClassVar[tuple[str, ...]] = ()  # where such rows may stay all the same
     octets: str = "OCTET_LENGTH({})"  # a format of a text column: how many bytes it has
     most_bytes: int | None = None  # that one column of one row may have, where the server has a say in it

@@ -76,9 +76,8 @@ class MySQLDriver(Driver):
                 try:
                     version = probe.get_server_info().lower()
                     async with probe.cursor() as cursor:
-                        if (
-                            several and "mariadb" in version
-                        ):  # a node that has not heard of what another has acknowledged
+                        # A node may not have heard of what another has acknowledged.
+                        if several and "mariadb" in version:
                             await cursor.execute("SET SESSION wsrep_sync_wait = 1")
                         await cursor.execute("SHOW VARIABLES LIKE 'wsrep_on'")
                         galera = [value for _, value in await cursor.fetchall()] == ["ON"]

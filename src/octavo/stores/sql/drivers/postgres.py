@@ -95,9 +95,8 @@ class PostgresDriver(Driver):
                 **({"statement_cache_size": 0} if self._pooled else {}),
             )
             try:
-                await pool.release(
-                    await pool.acquire()
-                )  # a server that cannot be reached must fail here, not later
+                # A server that cannot be reached must fail here, not later.
+                await pool.release(await pool.acquire())
             except BaseException:
                 pool.terminate()
                 raise
@@ -306,9 +305,8 @@ def _translated(host: str = "") -> Iterator[None]:
         asyncpg.InsufficientResourcesError, asyncpg.QueryCanceledError, TimeoutError, OSError,
     ) as error:  # fmt: skip
         raise StoreUnavailable(f"PostgreSQL: {error or 'timed out'}") from error
-    except (
-        asyncpg.InternalClientError
-    ) as error:  # how asyncpg answers whoever speaks on a connection that has died
+    except asyncpg.InternalClientError as error:
+        # So asyncpg answers whoever speaks on a connection that has died.
         raise ConnectionLost(f"PostgreSQL: {error}") from error
     except asyncpg.InterfaceError as error:
         if "closed" in str(error):

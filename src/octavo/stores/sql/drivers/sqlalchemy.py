@@ -54,10 +54,8 @@ class SQLAlchemyDriver(Driver):
             )
         self._bind = bind.sync_engine if isinstance(bind, AsyncEngine) else bind
         self.dialect: Dialect = {"sqlite": SQLite, "postgresql": PostgreSQL}.get(bind.dialect.name, MySQL)()
-        if isinstance(self.dialect, SQLite) and sqlite3.sqlite_version_info < (
-            3,
-            43,
-        ):  # the system's may be old
+        # The system's SQLite may be old.
+        if isinstance(self.dialect, SQLite) and sqlite3.sqlite_version_info < (3, 43):
             self.dialect.octets = "LENGTH(CAST({} AS BLOB))"
         self._number = 0
 

@@ -147,9 +147,7 @@ class SQLiteDriver(Driver):
     def _truncate_log(self, connection: apsw.Connection) -> bool:
         """Write the log back and cut it to nothing; whether others have let it."""
         try:
-            _patiently(
-                lambda: connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE), self.timeout
-            )
+            _patiently(lambda: connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE), self.timeout)
         except (apsw.BusyError, apsw.LockedError):
             return False
         return True
