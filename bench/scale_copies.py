@@ -7,7 +7,7 @@ the words of its original, other names and a row of its own beside it, so that e
 import asyncpg
 
 from octavo import Scope
-from octavo.stores.sql.counting import counter_of
+from octavo.stores.sql.schema import counter_of
 
 COLLECTION = "messages"
 #: Columns that are not the same in a copy; `k` is the number of the copy, and 0 is the original. A scope's key and tags are

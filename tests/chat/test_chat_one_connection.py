@@ -11,7 +11,7 @@ from sqlalchemy.pool import AssertionPool, SingletonThreadPool, StaticPool
 from octavo import Query, StoreUnavailable
 from octavo.chat import AsyncSQLAlchemyMemory, Msg
 from octavo.stores.sql import SQLAlchemyStore, indexing
-from octavo.stores.sql.drivers import sqlalchemy_turns
+from octavo.stores.sql.drivers import sqlalchemy
 
 
 class PerThread(SingletonThreadPool):
@@ -120,7 +120,7 @@ async def test_sessions_on_one_connection(opened):
 
 async def test_a_session_that_never_commits_does_not_hang_the_others(opened, monkeypatch):
     """Whoever waits for its transaction to end is told so, and the transaction stays whole."""
-    monkeypatch.setattr(sqlalchemy_turns, "PATIENCE_SECONDS", 0.2)
+    monkeypatch.setattr(sqlalchemy, "PATIENCE_SECONDS", 0.2)
     async with opened() as engine, AsyncSQLAlchemyMemory(engine, "engine", "s") as memory:
         await memory.add(eight())
         async with AsyncSession(engine) as session:

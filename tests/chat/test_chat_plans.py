@@ -8,7 +8,7 @@ import pytest
 from octavo.chat import ChatMemory, Msg
 from octavo.kernel.model import START, Query, Scope
 from octavo.kernel.shapes import SHAPES
-from octavo.stores.sql.dialects import SQLite
+from octavo.stores.sql.dialects.sqlite import SQLite
 from octavo.stores.sql.reading import find
 from octavo.stores.sql.schema import Table
 
@@ -28,14 +28,13 @@ SESSION = Scope(user="u", agent="", session="s")
         ({"ids": tuple(map(str, range(100))), "marks": ("hint",)}, "(id=? AND place=?)"),
     ],
 )
-@pytest.mark.parametrize("as_text", [False, True], ids=["rows", "text"])
-async def test_sqlite_does_not_walk_the_session(clauses, index, as_text, tmp_path):
+async def test_sqlite_does_not_walk_the_session(clauses, index, tmp_path):
     """Neither before the database has statistics nor after."""
     async with ChatMemory.open(f"sqlite:///{tmp_path}/chat.db", "u", "s") as memory:
         await memory.add([Msg("a", str(n), "user") for n in range(2000)])
         await memory.add(Msg("a", "marked", "user"), marks="hint")
     query = Query(collection="messages", scope=SESSION, **clauses)
-    asked = next(find(Table(SHAPES["messages"], SQLite(), ""), query, as_text=as_text))
+    asked = next(find(Table(SHAPES["messages"], SQLite(), ""), query))
     with apsw.Connection(str(tmp_path / "chat.db")) as connection:
         for statistics in (False, True):
             if statistics:

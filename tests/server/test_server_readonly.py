@@ -12,7 +12,7 @@ from octavo import open_store
 from octavo.errors import StoreUnavailable
 from octavo.layers import LayeredMemory
 from octavo.stores.file.store import FileStore
-from octavo.stores.sql.drivers.sqlite_thread import translated
+from octavo.stores.sql.drivers.sqlite import translated
 from octavo.stores.sql.store import SQLStore
 from servers import fresh, running
 from servers.mysql import _execute as in_mysql

@@ -8,7 +8,7 @@ import pytest
 from octavo import Add, Query, Record, Scope, open_store
 from octavo.kernel.shapes import SHAPES
 from octavo.stores.sql.compile import count, select
-from octavo.stores.sql.dialects import SQLite
+from octavo.stores.sql.dialects.sqlite import SQLite
 from octavo.stores.sql.schema import Table
 
 BY_USER = [name for name, shape in SHAPES.items() if ("user",) in shape.axes]

@@ -6,9 +6,8 @@ import contextlib
 import pytest
 
 from octavo import Add, Query, Record, Remove, Scope, StoreUnavailable, open_store
-from octavo.stores.sql.drivers import port
-from octavo.stores.sql.drivers.port import ConnectionLost
-from octavo.stores.sql.statements import Ask
+from octavo.stores.sql import drivers
+from octavo.stores.sql.statements import Ask, ConnectionLost
 
 ALL = Query(collection="events")
 
@@ -36,7 +35,7 @@ def heard(store, monkeypatch):
 
 @pytest.fixture
 async def store(fresh_postgres, monkeypatch):
-    monkeypatch.setattr(port, "_LATELY_SECONDS", 60)  # a busy machine must not look like a quiet one
+    monkeypatch.setattr(drivers, "_LATELY_SECONDS", 60)  # a busy machine must not look like a quiet one
     async with open_store(fresh_postgres) as store:
         await store.apply([Add([record(0)])])
         yield store
@@ -49,7 +48,7 @@ async def test_an_append_is_one_statement(store, monkeypatch):
 
 
 async def test_the_first_write_in_a_while_finds_out_whether_the_server_is_there(store, monkeypatch):
-    monkeypatch.setattr(port, "_LATELY_SECONDS", 0)
+    monkeypatch.setattr(drivers, "_LATELY_SECONDS", 0)
     with heard(store, monkeypatch) as words:
         assert await store.apply([Add([record(1)])]) == [1]
         assert words == ["BEGIN", "WITH", "COMMIT"]

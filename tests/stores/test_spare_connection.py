@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from octavo import Add, Query, Record, open_store
-from octavo.stores.sql.drivers import port
+from octavo.stores.sql import drivers
 from octavo.stores.sql.statements import Ask, Do
 
 ALL = Query(collection="messages")
@@ -64,7 +64,7 @@ async def test_one_that_was_long_unused_is_given_up(url, kind, monkeypatch):
     async with open_store(f"{url}?pool_size=1") as store:
         await store.apply([note("a")])
         first = await connection_of(store, kind)
-        monkeypatch.setattr(port, "_SPARE_SECONDS", 0.0)
+        monkeypatch.setattr(drivers, "_SPARE_SECONDS", 0.0)
         assert await connection_of(store, kind) != first
         assert len(await store.find(ALL)) == 1
 

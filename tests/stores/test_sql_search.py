@@ -13,7 +13,7 @@ from octavo.kernel.terms.matches import MOST
 from octavo.kernel.terms.matching import matching
 from octavo.stores.sql import SQLAlchemyStore, indexing
 from octavo.stores.sql.statements import Ask, Do
-from octavo.stores.sql.words import entry, scope_tags, spelled, tags
+from octavo.stores.sql.term_index import entry, scope_tags, spelled, tags
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 WORDS = ["fox", "owl", "oak", "elm", "red", "blue", "狐狸", "猫头鹰", "橡树", "2024", "getUserName", "🎉"]

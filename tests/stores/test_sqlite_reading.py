@@ -1,17 +1,13 @@
-"""A few records are read from SQLite as one JSON text: the same records as row by row, and rows where a text would be too long."""
+"""Records are read from SQLite as they were written, whatever they hold; a row that somebody else has changed is named."""
 
 import asyncio
-import sqlite3
 from datetime import UTC, datetime, timedelta
 
-import apsw
 import pytest
-from sqlalchemy import event
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from octavo import Add, Change, Query, Record, Remove, Scope, StoreError, open_store
-from octavo.stores.sql import SQLAlchemyStore, reading
-from octavo.stores.sql.drivers import sqlite
+from octavo.stores.sql import SQLAlchemyStore
 from octavo.stores.sql.statements import Do
 from octavo.testing.texts import NEEDLES
 
@@ -71,18 +67,23 @@ def long(length):
     ]
 
 
-async def both(store, query):
-    """What is found, as a text and by rows."""
-    table = await store._table(query.collection)
-    as_text = await store._driver.read(lambda: reading.find(table, query, as_text=True))
-    by_rows = await store._driver.read(lambda: reading.find(table, query))
-    return as_text, by_rows
-
-
-async def test_a_text_says_what_rows_say(store):
+async def test_records_come_back_as_they_were(store):
     """Whatever a record holds and whatever parts of a scope are asked for."""
     await store.apply([Add(list(several()))])
     await store.apply([Change(query=Query(collection="messages", marks=("seen",)), merge={"seen": True})])
+    kept = [
+        record
+        for tenant in {scope.tenant for scope in SCOPES}
+        for record in await store.find(Query(collection="messages", scope=Scope(tenant=tenant)))
+    ]
+    given = {(record.id, record.scope): record for record in several()}
+    assert {(record.id, record.scope) for record in kept} == given.keys()
+    for record in kept:
+        told = given[record.id, record.scope]
+        changed = {"seen": True} if told.marks and not told.scope.tenant else {}
+        assert (record.text, record.metadata, record.marks) == (told.text, told.metadata, told.marks)
+        assert record.data == told.data | changed
+    assert any(record.updated_at != record.created_at for record in kept)
     asked = {Scope(tenant=s.tenant, user=u, agent=a, session=e)
              for s in SCOPES for u in (s.user, "", None) for a in (s.agent, "", None) for e in (s.session, "", None)}  # fmt: skip
     for scope in asked:
@@ -93,11 +94,8 @@ async def test_a_text_says_what_rows_say(store):
             {},
             {"ids": ("bare-0",)},
         ):
-            as_text, by_rows = await both(store, Query(collection="messages", scope=scope, **more))
-            assert as_text == by_rows
-            assert [type(record.scope) for record in as_text] == [Scope] * len(by_rows)
-    as_text, _ = await both(store, Query(collection="messages", limit=200))
-    assert any(record.updated_at != record.created_at for record in as_text)
+            query = Query(collection="messages", scope=scope, **more)
+            assert await store.find(query) == query.over(kept)
 
 
 async def test_the_newest_of_many_scopes(store):
@@ -131,7 +129,7 @@ async def test_the_newest_of_many_scopes(store):
     ],
 )
 async def test_a_row_that_somebody_else_has_changed(store, change, says):
-    """It is named, whichever way it is read, nobody waits for ever, and the others are still read."""
+    """It is named, however it is asked for, nobody waits for ever, and the others are still read."""
     records = [
         Record(collection="events", id=str(n), scope=Scope(session=str(n % 2)), seq=n) for n in range(6)
     ]
@@ -140,8 +138,8 @@ async def test_a_row_that_somebody_else_has_changed(store, change, says):
     kinds = ("",)
     for query in (
         Query(collection="events", scope=Scope(session="1"), limit=5),  # straight off an index
-        Query(collection="events", kinds=kinds, limit=5),  # as a text
-        Query(collection="events", kinds=kinds),  # by rows
+        Query(collection="events", kinds=kinds, limit=5),
+        Query(collection="events", kinds=kinds),
     ):
         with pytest.raises(StoreError, match=rf"record '3' in table agent_events.*({says}).*delete"):
             await asyncio.wait_for(store.find(query), 20)
@@ -158,40 +156,6 @@ async def test_a_row_that_somebody_else_has_changed(store, change, says):
 
 def iter_of(statement):
     yield statement
-
-
-async def test_what_is_too_long_for_one_text_is_read_by_rows(tmp_path, monkeypatch):
-    """A text ends at a gigabyte; here at 20,000 bytes."""
-    real = sqlite.SQLiteDriver._connect
-
-    def connect(self):
-        connection = real(self)
-        connection.limit(apsw.SQLITE_LIMIT_LENGTH, 20_000)
-        return connection
-
-    monkeypatch.setattr(sqlite.SQLiteDriver, "_connect", connect)
-    async with open_store(f"sqlite:///{tmp_path}/a.db") as store:
-        records = long(5000)
-        await store.apply([Add(records)])
-        assert await store.find(Query(collection="events", limit=8)) == records[-8:]
-        assert await store.find(Query(collection="events", limit=1)) == records[-1:]
-
-
-async def test_what_is_too_long_for_one_text_through_sqlalchemy(tmp_path):
-    """The same, as Python's own sqlite3 says it."""
-    engine = create_async_engine(f"sqlite+aiosqlite:///{tmp_path}/a.db")
-
-    def limit(connection, _record):
-        connection.run_async(
-            lambda raw: raw._execute(raw._conn.setlimit, sqlite3.SQLITE_LIMIT_LENGTH, 20_000)
-        )
-
-    event.listen(engine.sync_engine, "connect", limit)
-    async with SQLAlchemyStore(engine) as store:
-        records = long(5000)
-        await store.apply([Add(records)])
-        assert await store.find(Query(collection="events", limit=8)) == records[-8:]
-    await engine.dispose()
 
 
 async def test_whatever_goes_wrong_in_a_thread_is_told(tmp_path):

@@ -9,8 +9,7 @@ import pytest
 
 from octavo import Add, Change, Query, Record, Remove, Scope, open_store
 from octavo.stores.sql.drivers import sqlite
-from octavo.stores.sql.drivers.sqlite import connect, go_over_to_wal
-from octavo.stores.sql.drivers.sqlite_thread import Worker, transact_reading
+from octavo.stores.sql.drivers.sqlite import Worker, connect, go_over_to_wal, transact_reading
 
 EVENTS = Query(collection="events")
 
@@ -75,7 +74,13 @@ async def test_tasks_that_write_at_once_share_a_commit(url, monkeypatch):
     """While one commit is under way the next callers gather; one that writes alone is on its own."""
     commits = []
     real = sqlite.transact
-    monkeypatch.setattr(sqlite, "transact", lambda c, work: (commits.append(1), real(c, work))[1])
+
+    def counted(connection, work, *reading):
+        if not reading:
+            commits.append(1)
+        return real(connection, work, *reading)
+
+    monkeypatch.setattr(sqlite, "transact", counted)
     async with open_store(url) as store:
         await store.apply([Add([record("first")])])
         commits.clear()
@@ -100,51 +105,6 @@ async def test_the_log_is_written_back(url, tmp_path, monkeypatch):
             await store.apply([Add([record(number)])])
         assert (tmp_path / "a.db-wal").stat().st_size < 2_000_000  # 2,000 appends write about 40 MB of pages
         assert (await store.tally(EVENTS)).total == 2000
-
-
-async def test_writes_go_on_while_the_log_is_written_back(url, monkeypatch):
-    """Whoever writes does not wait for the disk to take what others wrote."""
-    monkeypatch.setattr(sqlite, "_PAGES", 50)
-    monkeypatch.setattr(sqlite, "_MOST_PAGES", 1000)
-    begun, go_on = threading.Event(), threading.Event()
-    real = sqlite.write_back
-
-    def slow(connection):
-        begun.set()
-        assert go_on.wait(30)
-        real(connection)
-
-    monkeypatch.setattr(sqlite, "write_back", slow)
-    async with open_store(url) as store:
-        number = 0
-        while not begun.is_set():
-            number += 1
-            await store.apply([Add([record(number)])])
-        assert await asyncio.wait_for(store.apply([Add([record("meanwhile")])]), 20) == [1]
-        go_on.set()
-        assert (await store.tally(EVENTS)).total == number + 1
-
-
-async def test_a_log_that_is_slow_to_write_back_stops_growing(url, tmp_path, monkeypatch):
-    """Writes go on while it is written back, until there is several times as much of it; then they wait."""
-    monkeypatch.setattr(sqlite, "_PAGES", 50)
-    go_on = threading.Event()
-    real = sqlite.write_back
-    monkeypatch.setattr(sqlite, "write_back", lambda connection: go_on.wait(30) and real(connection))
-    async with open_store(url) as store:
-        await store.apply([Add([record(0)])])
-        writing = asyncio.create_task(_append_all(store, range(1, 1000)))
-        done, _ = await asyncio.wait({writing}, timeout=1)
-        assert not done
-        assert (tmp_path / "a.db-wal").stat().st_size < 2_000_000
-        go_on.set()
-        await writing
-        assert (await store.tally(EVENTS)).total == 1000
-
-
-async def _append_all(store, numbers):
-    for number in numbers:
-        await store.apply([Add([record(number)])])
 
 
 async def test_waiting_work_survives_close(url):

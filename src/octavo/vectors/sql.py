@@ -6,7 +6,7 @@ from typing import Any, ClassVar, NamedTuple, TypeVar
 from octavo.kernel.model import Scope
 from octavo.kernel.ports import Entry, EntryKey, Near, Scrubbed, Space, Vector
 from octavo.stores.base import unheard
-from octavo.stores.sql.drivers.port import Driver
+from octavo.stores.sql.drivers import Driver
 from octavo.stores.sql.statements import Ask, Do, DoEach, Script
 from octavo.vectors.base import BaseIndex, checked_prefix, cosine, mismatch
 

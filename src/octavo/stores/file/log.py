@@ -45,11 +45,10 @@ from octavo.stores.draft import Effect, Key, Lookup, drafted
 from octavo.stores.file.files import Files, IntentLock, Layout, Part, family_of
 from octavo.stores.file.lines import spelling
 from octavo.stores.sql import reading, writing
-from octavo.stores.sql.counting import Tables
-from octavo.stores.sql.dialects import SQLite
-from octavo.stores.sql.drivers.sqlite_thread import run, transact
+from octavo.stores.sql.dialects.sqlite import SQLite
+from octavo.stores.sql.drivers.sqlite import run, transact
 from octavo.stores.sql.migrations import ensure
-from octavo.stores.sql.schema import Table
+from octavo.stores.sql.schema import Table, Tables
 
 LOCK_SECONDS = 30.0  # a process that holds the lock longer is stuck
 _DEAD_LINES = 256  # below this many, rewriting a file to be rid of them is not worth it
@@ -100,8 +99,7 @@ class FileLog:
 
     def open(self, db: apsw.Connection, *, on_disk: bool) -> None:
         """Make the index anew if the files are not what it knows them as; one in memory leaves the folder as it is."""
-        dialect = SQLite()
-        self._db, self._tables = db, Tables(dialect, dialect.quote("octavo_counts"), 0)
+        self._db, self._tables = db, Tables(SQLite())
         db.execute(_TABLES)
         with self._failing():
             if not on_disk:

@@ -18,7 +18,7 @@ from octavo.kernel.terms.matches import Matches
 from octavo.stores.base import Progress, SearchingStore
 from octavo.stores.file.files import ROTATE_BYTES, Files, Layout
 from octavo.stores.file.log import LOCK_SECONDS, FileLog
-from octavo.stores.sql.drivers.port import ApplyAll, Batch
+from octavo.stores.sql.drivers import Batch
 from octavo.stores.sql.drivers.sqlite import SQLiteDriver, go_over_to_wal
 from octavo.stores.sql.statements import Script
 from octavo.stores.sql.store import SQLStore
@@ -78,9 +78,7 @@ class _Driver(SQLiteDriver):
         await super().close()
         self._log.close()
 
-    async def _commit_all(self, group: list[tuple[Batch, ApplyAll]]) -> list[list[int]]:
-        batches = [batch for batch, _ in group]  # what is to be entered is worked out by the log
-
+    async def _commit_all(self, batches: list[Batch]) -> list[list[int]]:
         def work(_: apsw.Connection) -> list[list[int]]:
             return self._log.commit(batches, self._check)
 

@@ -176,7 +176,6 @@ def select(
     table: Table,
     query: Query,
     picked: str,
-    values: list[Any] | None = None,
     *,
     order: int = 4,
     more: int = 0,
@@ -185,9 +184,9 @@ def select(
 ) -> Ask:
     """The statement that answers the query; `order` is how many parts of the rank the database sorts by.
 
-    `values` are those that `picked` binds. With `nominated`, no other rows are looked at.
+    With `nominated`, no other rows are looked at.
     """
-    where = Where(table, query, values)
+    where = Where(table, query)
     source = where.among(nominated)
     dialect = table.dialect
     way = "" if reads_forward(query) else " DESC"

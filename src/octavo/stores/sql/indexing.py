@@ -1,8 +1,7 @@
 """Keeping indexes: in batches, in idle time and before a search answers, so that no search misses what was acknowledged."""
 
 import asyncio
-import functools
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
 from octavo.errors import StoreError
@@ -12,11 +11,11 @@ from octavo.kernel.terms.matches import Matches
 from octavo.stores.base import Progress
 from octavo.stores.sql import searching, substrings
 from octavo.stores.sql.dialects import Row
-from octavo.stores.sql.drivers.port import Driver
+from octavo.stores.sql.drivers import Driver
 from octavo.stores.sql.schema import Table
+from octavo.stores.sql.searching import Search
 from octavo.stores.sql.statements import PAUSE_CHARACTERS, Ask, Pause, Script, listed
-from octavo.stores.sql.term_index import TermIndex
-from octavo.stores.sql.words import Entry, entry
+from octavo.stores.sql.term_index import Entry, TermIndex, entry
 from octavo.util.cache import Cache
 
 T = TypeVar("T")
@@ -51,8 +50,8 @@ class Indexing:
         most = _ALL if self._driver.joins else _SPOT
         self._follow_terms(table)
         while True:
-            script = functools.partial(searching.search, index, sizes, query, terms, most)
-            found = await self._driver.read(script)
+            # Made anew each time: a driver that has lost its connection asks again.
+            found = await self._driver.read(lambda: Search(index, query, terms).answer(sizes, most))  # noqa: B023
             if found is not None:
                 return found
             if not await self._to_its_end(self._catch_up(index)):
@@ -80,13 +79,8 @@ class Indexing:
             return await work
         task = asyncio.create_task(work)
         self._tasks.add(task)
-        task.add_done_callback(self._over)
+        task.add_done_callback(self._tasks.discard)
         return await asyncio.shield(task)
-
-    def _over(self, task: "asyncio.Task[Any]") -> None:
-        self._tasks.discard(task)
-        if not task.cancelled():
-            task.exception()  # whoever still waits is told; if nobody does, it is no news
 
     # --- in idle time
 
@@ -166,14 +160,11 @@ class Indexing:
         # First: nothing can be taken out of an index that disagrees with its entries.
         await self._to_its_end(self._driver.write(index.mend))
         await self._to_its_end(self._driver.write(lambda: _forget_strays(index)))
-        after: int | None = 0
-        done = 0
-        while after is not None:
-            start = after
-            step = self._driver.write(lambda: _reindex_some(index, start, _BATCH))  # noqa: B023
-            after, n = await self._to_its_end(step)
-            done += n
-            progress(done, max(total, done) if after is not None else done)
+        done = await self._walk(
+            total,
+            progress,
+            lambda after: self._to_its_end(self._driver.write(lambda: _reindex_some(index, after, _BATCH))),
+        )
         unfilled = await self._to_its_end(self._driver.write(lambda: substrings.make_anew(table)))
         while unfilled:
             filling = self._driver.write(lambda: substrings.index_some(table, _BATCH))
@@ -186,20 +177,29 @@ class Indexing:
         index = table.index
         total = await self._driver.read(lambda: _total(table))
         missing: set[str] = set()
-        after: int | None = 0
-        done = 0
-        while after is not None:
-            start = after
-            after, n, wrong = await self._driver.read(lambda: _compare_some(index, start, _BATCH))  # noqa: B023
-            missing.update(wrong)
-            done += n
-            progress(done, max(total, done) if after is not None else done)
+        done = await self._walk(
+            total,
+            progress,
+            lambda after: self._driver.read(lambda: _compare_some(index, after, _BATCH, missing)),
+        )
         stray = len(await self._driver.read(lambda: _strays(index)))
         waiting = await self._driver.read(lambda: searching.lag(index, _ALL))
         collection = table.shape.collection
         return Lexicon(
             collection=collection, records=done, waiting=waiting, missing=tuple(sorted(missing)), stray=stray
         )
+
+    async def _walk(
+        self, total: int, progress: Progress, step: Callable[[int], Awaitable[tuple[int | None, int]]]
+    ) -> int:
+        """Go through all records; a step begins after a row number, and answers where to go on and how many it had."""
+        after: int | None = 0
+        done = 0
+        while after is not None:
+            after, n = await step(after)
+            done += n
+            progress(done, max(total, done) if after is not None else done)
+        return done
 
 
 def index_some(index: TermIndex, most: int) -> Script[int]:
@@ -235,8 +235,10 @@ def _reindex_some(index: TermIndex, after: int, most: int) -> Script[tuple[int |
     return (rows[-1][0] if len(rows) == most else None), len(rows)
 
 
-def _compare_some(index: TermIndex, after: int, most: int) -> Script[tuple[int | None, int, list[str]]]:
-    """Compare some records with their entries; answer where to go on, how many they were, and the ids of the wrong ones."""
+def _compare_some(
+    index: TermIndex, after: int, most: int, missing: set[str]
+) -> Script[tuple[int | None, int]]:
+    """Compare some records with their entries; answer where to go on and how many they were, and name the wrong ones."""
     table = index.table
     source, test = index.late
     late = f"SELECT rowno FROM {source}{f' WHERE {test}' if test else ''}"
@@ -248,13 +250,13 @@ def _compare_some(index: TermIndex, after: int, most: int) -> Script[tuple[int |
     )
     made = yield from _entries_of([row[:7] for row in rows])
     settled = [(one, row) for one, row in zip(made, rows, strict=True) if not row[8]]
-    wrong = [row[7] for one, row in settled if one != (row[0], *row[9:])]
+    missing.update(row[7] for one, row in settled if one != (row[0], *row[9:]))
     lost = {
         *(yield from index.lost([one for one, _ in settled])),
         *(yield from substrings.lost(table, after, most)),
     }
-    wrong += [row[7] for row in rows if row[0] in lost]
-    return (rows[-1][0] if len(rows) == most else None), len(rows), wrong
+    missing.update(row[7] for row in rows if row[0] in lost)
+    return (rows[-1][0] if len(rows) == most else None), len(rows)
 
 
 def _strays(index: TermIndex) -> Script[list[int]]:

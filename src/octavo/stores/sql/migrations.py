@@ -63,11 +63,6 @@ def list_tables(dialect: Dialect, prefix: str) -> Script[frozenset[str]]:
     return frozenset(row[0] for row in rows)
 
 
-def counts_name(dialect: Dialect, prefix: str) -> str:
-    """The quoted name of the table of counters."""
-    return dialect.quote(f"{prefix}octavo_counts")
-
-
 def names_of(table: Table) -> list[str]:
     """The tables that belong to this one, itself first."""
     marks = [table.prefix + table.shape.marks_table] if table.marks else []
@@ -105,7 +100,7 @@ def _migrate(table: Table) -> Script[None]:
         yield Do(f"CREATE TABLE {versions} (name {types['name']} PRIMARY KEY, version INTEGER NOT NULL)")
     if not (yield from dialect.exists(f"{prefix}octavo_counts")):
         yield Do(
-            f"CREATE TABLE {counts_name(dialect, prefix)} (counter {types['place']} NOT NULL, kind {types['name']} NOT NULL, "
+            f"CREATE TABLE {dialect.quote(f'{prefix}octavo_counts')} (counter {types['place']} NOT NULL, kind {types['name']} NOT NULL, "
             "slot INTEGER NOT NULL, n BIGINT NOT NULL, PRIMARY KEY (counter, kind, slot))"
         )
     version = (yield from _version(table)) or 0

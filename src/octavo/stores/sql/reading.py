@@ -1,6 +1,5 @@
 """Finding and counting, as scripts over any dialect."""
 
-import itertools
 import time
 from collections.abc import Callable, Sequence
 from functools import lru_cache
@@ -21,47 +20,51 @@ from octavo.stores.sql.compile import (
     reads_forward,
     select,
 )
-from octavo.stores.sql.counting import Tables, counter_of
-from octavo.stores.sql.schema import Table
+from octavo.stores.sql.schema import Table, Tables, counter_of
 from octavo.stores.sql.statements import Ask, Pause, Script
 
 Ranked = TypeVar("Ranked", Record, Head)
 _body = msgspec.json.Decoder(dict[str, Any]).decode
 _marks = msgspec.json.Decoder(tuple[str, ...]).decode
-_listed = msgspec.json.Decoder(list[Record]).decode
-_split = msgspec.json.Decoder(list[msgspec.Raw]).decode
-_record = msgspec.json.Decoder(Record).decode
-_spell = msgspec.json.Encoder().encode
 _TURN_SECONDS = 0.005  # of making records, after which others go first
 _STEPS = 500  # names found by one statement: a server gives up after a thousand steps
-_FEW = 200  # rows that are read faster as one text than one by one
-_MOST_AT_ONCE = (
-    200_000  # characters of JSON that are decoded in one call, which no other thread can interrupt
-)
-
-#: By whether the user, the agent and the session are given.
-_AXES = {
-    given: ("place",) if all(given) else tuple(itertools.compress(PARTS[1:], given))
-    for given in itertools.product((False, True), repeat=3)
-}
 
 
-def find(
-    table: Table, query: Query, nominated: Nominated | None = None, *, as_text: bool = False
-) -> Script[list[Record]]:
-    """Answer the query as `Query.over` would, from all rows or from those that alone may match.
+def find(table: Table, query: Query, nominated: Nominated | None = None) -> Script[list[Record]]:
+    """Answer the query as `Query.over` would, from all rows or from those that alone may match."""
+    parts = open_parts(query.scope)
+    picked = table.picked(read_with(parts))
 
-    `as_text` has the database spell the answer as one JSON text, which takes two thirds of the time for a few records.
-    """
-    read = _read_text if as_text else _read_rows
-    return (
-        yield from _in_order(table, query, lambda order, more: read(table, query, nominated, order, more))
-    )
+    def read(order: int, more: int) -> Script[list[Record]]:
+        rows = yield select(table, query, picked, order=order, more=more, nominated=nominated)
+        return (yield from records_of(table, rows, query.scope, parts))
+
+    return (yield from _in_order(table, query, read))
 
 
 def heads(table: Table, query: Query) -> Script[list[Head]]:
     """Answer the query with the `Head.of` each record."""
-    return (yield from _in_order(table, query, lambda order, more: _read_heads(table, query, order, more)))
+    parts, moment = open_parts(query.scope), table.dialect.moment
+    fields = [table.column(field) for field in ("id", "kind", "created_at", "updated_at", "seq", *parts)]
+    bodies = [table.dialect.as_text(table.column(field)) for field in ("text", "data", "metadata")]
+    size = " + ".join(table.dialect.octets.format(body) for body in bodies)
+
+    def read(order: int, more: int) -> Script[list[Head]]:
+        rows = yield select(table, query, ", ".join([size, *fields]), order=order, more=more)
+        return [
+            Head(
+                id=id_,
+                kind=kind,
+                scope=scope_in(query.scope, parts, tuple(rest)),
+                created_at=moment(created),
+                updated_at=moment(updated),
+                seq=seq,
+                size_bytes=int(taken),
+            )
+            for taken, id_, kind, created, updated, seq, *rest in rows
+        ]
+
+    return (yield from _in_order(table, query, read))
 
 
 def _in_order(
@@ -84,72 +87,6 @@ def _in_order(
     if not forward and not query.newest_first:
         found.reverse()
     return found
-
-
-def _read_heads(table: Table, query: Query, order: int, more: int) -> Script[list[Head]]:
-    parts = open_parts(query.scope)
-    fields = [table.column(field) for field in ("id", "kind", "created_at", "updated_at", "seq", *parts)]
-    bodies = [table.dialect.as_text(table.column(field)) for field in ("text", "data", "metadata")]
-    size = " + ".join(table.dialect.octets.format(body) for body in bodies)
-    rows = yield select(table, query, ", ".join([size, *fields]), order=order, more=more)
-    moment = table.dialect.moment
-    return [
-        Head(
-            id=id_,
-            kind=kind,
-            scope=scope_in(query.scope, parts, tuple(rest)),
-            created_at=moment(created),
-            updated_at=moment(updated),
-            seq=seq,
-            size_bytes=int(taken),
-        )
-        for taken, id_, kind, created, updated, seq, *rest in rows
-    ]
-
-
-def _read_rows(
-    table: Table, query: Query, nominated: Nominated | None, order: int = 4, more: int = 0
-) -> Script[list[Record]]:
-    parts = open_parts(query.scope)
-    picked = table.picked(read_with(parts))
-    rows = yield select(table, query, picked, order=order, more=more, nominated=nominated)
-    return (yield from records_of(table, rows, query.scope, parts))
-
-
-def _read_text(
-    table: Table, query: Query, nominated: Nominated | None, order: int = 4, more: int = 0
-) -> Script[list[Record]]:
-    parts = open_parts(query.scope)
-    values = [_rest_of_scope(query.scope, parts)]
-    one = select(table, query, table.spelled(parts), values, order=order, more=more, nominated=nominated)
-    [[text]] = yield Ask(table.dialect.listed.format(one.sql), one.values)
-    try:
-        if text and len(text) > _MOST_AT_ONCE:
-            return (yield from _one_by_one(text))
-        return _listed(text) if text else []
-    except msgspec.MsgspecError:  # somebody has changed a row; reading one by one finds out which
-        return (yield from _read_rows(table, query, nominated, order, more))
-
-
-def _one_by_one(text: str) -> Script[list[Record]]:
-    """The records of a long JSON text: all at once, four megabytes of a million values hold up every thread for a second."""
-    found: list[Record] = []
-    until = time.perf_counter() + _TURN_SECONDS
-    for spelled in _split(text):
-        found.append(_record(spelled))
-        if time.perf_counter() > until:
-            yield Pause()
-            until = time.perf_counter() + _TURN_SECONDS
-    return found
-
-
-def _rest_of_scope(scope: Scope, parts: tuple[str, ...]) -> str:
-    """What all answers have in common, as the end of a JSON object that these parts begin."""
-    fixed = scope_of(scope.tenant, scope.user or "", scope.agent or "", scope.session or "")
-    spelled = _spell(fixed).decode()
-    if not parts:
-        return spelled
-    return spelled[1:] if spelled == "{}" else "," + spelled[1:]
 
 
 def records_of(
@@ -200,13 +137,6 @@ def scope_in(asked: Scope, parts: tuple[str, ...], values: tuple[str, ...]) -> S
     return scope_of(**(fixed | dict(zip(parts, values, strict=True))))
 
 
-def is_few(query: Query) -> bool:
-    """Whether no more than a few records can answer the query."""
-    if query.ids is not None:
-        return len(query.ids) <= _FEW
-    return query.limit is not None and query.limit + query.offset <= _FEW
-
-
 def tally(tables: Tables, query: Query, nominated: Nominated | None = None) -> Script[Tally]:
     """Count as `Tally.of` would: from the counters where they serve, else by an index."""
     table = tables[query.collection]
@@ -236,9 +166,8 @@ def names(tables: Tables, query: Query, part: ScopePart, after: str) -> Script[l
     where = Where(table, query.unpaged, along=part)
     name, created = table.column(part), table.column("created_at")
     where.tests.append(f"{name} > {where.bind(after)}")
-    if (
-        query.limit == 1
-    ):  # it is the first in the index; to see that, a planner would have to know how many there are
+    if query.limit == 1:
+        # It is the first in the index; to see that, a planner would have to know how many there are.
         [[following]] = yield Ask(f"SELECT MIN({name}) FROM {table.name} WHERE {where.sql}", where.values)
         if following is None:
             return []
@@ -309,7 +238,8 @@ def _step_names(table: Table, part: ScopePart, tenant: str, after: str, most: in
 
 def axis_asked(table: Table, scope: Scope) -> tuple[str, ...] | None:
     """The axis, of those that have an index, that holds what the scope covers and nothing else."""
-    axis = _AXES[scope.user is not None, scope.agent is not None, scope.session is not None]
+    given = tuple([part for part in PARTS[1:] if getattr(scope, part) is not None])
+    axis = ("place",) if given == PARTS[1:] else given
     return axis if axis in table.shape.axes else None
 
 

@@ -1,14 +1,16 @@
-"""One collection's table in one dialect: its quoted names, and a record as its row."""
+"""One collection's table in one dialect: its quoted names, a record as its row, and the counters that a record moves."""
 
+import random
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 from octavo.errors import InvalidRecord
 from octavo.kernel.codec import StoredRecord
-from octavo.kernel.shapes import Shape
+from octavo.kernel.model import NAMES_HELD, Scope
+from octavo.kernel.shapes import SHAPES, Shape
 from octavo.kernel.text import spell
-from octavo.stores.sql.dialects import Dialect
-from octavo.stores.sql.term_index import INDEXES, TermIndex
+from octavo.stores.sql.dialects import Counters, Dialect
 
 #: The fields of a row in the order they are written; (id, place) is the key and comes first.
 FIELDS = (
@@ -37,7 +39,7 @@ class Table:
         )
         self.types = (*(type_ for _, type_ in FIELDS), *(extra.type for extra in shape.extras))
         self.order = tuple(self.column(field) for field in ("created_at", "seq", "id", "place"))
-        self.index: TermIndex = INDEXES[dialect.name](self)
+        self.index = dialect.terms(self)
         self._statements: dict[Any, str] = {}
 
     def column(self, field: str) -> str:
@@ -60,12 +62,6 @@ class Table:
                 as_text(self.column(field)) if type_ == "json" else self.column(field)
                 for field, type_ in fields
             ),
-        )
-
-    def spelled(self, parts: tuple[str, ...]) -> str:
-        """What to select to read a record as JSON; it binds the rest of the scope, after these parts of it."""
-        return self.statement(
-            ("spelled", parts), lambda: self.dialect.spelled(self.shape.collection, self._columns, parts)
         )
 
     def row(self, sealed: StoredRecord) -> tuple[Any, ...]:
@@ -113,3 +109,43 @@ def mark_lines(marks: tuple[str, ...]) -> str:
 def mark_line(mark: str) -> str:
     """One mark as it stands in the stored text."""
     return f"\n{spell(mark)}\n"
+
+
+class Tables:
+    """Every table a store has used so far, and the one that counts."""
+
+    def __init__(self, dialect: Dialect, prefix: str = "") -> None:
+        self.dialect = dialect
+        self.prefix = prefix
+        self.by_collection: dict[str, Table] = {}
+        self.counts = dialect.quote(f"{prefix}octavo_counts")
+        # Processes that count in rows of their own do not wait for each other.
+        self.slot = random.randrange(dialect.slots)  # noqa: S311 - spreads load
+
+    def __getitem__(self, collection: str) -> Table:
+        return self.by_collection[collection]
+
+    def counters(self, table: Table, new: list[StoredRecord]) -> Counters:
+        """The counters that new records move."""
+        moved = [counters_of(table.shape.collection, sealed.scope, sealed.place) for sealed in new]
+        return Counters(self.counts, self.slot, [list(axis) for axis in zip(*moved, strict=True)])
+
+
+def counter_of(collection: str, axis: tuple[str, ...], scope: Scope, place: str) -> str:
+    """The short name of the counter of one value of one axis."""
+    if axis == ("place",):
+        return _counter("", collection, "place", place)
+    return _counter(
+        scope.tenant, collection, axis[0] if axis else "", getattr(scope, axis[0]) or "" if axis else ""
+    )
+
+
+@lru_cache(maxsize=NAMES_HELD)
+def counters_of(collection: str, scope: Scope, place: str) -> tuple[str, ...]:
+    """The counters that a record of this scope moves: one for each counted axis."""
+    return tuple(counter_of(collection, axis, scope, place) for axis in SHAPES[collection].counted)
+
+
+@lru_cache(maxsize=NAMES_HELD)
+def _counter(tenant: str, collection: str, axis: str, value: str) -> str:
+    return Scope(tenant=tenant, user=collection, agent=axis, session=value).place

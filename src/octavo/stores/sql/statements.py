@@ -7,7 +7,7 @@ SQLAlchemy). So each piece of work is written once, though half of the drivers a
 from collections.abc import Generator, Sequence
 from typing import Any, TypeAlias, TypeVar
 
-from octavo.errors import StoreError
+from octavo.errors import StoreError, StoreUnavailable
 
 T = TypeVar("T")
 PAUSE_CHARACTERS = 20_000  # of text that a script works on before it lets others go
@@ -15,8 +15,6 @@ PAUSE_CHARACTERS = 20_000  # of text that a script works on before it lets other
 
 class Ask:
     """Send a statement, get its rows as tuples. A `whole` one is a transaction by itself: the first and last of its script."""
-
-    __slots__ = ("sql", "values", "whole")
 
     def __init__(self, sql: str, values: Sequence[Any] = (), *, whole: bool = False) -> None:
         self.sql = sql
@@ -27,19 +25,14 @@ class Ask:
 class Do(Ask):
     """Send a statement, get the number of rows it inserted or deleted."""
 
-    __slots__ = ()
-
 
 class Build(Do):
     """Send a statement that may take as long as it takes."""
-
-    __slots__ = ()
 
 
 class DoEach:
     """Send a statement once for each row of values; nothing comes back."""
 
-    __slots__ = ("rows", "sql")
     whole = False
 
     def __init__(self, sql: str, rows: Sequence[Sequence[Any]]) -> None:
@@ -49,8 +42,6 @@ class DoEach:
 
 class Pause(Ask):
     """Let others go first where they share this thread: what is done between two statements may take long."""
-
-    __slots__ = ()
 
     def __init__(self) -> None:
         super().__init__("")
@@ -64,12 +55,16 @@ class Duplicate(StoreError):  # noqa: N818
     """A unique key is taken; thrown into the script, which decides what that means."""
 
 
-class TooLong(StoreError):  # noqa: N818
-    """The answer is longer than the connection may hold in one value; less of it may be asked for at once."""
-
-
 class Contended(StoreError):  # noqa: N818
     """A deadlock, a lock time-out or a busy database: running the whole script again is the cure."""
+
+
+class ConnectionLost(StoreUnavailable):
+    """A pooled connection turned out to be dead; nothing of the script has been committed."""
+
+
+class NoAnswer(StoreUnavailable):
+    """A statement was not answered in time: its connection is of no more use, and takes no ROLLBACK either."""
 
 
 def listed(numbers: Sequence[int]) -> str:

@@ -1,9 +1,9 @@
 """The SQL store: one for every dialect and driver."""
 
 import asyncio
-import functools
-import random
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import TypeVar
 
 from octavo.kernel.codec import CheckedAdd, Prepared, answerable, asked
 from octavo.kernel.model import Head, NameCount, Query, Record, ScopePart, Tally, check_expected
@@ -11,14 +11,16 @@ from octavo.kernel.ports import Finding, Lexicon, PoolUse, Scrubbed
 from octavo.kernel.shapes import SHAPES
 from octavo.kernel.terms.matches import Matches
 from octavo.stores.base import Progress, SearchingStore, unheard
-from octavo.stores.sql import reading, scrubbing, searching, substrings, writing
-from octavo.stores.sql.counting import Tables
-from octavo.stores.sql.drivers.port import ApplyAll, Driver
+from octavo.stores.sql import reading, searching, substrings, writing
+from octavo.stores.sql.compile import Nominated
+from octavo.stores.sql.drivers import Driver
 from octavo.stores.sql.indexing import Indexing
-from octavo.stores.sql.migrations import counts_name, ensure, list_tables, missing
-from octavo.stores.sql.schema import Table
-from octavo.stores.sql.statements import Ask, Script, TooLong
+from octavo.stores.sql.migrations import ensure, list_tables, missing, names_of
+from octavo.stores.sql.schema import Table, Tables
+from octavo.stores.sql.statements import Ask, Script
 from octavo.util.turns import in_turns
+
+T = TypeVar("T")
 
 
 class SQLStore(SearchingStore):
@@ -29,12 +31,10 @@ class SQLStore(SearchingStore):
         self._together = frozenset(together)  # collections whose tables are made before any of them is used
         self._driver = driver
         self._prefix = prefix
-        self._tables: Tables  # both from the moment the store is open
-        self._apply_all: ApplyAll
+        self._tables: Tables  # from the moment the store is open
         self._unsure: set[str] = set()  # collections to look for again before every use
-        self._unused: dict[
-            str, str
-        ] = {}  # collections without a table when last looked at, and the name it will have
+        #: Collections without a table when last looked at, and the name it will have.
+        self._unused: dict[str, str] = {}
         self._begin()
 
     def _begin(self) -> None:
@@ -45,10 +45,8 @@ class SQLStore(SearchingStore):
 
     async def _open(self) -> None:
         await self._driver.open()
-        dialect = self._driver.dialect
-        slot = random.randrange(dialect.slots)  # noqa: S311 - spreads load
-        self._tables = Tables(dialect, counts_name(dialect, self._prefix), slot)
-        self._apply_all = functools.partial(writing.apply_all, self._tables)
+        self._tables = Tables(self._driver.dialect, self._prefix)
+        self._driver.apply_all = partial(writing.apply_all, self._tables)
 
     async def _leave(self) -> None:
         if self._indexing is not None:
@@ -73,27 +71,14 @@ class SQLStore(SearchingStore):
         for sealed in (sealed for op in ops if isinstance(op, CheckedAdd) for sealed in op.records):
             if sealed.slow_to_fold:  # here, and not while a transaction keeps others from writing
                 await in_turns(sealed.folding())
-        counts = await self._driver.commit(ops, self._apply_all)
+        counts = await self._driver.commit(ops)
         if self._indexing is not None:
             self._indexing.wrote()
         return counts
 
     async def _find(self, query: Query) -> list[Record]:
-        table = self._tables.by_collection.get(query.collection)
-        if table is None or self._unsure:
-            table = await self._table_to_read(query.collection)
-        if table is None:
-            return []
-        if query.text:
-            found, late = await self._driver.read(lambda: substrings.find(table, query))
-            self._fill(table, late)
-            return found
-        if table.dialect.listed and reading.is_few(query):
-            try:
-                return await self._driver.read(lambda: reading.find(table, query, as_text=True))
-            except TooLong:
-                pass
-        return await self._driver.read(lambda: reading.find(table, query))
+        table = await self._table_to_read(query.collection)
+        return [] if table is None else await self._look(table, query, partial(reading.find, table, query))
 
     async def _heads(self, query: Query) -> list[Head]:
         if query.text:  # found by an index of its own, together with the records
@@ -105,20 +90,21 @@ class SQLStore(SearchingStore):
         table = await self._table_to_read(query.collection)
         if table is None:
             return Tally()
+        return await self._look(table, query, partial(reading.tally, self._tables, query))
+
+    async def _look(self, table: Table, query: Query, read: Callable[[Nominated | None], Script[T]]) -> T:
+        """Read what answers the query: of all rows, or of those that an index names which may hold its text."""
         if not query.text:
-            return await self._driver.read(lambda: reading.tally(self._tables, query))
-        counted, late = await self._driver.read(lambda: substrings.tally(self._tables, query))
-        self._fill(table, late)
-        return counted
+            return await self._driver.read(lambda: read(None))
+        found, late = await self._driver.read(lambda: substrings.look(table, query, read))
+        if late:
+            self._indexes().follow_texts(table)
+        return found
 
     async def _names(self, query: Query, part: ScopePart, after: str) -> list[NameCount]:
         if await self._table_to_read(query.collection) is None:
             return []
         return await self._driver.read(lambda: reading.names(self._tables, query, part, after))
-
-    def _fill(self, table: Table, late: bool) -> None:
-        if late:
-            self._indexes().follow_texts(table)
 
     async def _search(self, query: Query, terms: tuple[str, ...]) -> Matches:
         table = await self._table_to_read(query.collection)
@@ -166,8 +152,10 @@ class SQLStore(SearchingStore):
             )
         there = [await self._table_to_read(collection) for collection in SHAPES]
         if any(there):
-            await self._driver.write(lambda: scrubbing.drop_counters(self._tables))
-        return await self._driver.scrub(scrubbing.table_names(self._tables), progress or unheard)
+            await self._driver.write(lambda: writing.drop_counters(self._tables))
+        quote = self._driver.dialect.quote
+        names = [quote(name) for table in there if table is not None for name in names_of(table)]
+        return await self._driver.scrub([*names, self._tables.counts] if names else [], progress or unheard)
 
     def _indexes(self) -> Indexing:
         if self._indexing is None:
@@ -197,11 +185,11 @@ class SQLStore(SearchingStore):
     async def _list_tables(self) -> frozenset[str]:
         """The names of all tables there are now: a search asks for many collections at once, and looks once for all."""
         if self._looking is None:
-            self._looking = asyncio.create_task(self._look())
+            self._looking = asyncio.create_task(self._read_tables())
             self._looking.add_done_callback(lambda task: task.cancelled() or task.exception())
         return await asyncio.shield(self._looking)
 
-    async def _look(self) -> frozenset[str]:
+    async def _read_tables(self) -> frozenset[str]:
         self._looking = None  # who asks from now on may miss what is made after this reads, and looks again
         return await self._driver.read(lambda: list_tables(self._driver.dialect, self._prefix))
 

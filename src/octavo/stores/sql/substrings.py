@@ -6,23 +6,21 @@ an index names is still compared with the text itself, so an index costs time an
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import accumulate
-from typing import Any
+from typing import Any, TypeVar
 
-from octavo.kernel.model import Query, Record, Scope, Tally
+from octavo.kernel.model import Query, Scope
 from octavo.kernel.text import fold
-from octavo.stores.sql import reading
 from octavo.stores.sql.compile import Nominated, Where
-from octavo.stores.sql.counting import Tables
 from octavo.stores.sql.schema import Table
 from octavo.stores.sql.statements import Ask, Build, Do, Script, listed
 
+T = TypeVar("T")
 _RUN = 3  # characters in each token of an index: a shorter text is in none
 _SMALL = 3000  # records that are looked at sooner than an index is asked
-_FEW = (
-    1000  # records that are read through an index; of a text that more hold, a page is found sooner in order
-)
+#: Records that are read through an index; of a text that more hold, a page is found sooner in order.
+_FEW = 1000
 _LATE = 300  # records not indexed yet that are looked at besides
 _TOKENS = 16  # runs of a long text that are asked for: more of them would cost more than they leave out
 _MOST_CHARACTERS = 500_000  # in one transaction, unless a single text is longer: others want to write too
@@ -74,16 +72,10 @@ def create(table: Table) -> Script[None]:
             yield Build(f"CREATE INDEX IF NOT EXISTS {names.index} ON {table.name} USING GIN ({operators})")
 
 
-def find(table: Table, query: Query) -> Script[tuple[list[Record], bool]]:
-    """Answer as `Query.over` would; and whether the index waits to be filled."""
+def look(table: Table, query: Query, read: Callable[[Nominated | None], Script[T]]) -> Script[tuple[T, bool]]:
+    """What is read of the rows to look at; and whether the index waits to be filled."""
     nominated, late = yield from _nominate(table, query)
-    return (yield from reading.find(table, query, nominated)), late
-
-
-def tally(tables: Tables, query: Query) -> Script[tuple[Tally, bool]]:
-    """Count as `Tally.of` would; and whether the index waits to be filled."""
-    nominated, late = yield from _nominate(tables[query.collection], query)
-    return (yield from reading.tally(tables, query, nominated)), late
+    return (yield from read(nominated)), late
 
 
 def _nominate(table: Table, query: Query) -> Script[tuple[Nominated | None, bool]]:

@@ -1,20 +1,19 @@
 """Applying writes, as scripts over any dialect."""
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 from octavo.kernel.codec import CheckedAdd, Prepared, StoredRecord, seal
-from octavo.kernel.model import Change, Remove, check_expected
+from octavo.kernel.model import Change, Remove, Scope, check_expected
 from octavo.stores.sql.compile import PARTS, READ, select
-from octavo.stores.sql.counting import Counting, Tables
 from octavo.stores.sql.reading import records_of, scope_of
-from octavo.stores.sql.schema import FIELDS, Table
+from octavo.stores.sql.schema import FIELDS, Table, Tables, counters_of
 from octavo.stores.sql.statements import Ask, Do, DoEach, Pause, Script, listed
 
 _MUTABLE = ("kind", "text", "search", "data", "metadata", "marks", "updated_at", "expires_at")
-_MUTABLE_AT = tuple(
-    at for at, (field, _) in enumerate(FIELDS) if field in _MUTABLE
-)  # where they stand in a row
+#: Where they stand in a row.
+_MUTABLE_AT = tuple(at for at, (field, _) in enumerate(FIELDS) if field in _MUTABLE)
 _SCOPE = tuple((part, "name") for part in PARTS)
 _WHOLE = (*READ, *_SCOPE, ("rowno", "int"))
 _GONE = (("rowno", "int"), ("kind", "name"), ("place", "name"), *_SCOPE)
@@ -22,6 +21,29 @@ _GONE = (("rowno", "int"), ("kind", "name"), ("place", "name"), *_SCOPE)
 
 #: Records that wait to be inserted together, by collection: each with the counts of its caller, and where to add it there.
 Waiting: TypeAlias = dict[str, list[tuple[StoredRecord, list[int], int]]]
+
+
+class Counting:
+    """How the counters move during one transaction; written once, at its end, in one order for all writers."""
+
+    def __init__(self) -> None:
+        self._moves: dict[tuple[str, str], int] = {}
+
+    def move(self, table: Table, scope: Scope, place: str, kind: str, by: int) -> None:
+        """Count a record that came, or one that went."""
+        moves = self._moves
+        for counter in counters_of(table.shape.collection, scope, place):
+            moves[counter, kind] = moves.get((counter, kind), 0) + by
+
+    def add(self, table: Table, records: Sequence[StoredRecord]) -> None:
+        """Count new records; of a batch, most are of few scopes and kinds."""
+        scopes = {sealed.place: sealed.scope for sealed in records}
+        for (place, kind), n in Counter([(sealed.place, sealed.kind) for sealed in records]).items():
+            self.move(table, scopes[place], place, kind, n)
+
+    def rows(self, slot: int) -> list[Sequence[Any]]:
+        """The rows to add to the table of counters."""
+        return [(counter, kind, slot, n) for (counter, kind), n in sorted(self._moves.items()) if n]
 
 
 def apply_all(tables: Tables, batches: Sequence[list[Prepared]]) -> Script[list[list[int]]]:
@@ -67,11 +89,8 @@ def _add_all(tables: Tables, waiting: Waiting, counting: Counting, *, whole: boo
         records = [sealed for sealed, _, _ in new]
         rows: list[Sequence[Any]] = [table.row(sealed) for sealed in records]
         counted = whole and len(rows) <= table.dialect.most_counted and not any(r.marks for r in records)
-        if counted:
-            counters = tables.counters(table, records)
-            went_in = yield from table.dialect.insert_counted(table, rows, counters)
-        else:
-            went_in = yield from table.dialect.insert(table, rows)
+        counters = tables.counters(table, records) if counted else None
+        went_in = yield from table.dialect.insert(table, rows, counters)
         added = []
         for (sealed, answer, number), is_new in zip(new, went_in, strict=True):
             if is_new:
@@ -89,7 +108,7 @@ def _mark_new(table: Table, marked: list[StoredRecord]) -> Script[None]:
     names = list(dict.fromkeys(sealed.id for sealed in marked))
     id_, place = table.column("id"), table.column("place")
     test, values = table.dialect.one_of(id_, names, 1)
-    # ScopeTags for at once: one by one, a plan made while the table was empty would look through all of it for each.
+    # Asked for at once: one by one, a plan made while the table was empty would look through all of it for each.
     rows = yield Ask(f"SELECT {id_}, {place}, rowno FROM {table.name} WHERE {test}", values)
     numbers = {(name, where): number for name, where, number in rows}
     yield from _mark(table, [(sealed, numbers[sealed.key]) for sealed in marked])
@@ -138,9 +157,9 @@ def _change(table: Table, change: Change, counting: Counting) -> Script[int]:
 
 
 def _update(table: Table) -> str:
-    placeholder = table.dialect.placeholder
+    placeholder, casts = table.dialect.placeholder, table.dialect.casts
     sets = [
-        f"{table.column(FIELDS[at][0])} = {table.dialect.typed_placeholder(number, FIELDS[at][1])}"
+        f"{table.column(FIELDS[at][0])} = {placeholder(number)}{casts.get(FIELDS[at][1], '')}"
         for number, at in enumerate(_MUTABLE_AT, 1)
     ]
     extras = [table.dialect.quote(extra.name) for extra in table.shape.extras]
@@ -164,3 +183,24 @@ def _remove(table: Table, remove: Remove, counting: Counting) -> Script[int]:
 def _delete(name: str, numbers: list[int]) -> Script[None]:
     for start in range(0, len(numbers), 1000):
         yield Do(f"DELETE FROM {name} WHERE rowno IN ({listed(numbers[start : start + 1000])})")
+
+
+def drop_counters(tables: Tables) -> Script[int]:
+    """Remove the counters that have come to nothing; answer how many."""
+    counts, one, two, three = tables.counts, *map(tables.dialect.placeholder, (1, 2, 3))
+    empty = yield Ask(f"SELECT counter, kind FROM {counts} GROUP BY counter, kind HAVING SUM(n) = 0")
+    dropped = 0
+    for counter, kind in sorted(map(tuple, empty)):  # in the order in which writers move them
+        # Read again, and locked: somebody may have counted since.
+        rows = yield Ask(
+            f"SELECT slot, n FROM {counts} WHERE counter = {one} AND kind = {two} "
+            f"ORDER BY slot{tables.dialect.lock_rows}",
+            (counter, kind),
+        )
+        if sum(int(row[1]) for row in rows):
+            continue
+        for slot, _ in rows:
+            test = f"counter = {one} AND kind = {two} AND slot = {three}"
+            yield Do(f"DELETE FROM {counts} WHERE {test}", (counter, kind, slot))
+        dropped += 1
+    return dropped

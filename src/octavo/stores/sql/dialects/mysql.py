@@ -1,13 +1,18 @@
-"""MySQL and MariaDB, as far as they differ from the other databases."""
+"""MySQL and MariaDB, as far as they differ from the other databases, whichever client library is used."""
 
+import hashlib
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from octavo.stores.sql.dialects.base import Dialect, Row, chunks
-from octavo.stores.sql.statements import Ask, Contended, Do, Duplicate, Script
+from octavo.errors import InvalidQuery, StoreError, StoreUnavailable
+from octavo.kernel.model import NAMES_HELD
+from octavo.stores.sql.dialects import Counters, Dialect, Row, chunks
+from octavo.stores.sql.statements import Ask, ConnectionLost, Contended, Do, Duplicate, Script, listed
+from octavo.stores.sql.term_index import AT_ONCE, Entry, ScopeTags, TermIndex
 
 if TYPE_CHECKING:
     from octavo.stores.sql.schema import Table
@@ -15,6 +20,122 @@ if TYPE_CHECKING:
 _encode = msgspec.json.Encoder().encode
 #: Who is changing the schema, in a cluster of Galera; and for how long nobody else may if he dies.
 _LOCKS, _LOCK_SECONDS = "`octavo_locks`", 60
+#: A connection that is gone, or a node of Galera that the others have left (1047).
+_LOST = {
+    1047, 1053, 1152, 1153, 1158, 1159, 1160, 1161, 1184, 1927, 2000, 2002, 2003, 2006, 2013, 2014, 2055, 4031,
+}  # fmt: skip
+#: Disk or memory full, too many connections, read-only, a commit of which nobody knows (1180).
+_UNABLE = {1021, 1037, 1040, 1041, 1114, 1180, 1203, 1226, 1290, 1792, 1836, 3024}
+
+
+class MySQLTerms(TermIndex):
+    """A table of postings. Each record says itself that it waits, so that an append takes no further statement."""
+
+    # In a caller's transaction of REPEATABLE READ a plain select sees only what was there when the transaction began to
+    # read; a claim sees all, and a record claimed but not seen would count as indexed.
+    as_claimed = " FOR UPDATE"
+    shared = False
+
+    def __init__(self, table: "Table") -> None:
+        super().__init__(table)
+        self.postings = table.dialect.quote(f"{table.plain_name}_postings")
+        self.flagged = table.dialect.quote(f"{table.plain_name}_unindexed")
+        self.waits = "unindexed = 1"
+        self.late = (f"{table.name} FORCE INDEX ({self.flagged})", self.waits)
+
+    def names(self) -> tuple[str, ...]:
+        return (f"{self.table.plain_name}_terms", f"{self.table.plain_name}_postings")
+
+    def create(self) -> list[str]:
+        text = self.table.dialect.types["text"]
+        return [
+            (
+                f"CREATE TABLE {self.terms} (number BIGINT PRIMARY KEY, length INTEGER NOT NULL, bag {text} NOT NULL, "
+                f"more {text} NOT NULL, tags VARCHAR(255) CHARACTER SET ascii COLLATE ascii_bin NOT NULL)"
+            ),
+            f"CREATE TABLE {self.postings} (token BIGINT NOT NULL, number BIGINT NOT NULL, PRIMARY KEY (token, number))",
+        ]
+
+    def queue(self, numbers: Sequence[int]) -> Script[None]:
+        yield from self._flag(numbers, 1)
+
+    def claim(self, most: int) -> Script[list[int]]:
+        source, test = self.late
+        # Rows that somebody is writing now are left for later: waiting for a caller's transaction could take for ever.
+        sql = f"SELECT rowno FROM {source} WHERE {test} LIMIT {int(most)} FOR UPDATE SKIP LOCKED"
+        return [row[0] for row in (yield Ask(sql))]
+
+    def settle(self, numbers: Sequence[int]) -> Script[None]:
+        yield from self._flag(numbers, 0)
+
+    def _flag(self, numbers: Sequence[int], flag: int) -> Script[None]:
+        for start in range(0, len(numbers), AT_ONCE):
+            some = listed(numbers[start : start + AT_ONCE])
+            yield Do(f"UPDATE {self.table.name} SET unindexed = {flag} WHERE rowno IN ({some})")
+
+    def put(self, entries: list[Entry]) -> Script[None]:
+        yield from self.forget([one.number for one in entries])
+        most = (self.table.dialect.most_bytes or 0) // 8
+        for chunk in chunks(list(entries), most_rows=500, most_characters=most):
+            yield Do(
+                f"INSERT INTO {self.terms} (number, length, bag, more, tags) VALUES "
+                f"{', '.join(['(%s, %s, %s, %s, %s)'] * len(chunk))}",
+                [value for row in chunk for value in row],
+            )
+        # In the order of the key: neighbours share a page.
+        postings = sorted([(found, one.number) for one in entries for found in _tokens(one)])
+        for start in range(0, len(postings), 5 * AT_ONCE):
+            some = ", ".join(
+                [f"({found}, {number})" for found, number in postings[start : start + 5 * AT_ONCE]]
+            )
+            # One that should not be there is no reason to fail.
+            yield Do(
+                f"INSERT INTO {self.postings} (token, number) VALUES {some} ON DUPLICATE KEY UPDATE token = token"
+            )
+
+    def forget(self, numbers: Sequence[int]) -> Script[None]:
+        old = yield from self.entries(numbers)
+        for one in old:
+            held = sorted(_tokens(one))
+            for start in range(0, len(held), AT_ONCE):
+                some = listed(held[start : start + AT_ONCE])
+                yield Do(
+                    f"DELETE FROM {self.postings} WHERE number = {int(one.number)} AND token IN ({some})"
+                )
+        yield from self._delete(self.terms, [one.number for one in old])
+
+    def candidates(self, values: list[Any], asked: ScopeTags, words: Sequence[str] | None) -> tuple[str, str]:
+        del values  # numbers need no placeholder
+        if words is None:
+            found = f"SELECT number FROM {self.postings} WHERE token = {_token(asked.tags[0])}"
+        else:
+            held = listed(sorted(_token(asked.tenant, word) for word in words))
+            found = f"SELECT DISTINCT number FROM {self.postings} WHERE token IN ({held})"
+        source = f"({found}) AS p"
+        if words is not None and asked.tags[0] != asked.tenant:
+            # Looked up before the records, which are wide.
+            tag = _token(asked.tags[0])
+            source += f" STRAIGHT_JOIN {self.postings} AS g ON g.token = {tag} AND g.number = p.number"
+        source += f" STRAIGHT_JOIN {self.terms} AS b ON b.number = p.number"
+        return f"{source} STRAIGHT_JOIN {self.table.name} ON rowno = p.number", ""
+
+    def count(
+        self, values: list[Any], asked: ScopeTags, words: Sequence[str], but: Sequence[int], most: int
+    ) -> str:
+        del values
+        held = listed(sorted(_token(asked.tenant, word) for word in words))
+        source, test = f"{self.postings} AS p", f"p.token IN ({held})"
+        for at, tag in enumerate(asked.tags if asked.tags != (asked.tenant,) else ()):
+            source += f" STRAIGHT_JOIN {self.postings} AS g{at} ON g{at}.token = {_token(tag)} AND g{at}.number = p.number"
+        test += f" AND p.number NOT IN ({listed(but)})" if but else ""
+        picked = "DISTINCT p.number" if len(words) > 1 else "1"
+        return (
+            f"(SELECT COUNT(*) FROM (SELECT {picked} FROM {source} WHERE {test} LIMIT {int(most)}) AS held)"
+        )
+
+    def size(self, asked: ScopeTags, most: int) -> Ask:
+        some = f"SELECT 1 FROM {self.postings} WHERE token = {_token(asked.tags[0])} LIMIT {int(most)}"
+        return Ask(f"SELECT COUNT(*) FROM ({some}) AS inside")
 
 
 class MySQL(Dialect):
@@ -24,6 +145,7 @@ class MySQL(Dialect):
     """
 
     name = "mysql"
+    terms = MySQLTerms
     scrubs = "OPTIMIZE TABLE"
     unreached = ("the server's redo, undo and binary logs, until it reuses or purges them",)
     # As bytes: UTF-8 holds a text where its bytes are, and comparing characters takes twice as long.
@@ -122,7 +244,8 @@ class MySQL(Dialect):
         )
         return bool(rows)
 
-    def insert(self, table: "Table", rows: list[Row]) -> Script[list[bool]]:
+    def insert(self, table: "Table", rows: list[Row], counters: Counters | None = None) -> Script[list[bool]]:
+        del counters  # they are moved by themselves
         went_in: list[bool] = []
         for chunk in chunks(rows, most_rows=500, most_characters=self.most_bytes // 8):
             went_in += yield from self._insert_chunk(table.name, table.columns, chunk)
@@ -166,3 +289,76 @@ class MySQL(Dialect):
                 "ON DUPLICATE KEY UPDATE n = n + VALUES(n)",
                 [value for row in chunk for value in row],
             )
+
+
+@lru_cache(maxsize=NAMES_HELD)
+def _token(tag: str, word: str = "") -> int:
+    """A tag, or a word of the tenant that has this tag, as a number of 64 bits."""
+    raw = hashlib.blake2b(f"{tag} {word}".encode(), digest_size=8).digest()
+    return int.from_bytes(raw, signed=True)
+
+
+def _tokens(entry: Entry) -> set[int]:
+    """Every number under which an entry is found."""
+    named = entry.tags.split(" ")
+    words = [word for word in entry.bag.split(" ") if word]
+    return {*(_token(named[0], word) for word in words), *(_token(tag) for tag in named)}
+
+
+def error_of(number: int, message: str) -> StoreError:
+    """The error that a number stands for."""
+    if number == 1062:  # a unique key
+        return Duplicate(message)
+    if number in (
+        1205,
+        1213,
+    ):  # a lock time-out; a deadlock, which is also what Galera calls a conflict with another node's commit
+        return Contended(message)
+    if number in _LOST:
+        return ConnectionLost(message)
+    return StoreUnavailable(message) if number in _UNABLE else StoreError(message)
+
+
+def in_parts(statement: Ask, most: int) -> Script[Any]:
+    """Send the statement with its long values ahead of it, piece by piece, as variables of the session.
+
+    See docs/decisions/017-large-records.md.
+    """
+    # In characters: each is four bytes at most, or two when it is escaped, so that half of the packet stays free.
+    piece = most // 8
+    texts = statement.sql.split("%s")
+    sql, values, names = texts[0], [], []
+    for number, (value, text) in enumerate(zip(statement.values, texts[1:], strict=True)):
+        if not isinstance(value, str) or len(value) <= most // 256:
+            values.append(value)
+            sql += f"%s{text}"
+            continue
+        size = len(value.encode())
+        # CONCAT would come to NULL. Records have been looked at before, so this is a text to look for.
+        if size > most:
+            raise InvalidQuery(_too_long("a text", size, most))
+        name = f"@octavo_{number}"
+        names.append(name)
+        sql += name + text
+        yield Do(f"SET {name} = %s", (value[:piece],))
+        for start in range(piece, len(value), piece):
+            yield Do(f"SET {name} = CONCAT({name}, %s)", (value[start : start + piece],))
+    # Every byte may be escaped, and each value has quotes; a number or a NULL takes no more than that.
+    rest = len(sql.encode()) + sum([2 * len(str(value).encode()) + 3 for value in values])
+    if rest >= most:
+        raise InvalidQuery(_too_long("a query", rest, most) + ", or ask for fewer ids at once")
+    if not names:  # it was only thought to be too long
+        return (yield statement)
+    forget = Do(f"SET {', '.join([f'{name} = NULL' for name in names])}")
+    try:
+        answer = yield type(statement)(sql, values)
+    except StoreError:
+        yield forget
+        raise
+    # Not in `finally`: of a call that was cancelled nobody runs the rest; its connection goes, and they with it.
+    yield forget
+    return answer
+
+
+def _too_long(what: str, size: int, most: int) -> str:
+    return f"{what} of {size} bytes is more than this MySQL server takes; raise its max_allowed_packet of {most} bytes"

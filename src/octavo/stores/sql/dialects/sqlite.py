@@ -1,25 +1,131 @@
 """SQLite, as far as it differs from the other databases."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
 
-from octavo.stores.sql.dialects.base import Dialect, Row
-from octavo.stores.sql.statements import Ask, Do, DoEach, Script
+from octavo.stores.sql.dialects import Counters, Dialect, Row
+from octavo.stores.sql.statements import Ask, Do, DoEach, Script, listed
+from octavo.stores.sql.term_index import AT_ONCE, Entry, ScopeTags, TermIndex
 
 if TYPE_CHECKING:
     from octavo.stores.sql.schema import Table
 
 _encode = msgspec.json.Encoder().encode
-_FEW = 8  # rows that are inserted one by one
+
+
+class SQLiteTerms(TermIndex):
+    """An external-content FTS5 table. Row numbers follow the order of commits, so all rows after the last entry wait."""
+
+    def __init__(self, table: "Table") -> None:
+        super().__init__(table)
+        self.index = table.dialect.quote(f"{table.plain_name}_index")
+        self.upto = f"(SELECT COALESCE(MAX(number), 0) FROM {self.terms})"
+        new = f"SELECT rowno AS number FROM {table.name} NOT INDEXED WHERE rowno > {self.upto}"
+        both = f"SELECT number FROM {self.waiting} UNION ALL {new}"
+        self.late = (f"({both}) AS w CROSS JOIN {table.name} ON rowno = w.number", "")
+        self.waits = f"(rowno > {self.upto} OR EXISTS (SELECT 1 FROM {self.waiting} WHERE number = rowno))"
+
+    def names(self) -> tuple[str, ...]:
+        return (*super().names(), f"{self.table.plain_name}_index")
+
+    def create(self) -> list[str]:
+        return [
+            (
+                f"CREATE TABLE {self.terms} (number INTEGER PRIMARY KEY, length INTEGER NOT NULL, bag TEXT NOT NULL, "
+                "more TEXT NOT NULL, tags TEXT NOT NULL)"
+            ),
+            f"CREATE TABLE {self.waiting} (number INTEGER PRIMARY KEY)",  # that were indexed, and changed since
+            # Neither positions nor columns nor sizes are asked for: without them the index is a fifth of the size.
+            (
+                f"CREATE VIRTUAL TABLE {self.index} USING fts5(tags, bag, content={self.terms}, content_rowid='number', "
+                "detail=none, columnsize=0, tokenize=\"ascii tokenchars '~'\")"
+            ),
+        ]
+
+    def queue(self, numbers: Sequence[int]) -> Script[None]:
+        # Only up to the last entry: an entry of a later row would make all between them look indexed.
+        for start in range(0, len(numbers), AT_ONCE):
+            some = listed(numbers[start : start + AT_ONCE])
+            yield Do(
+                f"INSERT OR IGNORE INTO {self.waiting} (number) "
+                f"SELECT rowno FROM {self.table.name} WHERE rowno IN ({some}) AND rowno <= {self.upto}"
+            )
+
+    def claim(self, most: int) -> Script[list[int]]:
+        changed = yield Ask(f"SELECT number FROM {self.waiting} LIMIT {int(most)}")
+        new = yield Ask(
+            f"SELECT rowno FROM {self.table.name} WHERE rowno > {self.upto} ORDER BY rowno LIMIT {most - len(changed)}"
+        )
+        return [row[0] for row in (*changed, *new)]
+
+    def settle(self, numbers: Sequence[int]) -> Script[None]:
+        yield from self._delete(self.waiting, numbers)
+
+    def put(self, entries: list[Entry]) -> Script[None]:
+        yield from self._drop([one.number for one in entries])
+        yield DoEach(
+            f"INSERT INTO {self.terms} (number, length, bag, more, tags) VALUES (?, ?, ?, ?, ?)", entries
+        )
+        yield DoEach(
+            f"INSERT INTO {self.index} (rowid, tags, bag) VALUES (?, ?, ?)",
+            [(one.number, one.tags, one.bag) for one in entries],
+        )
+
+    def forget(self, numbers: Sequence[int]) -> Script[None]:
+        yield from self._drop(numbers)
+        yield from self._delete(self.waiting, numbers)
+
+    def _drop(self, numbers: Sequence[int]) -> Script[None]:
+        if old := (yield from self.entries(numbers)):
+            yield DoEach(
+                f"INSERT INTO {self.index} ({self.index}, rowid, tags, bag) VALUES ('delete', ?, ?, ?)",
+                [(one.number, one.tags, one.bag) for one in old],
+            )
+            yield from self._delete(self.terms, [one.number for one in old])
+
+    def lost(self, entries: Sequence[Entry]) -> Script[list[int]]:
+        lost: list[int] = []
+        for one in entries:
+            match = '"' + '" AND "'.join(f"{one.tags} {one.bag}".split()) + '"'
+            sql = f"SELECT 1 FROM {self.index} WHERE {self.index} MATCH ? AND rowid = ?"
+            if not (yield Ask(sql, (match, one.number))):
+                lost.append(one.number)
+        return lost
+
+    def mend(self) -> Script[None]:
+        yield Do(f"INSERT INTO {self.index} ({self.index}) VALUES ('rebuild')")
+
+    def candidates(self, values: list[Any], asked: ScopeTags, words: Sequence[str] | None) -> tuple[str, str]:
+        source = (
+            f"{self.index} CROSS JOIN {self.terms} AS b ON b.number = {self.index}.rowid "
+            f"CROSS JOIN {self.table.name} ON rowno = b.number"
+        )
+        return source, f"{self.index} MATCH {self.bind(values, _match(asked, words))}"
+
+    def holders(self, values: list[Any], asked: ScopeTags, words: Sequence[str] | None) -> tuple[str, str]:
+        source = f"{self.index} CROSS JOIN {self.table.name} ON rowno = {self.index}.rowid"
+        return source, f"{self.index} MATCH {self.bind(values, _match(asked, words))}"
+
+    def count(
+        self, values: list[Any], asked: ScopeTags, words: Sequence[str], but: Sequence[int], most: int
+    ) -> str:
+        test = f"{self.index} MATCH {self.bind(values, _match(asked, words))}"
+        test += f" AND rowid NOT IN ({listed(but)})" if but else ""
+        return f"(SELECT COUNT(*) FROM (SELECT 1 FROM {self.index} WHERE {test} LIMIT {int(most)}))"
+
+    def size(self, asked: ScopeTags, most: int) -> Ask:
+        some = f"SELECT 1 FROM {self.index} WHERE {self.index} MATCH ? LIMIT {int(most)}"
+        return Ask(f"SELECT COUNT(*) FROM ({some})", (_match(asked, None),))
 
 
 class SQLite(Dialect):
     """SQLite 3.35 or later, with its JSON functions (all have them since 3.38) and FTS5."""
 
     name = "sqlite"
+    terms = SQLiteTerms
     types: ClassVar = {
         "name": "TEXT", "tenant": "TEXT", "place": "TEXT", "text": "TEXT", "json": "TEXT", "time": "TEXT",
         "int": "INTEGER", "flag": "BOOLEAN", "rowno": "INTEGER PRIMARY KEY",
@@ -30,8 +136,6 @@ class SQLite(Dialect):
     lock_rows = ""  # the transaction holds the only write lock there is
     slots = 1
     no_limit = "-1"
-    # The rows stay in order: SQLite neither merges a query that sorts into one that adds up, nor drops its order.
-    listed = "SELECT CAST('[' || group_concat(one, ',') || ']' AS BLOB) FROM ({})"
 
     def placeholder(self, number: int) -> str:
         del number
@@ -44,30 +148,6 @@ class SQLite(Dialect):
         return f"{column} IN (SELECT value FROM json_each({self.placeholder(first)}))", [
             _encode(values).decode()
         ]
-
-    def spelled(self, collection: str, columns: Mapping[str, str], parts: Sequence[str]) -> str:
-        of = {name: f"json_quote({column})" for name, column in columns.items()}
-        scope = ",".join([f'"{part}":%s' for part in parts])
-        # In the order of Record's fields and without the empty ones: so it is decoded fastest.
-        form = (
-            f'{{"collection":"{collection}","id":%s,"kind":%s,"scope":{"{" if parts else ""}{scope}%s%s,"data":%s,'
-            '"metadata":%s%s,"created_at":"%s","updated_at":"%s"%s,"seq":%s}'
-        )
-        given = [
-            of["id"],
-            of["kind"],
-            *(f"CASE {columns[part]} WHEN '' THEN 'null' ELSE {of[part]} END" for part in parts),
-            self.placeholder(1),
-            f"CASE {columns['text']} WHEN '' THEN '' ELSE ',\"text\":' || {of['text']} END",
-            columns["data"],
-            columns["metadata"],
-            f"CASE {columns['marks']} WHEN '' THEN '' ELSE ',\"marks\":' || {columns['marks']} END",
-            columns["created_at"],
-            columns["updated_at"],
-            f"',\"expires_at\":\"' || {columns['expires_at']} || '\"'",
-            columns["seq"],
-        ]
-        return f"printf('{form}', {', '.join(given)}) AS one"
 
     def time(self, at: datetime) -> str:
         # Fixed width and always UTC, so that text order is time order; SQLite's own date functions read it too.
@@ -84,20 +164,9 @@ class SQLite(Dialect):
         rows = yield Ask("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", (table,))
         return bool(rows)
 
-    def insert(self, table: "Table", rows: list[Row]) -> Script[list[bool]]:
+    def insert(self, table: "Table", rows: list[Row], counters: Counters | None = None) -> Script[list[bool]]:
+        del counters  # they are moved by themselves
         sql = table.statement("insert", lambda: _insert(table))
-        if (
-            len(rows) > _FEW
-        ):  # all in one go, which is quicker but does not tell which of them were there already
-            yield Do("SAVEPOINT bulk")
-            [[before]] = yield Ask("SELECT total_changes()")
-            yield DoEach(sql, rows)
-            [[after]] = yield Ask("SELECT total_changes()")
-            if after - before == len(rows):
-                yield Do("RELEASE bulk")
-                return [True] * len(rows)
-            yield Do("ROLLBACK TO bulk")
-            yield Do("RELEASE bulk")
         went_in = []
         for row in rows:
             changed = yield Do(sql, row)
@@ -115,3 +184,9 @@ class SQLite(Dialect):
 def _insert(table: "Table") -> str:
     placeholders = ", ".join("?" * len(table.columns))
     return f"INSERT INTO {table.name} ({', '.join(table.columns)}) VALUES ({placeholders}) ON CONFLICT DO NOTHING"
+
+
+def _match(asked: ScopeTags, words: Sequence[str] | None) -> str:
+    """What SQLite looks up: any of the words together with all tags, none of which holds a quote."""
+    held = [] if words is None else ['("' + '" OR "'.join(words) + '")']
+    return " AND ".join([*[f'"{tag}"' for tag in asked.tags], *held])

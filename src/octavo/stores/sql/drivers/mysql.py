@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import math
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import asyncmy
@@ -12,18 +12,10 @@ from asyncmy import errors as mysql
 from octavo.errors import ConfigError, OctavoError, StoreClosed, StoreError, StoreUnavailable
 from octavo.kernel.codec import MAX_RECORD_BYTES
 from octavo.kernel.ports import Finding, PoolUse
-from octavo.stores.sql.dialects import Dialect, MySQL
-from octavo.stores.sql.drivers.mysql_shared import error_of, in_parts
-from octavo.stores.sql.drivers.port import (
-    BUILD_SECONDS,
-    CONNECT_SECONDS,
-    ConnectionLost,
-    Driver,
-    NoAnswer,
-    Spare,
-    run,
-)
-from octavo.stores.sql.statements import Ask, Build, Do, DoEach, Statement
+from octavo.stores.sql.dialects import Dialect
+from octavo.stores.sql.dialects.mysql import MySQL, error_of, in_parts
+from octavo.stores.sql.drivers import BUILD_SECONDS, CONNECT_SECONDS, Driver, Spare, run
+from octavo.stores.sql.statements import Ask, Build, ConnectionLost, Do, DoEach, NoAnswer, Statement
 from octavo.stores.sql.urls import Address
 from octavo.util.words import several
 
@@ -84,9 +76,8 @@ class MySQLDriver(Driver):
                 try:
                     version = probe.get_server_info().lower()
                     async with probe.cursor() as cursor:
-                        if (
-                            several and "mariadb" in version
-                        ):  # a node that has not heard of what another has acknowledged
+                        # A node may not have heard of what another has acknowledged.
+                        if several and "mariadb" in version:
                             await cursor.execute("SET SESSION wsrep_sync_wait = 1")
                         await cursor.execute("SHOW VARIABLES LIKE 'wsrep_on'")
                         galera = [value for _, value in await cursor.fetchall()] == ["ON"]
@@ -188,7 +179,7 @@ class MySQLDriver(Driver):
         most = self.dialect.most_bytes or 0
         # A value of this length is not spelled for nothing: two of them, with all quotes doubled, may be too long together.
         long = any(type(value) is str and len(value) > most // 8 for value in statement.values)
-        sql = "" if long else _filled(connection, statement.sql, statement.values)
+        sql = "" if long else connection.cursor().mogrify(statement.sql, tuple(statement.values) or None)
         if long or (len(sql) * 4 >= most and len(sql.encode()) >= most):  # with the byte that says what it is
             return await run(in_parts(statement, most), lambda part: self.send(connection, part))
         with _translated():
@@ -254,23 +245,6 @@ def _cut(connection: Any) -> None:
     connection._connected = False  # noqa: SLF001 - or the pool would hand it out again
     if transport is not None:
         transport.abort()
-
-
-def _filled(connection: Any, sql: str, values: Sequence[Any]) -> str:
-    """The statement with its values as literals: what asyncmy would send too, in a third of the time."""
-    if not values:
-        return sql
-    literal = connection.literal
-    # Doubling the quote says the same under every sql_mode; a backslash does not, and asyncmy knows which it is.
-    backslash = connection.escape_string("\\")
-    return sql % tuple(
-        [
-            "'" + value.replace("\\", backslash).replace("'", "''") + "'"
-            if type(value) is str
-            else literal(value)
-            for value in values
-        ]
-    )
 
 
 @contextlib.contextmanager

@@ -11,16 +11,21 @@ import asyncpg
 
 from octavo.errors import StoreClosed, StoreError, StoreUnavailable
 from octavo.kernel.ports import Finding, PoolUse
-from octavo.stores.sql.dialects import Dialect, PostgreSQL
-from octavo.stores.sql.drivers.port import (
-    BUILD_SECONDS,
-    CONNECT_SECONDS,
+from octavo.stores.sql.dialects import Dialect
+from octavo.stores.sql.dialects.postgresql import PostgreSQL
+from octavo.stores.sql.drivers import BUILD_SECONDS, CONNECT_SECONDS, Driver, Spare
+from octavo.stores.sql.statements import (
+    Ask,
+    Build,
     ConnectionLost,
-    Driver,
+    Contended,
+    Do,
+    DoEach,
+    Duplicate,
     NoAnswer,
-    Spare,
+    Script,
+    Statement,
 )
-from octavo.stores.sql.statements import Ask, Build, Contended, Do, DoEach, Duplicate, Script, Statement
 from octavo.stores.sql.urls import Address
 
 T = TypeVar("T")
@@ -90,9 +95,8 @@ class PostgresDriver(Driver):
                 **({"statement_cache_size": 0} if self._pooled else {}),
             )
             try:
-                await pool.release(
-                    await pool.acquire()
-                )  # a server that cannot be reached must fail here, not later
+                # A server that cannot be reached must fail here, not later.
+                await pool.release(await pool.acquire())
             except BaseException:
                 pool.terminate()
                 raise
@@ -188,25 +192,19 @@ class PostgresDriver(Driver):
         return await super().read(script)
 
     async def send(self, connection: Any, statement: Statement) -> Any:
-        try:
-            return await self._send(connection, statement)
-        except StoreUnavailable as error:
-            if isinstance(error.__cause__, TimeoutError):
-                raise NoAnswer(f"PostgreSQL did not answer within {self._timeout:g} s") from error.__cause__
-            raise
-
-    async def _send(self, connection: Any, statement: Statement) -> Any:
         with _translated():
-            if isinstance(statement, Build):
-                return await connection.execute(statement.sql, timeout=BUILD_SECONDS)
-            if isinstance(statement, Do):
-                status: str = await connection.execute(statement.sql, *statement.values)
-                word = status.rpartition(" ")[2]
-                return int(word) if word.isdigit() else 0
-            if isinstance(statement, DoEach):
-                return await connection.executemany(statement.sql, statement.rows)
-            assert isinstance(statement, Ask)  # noqa: S101
-            return await connection.fetch(statement.sql, *statement.values)
+            try:
+                if isinstance(statement, Build):
+                    return await connection.execute(statement.sql, timeout=BUILD_SECONDS)
+                if isinstance(statement, Do):
+                    status: str = await connection.execute(statement.sql, *statement.values)
+                    word = status.rpartition(" ")[2]
+                    return int(word) if word.isdigit() else 0
+                if isinstance(statement, DoEach):
+                    return await connection.executemany(statement.sql, statement.rows)
+                return await connection.fetch(statement.sql, *statement.values)
+            except TimeoutError as error:
+                raise NoAnswer(f"PostgreSQL did not answer within {self._timeout:g} s") from error
 
     async def describe(self) -> list[Finding]:
         sql = "SELECT name, setting FROM pg_settings WHERE name = ANY($1::text[])"
@@ -307,9 +305,8 @@ def _translated(host: str = "") -> Iterator[None]:
         asyncpg.InsufficientResourcesError, asyncpg.QueryCanceledError, TimeoutError, OSError,
     ) as error:  # fmt: skip
         raise StoreUnavailable(f"PostgreSQL: {error or 'timed out'}") from error
-    except (
-        asyncpg.InternalClientError
-    ) as error:  # how asyncpg answers whoever speaks on a connection that has died
+    except asyncpg.InternalClientError as error:
+        # So asyncpg answers whoever speaks on a connection that has died.
         raise ConnectionLost(f"PostgreSQL: {error}") from error
     except asyncpg.InterfaceError as error:
         if "closed" in str(error):

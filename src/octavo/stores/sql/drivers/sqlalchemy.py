@@ -7,42 +7,32 @@ import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from typing import Any, TypeVar, cast
 
-from sqlalchemy import Engine, exc
+from sqlalchemy import Connection, Engine, event, exc
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, AsyncSession
-from sqlalchemy.pool import Pool
+from sqlalchemy.pool import AssertionPool, NullPool, Pool, QueuePool
 
 from octavo.errors import ConfigError, StoreError, StoreUnavailable
 from octavo.kernel.ports import Finding, Scrubbed
 from octavo.stores.base import Progress
-from octavo.stores.sql.dialects import Dialect, MySQL, PostgreSQL, SQLite
-from octavo.stores.sql.drivers.mysql_shared import error_of, in_parts
-from octavo.stores.sql.drivers.port import ConnectionLost, Driver, run
-from octavo.stores.sql.drivers.sqlalchemy_turns import shared_by, turns_of
-from octavo.stores.sql.statements import Ask, Contended, Do, DoEach, Duplicate, Script, Statement, TooLong
+from octavo.stores.sql.dialects import Dialect
+from octavo.stores.sql.dialects.mysql import MySQL, error_of, in_parts
+from octavo.stores.sql.dialects.postgresql import PostgreSQL
+from octavo.stores.sql.dialects.sqlite import SQLite
+from octavo.stores.sql.drivers import PATIENCE_SECONDS, Driver, run
+from octavo.stores.sql.statements import (
+    Ask,
+    ConnectionLost,
+    Contended,
+    Do,
+    DoEach,
+    Duplicate,
+    Script,
+    Statement,
+)
 
 T = TypeVar("T")
 _DRIVERS = {"aiosqlite", "asyncpg", "asyncmy", "aiomysql"}
 _BUSY = {"40001", "40P01", "55P03"}
-
-
-class _Made:
-    """The tables known to be in the database of an engine, so that not every request looks again."""
-
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self.loop = loop
-        self.turn = asyncio.Lock()
-        self.names: set[str] = set()
-
-
-_made: weakref.WeakKeyDictionary[Engine, _Made] = weakref.WeakKeyDictionary()
-
-
-def _made_in(engine: AsyncEngine) -> _Made:
-    loop = asyncio.get_running_loop()
-    known = _made.get(engine.sync_engine)
-    if known is None or known.loop is not loop:
-        known = _made[engine.sync_engine] = _Made(loop)
-    return known
 
 
 class SQLAlchemyDriver(Driver):
@@ -64,10 +54,8 @@ class SQLAlchemyDriver(Driver):
             )
         self._bind = bind.sync_engine if isinstance(bind, AsyncEngine) else bind
         self.dialect: Dialect = {"sqlite": SQLite, "postgresql": PostgreSQL}.get(bind.dialect.name, MySQL)()
-        if isinstance(self.dialect, SQLite) and sqlite3.sqlite_version_info < (
-            3,
-            43,
-        ):  # the system's may be old
+        # The system's SQLite may be old.
+        if isinstance(self.dialect, SQLite) and sqlite3.sqlite_version_info < (3, 43):
             self.dialect.octets = "LENGTH(CAST({} AS BLOB))"
         self._number = 0
 
@@ -109,21 +97,16 @@ class SQLAlchemyDriver(Driver):
 
     @contextlib.asynccontextmanager
     async def _turn(self) -> AsyncIterator[None]:
-        shared = shared_by(self._bind)
-        if self._session is None:
-            async with turns_of(shared).take() if shared is not None else contextlib.nullcontext():
-                yield
-            return
-        # A session serves one at a time, and goes wrong rather than wait; others may have a store over it too.
-        async with turns_of(self._session.sync_session).take():
-            if shared is None:
-                yield
-            elif isinstance(shared, Pool):
-                async with turns_of(shared).take_for(self._session, shared):
-                    yield
-            else:
-                async with turns_of(shared).take():
-                    yield
+        shared, session = _shared_by(self._bind), self._session
+        async with contextlib.AsyncExitStack() as turns:
+            # A session serves one at a time, and goes wrong rather than wait; others may have a store over it too.
+            if session is not None:
+                await turns.enter_async_context(_turns_of(session.sync_session).take())
+            if session is not None and isinstance(shared, Pool):
+                await turns.enter_async_context(_turns_of(shared).take_for(session, shared))
+            elif shared is not None:
+                await turns.enter_async_context(_turns_of(shared).take())
+            yield
 
     async def _with_connection(self, work: Callable[[Any], Awaitable[T]]) -> T:
         if self._session is not None:
@@ -131,13 +114,8 @@ class SQLAlchemyDriver(Driver):
         # Cancelled in the middle, a statement would leave its connection with a lock that nobody lets go.
         task = asyncio.ensure_future(super()._with_connection(work))
         self._running.add(task)
-        task.add_done_callback(self._over)
+        task.add_done_callback(self._running.discard)
         return await asyncio.shield(task)
-
-    def _over(self, task: "asyncio.Task[Any]") -> None:
-        self._running.discard(task)
-        if not task.cancelled():
-            task.exception()  # whoever still waits is told; if nobody does, it is no news
 
     async def make(self, name: str, script: Callable[[], Script[bool]]) -> bool:
         bind = self._session.bind if self._session is not None else None
@@ -145,15 +123,15 @@ class SQLAlchemyDriver(Driver):
             return await super().make(name, script)
         # Any CREATE commits the transaction around it in MySQL, and that one is the caller's. So another connection, which
         # is not of the pool: sessions that hold all of it would wait for each other, each for one connection more.
-        made = _made_in(bind)
-        async with made.turn:
-            if name not in made.names:
+        turns = _turns_of(bind.sync_engine)
+        async with turns.take():
+            if name not in turns.made:
                 spare = AsyncEngine(Engine(bind.sync_engine.pool.recreate(), bind.dialect, bind.url))
                 try:
                     await SQLAlchemyDriver(spare).write(script)
                 finally:
                     await spare.dispose()
-                made.names.add(name)
+                turns.made.add(name)
         return False
 
     async def begin(self, connection: AsyncConnection) -> None:
@@ -227,8 +205,6 @@ def _error_of(error: exc.DBAPIError) -> StoreError:
     state = getattr(error.orig, "sqlstate", None) or ""
     if state == "23505" or "UNIQUE constraint failed" in message:
         return Duplicate(message)
-    if "string or blob too big" in message:
-        return TooLong(message)
     if state in _BUSY or "is locked" in message:
         return Contended(message)
     if error.connection_invalidated or state.startswith(("08", "57P")):
@@ -238,3 +214,105 @@ def _error_of(error: exc.DBAPIError) -> StoreError:
         if state.startswith(("53", "25006")) or "unable to open" in message or "readonly database" in message
         else StoreError(message)
     )
+
+
+class _Turns:
+    """Whose turn it is, for all who share an engine, a pool, a connection or a session in one event loop: a rollback of one
+    would end the other's transaction.
+
+    A session that leaves its transaction open keeps its turn until that has ended.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = loop
+        self.lock = asyncio.Lock()
+        self._holder: weakref.ref[Any] | None = None  # a session whose transaction is open
+        self._listened: weakref.WeakSet[Any] = weakref.WeakSet()
+        self.made: set[str] = (
+            set()
+        )  # tables known to be in an engine's database, so that not every request looks again
+
+    @contextlib.asynccontextmanager
+    async def take(self) -> AsyncIterator[None]:
+        """Wait for the turn, and have it for as long as the block lasts."""
+        await self._acquire()
+        try:
+            yield
+        finally:
+            self.lock.release()
+
+    @contextlib.asynccontextmanager
+    async def take_for(self, session: AsyncSession, pool: Pool) -> AsyncIterator[None]:
+        """The same for a session, and for as long as it leaves the pool's connection in the middle of a transaction."""
+        owner = session.sync_session
+        if self._holder is None or self._holder() is not owner:
+            await self._acquire()
+            self._hold(owner)
+        try:
+            yield
+        finally:
+            if not await _is_open(session, pool):
+                self._let_go(owner)
+
+    async def _acquire(self) -> None:
+        while True:
+            try:
+                await asyncio.wait_for(self.lock.acquire(), PATIENCE_SECONDS)
+            except TimeoutError:
+                if self._holder is not None:
+                    raise StoreUnavailable(
+                        "this engine has one connection for all, and a session has left its transaction open on it for "
+                        f"{PATIENCE_SECONDS} s: commit or close that session, or give the engine a pool of several connections"
+                    ) from None
+            else:
+                return
+
+    def _hold(self, owner: Any) -> None:
+        self._holder = weakref.ref(owner, lambda _: self._let_go(None))
+        if owner not in self._listened:
+            self._listened.add(owner)
+            event.listen(owner, "after_transaction_end", self._ended)
+
+    def _ended(self, owner: Any, transaction: Any) -> None:
+        if transaction.parent is None and not self.loop.is_closed():
+            self._let_go(owner)
+
+    def _let_go(self, owner: Any) -> None:
+        if self._holder is not None and self._holder() is owner:
+            self._holder = None
+            self.lock.release()
+
+
+_turns: weakref.WeakKeyDictionary[Any, _Turns] = weakref.WeakKeyDictionary()
+
+
+def _turns_of(shared: Any) -> _Turns:
+    """The turns of all who share this, in the running event loop."""
+    loop = asyncio.get_running_loop()
+    known = _turns.get(shared)
+    if known is None or known.loop is not loop:
+        known = _turns[shared] = _Turns(loop)
+    return known
+
+
+def _shared_by(bind: Engine | Connection) -> Pool | Connection | None:
+    """What can give several callers one connection: a connection, or a pool of one; None when each has one of its own."""
+    if isinstance(bind, Connection):
+        return bind
+    pool = bind.pool
+    if isinstance(pool, QueuePool):
+        return pool if pool.size() == 1 and pool._max_overflow == 0 else None  # noqa: SLF001 - nothing else tells
+    return None if isinstance(pool, NullPool) else pool
+
+
+async def _is_open(session: AsyncSession, pool: Pool) -> bool:
+    """Whether others would end what the session has begun, or could not get its connection."""
+    if not session.in_transaction():
+        return False
+    if isinstance(pool, QueuePool | AssertionPool):
+        return True
+    try:
+        raw: Any = (await (await session.connection()).get_raw_connection()).driver_connection
+    except exc.SQLAlchemyError:  # it is broken, and its caller's to roll back
+        return True
+    return bool(getattr(raw, "in_transaction", True))  # sqlite3 knows whether anything was written

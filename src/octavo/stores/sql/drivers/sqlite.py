@@ -1,23 +1,26 @@
-"""SQLite through apsw: one thread writes, a few read, and one writes the log back; none of it is done on an event loop."""
+"""SQLite through apsw: one thread writes and a few read; none of it is done on an event loop."""
 
+import asyncio
+import contextlib
 import itertools
 import os
+import queue
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import apsw
 
-from octavo.errors import StoreClosed
+from octavo.errors import StoreClosed, StoreError, StoreUnavailable
 from octavo.kernel.ports import Finding, Scrubbed
 from octavo.stores.base import Progress
-from octavo.stores.sql.dialects import Dialect, SQLite
-from octavo.stores.sql.drivers.port import Driver
-from octavo.stores.sql.drivers.sqlite_thread import Worker, run, transact, transact_reading
-from octavo.stores.sql.statements import Script
-from octavo.util.file_modes import access, make_folder, open_file
+from octavo.stores.sql.dialects import Dialect
+from octavo.stores.sql.dialects.sqlite import SQLite
+from octavo.stores.sql.drivers import Driver
+from octavo.stores.sql.statements import Do, DoEach, Pause, Script
+from octavo.util.file_modes import access, make_folder, open_file, write_obstacle
 
 T = TypeVar("T")
 _STEPS = 10_000  # of SQLite's machine, after which a reader asks whether anybody still waits: a millisecond or less
@@ -28,38 +31,34 @@ _FULL_TEXT = (
 _SYNCHRONOUS = {"full": "FULL", "fast": "NORMAL"}
 _LEVELS = ("OFF", "NORMAL", "FULL", "EXTRA")
 _PAGES = 10_000  # of the write-ahead log, 40 MiB, after which it is written back; hot pages then go to disk once for many writes
-_MOST_PAGES = 4  # times as many: then writers wait, or the log would outgrow a slow disk
 _MAPPED_BYTES = 2**27  # of the file are read where the system has them, without a copy
+
+
+#: Something to be done with the connection, and whoever waits for the answer, on which event loop.
+_Call: TypeAlias = tuple[Callable[[apsw.Connection], Any], asyncio.AbstractEventLoop, asyncio.Future[Any]]
 
 
 class SQLiteDriver(Driver):
     """A database file, or one in memory; `durability` full survives power loss, fast survives kill -9."""
 
-    def __init__(self, path: str, durability: str = "full", timeout: float = 60.0, readers: int = 2) -> None:
+    def __init__(self, path: str, durability: str = "full", timeout: float = 60.0) -> None:
         super().__init__()
         self.dialect: Dialect = SQLite()
         self.path = path
         self.durability = durability
         self.timeout = timeout
-        self._reader_count = readers
         self._writer: Worker | None = None
         self._readers: list[Worker] = []
-        self._keeper: Worker | None = None  # writes the log back
-        self._keeping = False
-        self._kept = threading.Event()  # set when the keeper has done its part
         self._turn = itertools.count()
 
     async def open(self) -> None:
         if self._writer is not None:  # its threads work for any event loop, one after the other
             return
-        self._writer = Worker(self._connect_writer, "octavo-sqlite-writer", self.path)
+        self._writer = Worker(self._connect, "octavo-sqlite-writer", self.path)
         if self.path == ":memory:":  # belongs to its connection, so that one does everything
             self._readers = [self._writer]
         else:
-            self._readers = [
-                Worker(self._connect, "octavo-sqlite-reader", self.path) for _ in range(self._reader_count)
-            ]
-            self._keeper = Worker(self._connect, "octavo-sqlite-keeper", self.path)
+            self._readers = [Worker(self._connect, "octavo-sqlite-reader", self.path) for _ in range(2)]
         try:
             await self._writer.run(lambda _: None)  # a file that cannot be opened must fail here, not later
         except BaseException:  # cancelled too: the threads would stay
@@ -147,25 +146,19 @@ class SQLiteDriver(Driver):
 
     def _truncate_log(self, connection: apsw.Connection) -> bool:
         """Write the log back and cut it to nothing; whether others have let it."""
-        until = time.monotonic() + self.timeout
-        while True:
-            try:
-                connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
-            except (apsw.BusyError, apsw.LockedError):
-                if time.monotonic() > until:
-                    return False
-                time.sleep(0.01)
-            else:
-                return True
+        try:
+            _patiently(lambda: connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE), self.timeout)
+        except (apsw.BusyError, apsw.LockedError):
+            return False
+        return True
 
     async def leave(self) -> None:
         await self.settle()
 
     async def close(self) -> None:
         await self.settle()
-        # The writer first: it may have to wait for the keeper.
-        workers = {id(worker): worker for worker in (self._writer, *self._readers, self._keeper) if worker}
-        self._readers, self._writer, self._keeper = [], None, None
+        workers = {id(worker): worker for worker in (self._writer, *self._readers) if worker}
+        self._readers, self._writer = [], None
         for worker in workers.values():
             await worker.stop()
 
@@ -182,45 +175,8 @@ class SQLiteDriver(Driver):
         connection.execute(f"PRAGMA mmap_size = {_MAPPED_BYTES}").fetchall()
         # Else a statement is prepared anew for each value it is given, should the value make for a better plan.
         connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
+        connection.wal_autocheckpoint(_PAGES)
         return connection
-
-    def _connect_writer(self) -> apsw.Connection:
-        connection = self._connect()
-        # Instead of SQLite's own, which writes back before it answers a commit.
-        connection.set_wal_hook(self._log_grew)
-        return connection
-
-    def _log_grew(self, connection: apsw.Connection, name: str, pages: int) -> int:
-        """In the writer's thread, after each commit: have the log written back when there is much of it."""
-        del connection, name
-        keeper = self._keeper
-        if pages >= _PAGES and keeper is not None and not self._keeping:
-            self._keeping = True
-            self._kept.clear()
-            keeper.take(self._write_back)
-        elif pages >= _MOST_PAGES * _PAGES and self._keeping:
-            self._kept.wait()
-        return apsw.SQLITE_OK
-
-    def _write_back(self, connection: apsw.Connection) -> None:
-        """Nearly all of it while writes go on, and the rest between two of them: a log begins anew once nothing is left."""
-        try:
-            write_back(connection)
-        finally:
-            if (writer := self._writer) is not None:
-                writer.take(self._write_back_rest)
-            self._kept.set()
-
-    def _write_back_rest(self, connection: apsw.Connection) -> None:
-        try:
-            write_back(connection)
-        finally:
-            self._keeping = False
-
-
-def write_back(connection: apsw.Connection) -> None:
-    """Bring what is in the write-ahead log into the database file, as far as readers allow."""
-    connection.wal_checkpoint()
 
 
 def connect(path: str, durability: str, timeout: float) -> apsw.Connection:
@@ -241,12 +197,133 @@ def connect(path: str, durability: str, timeout: float) -> apsw.Connection:
 
 def go_over_to_wal(connection: apsw.Connection, timeout: float) -> None:
     """Have the file in WAL mode, where readers and the writer do not wait for each other; it stays so."""
-    deadline = time.monotonic() + timeout
+    _patiently(lambda: connection.execute("PRAGMA journal_mode = WAL").fetchall(), timeout)
+
+
+def _patiently(work: Callable[[], object], timeout: float) -> None:
+    """Try what SQLite does not wait for by itself, until others have let it."""
+    until = time.monotonic() + timeout
     while True:
-        try:  # it does not wait for others by itself, so parallel first use would fail
-            connection.execute("PRAGMA journal_mode = WAL").fetchall()
-            break
-        except apsw.BusyError:
-            if time.monotonic() > deadline:
+        try:
+            work()
+        except (apsw.BusyError, apsw.LockedError):
+            if time.monotonic() > until:
                 raise
             time.sleep(0.005)
+        else:
+            return
+
+
+class Worker:
+    """A thread with a connection of its own; each call is answered on the event loop it came from."""
+
+    def __init__(self, connect: Callable[[], apsw.Connection], name: str, path: str = "") -> None:
+        self._inbox: queue.SimpleQueue[_Call | None] = queue.SimpleQueue()
+        self._connect = connect
+        self._path = path  # for an error to name
+        self._thread = threading.Thread(target=self._live, name=name, daemon=True)
+        self._thread.start()
+
+    async def run(self, work: Callable[[apsw.Connection], T]) -> T:
+        """Do some work with the connection, and answer what it answers."""
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[T] = loop.create_future()
+        self._inbox.put((work, loop, answer))
+        return await answer
+
+    async def stop(self) -> None:
+        """Finish what was handed in, and close the connection."""
+        self._inbox.put(None)
+        await asyncio.get_running_loop().run_in_executor(None, self._thread.join)
+
+    def _live(self) -> None:
+        connection: apsw.Connection | None = None
+        while (call := self._inbox.get()) is not None:
+            work, loop, answer = call
+            result: Any = None
+            failure: BaseException | None = None
+            try:
+                with translated(self._path):
+                    connection = connection or self._connect()
+                    result = work(connection)
+            except BaseException as error:  # noqa: BLE001 - whoever waits for this is told, and the thread lives on
+                failure = error
+            with contextlib.suppress(RuntimeError):  # the loop has ended, and with it whoever waited
+                loop.call_soon_threadsafe(_resolve, answer, result, failure)
+        if connection is not None:
+            connection.close()
+
+
+def _resolve(answer: "asyncio.Future[Any]", result: Any, failure: BaseException | None) -> None:
+    """Tell whoever waits, unless it was cancelled; what was written stands all the same."""
+    if answer.done():
+        return
+    if failure is None:
+        answer.set_result(result)
+    else:
+        answer.set_exception(failure)
+
+
+def transact(
+    connection: apsw.Connection, work: Callable[[apsw.Connection], T], begin: str = "BEGIN IMMEDIATE"
+) -> T:
+    """All of it or nothing, and of one moment."""
+    # IMMEDIATE: a transaction that reads first and asks for the lock later fails at once when another has it.
+    connection.execute(begin)
+    try:
+        result = work(connection)
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+    return result
+
+
+def transact_reading(connection: apsw.Connection, work: Callable[[apsw.Connection], T]) -> T:
+    """Read as of one moment."""
+
+    def settled(connection: apsw.Connection) -> T:
+        # Fixes the moment before a virtual table is opened: SQLite gives up when the schema changes under the opening.
+        connection.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchall()
+        return work(connection)
+
+    return transact(connection, settled, "BEGIN")
+
+
+def run(connection: apsw.Connection, script: Script[T]) -> T:
+    """Run a script to its end."""
+    answer: Any = None
+    try:
+        while True:
+            statement = script.send(answer)
+            if isinstance(statement, DoEach):
+                connection.executemany(statement.sql, statement.rows)
+                answer = None
+            elif isinstance(statement, Do):
+                connection.execute(statement.sql, statement.values)
+                answer = connection.changes()
+            elif isinstance(statement, Pause):
+                answer = None  # this thread is nobody else's
+            else:
+                answer = connection.execute(statement.sql, statement.values).fetchall()
+    except StopIteration as done:
+        result: T = done.value
+        return result
+
+
+@contextlib.contextmanager
+def translated(path: str = "") -> Iterator[None]:
+    """What apsw raises inside comes out as Octavo's errors, which name the file."""
+    named = f": {path}" if path and path != ":memory:" else ""
+    try:
+        yield
+    except (apsw.BusyError, apsw.LockedError, apsw.FullError, apsw.IOError) as error:
+        raise StoreUnavailable(f"SQLite: {error}{named}") from error
+    except (apsw.CantOpenError, apsw.ReadOnlyError) as error:
+        why = write_obstacle(path) if named else ""
+        raise StoreUnavailable(f"SQLite: {error}{named}{f' ({why})' if why else ''}") from error
+    except apsw.Error as error:
+        raise StoreError(f"SQLite: {error}") from error
+    except OSError as error:
+        raise StoreUnavailable(f"SQLite: {os.strerror(error.errno or 0)}: {error.filename}") from error
