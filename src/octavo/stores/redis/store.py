@@ -15,12 +15,11 @@ from octavo.kernel.shapes import SHAPES
 from octavo.kernel.terms.matches import COMMON, LOOKED, Matches, is_unfiltered, newest
 from octavo.stores.base import Progress, SearchingStore, unheard
 from octavo.stores.redis.connection import Connection
-from octavo.stores.redis.health import findings
 from octavo.stores.redis.layout import Layout
 from octavo.stores.redis.reading import Reader
-from octavo.stores.redis.scrubbing import scrub
 from octavo.stores.redis.searching import Searcher
 from octavo.stores.redis.sentinel import renewed
+from octavo.stores.redis.upkeep import findings, scrub
 from octavo.stores.redis.writing import Writer
 
 
