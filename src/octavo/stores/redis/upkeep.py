@@ -1,7 +1,6 @@
 """What a Redis is, what of it endangers records, and what removed records leave behind in it."""
 
 import asyncio
-import contextlib
 import time
 from typing import Any
 
@@ -47,9 +46,7 @@ async def _saves(connection: Connection) -> str | None:
         raise
     except StoreError:
         return None
-    with contextlib.suppress(AttributeError):
-        return str({_word(name): _word(value) for name, value in settings.items()}.get("save", ""))
-    return None
+    return str(settings.get("save", ""))
 
 
 def _one_node(answer: Any) -> Any:
@@ -84,10 +81,6 @@ def _memory(info: dict[str, Any]) -> Finding:
             f"{policy} throws records away when memory runs short; CONFIG SET maxmemory-policy noeviction"
         )
     return Finding("memory", f"{limit}, {policy}", warning)
-
-
-def _word(word: Any) -> str:
-    return word.decode() if isinstance(word, bytes) else str(word)
 
 
 # --- what removed records leave behind: words in the indexes of terms, and commands in the append-only file
