@@ -21,7 +21,7 @@ ASKED = [
 MODULES = (
     "octavo.kernel.terms.matches",
     "octavo.kernel.terms.matching",
-    "octavo.stores.term_index",
+    "octavo.stores.memory",
     "octavo.stores.redis.store",
     "octavo.stores.sql.searching",
 )

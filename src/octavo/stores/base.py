@@ -26,29 +26,25 @@ class BaseStore(Opening):
     async def apply(self, ops: Sequence[Op]) -> list[int]:
         """Apply all of the ops in order, or none; answer how many records each one added, changed or removed."""
         prepared = prepare(ops)
-        if self._open_on is not _get_running_loop():
-            await self._ready()
+        await self._ready()
         return await self._apply(prepared) if prepared else []
 
     async def find(self, query: Query) -> list[Record]:
         """Answer the query as `Query.over` would from all records kept."""
         query = asked(query)
-        if self._open_on is not _get_running_loop():
-            await self._ready()
+        await self._ready()
         return await self._find(query) if answerable(query) else []
 
     async def tally(self, query: Query) -> Tally:
         """Count as `Tally.of` would from all records kept."""
         query = asked(query).unpaged
-        if self._open_on is not _get_running_loop():
-            await self._ready()
+        await self._ready()
         return await self._tally(query) if answerable(query) else Tally()
 
     async def heads(self, query: Query) -> list[Head]:
         """The `Head.of` each record that `find` would answer, in the same order."""
         query = asked(query)
-        if self._open_on is not _get_running_loop():
-            await self._ready()
+        await self._ready()
         return await self._heads(query) if answerable(query) else []
 
     async def names(
@@ -66,10 +62,14 @@ class BaseStore(Opening):
             raise InvalidQuery(f"part must be one of {', '.join(parts)}; got {part!r}")
         if not answerable(Query(collection=collection, scope=Scope(user=after))):
             raise InvalidQuery(f"after is a name that nobody can have: {after!r}")
-        if self._open_on is not _get_running_loop():
-            await self._ready()
+        await self._ready()
         nobody = getattr(scope, part) == "" or not answerable(query)
         return [] if nobody else await self._names(query, part, after)
+
+    async def _ready(self) -> None:
+        # Without an event loop a store that waits for nothing, as one in memory, works all the same.
+        if self._open_on is not _get_running_loop():
+            await super()._ready()
 
     async def _apply(self, ops: list[Prepared]) -> list[int]:
         raise NotImplementedError
@@ -105,8 +105,7 @@ class SearchingStore(BaseStore):
                 f"terms must be a list, as octavo.kernel.terms.terms.terms makes it; got {terms[:80]!r}"
             )
         query = msgspec.structs.replace(asked(query).unpaged, text=None)
-        if self._open_on is not _get_running_loop():
-            await self._ready()
+        await self._ready()
         distinct = tuple(term for term in dict.fromkeys(terms) if holdable(term))
         if not distinct or not answerable(query):
             return Matches(held=(0,) * len(terms))
@@ -117,15 +116,13 @@ class SearchingStore(BaseStore):
     async def reindex(self, collection: str, progress: Progress | None = None) -> int:
         """Build the index of a collection anew, while searches go on; answer how many records are in it."""
         asked(Query(collection=collection))
-        if self._open_on is not _get_running_loop():
-            await self._ready()
+        await self._ready()
         return await self._reindex(collection, progress or unheard)
 
     async def verify(self, collection: str, progress: Progress | None = None) -> Lexicon:
         """Compare the index of a collection with its records, one by one."""
         asked(Query(collection=collection))
-        if self._open_on is not _get_running_loop():
-            await self._ready()
+        await self._ready()
         return await self._verify(collection, progress or unheard)
 
     async def _search(self, query: Query, terms: tuple[str, ...]) -> Matches:

@@ -16,7 +16,7 @@ from octavo.kernel.text import fold
 from octavo.stores.draft import Key, Lookup, drafted
 
 if TYPE_CHECKING:
-    from octavo.stores.term_index import TermIndex  # only a search needs it
+    from octavo.stores.memory import TermIndex
 
 #: What an order is kept for: a tenant, an exact scope, one named part of a scope, or a mark within an exact scope.
 Axis: TypeAlias = tuple[str, ...]
@@ -289,10 +289,6 @@ class Records:
         if found is None:
             found = self._collections[name] = CollectionIndex()
         return found
-
-    def collections(self) -> list[CollectionIndex]:
-        """Those that were used."""
-        return list(self._collections.values())
 
     def tenants(self) -> list[str]:
         """Every tenant that has a record, sorted."""

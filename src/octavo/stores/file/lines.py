@@ -36,7 +36,7 @@ class Spelling:
     def __init__(self, collection: str) -> None:
         self._collection = collection
         shape = SHAPES[collection]
-        names = {field: shape.name(field) for field in NAMES}
+        self._names = names = {field: shape.name(field) for field in NAMES}
         written: list[Any] = [
             ("id", str), ("agent", str | None), ("session", str | None), ("kind", str), ("created_at", datetime),
             ("data", Raw), ("metadata", Raw), *_WHO[:2], *_OPTIONAL, ("seq", int, -1),
@@ -46,23 +46,16 @@ class Spelling:
             ("data", _Json | None, None), ("metadata", _Json | None, None), *_WHO, *_OPTIONAL,
             ("seq", int | None, None), ("removed", bool, False),
         ]  # fmt: skip
-        gone: list[Any] = [
-            ("removed", bool),
-            ("id", str),
-            ("agent", str | None),
-            ("session", str | None),
-            *_WHO[:2],
-        ]
         self._line = msgspec.defstruct("Line", written, rename=names, omit_defaults=True)
-        self._gone = msgspec.defstruct("Gone", gone, rename=names, omit_defaults=True)
         self._read = msgspec.json.Decoder(msgspec.defstruct("Read", read, rename=names)).decode
 
     def line(self, sealed: StoredRecord, *, removed: bool = False) -> bytes:
         """The record as a line, newline included, or the line that says it is gone."""
         scope = sealed.scope
         if removed:
-            gone = self._gone(True, sealed.id, scope.agent, scope.session, scope.tenant, scope.user)
-            return _encode(gone) + b"\n"
+            whose = {name: value for name, value in msgspec.structs.asdict(scope).items() if value}
+            gone = {"removed": True, "id": sealed.id, **whose}
+            return _encode({self._names.get(name, name): value for name, value in gone.items()}) + b"\n"
         return _encode(self._line(
             sealed.id, scope.agent, scope.session, sealed.kind, sealed.created_at, Raw(sealed.data_json),
             Raw(sealed.metadata_json),

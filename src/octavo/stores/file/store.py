@@ -11,11 +11,10 @@ import apsw
 
 from octavo.errors import ConfigError, StoreClosed, StoreError
 from octavo.kernel.codec import Prepared
-from octavo.kernel.model import Head, NameCount, Query, Record, Scope, ScopePart, Tally
-from octavo.kernel.ports import Finding, Lexicon, Scrubbed
+from octavo.kernel.model import Query, Scope
+from octavo.kernel.ports import Finding, Scrubbed
 from octavo.kernel.shapes import SHAPES
-from octavo.kernel.terms.matches import Matches
-from octavo.stores.base import Progress, SearchingStore
+from octavo.stores.base import Progress
 from octavo.stores.file.files import ROTATE_BYTES, Files, Layout
 from octavo.stores.file.log import LOCK_SECONDS, FileLog
 from octavo.stores.sql.drivers import Batch
@@ -33,21 +32,6 @@ class _IndexGone(StoreError):  # noqa: N818 - never leaves the file store
     """This index is not, or no longer, the one of the folder: another must be opened."""
 
 
-class _FileIndex(SQLStore):
-    """The records of a folder, on disk or, as long as nobody has written there, in memory."""
-
-    def __init__(self, root: Path, layout: Layout, *, on_disk: bool) -> None:
-        self._on_disk = on_disk
-        super().__init__(_Driver(root, layout, on_disk=on_disk))
-
-    async def write(self, ops: list[Prepared]) -> list[int]:
-        """Apply a batch of checked writes."""
-        if not self._on_disk:
-            raise _IndexGone("there is no index on disk yet")
-        await self._ready()
-        return await self._apply(ops)
-
-
 def delete_index(root: Path) -> None:
     """Delete the index of a folder, and what SQLite keeps beside it; the next to open the folder makes another."""
     for path in (root / ".octavo").glob("index.db*"):
@@ -55,49 +39,109 @@ def delete_index(root: Path) -> None:
 
 
 class _Driver(SQLiteDriver):
-    """SQLite's driver, whose commits are the log's."""
+    """SQLite's driver for the index of a folder, whose commits are the log's.
 
-    def __init__(self, root: Path, layout: Layout, *, on_disk: bool) -> None:
-        self._place = root / ".octavo" / "index.db"
+    The index is in memory as long as nobody has written to the folder, so that looking makes nothing in it. When it is not
+    the folder's any more, another one is opened, and what was asked of it is asked again.
+    """
+
+    def __init__(self, root: Path, layout: Layout) -> None:
+        self._root = root
+        self._file = root / ".octavo" / "index.db"
         self._identity: tuple[int, int] | None = None
         self._log = FileLog(root, layout)
-        super().__init__(str(self._place) if on_disk else _MEMORY, "fast", LOCK_SECONDS)
+        self._closed = False
+        self._made: dict[str, Callable[[], Script[bool]]] = {}  # tables that each index must have
+        super().__init__(_MEMORY, "fast", LOCK_SECONDS)
 
     async def open(self) -> None:
-        if self._writer is not None:
-            return
-        await asyncio.to_thread(self._identify)
-        await super().open()
-        try:
-            await self._worker().run(self._open_log)
-        except BaseException:
-            await self.close()
-            raise
+        self._closed = False
+        if self._writer is None:
+            await self._open_index(writing=False)
 
     async def close(self) -> None:
-        await super().close()
-        self._log.close()
+        self._closed = True
+        await self._close_index()
 
-    async def _commit_all(self, batches: list[Batch]) -> list[list[int]]:
-        def work(_: apsw.Connection) -> list[list[int]]:
-            return self._log.commit(batches, self._check)
+    def abandon(self) -> None:
+        super().abandon()
+        self._renewing = asyncio.Lock()
 
-        return await self._worker().run(work)
-
-    async def scrub(self, tables: Sequence[str], progress: Progress) -> Scrubbed:
-        on_disk = self.path != _MEMORY
-        if on_disk:
-            await self._worker().run(lambda _: self._log.scrub(self._check, progress))
-        return await super().scrub(tables, progress) if on_disk else Scrubbed()
+    async def make(self, name: str, script: Callable[[], Script[bool]]) -> bool:
+        self._made[name] = script
+        make = super().make
+        return await self._with_index(lambda: make(name, script))
 
     async def read(self, script: Callable[[], Script[T]]) -> T:
         def checked() -> Script[T]:
             self._check()
             return script()
 
-        return await super().read(checked)
+        read = super().read
+        return await self._with_index(lambda: read(checked))
+
+    async def write(self, script: Callable[[], Script[T]]) -> T:
+        write = super().write
+        return await self._with_index(lambda: write(script))
+
+    async def commit(self, batch: Batch) -> list[int]:
+        commit = super().commit
+        return await self._with_index(lambda: commit(batch), writing=True)
+
+    async def _commit_all(self, batches: list[Batch]) -> list[list[int]]:
+        if self.path == _MEMORY:
+            raise _IndexGone("there is no index on disk yet")
+        return await self._worker().run(lambda _: self._log.commit(batches, self._check))
+
+    async def scrub(self, tables: Sequence[str], progress: Progress) -> Scrubbed:
+        if self.path == _MEMORY:
+            return Scrubbed()
+        await self._with_index(lambda: self._worker().run(lambda _: self._log.scrub(self._check, progress)))
+        return await super().scrub(tables, progress)
+
+    # --- one index after the other
+
+    async def _with_index(self, ask: Callable[[], Awaitable[T]], *, writing: bool = False) -> T:
+        """Ask the folder's index, or the one that has taken its place."""
+        while True:
+            async with self._renewing:
+                if self._writer is None:
+                    if self._closed:
+                        raise StoreClosed("the file store was closed")
+                    await self._open_index(writing=writing)
+                opened = self._writer
+            try:
+                return await ask()
+            except _IndexGone:
+                async with self._renewing:
+                    if self._writer is opened:  # else somebody has opened another
+                        await self._close_index()
+
+    async def _open_index(self, *, writing: bool) -> None:
+        try:
+            on_disk = writing or await asyncio.to_thread(self._is_used)
+            self.path = str(self._file) if on_disk else _MEMORY
+            await asyncio.to_thread(self._identify)
+            await super().open()
+            await self._worker().run(self._open_log)
+            for script in self._made.values():
+                await super().write(script)
+        except BaseException as error:
+            await self._close_index()
+            if not isinstance(error.__cause__, apsw.NotADBError | apsw.CorruptError):
+                raise
+            _log.warning("the index of %s is damaged and is made anew", self._root)
+            await asyncio.to_thread(delete_index, self._root)
+            await self._open_index(writing=writing)
+
+    async def _close_index(self) -> None:
+        await super().close()
+        self._log.close()
 
     # --- in threads
+
+    def _is_used(self) -> bool:
+        return not self._root.is_dir() or self._file.parent.exists()
 
     def _open_log(self, connection: apsw.Connection) -> None:
         on_disk = self.path != _MEMORY
@@ -109,8 +153,8 @@ class _Driver(SQLiteDriver):
         """Remember which file is the index, before a connection to it is opened."""
         if self.path != _MEMORY:
             try:
-                file_modes.make_folder(self._place.parent)
-                os.close(file_modes.open_file(self._place, os.O_RDWR))
+                file_modes.make_folder(self._file.parent)
+                os.close(file_modes.open_file(self._file, os.O_RDWR))
             except OSError as error:
                 raise StoreError(f"{error.strerror}: {error.filename}") from error
         self._identity = self._identity_now()
@@ -122,13 +166,13 @@ class _Driver(SQLiteDriver):
 
     def _identity_now(self) -> tuple[int, int] | None:
         try:
-            there = self._place.stat()
+            there = self._file.stat()
         except OSError:
             return None
         return there.st_ino, there.st_dev
 
 
-class FileStore(SearchingStore):
+class FileStore(SQLStore):
     """Records as lines of JSON in a directory, one file per session.
 
     An acknowledgement means that the record survives `kill -9` (`sync="flush"`) or a power cut (`sync="fsync"`).
@@ -146,7 +190,6 @@ class FileStore(SearchingStore):
         rotate_bytes: int = ROTATE_BYTES,
         sync: str = "flush",
     ) -> None:
-        super().__init__()
         one_of("format", format, ("jsonl", "json"))
         one_of("sync", sync, ("flush", "fsync"))
         if rotate_bytes < 1:
@@ -154,18 +197,13 @@ class FileStore(SearchingStore):
         self._path = Path(path).absolute()
         self._layout = Layout(format=format, per_session=per_session, rotate_bytes=rotate_bytes, sync=sync)
         self._files = Files(self._path, self._layout)
-        self._index: _FileIndex | None = None
-        self._abandon()
+        self._writes = 0  # under way
+        super().__init__(_Driver(self._path, self._layout))
 
     @property
     def path(self) -> Path:
         """The directory, as an absolute path."""
         return self._path
-
-    async def tenants(self) -> list[str]:
-        """Every tenant that has a record, sorted."""
-        await self._ready()
-        return await self._ask(lambda index: index.tenants())
 
     async def size_bytes(self) -> int:
         """How many bytes the data files take, archives included."""
@@ -196,105 +234,28 @@ class FileStore(SearchingStore):
 
     async def scrub(self, progress: Progress | None = None) -> Scrubbed:
         """Write the files anew without their dead lines, and the index beside them without what was removed from it."""
-        await self._ready()
-        scrubbed = await self._ask(lambda index: index.scrub(progress))
+        scrubbed = await super().scrub(progress)
         done = ("dead lines dropped from the files", *(f"the index: {word}" for word in scrubbed.done))
         files = tuple(await asyncio.to_thread(self._files.kept))
         return Scrubbed(done=done, files=files, unreached=scrubbed.unreached)
 
-    # --- the index: opened when it is needed, and another one when it is not the folder's any more
-
-    async def _open(self) -> None:
-        self._opened = True  # also when this fails or is cancelled half-way: there may be threads to end
-        if self._index is None:
-            self._index = await self._opened_index(writing=False)
-
-    async def _opened_index(self, *, writing: bool) -> _FileIndex:
-        """An index of the folder; in memory as long as nobody has written there, so that looking makes nothing in it."""
-
-        def used() -> bool:
-            return not self._path.is_dir() or (self._path / ".octavo").exists()
-
-        on_disk = writing or await asyncio.to_thread(used)
-        index = _FileIndex(self._path, self._layout, on_disk=on_disk)
+    async def _apply(self, ops: list[Prepared]) -> list[int]:
+        self._writes += 1
         try:
-            return await index.__aenter__()
-        except BaseException as error:
-            await index.close()
-            if not isinstance(error.__cause__, apsw.NotADBError | apsw.CorruptError):
-                raise
-        _log.warning("the index of %s is damaged and is made anew", self._path)
-        await asyncio.to_thread(delete_index, self._path)
-        return await _FileIndex(self._path, self._layout, on_disk=on_disk).__aenter__()
-
-    async def _ask(self, verb: Callable[[_FileIndex], Awaitable[T]], *, writing: bool = False) -> T:
-        """Ask the index, or the one that has taken its place."""
-        self._calls += 1
-        self._quiet.clear()
-        try:
-            while True:
-                index = self._index
-                try:
-                    if index is not None:
-                        return await verb(index)
-                except (_IndexGone, StoreClosed):
-                    pass
-                await self._renew(index, writing=writing)
+            return await super()._apply(ops)
         finally:
-            self._calls -= 1
-            if not self._calls:
-                self._quiet.set()
+            self._writes -= 1
+            self._written.set()
 
-    async def _renew(self, old: _FileIndex | None, *, writing: bool) -> None:
-        """Open another index in the place of one that is of no use, unless somebody else has."""
-        async with self._renewing:
-            if self._index is old:
-                self._index = None
-                if old is not None:
-                    await old.close()
-                self._index = await self._opened_index(writing=writing)
-
-    async def _leave(self) -> None:
-        """Nothing: the index leaves by itself, and its threads work for any event loop, one after the other."""
-
-    def _abandon(self) -> None:
-        self._renewing = asyncio.Lock()
-        self._calls = 0  # under way
-        self._quiet = asyncio.Event()
+    def _begin(self) -> None:
+        super()._begin()
+        self._written = asyncio.Event()
 
     async def _close(self) -> None:
-        while self._calls:
-            await self._quiet.wait()
-        if self._index is not None:
-            await self._index.close()
-
-    # --- the verbs
-
-    async def _apply(self, ops: list[Prepared]) -> list[int]:
-        return await self._ask(lambda index: index.write(ops), writing=True)
-
-    async def _find(self, query: Query) -> list[Record]:
-        return await self._ask(lambda index: index.find(query))
-
-    async def _heads(self, query: Query) -> list[Head]:
-        return await self._ask(lambda index: index.heads(query))
-
-    async def _tally(self, query: Query) -> Tally:
-        return await self._ask(lambda index: index.tally(query))
-
-    async def _names(self, query: Query, part: ScopePart, after: str) -> list[NameCount]:
-        asked = query.collection, part, query.scope
-        limit = query.limit or 0
-        return await self._ask(lambda index: index.names(*asked, after=after, limit=limit))
-
-    async def _search(self, query: Query, terms: tuple[str, ...]) -> Matches:
-        return await self._ask(lambda index: index.search(query, terms))
-
-    async def _reindex(self, collection: str, progress: Progress) -> int:
-        return await self._ask(lambda index: index.reindex(collection, progress))
-
-    async def _verify(self, collection: str, progress: Progress) -> Lexicon:
-        return await self._ask(lambda index: index.verify(collection, progress))
+        while self._writes:
+            self._written.clear()
+            await self._written.wait()
+        await super()._close()
 
 
 def one_of(name: str, value: str, known: tuple[str, ...]) -> None:

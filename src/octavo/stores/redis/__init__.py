@@ -31,7 +31,7 @@ def open_redis(url: str) -> "RedisStore":
 
         raise ConfigError(CLUSTERED)
     if scheme.endswith("+sentinel"):
-        from octavo.stores.redis.sentinel import Watched
+        from octavo.stores.redis.connection import Watched
 
         url, watched = Watched.read(url)
     bare, prefix, ttl, timeout = _options(url)

@@ -1,4 +1,4 @@
-"""Where things are in Redis: the names of keys, and members that sort as records do.
+"""Where things are in Redis: the names of keys, members that sort as records do, and a record as JSON.
 
 Per tenant and collection, all behind one hash tag, so that a cluster keeps them on one node and a script may use them:
 
@@ -24,8 +24,9 @@ from datetime import UTC, datetime, timedelta
 
 import msgspec
 
-from octavo.errors import ConfigError
-from octavo.kernel.model import NAMES_HELD, Query, Rank, Scope
+from octavo.errors import ConfigError, StoreError
+from octavo.kernel.codec import StoredRecord, decode_record
+from octavo.kernel.model import NAMES_HELD, Query, Rank, Record, Scope
 
 ORDER_WIDTH = 29  # of time and seq, which stand in front of the id in a member
 TIME_WIDTH = 15
@@ -162,3 +163,45 @@ class Span(msgspec.Struct, frozen=True):
         elif mark:
             high = b"(" + mark[:-1] + b"\1"  # just past every member behind this mark
         return (low, high) if self.forward else (high, low)
+
+
+class _Row(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """The JSON of a Record, made and read without looking into its bodies.
+
+    The text is always there, and behind it stands only what a head has not: the script READ cuts it off there.
+    """
+
+    collection: str
+    id: str
+    kind: str = ""
+    scope: Scope = Scope()
+    marks: tuple[str, ...] = ()
+    created_at: datetime
+    updated_at: datetime
+    expires_at: datetime | None = None
+    seq: int
+    text: str
+    data: msgspec.Raw
+    metadata: msgspec.Raw
+
+
+_encode = msgspec.json.Encoder().encode
+
+
+def encode_body(sealed: StoredRecord) -> bytes:
+    """A record in stored form as the JSON Redis keeps."""
+    return _encode(
+        _Row(
+            collection=sealed.collection, id=sealed.id, kind=sealed.kind, scope=sealed.scope, marks=sealed.marks,
+            created_at=sealed.created_at, updated_at=sealed.updated_at, expires_at=sealed.expires_at, seq=sealed.seq,
+            text=sealed.text, data=msgspec.Raw(sealed.data_json), metadata=msgspec.Raw(sealed.metadata_json),
+        )
+    )  # fmt: skip
+
+
+def decode_body(body: bytes) -> Record:
+    """The record, or StoreError when somebody else's value stands there."""
+    try:
+        return decode_record(body)
+    except msgspec.DecodeError as error:
+        raise StoreError(f"Redis holds something that is no record of Octavo's: {body[:60]!r}") from error

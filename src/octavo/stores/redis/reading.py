@@ -7,10 +7,9 @@ from typing import NamedTuple, TypeAlias
 import msgspec
 
 from octavo.kernel.model import START, Head, NameCount, Query, Record, Scope, ScopePart, Tally
-from octavo.stores.redis import rows
 from octavo.stores.redis.connection import Connection
-from octavo.stores.redis.layout import ORDER_WIDTH, TIME_WIDTH, Layout, Span, end, moment
-from octavo.stores.redis.scripts import LIST_NAMES, READ, TALLY
+from octavo.stores.redis.layout import ORDER_WIDTH, TIME_WIDTH, Layout, Span, decode_body, end, moment
+from octavo.stores.redis.scripts import LIST_NAMES, READ, TALLY, unpack
 
 #: A page ends at so many members or bytes: Redis serves nobody else while it is put together.
 _PAGE = 2000
@@ -22,13 +21,6 @@ _ANY_BYTES = 2**53
 
 #: A record and the JSON that Redis keeps of it; of a record that was cut, the size of that JSON.
 Found: TypeAlias = tuple[Record, bytes]
-
-
-class Look(msgspec.Struct):
-    """What was found, and the version that the counter beside it had when the reading began."""
-
-    found: list[Found]
-    version: bytes
 
 
 class Page(NamedTuple):
@@ -50,32 +42,33 @@ class Reader:
     async def heads(self, query: Query) -> list[Head]:
         """The heads of the records a query finds; Redis leaves out the rest, unless the query asks about it."""
         cut = _cuttable(query)
-        found = (await self.find(query, cut=cut)).found
+        found = (await self.find(query, cut=cut))[0]
         if not cut:
             return [Head.of(record) for record, _ in found]
         return [msgspec.structs.replace(Head.of(record), size_bytes=int(size)) for record, size in found]
 
-    async def find(self, query: Query, *, cut: bool = False) -> Look:
-        """The records a query finds, each with the JSON that Redis keeps; no more is read than the page needs.
+    async def find(self, query: Query, *, cut: bool = False) -> tuple[list[Found], bytes]:
+        """The records a query finds, and the version that the counter beside them had; no more is read than the page needs.
 
         With `cut`, they are without text and bodies, and in place of the JSON stands its size.
         """
         if query.ids is not None or query.expired_at is not None:
             return await self._looked_up(query, cut=cut)
-        look = Look([], b"")
+        found: list[Found] = []
+        version = b""
         end_at = None if query.limit is None else query.offset + query.limit
         skipped = -1
         async with aclosing(self._pages(query, cut=cut)) as pages:
             async for page in pages:
                 if skipped < 0:
-                    skipped, look.version = page.skipped, page.version
-                look.found += page.found
-                if end_at is not None and skipped + len(look.found) >= end_at:
+                    skipped, version = page.skipped, page.version
+                found += page.found
+                if end_at is not None and skipped + len(found) >= end_at:
                     break
-        look.found = look.found[query.offset - skipped : None if end_at is None else end_at - skipped]
+        found = found[query.offset - skipped : None if end_at is None else end_at - skipped]
         if not query.newest_first and query.after is None:
-            look.found.reverse()  # they were read from the newest back
-        return look
+            found.reverse()  # they were read from the newest back
+        return found, version
 
     async def tally(self, query: Query) -> Tally:
         """Count as `Tally.of` would; from counters when only the scope and kinds are asked about."""
@@ -94,7 +87,7 @@ class Reader:
         if len(by_kind) == len(counts):
             return Tally(total=total, by_kind=by_kind, first=moment(first), last=moment(last))
         ends = [
-            (await self.find(msgspec.structs.replace(query, limit=1, newest_first=newest, after=START))).found
+            (await self.find(msgspec.structs.replace(query, limit=1, newest_first=newest, after=START)))[0]
             for newest in (False, True)
         ]
         if not all(ends):  # removed since they were counted
@@ -113,7 +106,7 @@ class Reader:
         while low and len(found) < most:
             wanted = b"%d" % min(most - len(found), _PAGE)
             answer = await self._connection.run(LIST_NAMES, [base + b"parts"], base, low, high, wanted)
-            last, *texts = rows.unpack(answer)
+            last, *texts = unpack(answer)
             for entry, total, first, newest in zip(*[iter(texts)] * 4, strict=True):
                 name = entry.decode().partition(":")[2]
                 if int(total) > 0:
@@ -150,7 +143,7 @@ class Reader:
 
     async def _counted(self, query: Query) -> Tally:
         if query.ids is not None or query.expired_at is not None:
-            return Tally.of(query, [record for record, _ in (await self.find(query)).found])
+            return Tally.of(query, [record for record, _ in (await self.find(query))[0]])
         by_kind: dict[str, int] = {}
         first = last = None
         async with aclosing(self._pages(query, cut=_cuttable(query))) as pages:
@@ -161,7 +154,7 @@ class Reader:
                     first = record.created_at
         return Tally(total=sum(by_kind.values()), by_kind=by_kind, first=first, last=last)
 
-    async def _looked_up(self, query: Query, *, cut: bool) -> Look:
+    async def _looked_up(self, query: Query, *, cut: bool) -> tuple[list[Found], bytes]:
         """The answer where all that may be in it is known by its id or by its end."""
         asked = self._layout.asked(query)
         pages = []
@@ -186,7 +179,7 @@ class Reader:
                 low = b"(" + page.last if page.last else b""
         kept = {found[0].key: found for page in pages for found in page.found}
         found = [kept[record.key] for record in query.over(record for record, _ in kept.values())]
-        return Look(found, pages[0].version)
+        return found, pages[0].version
 
     async def _pages(self, query: Query, *, cut: bool) -> AsyncGenerator[Page, None]:
         """What matches, page by page in reading order; where everything in the order does, from the offset on."""
@@ -236,12 +229,12 @@ class Reader:
         numbers = [b"%d" % number for number in (width, most, skip, most_bytes, cut)]
         bounds = [bound for both in ranges for bound in both]
         answer = await self._connection.run(READ, keys, base, command, *numbers, *bounds)
-        version, skipped, last, *bodies = rows.unpack(answer)
+        version, skipped, last, *bodies = unpack(answer)
         return Page(
             version,
             int(skipped),
             last,
-            [_read_cut(body) if cut else (rows.decode(body), body) for body in bodies],
+            [_read_cut(body) if cut else (decode_body(body), body) for body in bodies],
         )
 
 
@@ -256,4 +249,4 @@ def _cuttable(query: Query) -> bool:
 def _read_cut(cut: bytes) -> Found:
     """A record that a script has cut, and the size that it wrote in front."""
     size, _, body = cut.partition(b" ")
-    return rows.decode(body), size
+    return decode_body(body), size

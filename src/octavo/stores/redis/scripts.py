@@ -20,6 +20,7 @@ when it read starts over: something it did not find may be there now.
 """
 
 import hashlib
+from collections.abc import Sequence
 
 
 class Script:
@@ -28,6 +29,21 @@ class Script:
     def __init__(self, *parts: str) -> None:
         self.text = "\n".join(parts).encode()
         self.sha = hashlib.sha1(self.text, usedforsecurity=False).hexdigest().encode()
+
+
+def pack(texts: Sequence[bytes]) -> tuple[bytes, bytes]:
+    """A list of texts as the scripts take it: their lengths, and all of them joined."""
+    return " ".join([str(len(text)) for text in texts]).encode(), b"".join(texts)
+
+
+def unpack(answer: Sequence[bytes]) -> list[bytes]:
+    """A list of texts as the scripts answer it."""
+    lengths, joined = answer
+    texts, start = [], 0
+    for length in map(int, lengths.split()):
+        texts.append(joined[start : start + length])
+        start += length
+    return texts
 
 
 _SHARED = r"""
@@ -51,24 +67,25 @@ local function version(kinds) return redis.call('HGET', kinds, '\0v') or '' end
 
 # Takes records out and puts others in: adds what is not kept yet, or, with the name of a `swap`, replaces `old` by `new` if what
 # they were made from still holds. Without either, the places live on as if they had been written to.
-# KEYS: what the places have, and counters to watch. ARGV: again, ttl, swap or '', places, old, new, taken, watched.
-# A place is a list of positions in KEYS: marks, body, terms, order, kinds, then what it shares: names, ends, parts, and order,
-# kinds and places of its tenant and of each name in its scope. Old and new are lists of {place, member, kind and end and marks,
-# body}, taken is one of {place, id} that must be kept, watched one of {position in KEYS, version}.
+# KEYS: those of each place, and counters to watch. ARGV: again, ttl, swap or '', how many keys each place has, old, new, taken,
+# watched. A place has marks, body, terms, order, kinds, then what it shares: names, ends, parts, and order, kinds and places of its
+# tenant and of each name in its scope. Old and new are lists of {place, member, kind and end and marks, body}, taken is one of
+# {place, id} that must be kept, watched one of the versions that the counters must have.
 # Answers a digit for each of the new, 1 when it was added, or one for a swap; and whether a tenant's collection was empty.
 WRITE = Script(
     _SHARED,
     r"""
 local MARKS, BODY, TERMS, ORDER, NAMES, ENDS, PARTS, SHARED = 1, 2, 3, 4, 6, 7, 8, 9
 local again, ttl, swap = ARGV[1] == '1', tonumber(ARGV[2]), ARGV[3]
-local places, size, left, fresh = {}, {}, {}, 0
+local places, size, left, fresh, at = {}, {}, {}, 0, 0
 local function is_hash(n)
   if n < SHARED then return n == BODY or n == TERMS or n == ORDER + 1 end
   return (n - SHARED) % 3 == 1
 end
-for row in string.gmatch(ARGV[4], '[^,]+') do
+for keys in string.gmatch(ARGV[4], '%d+') do
   local place = {}
-  for at in string.gmatch(row, '%d+') do place[#place + 1] = KEYS[tonumber(at)] end
+  for n = 1, tonumber(keys) do place[n] = KEYS[at + n] end
+  at = at + #place
   -- Redis does not undo: a key that is somebody else's stops the script here, before anything is written.
   for n, key in ipairs(place) do
     if not size[key] then
@@ -107,8 +124,8 @@ if swap ~= '' then
   for n = 1, #taken, 2 do
     if redis.call('HEXISTS', places[tonumber(taken[n])][BODY], taken[n + 1]) == 0 then return {'0', fresh} end
   end
-  for n = 1, #watched, 2 do
-    if version(KEYS[tonumber(watched[n])]) ~= watched[n + 1] then return {'0', fresh} end
+  for n, seen in ipairs(watched) do
+    if version(KEYS[at + n]) ~= seen then return {'0', fresh} end
   end
 end
 

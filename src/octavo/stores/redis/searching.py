@@ -18,10 +18,9 @@ from octavo.kernel.ports import Lexicon
 from octavo.kernel.terms.matches import Match, Matches, narrow
 from octavo.kernel.terms.matching import count_terms, index_text
 from octavo.stores.base import Progress
-from octavo.stores.redis import rows
 from octavo.stores.redis.connection import Connection
-from octavo.stores.redis.layout import Layout
-from octavo.stores.redis.scripts import KEEP_TERMS, SEEK
+from octavo.stores.redis.layout import Layout, decode_body
+from octavo.stores.redis.scripts import KEEP_TERMS, SEEK, pack, unpack
 
 _PLACES = 500  # looked at by one call
 _PAGE_BYTES = 4 * 1024 * 1024
@@ -75,17 +74,24 @@ class Searcher:
 
     async def verify(self, collection: str, tenants: Sequence[str], progress: Progress) -> Lexicon:
         """Compare what is known of every record with the record."""
-        total = await self._total(collection, tenants)
-        sums = Lexicon(collection=collection, records=0)
+        done, total = 0, await self._total(collection, tenants)
+        looks: list[Lexicon] = []
         async for base, place in self._places(collection, tenants):
-            for look in range(1, _LOOKS + 1):
-                seen = await self._compare(collection, base, place)
-                if look == _LOOKS or not (seen.missing or seen.stray):
-                    sums = _added(sums, seen)
-                    break
-            progress(sums.records, max(sums.records, total))
-        progress(sums.records, sums.records)
-        return sums
+            seen = await self._compare(collection, base, place)
+            for _ in range(_LOOKS - 1):
+                if seen.missing or seen.stray:
+                    seen = await self._compare(collection, base, place)
+            looks.append(seen)
+            done += seen.records
+            progress(done, max(done, total))
+        progress(done, done)
+        return Lexicon(
+            collection=collection,
+            records=done,
+            waiting=sum(look.waiting for look in looks),
+            missing=tuple(name for look in looks for name in look.missing),
+            stray=sum(look.stray for look in looks),
+        )
 
     async def _look(
         self, base: bytes, key: bytes, place: bytes, query: Query, terms: Sequence[str]
@@ -121,7 +127,7 @@ class Searcher:
         last: bytes | None = b""
         while last is not None:
             answer = await self._connection.run(SEEK, [key], base, place, *limits, last, *wanted)
-            after, *texts = rows.unpack(answer)
+            after, *texts = unpack(answer)
             last = after or None
             rest = iter(texts)
             for what in rest:
@@ -148,7 +154,7 @@ class Searcher:
                 for record, body, counts, known in all_of_it[start : start + _BATCH]:
                     counted = " ".join([f"{term}:{count}" for term, count in counts.items()])
                     texts += (record.id.encode(), body, known, counted.encode())
-                await self._connection.run(KEEP_TERMS, keys, _encode(scope), *rows.pack(texts))
+                await self._connection.run(KEEP_TERMS, keys, _encode(scope), *pack(texts))
 
     async def _places(
         self, collection: str, tenants: Sequence[str]
@@ -221,7 +227,7 @@ def _known(query: Query, terms: int, texts: Iterator[bytes]) -> list[_Ranked]:
     for text in known:
         if text:
             number, length, head = text.split(b" ", 2)
-            record = rows.decode(head)
+            record = decode_body(head)
             if here.matches(record):
                 moment, seq, name = record.created_at, record.seq, record.id
                 match = Match(name, scope, moment, seq, int(length), tuple(counts[number]))
@@ -240,20 +246,10 @@ async def _make(bodies: Sequence[bytes]) -> list[_Made]:
     """The terms of records, a few at a time."""
     made = []
     for n, body in enumerate(bodies, 1):
-        record = rows.decode(body)
+        record = decode_body(body)
         counts, length = count_terms(*index_text(record.text, record.data))
         head = msgspec.structs.replace(record, scope=Scope(), text="", data={}, updated_at=None)
         made.append(_Made(record, body, counts, b"%d %s" % (length, _encode(head))))
         if n % _BREATH == 0:
             await asyncio.sleep(0)
     return made
-
-
-def _added(one: Lexicon, other: Lexicon) -> Lexicon:
-    return Lexicon(
-        collection=one.collection,
-        records=one.records + other.records,
-        waiting=one.waiting + other.waiting,
-        missing=one.missing + other.missing,
-        stray=one.stray + other.stray,
-    )

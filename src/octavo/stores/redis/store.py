@@ -8,19 +8,17 @@ from redis.asyncio import ConnectionPool, Redis, RedisCluster
 from redis.asyncio.sentinel import SentinelConnectionPool
 
 from octavo.errors import ConfigError, StoreError
-from octavo.kernel.codec import CheckedAdd, Prepared
+from octavo.kernel.codec import Prepared
 from octavo.kernel.model import Head, NameCount, Query, Record, Scope, ScopePart, Tally
 from octavo.kernel.ports import Finding, Lexicon, PoolUse, Scrubbed
 from octavo.kernel.shapes import SHAPES
 from octavo.kernel.terms.matches import COMMON, LOOKED, Matches, is_unfiltered, newest
 from octavo.stores.base import Progress, SearchingStore, unheard
-from octavo.stores.redis.connection import Connection
-from octavo.stores.redis.health import findings
+from octavo.stores.redis.connection import Connection, PrimaryPool
 from octavo.stores.redis.layout import Layout
 from octavo.stores.redis.reading import Reader
-from octavo.stores.redis.scrubbing import scrub
 from octavo.stores.redis.searching import Searcher
-from octavo.stores.redis.sentinel import renewed
+from octavo.stores.redis.upkeep import findings, scrub
 from octavo.stores.redis.writing import Writer
 
 
@@ -59,16 +57,7 @@ class RedisStore(SearchingStore):
         self._searcher: Searcher
 
     async def _apply(self, ops: list[Prepared]) -> list[int]:
-        adds = [op.records for op in ops if isinstance(op, CheckedAdd) and op.expect is None]
-        if len(adds) < len(ops):
-            return await self._writer.apply(ops)
-        records = adds[0] if len(adds) == 1 else [sealed for batch in adds for sealed in batch]
-        digits = await self._writer.add(records) if records else b""
-        counts, start = [], 0
-        for batch in adds:
-            counts.append(digits.count(b"1", start, start + len(batch)))
-            start += len(batch)
-        return counts
+        return await self._writer.apply(ops)
 
     def pool_use(self) -> PoolUse | None:
         """How the client's connections are used now; None for a cluster, and for a client that does not tell."""
@@ -78,7 +67,8 @@ class RedisStore(SearchingStore):
         return None if pool is None or busy is None else PoolUse(len(busy), len(idle), pool.max_connections)
 
     async def _find(self, query: Query) -> list[Record]:
-        return [record for record, _ in (await self._reader.find(query)).found]
+        found, _ = await self._reader.find(query)
+        return [record for record, _ in found]
 
     async def _heads(self, query: Query) -> list[Head]:
         return await self._reader.heads(query)
@@ -167,11 +157,11 @@ class RedisStore(SearchingStore):
 
 def _renewed(client: Any) -> Any:
     """A client like this one that no event loop has used yet."""
-    if isinstance(client, RedisCluster):
-        raise StoreError("the event loop this Redis cluster client was used in has ended; open another store")
-    pool = client.connection_pool
-    if isinstance(pool, SentinelConnectionPool):
-        return Redis(connection_pool=renewed(pool))
+    pool = getattr(client, "connection_pool", None)
+    if isinstance(pool, PrimaryPool):
+        return Redis(connection_pool=pool.renewed())
+    if pool is None or isinstance(pool, SentinelConnectionPool):
+        raise StoreError("the event loop this Redis client was used in has ended; open another store")
     kind, most = pool.connection_class, pool.max_connections
     return Redis(
         connection_pool=type(pool)(connection_class=kind, max_connections=most, **pool.connection_kwargs)

@@ -2,21 +2,21 @@
 
 import asyncio
 import contextlib
+import itertools
 import random
 from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 from uuid import uuid4
 
 from octavo.errors import Conflict, StoreError
-from octavo.kernel.codec import CheckedAdd, Prepared, StoredRecord
+from octavo.kernel.codec import CheckedAdd, Prepared, StoredRecord, seal
 from octavo.kernel.model import Query, Scope
 from octavo.stores.draft import Effect, Key, Lookup, draft
 from octavo.stores.gather import Gathering
-from octavo.stores.redis import rows
 from octavo.stores.redis.connection import Connection
-from octavo.stores.redis.layout import Layout, end, member
+from octavo.stores.redis.layout import Layout, decode_body, encode_body, end, member
 from octavo.stores.redis.reading import Reader
-from octavo.stores.redis.scripts import ENROL, WRITE
+from octavo.stores.redis.scripts import ENROL, WRITE, pack
 
 #: Redis takes no argument beyond 512 MiB, and drops the connection of whoever sends one.
 _MOST_BYTES = 500 * 1024 * 1024
@@ -27,8 +27,9 @@ _GROUPS_HELD = 1024
 _TENANTS_HELD = 65536
 _ATTEMPTS = 60  # at a record others keep changing
 _PAUSE_SECONDS = 0.002
+_ADDED = ord("1")
 
-_Group: TypeAlias = Gathering[Sequence[StoredRecord], bytes]
+_Adds: TypeAlias = list[Sequence[StoredRecord]]  # the records of each op of a batch that only adds
 
 
 class Writer:
@@ -39,27 +40,34 @@ class Writer:
         self._layout = layout
         self._ttl = ttl or 0
         self._reader = reader
-        self._groups: dict[frozenset[str], _Group] = {}
+        self._groups: dict[frozenset[str], Gathering[_Adds, list[int]]] = {}
         self._enrolled: set[str] = set()
         self._retrying = asyncio.Lock()
 
-    async def add(self, records: Sequence[StoredRecord]) -> bytes:
-        """Add what is not kept yet, together with whoever else adds now; answer b"1" or b"0" for each record."""
+    async def apply(self, ops: list[Prepared]) -> list[int]:
+        """Apply a batch, all of it or nothing; answer how many records each op adds, changes or removes."""
+        adds: _Adds = [op.records for op in ops if isinstance(op, CheckedAdd) and op.expect is None]
+        if len(adds) < len(ops):
+            return await self._alter(ops)
+        return await self._add(adds) if any(adds) else [0] * len(ops)
+
+    async def _add(self, adds: _Adds) -> list[int]:
+        """Add what is not kept yet, together with whoever else adds now."""
         # Only the same tenants share a call: in a cluster, those of different tenants may live on different nodes.
-        tenants = frozenset([sealed.scope.tenant for sealed in records])
+        tenants = frozenset([sealed.scope.tenant for records in adds for sealed in records])
         group = self._groups.get(tenants)
         if group is None:
             if len(self._groups) >= _GROUPS_HELD:
                 self._groups = {key: busy for key, busy in self._groups.items() if not busy.idle}
             group = self._groups[tenants] = Gathering(self._add_group, _GROUP_BYTES, _weight)
-        return await group.submit(records)
+        return await group.submit(adds)
 
     async def settle(self) -> None:
         """Wait until nothing is on its way any more."""
         for group in list(self._groups.values()):
             await group.settle()
 
-    async def apply(self, ops: list[Prepared]) -> list[int]:
+    async def _alter(self, ops: list[Prepared]) -> list[int]:
         """Work out what the ops come to, then bring it about if nothing of it has moved meanwhile; else start over.
 
         A record that others merely add between the two steps counts as added after this batch.
@@ -84,18 +92,13 @@ class Writer:
             call.place(collection, scope)
         await self._write(call, set())
 
-    async def _add_group(self, group: list[Sequence[StoredRecord]]) -> list[bytes]:
+    async def _add_group(self, group: list[_Adds]) -> list[list[int]]:
         call, tenants = _Call(self._layout), set()
-        for records in group:
-            for sealed in records:
-                call.put(sealed)
-                tenants.add(sealed.scope.tenant)
-        digits = await self._write(call, tenants)
-        answers, start = [], 0
-        for records in group:
-            answers.append(digits[start : start + len(records)])
-            start += len(records)
-        return answers
+        for sealed in (sealed for adds in group for records in adds for sealed in records):
+            call.put(sealed)
+            tenants.add(sealed.scope.tenant)
+        digits = iter(await self._write(call, tenants))
+        return [[sum([next(digits) == _ADDED for _ in records]) for records in adds] for adds in group]
 
     async def _swap(self, effects: Iterable[Effect], seen: "_Seen") -> bool:
         """Bring the effects about if what they were made from still holds; whether it did."""
@@ -111,8 +114,7 @@ class Writer:
                 tenants.add(one.scope.tenant)
         for sealed in seen.taken:
             call.rely_on(sealed)
-        for kinds, version in seen.versions.items():
-            call.watch(kinds, version)
+        call.watched = seen.versions
         return await self._write(call, tenants) == b"1"
 
     async def _write(self, call: "_Call", tenants: set[str]) -> bytes:
@@ -138,32 +140,33 @@ class Writer:
 
 
 class _Call:
-    """The words of one call of WRITE: each distinct key once, and each place as positions among them."""
+    """The words of one call of WRITE: the keys of each place, and of the counters to watch, and what is to be done."""
 
     def __init__(self, layout: Layout, swap: bytes = b"") -> None:
-        self.keys: list[bytes] = []
         self._layout = layout
         self._swap = swap
-        self._positions: dict[bytes, int] = {}
-        self._places: dict[tuple[bytes, ...], bytes] = {}
-        self._rows: list[str] = []
+        self._places: dict[tuple[bytes, ...], bytes] = {}  # by their keys: their numbers
         self._old: list[bytes] = []
         self._new: list[bytes] = []
         self._taken: list[bytes] = []
-        self._watched: list[bytes] = []
+        self.watched: dict[bytes, bytes] = {}  # do nothing unless these counters still have these versions
+
+    @property
+    def keys(self) -> list[bytes]:
+        """What WRITE may touch."""
+        return [*itertools.chain.from_iterable(self._places), *self.watched]
 
     def place(self, collection: str, scope: Scope) -> bytes:
         """The number of a place in this call, counted from 1 as Lua does."""
         keys = self._layout.keys(collection, scope)
         number = self._places.get(keys)
         if number is None:
-            self._rows.append(" ".join([str(self._position(key)) for key in keys]))
-            number = self._places[keys] = b"%d" % len(self._rows)
+            number = self._places[keys] = b"%d" % (len(self._places) + 1)
         return number
 
     def put(self, sealed: StoredRecord) -> None:
         """Have this record kept."""
-        self._new += self._record(sealed, rows.encode(sealed))
+        self._new += self._record(sealed, encode_body(sealed))
 
     def take(self, sealed: StoredRecord, body: bytes) -> None:
         """Have this record gone, of which Redis keeps this body."""
@@ -173,17 +176,14 @@ class _Call:
         """Do nothing unless there is a record of this id in its place."""
         self._taken += (self.place(sealed.collection, sealed.scope), sealed.id.encode())
 
-    def watch(self, kinds: bytes, version: bytes) -> None:
-        """Do nothing unless this counter still has this version."""
-        self._watched += (b"%d" % self._position(kinds), version)
-
     def words(self) -> tuple[bytes, ...]:
         """What WRITE is told beside the time to live."""
-        lists = (self._old, self._new, self._taken, self._watched)
-        packed = [word for texts in lists for word in rows.pack(texts)]
+        lists = (self._old, self._new, self._taken, list(self.watched.values()))
+        packed = [word for texts in lists for word in pack(texts)]
         if (size := max(map(len, packed))) > _MOST_BYTES:
             raise StoreError(f"{size} bytes are more than the {_MOST_BYTES} one Redis transaction can take")
-        return (self._swap, ",".join(self._rows).encode(), *packed)
+        sizes = b" ".join([b"%d" % len(keys) for keys in self._places])
+        return (self._swap, sizes, *packed)
 
     def _record(self, sealed: StoredRecord, body: bytes) -> tuple[bytes, ...]:
         place = self.place(sealed.collection, sealed.scope)
@@ -191,13 +191,6 @@ class _Call:
         if sealed.marks:
             about += "".join([f"{mark}\0" for mark in sealed.marks])
         return place, member(sealed.rank), about.encode(), body
-
-    def _position(self, key: bytes) -> int:
-        position = self._positions.get(key)
-        if position is None:
-            self.keys.append(key)
-            position = self._positions[key] = len(self.keys)
-        return position
 
 
 class _Moved(Exception):  # noqa: N818
@@ -234,11 +227,11 @@ class _Seen:
     async def _find_sealed(self, query: Query) -> list[StoredRecord]:
         if query.limit == 0:
             return []
-        look = await self._reader.find(query)
+        found, version = await self._reader.find(query)
         watched = self._layout.asked(query).kinds
-        if self.versions.setdefault(watched, look.version) != look.version:
+        if self.versions.setdefault(watched, version) != version:
             raise _Moved
-        return [self._see(body) for _, body in look.found]
+        return [self._see(body) for _, body in found]
 
     async def _find_kept(self, lookup: Lookup, scopes: dict[str, Scope]) -> list[Key]:
         by_tenant: dict[str, list[bytes]] = {}
@@ -252,11 +245,11 @@ class _Seen:
         return [sealed.key for sealed in kept]
 
     def _see(self, body: bytes) -> StoredRecord:
-        sealed = rows.decode_sealed(body)
+        sealed = seal(decode_body(body))
         if self.bodies.setdefault((sealed.collection, sealed.key), body) != body:
             raise _Moved
         return sealed
 
 
-def _weight(records: Sequence[StoredRecord]) -> int:
-    return sum([_RECORD_BYTES + len(sealed.data_json) + len(sealed.text) for sealed in records])
+def _weight(adds: _Adds) -> int:
+    return sum([_RECORD_BYTES + len(one.data_json) + len(one.text) for records in adds for one in records])
