@@ -20,7 +20,7 @@ from octavo.events.records import to_record
 from octavo.kernel.ids import now
 from octavo.kernel.model import Add, Query, Record, Scope
 from octavo.memory import Memory
-from octavo.server.console.views import asking
+from octavo.server.console import asking
 from octavo.service.vault import Vault
 from octavo.stores import open_store
 from octavo.testing.embedding import HashEmbedder

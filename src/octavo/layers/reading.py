@@ -138,10 +138,7 @@ class Reading:
         after: Cursor | None = None,
         max_bytes: int | None = None,
     ) -> Page[LogEntry]:
-        """The log of a memory, of an owner or of the whole tenant, newest first: from `since` on and before `until`.
-
-        With `max_bytes` and a layer, a list may end early, or be empty, while `following` says that there is more.
-        """
+        """The log of a memory, of an owner or of the whole tenant, newest first: from `since` on and before `until`."""
         scope = self._scope(user_id, agent_id)
         if memory_id is not None:
             if not checking.name("memory_id", memory_id):
