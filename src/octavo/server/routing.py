@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any
 
 from fastapi import Request, Response
@@ -13,7 +13,6 @@ from starlette.convertors import Convertor, register_url_convertor
 from starlette.exceptions import HTTPException
 
 from octavo.errors import NotFound
-from octavo.kernel.model import NameCount
 from octavo.kernel.ports import ListsNames, Store
 from octavo.layers import LayeredMemory
 from octavo.memory import AsyncMemory
@@ -81,15 +80,6 @@ class Admitted(Request):
         return journal
 
     @property
-    def names_of(self) -> Callable[..., Awaitable[list[NameCount]]]:
-        """What lists the names in a collection, where the store can."""
-        if not isinstance(self.store, ListsNames):
-            raise HTTPException(
-                501, "the store of this server does not list names (octavo.kernel.ports.ListsNames)"
-            )
-        return self.store.names
-
-    @property
     def vault(self) -> Vault | None:
         """The documents, if there are any and they are the caller's: the files are of one tenant."""
         settings = self.held.settings
@@ -132,6 +122,15 @@ class Admitted(Request):
         if not any(whose.values()):
             raise refused(f"Value error, {WHOSE}", "body")
         return whose
+
+
+def listing_names(store: Store) -> ListsNames:
+    """The store, if it can list names."""
+    if not isinstance(store, ListsNames):
+        raise HTTPException(
+            501, "the store of this server does not list names (octavo.kernel.ports.ListsNames)"
+        )
+    return store
 
 
 def refused(why: str, *where: str) -> RequestValidationError:

@@ -52,7 +52,9 @@ async def list_agents(page: Page) -> Response:
 
 async def _list(page: Page, part: OwnerType) -> Response:
     asked = page.read(_Asked)
-    found, following = await users.users_page(page, PAGE, begin(asked.after, asked.name), part)
+    found, following = await users.users_page(
+        page.store, page.tenant, PAGE, begin(asked.after, asked.name), part
+    )
     if asked.name:
         named = [user for user in found if user.user_id.startswith(asked.name)]
         found, following = named, following if len(named) == len(found) else None
@@ -152,8 +154,8 @@ async def forget_person(page: Page) -> Response:
 
 def _owner(page: Page) -> Owner:
     """The user or the agent in the path, if the caller may see what is theirs."""
-    [(kind, name)] = page.path_params.items()
-    named = {kind: page.read(_Asked, "name", name=name).name}
+    kind: OwnerType = "user" if "user" in page.path_params else "agent"
+    named = {kind: page.read(_Asked, "name", name=page.path_params[kind]).name}
     [owner] = page.owner(named.get("user"), named.get("agent")).values()
     return Owner(kind, owner)
 

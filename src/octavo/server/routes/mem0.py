@@ -18,7 +18,7 @@ from octavo.errors import NotFound
 from octavo.kernel.ids import now
 from octavo.kernel.model import NameCount, Scope
 from octavo.layers.records import COLLECTIONS
-from octavo.layers.values import CATEGORIES, Fact
+from octavo.layers.values import CATEGORIES, Fact, OwnerType
 from octavo.memory import AsyncMemory
 from octavo.memory.searching import Whose
 from octavo.server.answers import answer
@@ -43,7 +43,7 @@ from octavo.server.routes.mem0_values import (
     unsupported,
 )
 from octavo.server.routes.memories import check_content
-from octavo.server.routing import Admitted, refused
+from octavo.server.routing import Admitted, listing_names, refused
 
 F = TypeVar("F", bound=Callable[..., Any])
 router = Routes("mem0")
@@ -293,13 +293,14 @@ async def mem0_entities(request: Admitted) -> Response:
 
 
 async def _entities(request: Admitted) -> list[tuple[str, NameCount]]:
-    names_of, scope = request.names_of, Scope(tenant=request.tenant)
+    lister, scope = listing_names(request.store), Scope(tenant=request.tenant)
     found: list[tuple[str, NameCount]] = []
-    for kind in ("user", "agent"):
+    kinds: tuple[OwnerType, ...] = ("user", "agent")
+    for kind in kinds:
         counted: dict[str, NameCount] = {}
         for collection in COLLECTIONS.values():
             after = ""
-            while page := await names_of(collection, kind, scope, after=after, limit=_NAMES):
+            while page := await lister.names(collection, kind, scope, after=after, limit=_NAMES):
                 for one in page:
                     counted[one.name] = _sum(counted.get(one.name), one)
                 after = page[-1].name

@@ -17,7 +17,7 @@ from octavo.memory.exporting import PersonReach, json_lines, markdown
 from octavo.server.answers import ExportedRecord, UserList, answer, example
 from octavo.server.openapi import Routes
 from octavo.server.requests import AfterName, Limit, PathName, token
-from octavo.server.routing import Admitted
+from octavo.server.routing import Admitted, listing_names
 
 router = Routes("memories")
 #: Where users have what is remembered of them, by the word for it in an answer.
@@ -44,7 +44,8 @@ async def list_users(request: Admitted, limit: Limit = 100, after: AfterName = N
         counted = {word: await _alive(request.store, each, scope, at) for word, each in COLLECTIONS.items()}
         alone = [user for user in [_user(only, counted, COLLECTIONS)] if user is not None][:limit]
         return answer(UserList(count=len(alone), users=alone))
-    found, following = await users_page(request, limit, "" if after is None else after.id)
+    begin = "" if after is None else after.id
+    found, following = await users_page(request.store, request.tenant, limit, begin)
     return answer(UserList(count=len(found), users=found, next=token(following)))
 
 
@@ -105,20 +106,19 @@ async def forget_user(
 
 
 async def users_page(
-    request: Admitted, limit: int, after: str = "", part: OwnerType = "user"
+    store: Store, tenant: str, limit: int, after: str = "", part: OwnerType = "user"
 ) -> tuple[list[User], Cursor | None]:
     """The users, or agents, behind a name, in the order of their names' characters, and where to go on.
 
     Each collection tells its first names; who is among the first of all of them is so in each that knows him.
     """
-    names_of, store, tenant = request.names_of, request.store, request.tenant
-    most, at = min(limit, _MOST), now()
+    lister, most, at = listing_names(store), min(limit, _MOST), now()
     if not most:
         return [], None
     collections = COLLECTIONS if part == "user" else _OF_AGENTS
     counted: dict[str, dict[str, NameCount]] = {}
     for word, collection in collections.items():
-        for one in await names_of(collection, part, Scope(tenant=tenant), after=after, limit=most + 1):
+        for one in await lister.names(collection, part, Scope(tenant=tenant), after=after, limit=most + 1):
             counted.setdefault(one.name, {})[word] = one
     names = sorted(counted)[:most]
     ending = [word for word, each in collections.items() if await _any_expired(store, tenant, each, at)]
