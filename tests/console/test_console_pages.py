@@ -20,7 +20,7 @@ from octavo.events.records import to_record
 from octavo.kernel.ids import now
 from octavo.kernel.model import Add, Query, Record, Scope
 from octavo.memory import Memory
-from octavo.server.console.views import asking
+from octavo.server.console import asking
 from octavo.service.vault import Vault
 from octavo.stores import open_store
 from octavo.testing.embedding import HashEmbedder
@@ -266,6 +266,22 @@ def test_the_log_is_filtered_paged_and_exported(browser):
     assert first.count("<tr>") == 51
     assert browser.get(unescape(re.search(r'rel="next" href="([^"]+)"', first)[1])).text.count("<tr>") == 11
     assert len(browser.page("/log/export?form=jsonl&user=mei").splitlines()) == 60
+
+
+async def test_the_log_of_a_rare_layer_says_that_there_is_more_before(browser, url):
+    rare = remembered(browser, user="lin")
+    remembered(browser, "met Bo", "lin", memory_layer="event")
+    async with open_store(url) as store:
+        [row] = await store.find(Query(collection="log", newest_first=True, limit=1))
+        later = [row.created_at + timedelta(microseconds=n + 1) for n in range(1100)]
+        copies = [
+            msgspec.structs.replace(row, id=f"copy_{n}", created_at=at, seq=0) for n, at in enumerate(later)
+        ]
+        await store.apply([Add(copies)])
+    shown = browser.page("/log?layer=profile")
+    assert "Nothing here; there is more before." in shown
+    assert rare in browser.get(unescape(re.search(r'rel="next" href="([^"]+)"', shown)[1])).text
+    assert len(browser.page("/log/export?form=jsonl&layer=profile").splitlines()) == 1
 
 
 def test_the_log_of_some_days(browser):

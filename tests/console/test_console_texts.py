@@ -10,10 +10,9 @@ from octavo.events import EventType
 from octavo.keys import ACCESS
 from octavo.layers.values import ACTIONS, CATEGORIES, LAYERS
 from octavo.memory import SOURCES
-from octavo.server.console.problems import SENTENCES, TITLES, in_chinese
-from octavo.server.console.texts import CHINESE
-from octavo.server.console.views.asking import SIGNALS
-from octavo.server.console.views.sessions import SHOWING
+from octavo.server.console.asking import SIGNALS
+from octavo.server.console.sessions import SHOWING
+from octavo.server.console.texts import CHINESE, SENTENCES, TITLES, in_chinese
 from octavo.server.problems import CODES
 
 CONSOLE = Path(octavo.__file__).parent / "server" / "console"

@@ -5,9 +5,11 @@ from datetime import timedelta
 
 import pytest
 from layers_kit import LIN, START, Scripted, agree, fact, happened, kept
+from msgspec.structs import replace
 
 import octavo
 from octavo import (
+    Add,
     Conflict,
     InvalidQuery,
     NotFound,
@@ -391,3 +393,23 @@ async def test_lists_in_pages(memory, clock):
     few = await memory.recall("profile event", **LIN, max_bytes=1000)
     assert 1 <= len(few) < 10
     assert few.left_out == 10 - len(few)
+
+
+async def test_the_log_of_a_rare_layer_is_looked_for_a_page_at_a_time(memory, clock, store):
+    """A list of bounded size does not read the whole log for a few rows: it ends empty, and says where to go on."""
+    rare = await kept(memory)
+    common = await memory.remember("met Bo", **LIN, category="meeting")
+    [row] = await store.find(Query(collection="log", scope=Scope(tenant=memory.tenant, session=common.id)))
+    copies = [
+        replace(row, id=f"copy_{n}", created_at=row.created_at + timedelta(microseconds=n + 1), seq=0)
+        for n in range(1100)
+    ]
+    await store.apply([Add(copies)])
+    asked = {"memory_layer": "profile", "limit": 10}
+    for whose in ({}, LIN):
+        first = await memory.logs(**whose, **asked, max_bytes=2**20)
+        assert (list(first), first.following is not None) == ([], True)
+        second = await memory.logs(**whose, **asked, max_bytes=2**20, after=first.following)
+        assert [entry.memory_id for entry in second] == [rare.id]
+        assert second.following is None
+        assert await memory.logs(**whose, **asked) == second

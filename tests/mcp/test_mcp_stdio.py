@@ -124,7 +124,7 @@ def test_help_is_that_of_all_commands():
 def test_the_sdk_is_imported_by_nobody_else():
     """Neither by the library, nor by the server, nor by a command."""
     code = (
-        "import sys, octavo, octavo.cli.commands, octavo.server.app, octavo.server.running, octavo.mcp.http\n"
+        "import sys, octavo, octavo.cli.commands, octavo.server.app, octavo.server.running, octavo.server.routes.mcp\n"
         "from octavo import Memory, open_store\n"
         "assert not [name for name in sys.modules if name == 'mcp' or name.startswith(('mcp.', 'fastmcp'))]"
     )

@@ -1,7 +1,6 @@
 """A typed client of the server, blocking and awaited, with one implementation of both."""
 
-from octavo.client.client import AsyncClient, Client
-from octavo.client.exchange import (
+from octavo.client.answers import (
     BatchAnswer,
     Counted,
     Event,
@@ -14,6 +13,7 @@ from octavo.client.exchange import (
     Turn,
     User,
 )
+from octavo.client.client import AsyncClient, Client
 
 __all__ = [
     "AsyncClient",

@@ -9,24 +9,26 @@ from typing import Any, Self
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from octavo.client.exchange import (
-    NEW_CLIENT,
+from octavo.client.answers import (
     Answers,
     BatchAnswer,
     Batched,
     Configuration,
     Event,
-    Exchange,
     Health,
     MemoryWithHistory,
     Remembered,
     Replayed,
-    Request,
     SearchAnswer,
     Session,
     Stats,
     Turn,
     User,
+)
+from octavo.client.exchange import (
+    NEW_CLIENT,
+    Exchange,
+    Request,
     given,
     given_params,
     owner_path,
@@ -39,6 +41,8 @@ from octavo.search.hits import Context, Hits
 from octavo.util.attributes import Fixed
 from octavo.util.secrets import shown
 from octavo.util.sync import Portal, blocking
+
+_OWNER = ("user_id", "agent_id")  # which stand in the path
 
 
 class AsyncClient(Exchange):
@@ -64,16 +68,7 @@ class AsyncClient(Exchange):
         reason: str | None = None,
     ) -> Remembered:
         """Remember this as it stands."""
-        body = given(
-            content=content,
-            memory_layer=layer,
-            category=category,
-            metadata=metadata,
-            is_permanent=is_permanent,
-            expiry_date=expiry_date,
-            ttl_seconds=ttl_seconds,
-            reason=reason,
-        )
+        body = {"memory_layer": layer, **given(locals(), "layer", *_OWNER)}
         return await self._ask(Request("POST", owner_path(user_id, agent_id), body=body), Remembered)
 
     async def extract(
@@ -85,7 +80,7 @@ class AsyncClient(Exchange):
         metadata: Mapping[str, Any] | None = None,
     ) -> Extracted:
         """Split a text into single facts, and remember what is new in it."""
-        body = given(content=text, auto_extract=True, metadata=metadata)
+        body = given({"content": text, "auto_extract": True, "metadata": metadata})
         return await self._ask(
             Request("POST", owner_path(user_id, agent_id), body=body, keeps=True), Extracted
         )
@@ -164,14 +159,7 @@ class AsyncClient(Exchange):
         reason: str | None = None,
     ) -> Fact:
         """Change a memory; what is left out stays, and an expiry_date of None takes the date away."""
-        body = given(
-            content=content,
-            category=category,
-            metadata=metadata,
-            is_permanent=is_permanent,
-            expiry_date=expiry_date,
-            reason=reason,
-        )
+        body = given(locals(), "memory_id", "layer", *_OWNER)
         if expiry_date is None:
             body["expiry_date"] = None
         path = f"{owner_path(user_id, agent_id)}/{layer}/{path_name(memory_id)}"
@@ -212,7 +200,7 @@ class AsyncClient(Exchange):
     async def undo(self, log_id: str, *, reason: str | None = None) -> LogEntry:
         """Take back the newest change of a memory; the log says so."""
         path = f"/memory/logs/{path_name(log_id)}/undo"
-        return await self._ask(Request("POST", path, body=given(reason=reason)), LogEntry)
+        return await self._ask(Request("POST", path, body=given({"reason": reason})), LogEntry)
 
     async def undo_all(
         self,
@@ -226,7 +214,7 @@ class AsyncClient(Exchange):
         dry_run: bool = False,
     ) -> Undone:
         """Take back what one add did (the ids of its messages), all since a moment, or an earlier `undo_all` (its id)."""
-        body = given(add=add, since=since, undo=undo, reason=reason, dry_run=dry_run)
+        body = given(locals(), *_OWNER)
         return await self._ask(Request("POST", f"{owner_path(user_id, agent_id)}/undo", body=body), Undone)
 
     async def query(
@@ -240,9 +228,7 @@ class AsyncClient(Exchange):
         everyone: bool = False,
     ) -> Page[Found]:
         """The memories of an owner that answer a question, best first; `everyone` needs a key with admin access."""
-        body = given(query=query, user_id=user_id, agent_id=agent_id, layer=layer, top_k=top_k)
-        if everyone:
-            body["everyone"] = True
+        body = given(locals())
         found = await self._ask(Request("POST", "/memory/query", body=body, reads=True), Answers)
         memories = [
             Found(memory=msgspec.convert(each, Fact, from_attributes=True), score=each.score)
@@ -266,26 +252,10 @@ class AsyncClient(Exchange):
         as_of: datetime | None = None,
     ) -> Hits:
         """What answers a question best, of everything that is kept for somebody: facts, messages, events, documents."""
-        body = given(
-            query=query,
-            user_id=user_id,
-            agent_id=agent_id,
-            session_id=session_id,
-            sources=sources,
-            since=since,
-            until=until,
-            metadata=metadata,
-            limit=limit,
-            as_of=as_of,
-        )
-        if everyone:
-            body["everyone"] = True
-        found = await self._ask(Request("POST", "/search", body=body, reads=True), SearchAnswer)
+        request = Request("POST", "/search", body=given(locals()), reads=True)
+        found = await self._ask(request, SearchAnswer)
         return Hits(
-            found.hits,
-            probably_absent=found.probably_absent,
-            notes=found.notes,
-            left_out=found.left_out,
+            found.hits, probably_absent=found.probably_absent, notes=found.notes, left_out=found.left_out
         )
 
     async def context(
@@ -299,15 +269,7 @@ class AsyncClient(Exchange):
         as_of: datetime | None = None,
     ) -> Context:
         """One fenced block for a prompt: who the user is, this session so far, and what else was found."""
-        body = given(
-            query=query,
-            user_id=user_id,
-            agent_id=agent_id,
-            session_id=session_id,
-            max_tokens=max_tokens,
-            as_of=as_of,
-        )
-        return await self._ask(Request("POST", "/context", body=body, reads=True), Context)
+        return await self._ask(Request("POST", "/context", body=given(locals()), reads=True), Context)
 
     async def append_event(
         self,
@@ -328,19 +290,7 @@ class AsyncClient(Exchange):
 
         It is remembered for the user named, or else for the actor.
         """
-        body = given(
-            session_key=session,
-            obs_type=obs_type,
-            payload=payload,
-            actor=actor,
-            source_name=source_name,
-            obs_id=obs_id,
-            timestamp=timestamp,
-            metadata=metadata,
-            gate_result=gate_result,
-            meta=meta,
-            user_id=user_id,
-        )
+        body = {"session_key": session, **given(locals(), "session")}
         return await self._ask(Request("POST", "/events", body=body), Event)
 
     async def recent_events(

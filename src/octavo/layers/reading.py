@@ -19,6 +19,7 @@ from octavo.layers.values import Action, Fact, Found, Layer, LogEntry, Page, Sta
 _TICK = timedelta(microseconds=1)
 _LATEST = datetime.max.replace(tzinfo=UTC) - _TICK  # there is always a moment after it
 _ROWS = 200  # of the log are read at once, when not all of them may be wanted
+_LOOKED = 1000  # rows of the log that a list of bounded size looks through for those of one layer
 _LOG_BYTES = 4 * 2**20  # of the log that are in memory at once
 
 
@@ -209,10 +210,13 @@ async def _newest(store: Store, query: Query, max_bytes: int | None) -> tuple[li
 async def _log_rows(
     store: Store, query: Query, layer: Layer | None, limit: int | None, max_bytes: int | None
 ) -> Page[LogEntry]:
-    """The newest log rows of a layer, or of both, from the cursor of the query on, as far as they fit."""
+    """The newest log rows of a layer, or of both, from the cursor of the query on, as far as they fit.
+
+    No index knows the layer: a list of bounded size ends, perhaps empty, where it has looked through many rows for it.
+    """
     found: Page[LogEntry] = Page(following=query.after)
     size = _ROWS if limit is None else limit if layer is None else max(limit, _ROWS)
-    room = max_bytes
+    room, looked = max_bytes, 0
     while limit is None or len(found) < limit:
         asked = replace(query, newest_first=True, limit=size, after=found.following)
         page, found.following = await _newest(store, asked, room)
@@ -223,8 +227,10 @@ async def _log_rows(
                 if len(found) == limit and (found.following is not None or record is not page[-1]):
                     found.following = record.cursor
                     return found
+        looked += len(page)
         full = room is not None and found and (len(page) < size or room <= 0)
-        if found.following is None or full:
+        tired = room is not None and layer is not None and looked >= _LOOKED
+        if found.following is None or full or tired:
             break
     return found
 

@@ -146,13 +146,11 @@ def new_server(
         from octavo.mcp.graph_tools import graph_tools
 
         return MemoryServer(find_caller, toolset, graph_tools())
-    if toolset == "mem0":
-        from octavo.mcp.mem0_tools import mem0_tools
-
-        return MemoryServer(find_caller, toolset, mem0_tools(limits))
     from octavo.mcp.resources import add_prompts, add_resources
-    from octavo.mcp.tools import memory_tools
+    from octavo.mcp.tools import mem0_tools, memory_tools
 
+    if toolset == "mem0":
+        return MemoryServer(find_caller, toolset, mem0_tools(limits))
     server = MemoryServer(find_caller, toolset, memory_tools(limits))
     add_resources(server)
     add_prompts(server, limits)

@@ -1,22 +1,30 @@
-"""Who may call: with keys the key decides, without keys only this machine's own programs."""
+"""Who may call: with keys the key decides, without keys only this machine's own programs.
+
+And what browsers are given: a sign-in that ends with its API key, tokens of forms, leave for pages of other sites.
+"""
 
 import hashlib
+import hmac
 import re
+import secrets
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 import msgspec
+from starlette.datastructures import Headers
+from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import Response
+from starlette.types import ASGIApp
 
 from octavo.config import Settings
 from octavo.config.settings import LOOPBACK
 from octavo.errors import StoreUnavailable
 from octavo.kernel.ids import now
 from octavo.keys import Access, FreshValues, KeyInfo, RateLimit
-from octavo.server.console.signing import SIGN_IN as SIGN_IN_COOKIE
-from octavo.server.console.signing import Signing, cookies_in
 from octavo.server.problems import problem
+from octavo.util.digest_key import DigestKey
 
 if TYPE_CHECKING:
     from octavo.server.app import Memories
@@ -60,6 +68,10 @@ _MEM0_ASKS = {
     "/mem0/search",
 }
 _SCHEMES = frozenset({"bearer", "token"})
+SIGN_IN_COOKIE = "octavo_console"
+BROWSER_COOKIE = "octavo_browser"
+SIGN_IN_LASTS = timedelta(hours=12)
+_PURPOSE = "octavo-console"
 
 
 class Caller(msgspec.Struct, frozen=True):
@@ -204,6 +216,75 @@ class Door:
         key = self._good.get(name)
         usable = key is not None and key.valid_at(now()) and not self._memories.keys.revoked(key.id)
         return key if usable else None
+
+
+class Cors(CORSMiddleware):
+    """Tells browsers that pages of these sites may call, with a key that they show themselves and never with cookies.
+
+    It stands outside of everything: a browser asks for leave without a key, and hides an error that does not name the site.
+    """
+
+    def __init__(self, app: ASGIApp, origins: Collection[str]) -> None:
+        super().__init__(
+            app,
+            allow_origins=origins,
+            allow_methods=("GET", "POST", "PUT", "DELETE"),
+            allow_headers=("Authorization", "Content-Type", "X-API-Key", "X-Request-ID"),
+            expose_headers=("Retry-After", "X-Request-ID"),
+        )
+
+    def preflight_response(self, request_headers: Headers) -> Response:
+        """The leave that a browser asks for, or a refusal as all others are."""
+        told = super().preflight_response(request_headers)
+        if told.status_code == 200:
+            return told
+        why = "a page of this site may not call this server in this way (server.cors_origins)"
+        return problem(403, why, {"Vary": "Origin"})
+
+
+class Signing:
+    """Signs with the key of digests, which every worker of this machine has, and no store."""
+
+    def __init__(self, key: DigestKey) -> None:
+        self._key = key
+
+    def sign_in(self, key_id: str, at: datetime) -> str:
+        """A cookie that stands for an API key until half a day later, and says nothing of its secret."""
+        until = f"{int((at + SIGN_IN_LASTS).timestamp())}"
+        return f"{key_id}.{until}.{self._signature(key_id, until)}"
+
+    def key_id(self, cookie: str, at: datetime) -> str | None:
+        """The API key that a cookie stands for; whether that is still good is for the store to say."""
+        key_id, _, rest = cookie.partition(".")
+        until, _, signature = rest.partition(".")
+        good = hmac.compare_digest(signature.encode(), self._signature(key_id, until).encode())
+        return key_id if good and until.isdigit() and int(until) > at.timestamp() else None
+
+    def token(self, browser: str, key_id: str | None) -> str:
+        """What a form must carry: it is of this browser and of whoever is signed in there."""
+        return self._key.digest(_PURPOSE, "form", browser, key_id or "")
+
+    def fits(self, token: str, browser: str, key_id: str | None) -> bool:
+        """Whether a form carries what it was given."""
+        expected = self.token(browser, key_id)
+        return bool(browser) and hmac.compare_digest(token.encode(), expected.encode())
+
+    def _signature(self, key_id: str, until: str) -> str:
+        return self._key.digest(_PURPOSE, "sign-in", key_id, until)
+
+
+def new_browser() -> str:
+    """A name for a browser that nobody guesses."""
+    return secrets.token_hex(16)
+
+
+def cookies_in(header: str) -> dict[str, str]:
+    """The cookies of a request by name; of two with one name the first counts."""
+    found: dict[str, str] = {}
+    for each in header.split(";"):
+        name, _, value = each.strip().partition("=")
+        found.setdefault(name, value)
+    return found
 
 
 def _shown_keys(headers: Iterable[tuple[bytes, bytes]]) -> set[str]:

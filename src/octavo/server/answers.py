@@ -1,6 +1,6 @@
 """What the server answers: structs that are written to JSON as they are, and examples of them for the OpenAPI document.
 
-Those that the client reads as they are written here are in `octavo.client.exchange`: one spelling of both.
+Those that the client reads as they are written here are in `octavo.client.answers`: one spelling of both.
 """
 
 from datetime import UTC, datetime
@@ -11,7 +11,7 @@ from msgspec import UNSET, UnsetType, inspect
 from msgspec.structs import fields
 from starlette.responses import Response
 
-from octavo.client.exchange import Session, User
+from octavo.client.answers import Session, User
 from octavo.layers.values import Fact, Layer, LogEntry, Outcome, Status
 from octavo.service.records import EventRecord, TurnRecord
 

@@ -15,7 +15,6 @@ from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.routing import Match, Route
-from starlette.types import Message, Receive, Scope, Send
 
 from octavo import __version__
 from octavo.assemble import Assembled, assemble
@@ -24,23 +23,18 @@ from octavo.errors import OctavoError
 from octavo.kernel.terms import topics
 from octavo.keys import Keys
 from octavo.layers import LayeredMemory
-from octavo.mcp import callers as mcp_callers
-from octavo.mcp.http import Endpoint
-from octavo.memory import AsyncMemory
 from octavo.memory.retention import Retention
-from octavo.server.access import MCP, Door, is_console
-from octavo.server.cors import Cors
-from octavo.server.gate import CALLER, REQUEST_ID, AsPage, Gate, caller_of, path_of
+from octavo.server.access import MCP, Cors, Door
+from octavo.server.gate import CALLER, REQUEST_ID, AsPage, Gate, readable
 from octavo.server.logs import Secrets
 from octavo.server.metrics import Metrics, answer_metrics
 from octavo.server.openapi import docs_page, document
 from octavo.server.problems import problem, refusal, sentence
-from octavo.server.routes import batch, events, mem0, memories, search, upkeep, users
-from octavo.server.routing import check_values
+from octavo.server.routes import batch, events, mem0, memories, upkeep, users
+from octavo.server.routes.mcp import McpEndpoint
 from octavo.service.memory import AsyncMemoryService
 from octavo.service.records import Health
 from octavo.util.digest_key import DigestKey
-from octavo.util.turns import let_others
 
 _ABOUT = """Memory for AI agents: who somebody is (the profile layer) and what happened (the event layer), with a log of every change.
 
@@ -72,7 +66,6 @@ _SAMPLE: tuple[dict[str, Any], ...] = (
 #: In the order in which paths are matched: a fixed name stands before a name of the caller's in the same place.
 _ROUTERS = (
     memories.router,
-    search.router,
     memories.log_router,
     users.router,
     events.router,
@@ -95,7 +88,7 @@ def create(
     held = Memories(settings, assembled)
 
     metrics = None if held.assembled.meter is None else Metrics(held, held.assembled.meter, metrics_folder)
-    mcp = _mcp_endpoint(settings, held)
+    mcp = McpEndpoint(settings)
 
     @asynccontextmanager
     async def life(_: FastAPI) -> AsyncIterator[None]:
@@ -127,13 +120,14 @@ def create(
         # Its own spans and metrics would hold paths, in which people are named.
         telemetry={"tracing": False, "metrics": False, "logs": False},
     )
-    app.state.memories, app.state.secrets = held, secrets
+    app.state.memories = held
     pages: list[Route] = []
     page: AsPage | None = None
     if settings.server.console:
-        from octavo.server.console import site
+        from octavo.server.console.pages import refusal_page
+        from octavo.server.console.site import routes
 
-        pages, page = site.routes(), site.refusal_page
+        pages, page = routes(), refusal_page
     _answer_errors(app, secrets, page)
     app.add_middleware(
         Gate, settings=settings, door=Door(settings, held), secrets=secrets, page=page, metrics=metrics
@@ -152,64 +146,17 @@ def create(
     app.add_route("/docs", lambda _: docs_page(openapi()), include_in_schema=False)
     app.add_route("/metrics", functools.partial(answer_metrics, metrics), include_in_schema=False)
     app.router.routes.extend(pages)
-    app.router.routes.append(Route(MCP, _McpRoute(mcp), methods=["POST"], include_in_schema=False))
+    app.router.routes.append(Route(MCP, mcp, methods=["POST"], include_in_schema=False))
     app.state.templates = {
         route.endpoint: route.path_format for route in app.routes if isinstance(route, Route)
     }
     return app
 
 
-def _mcp_endpoint(settings: Settings, held: "Memories") -> Endpoint:
-    def find_caller(request: Request) -> mcp_callers.Caller:
-        caller = caller_of(request.scope)
-        return mcp_callers.Caller(
-            memory=AsyncMemory.from_layers(held.layers(caller.tenant)),
-            user_id=caller.user or settings.mcp.user,
-            may_write=caller.access != "read",
-        )
-
-    limits = mcp_callers.Limits(
-        answer_tokens=settings.mcp.max_tokens, content_bytes=settings.server.max_content_bytes
-    )
-    most = settings.server.max_body_bytes
-    return Endpoint(find_caller, settings.mcp.toolset, limits, max_body_bytes=most)
-
-
-class _McpRoute:
-    """What answers at /mcp: to a body that others need not wait for; without the package that it needs, it says which."""
-
-    def __init__(self, endpoint: Endpoint) -> None:
-        self._endpoint = endpoint
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if needed := self._endpoint.missing:
-            await problem(501, f"/mcp needs {needed}")(scope, receive, send)
-            return
-        body: bytes | None = await Request(scope, receive).body()
-        check_values(body or b"")
-        await let_others(len(body or b""))
-
-        async def again() -> Message:
-            nonlocal body
-            if body is None:
-                return await receive()
-            message = {"type": "http.request", "body": body, "more_body": False}
-            body = None
-            return message
-
-        await self._endpoint(scope, again, send)
-
-
 def _answer_errors(app: FastAPI, secrets: Secrets, page: AsPage | None) -> None:
-    def readable(request: Request, told: Response) -> Response:
-        """An answer as its reader wants it: people are shown a page."""
-        if page is None or not is_console(path_of(request.scope)):
-            return told
-        return page(request.scope, told)
-
-    async def invalid(_: Request, error: Exception) -> Response:
+    async def invalid(request: Request, error: Exception) -> Response:
         told = error.errors() if isinstance(error, RequestValidationError) else ()
-        return problem(422, sentence(told))
+        return readable(request.scope, problem(422, sentence(told)), page)
 
     async def http(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)  # noqa: S101 - what it is registered for
@@ -222,7 +169,7 @@ def _answer_errors(app: FastAPI, secrets: Secrets, page: AsPage | None) -> None:
             methods = {method for route in found for method in getattr(route, "methods", None) or ()}
             headers = {"Allow": ", ".join(sorted(methods))}
             detail = f"this path takes {headers['Allow']}"
-        return readable(request, problem(error.status_code, detail, headers))
+        return readable(request.scope, problem(error.status_code, detail, headers), page)
 
     async def known(request: Request, error: Exception) -> Response:
         assert isinstance(error, OctavoError)  # noqa: S101 - what it is registered for
@@ -231,13 +178,13 @@ def _answer_errors(app: FastAPI, secrets: Secrets, page: AsPage | None) -> None:
         told = refusal(error, secrets, request.scope.get(REQUEST_ID, ""), admin=admin)
         if told is None:
             raise error
-        return told
+        return readable(request.scope, told, page)
 
     async def unknown(request: Request, _: Exception) -> Response:
         # The traceback is in the log, under the same id; the caller gets nothing that could be a secret.
         name = request.scope.get(REQUEST_ID, "")
         told = f"the server failed; its log says why at request_id {name}"
-        return readable(request, problem(500, told, {"X-Request-ID": name}))
+        return readable(request.scope, problem(500, told, {"X-Request-ID": name}), page)
 
     app.add_exception_handler(RequestValidationError, invalid)
     app.add_exception_handler(HTTPException, http)

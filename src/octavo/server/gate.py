@@ -167,25 +167,20 @@ class _Passage:
             async with limit:
                 # The key is asked for within the time, too: a store that hangs must not gather callers without end.
                 refused = await self._refused()
-                app = self._gate.app if refused is None else self._readable(refused)
+                app = self._gate.app if refused is None else readable(self._scope, refused, self._gate.page)
                 await app(self._scope, self._read, self._answer)
         except TimeoutError:
             if self._status or not limit.expired():
                 raise
             late = f"not done within {seconds:g} s; a write may still have been kept"
-            told = self._readable(problem(504, late, {"Retry-After": "1"}))
-            await told(self._scope, self._receive, self._answer)
+            told = problem(504, late, {"Retry-After": "1"})
+            answer = readable(self._scope, told, self._gate.page)
+            await answer(self._scope, self._receive, self._answer)
         finally:
             self._let_go()
             self._record(time.perf_counter() - began)
             if self._unended:
                 await self._drain()
-
-    def _readable(self, told: Response) -> Response:
-        """A refusal as its reader wants it: people are shown a page."""
-        if self._gate.page is None or not is_console(path_of(self._scope)):
-            return told
-        return self._gate.page(self._scope, told)
 
     def _record(self, seconds: float) -> None:
         """Count it, and write its line into the log."""
@@ -309,10 +304,9 @@ class _Passage:
         )
 
 
-def caller_of(scope: Scope) -> Caller:
-    """Who was let in with this request."""
-    caller: Caller = scope[CALLER]
-    return caller
+def readable(scope: Scope, told: Response, page: AsPage | None) -> Response:
+    """A refusal as its reader wants it: people are shown a page."""
+    return told if page is None or not is_console(path_of(scope)) else page(scope, told)
 
 
 def path_of(scope: Scope) -> str:

@@ -15,7 +15,7 @@ from starlette.responses import HTMLResponse
 
 from octavo.config import Settings
 from octavo.server.access import OPEN, needed_access
-from octavo.server.problems import CODES, Problem
+from octavo.server.problems import STATUSES, Problem
 from octavo.server.routing import QuickRoute
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -36,21 +36,6 @@ _NAMES = {
 }  # fmt: skip
 _REF = "#/components/schemas/{name}"
 
-_MEANING = {
-    400: "The body cannot be read as JSON, or has too many values.",
-    401: "No API key, or one that is unknown, expired or revoked.",
-    403: "The key has not the access that this needs, or a page of another site asks.",
-    404: "There is no such thing, or it is somebody else's.",
-    409: "Somebody else changed it, or it cannot be undone any more.",
-    413: "The request is too large.",
-    415: "The body is not sent as JSON.",
-    421: "Without keys, the server answers only to 127.0.0.1 and localhost, and to no proxy.",
-    422: "Something in the request does not fit; the sentence names it.",
-    429: "This key has made too many requests; `Retry-After` says when to come back.",
-    503: "The store cannot be reached, or too many requests are under way; `Retry-After` says when to come back.",
-    501: "The store that this server was given cannot do this.",
-    504: "It took too long.",
-}
 _RETRY = {"Retry-After": {"description": "Seconds.", "schema": {"type": "integer", "minimum": 1}}}
 _REALM = {"WWW-Authenticate": {"description": "`Bearer`.", "schema": {"type": "string"}}}
 _HEADERS = {401: _REALM, 429: _RETRY, 503: _RETRY, 504: _RETRY}
@@ -113,7 +98,7 @@ def _ref(kind: type[msgspec.Struct]) -> dict[str, str]:
 
 def _refusal(status: int) -> dict[str, Any]:
     told: dict[str, Any] = {
-        "description": f"`{CODES[status]}`: {_MEANING[status]}",
+        "description": "`{}`: {}".format(*STATUSES[status]),
         "content": {"application/json": {"schema": _ref(Problem)}},
     }
     return {**told, "headers": _HEADERS[status]} if status in _HEADERS else told

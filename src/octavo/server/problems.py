@@ -36,25 +36,26 @@ Code: TypeAlias = Literal[
     "unreadable", "access_denied", "not_found", "not_allowed", "conflict", "too_large", "not_json", "invalid", "too_many",
     "failed", "unsupported", "unavailable", "timeout",
 ]  # fmt: skip
-#: The word for each status, for programs; `detail` is for people.
-CODES: dict[int, Code] = {
-    400: "unreadable",
-    401: "access_denied",
-    403: "access_denied",
-    404: "not_found",
-    405: "not_allowed",
-    408: "timeout",
-    409: "conflict",
-    413: "too_large",
-    415: "not_json",
-    421: "access_denied",
-    422: "invalid",
-    429: "too_many",
-    500: "failed",
-    501: "unsupported",
-    503: "unavailable",
-    504: "timeout",
-}
+#: Each status with its word for programs, and what it means in the documentation; `detail` is for people.
+STATUSES: dict[int, tuple[Code, str]] = {
+    400: ("unreadable", "The body cannot be read as JSON, or has too many values."),
+    401: ("access_denied", "No API key, or one that is unknown, expired or revoked."),
+    403: ("access_denied", "The key has not the access that this needs, or a page of another site asks."),
+    404: ("not_found", "There is no such thing, or it is somebody else's."),
+    405: ("not_allowed", ""),
+    408: ("timeout", ""),
+    409: ("conflict", "Somebody else changed it, or it cannot be undone any more."),
+    413: ("too_large", "The request is too large."),
+    415: ("not_json", "The body is not sent as JSON."),
+    421: ("access_denied", "Without keys, the server answers only to 127.0.0.1 and localhost, and to no proxy."),
+    422: ("invalid", "Something in the request does not fit; the sentence names it."),
+    429: ("too_many", "This key has made too many requests; `Retry-After` says when to come back."),
+    500: ("failed", ""),
+    501: ("unsupported", "The store that this server was given cannot do this."),
+    503: ("unavailable", "The store cannot be reached, or too many requests are under way; `Retry-After` says when to come back."),
+    504: ("timeout", "It took too long."),
+}  # fmt: skip
+CODES: dict[int, Code] = {status: code for status, (code, _) in STATUSES.items()}
 
 
 class Problem(msgspec.Struct, frozen=True):

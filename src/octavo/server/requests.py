@@ -6,11 +6,10 @@ Unknown fields and parameters are refused: a misspelled one would otherwise be l
 import base64
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, TypeVar
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
 import msgspec
-from fastapi import Path, Query, Request
-from fastapi.exceptions import RequestValidationError
+from fastapi import Path, Query
 from msgspec import UNSET, UnsetType
 from pydantic import (
     AfterValidator,
@@ -24,18 +23,10 @@ from pydantic import (
     WithJsonSchema,
     model_validator,
 )
-from starlette.exceptions import HTTPException
 
 from octavo.kernel.codec import EARLIEST, MAX_NAME_BYTES
 from octavo.kernel.model import Cursor
-from octavo.layers import LayeredMemory
 from octavo.layers.values import Layer
-from octavo.memory import AsyncMemory
-from octavo.server.gate import caller_of
-from octavo.service.memory import AsyncMemoryService
-
-if TYPE_CHECKING:
-    from octavo.server.app import Memories
 
 T = TypeVar("T")
 MAX_QUESTION_BYTES = 64 * 1024
@@ -225,8 +216,9 @@ class Revision(Body):
         return self
 
 
-_WHOSE = 'whose memory? give user_id, agent_id or session_id, or "everyone": true'
-_WHOSE_MEMORIES = 'whose memories? give user_id or agent_id, or "everyone": true'
+#: What a question about nobody is answered.
+WHOSE = 'whose memory? give user_id, agent_id or session_id, or "everyone": true'
+WHOSE_MEMORIES = 'whose memories? give user_id or agent_id, or "everyone": true'
 
 
 class Question(Body):
@@ -249,11 +241,11 @@ class Question(Body):
         if self.user_id is not None and self.agent_id is not None:
             raise ValueError("give user_id or agent_id, not both")
         if self.everyone and (self.user_id is not None or self.agent_id is not None):
-            raise ValueError(f"{_WHOSE_MEMORIES}, not both")
+            raise ValueError(f"{WHOSE_MEMORIES}, not both")
         return self
 
 
-class _Whose(Body):
+class Prompted(Body):
     """A question, and whose memory it is put to."""
 
     query: Annotated[str, Field(min_length=1, max_length=MAX_QUESTION_BYTES), _text(MAX_QUESTION_BYTES)]
@@ -266,13 +258,8 @@ class _Whose(Body):
         """Whose memory is meant, as `octavo.AsyncMemory` is told."""
         return {"user_id": self.user_id, "agent_id": self.agent_id, "session_id": self.session_id}
 
-    def check_not_both(self, *, everyone: bool) -> None:
-        """Refuse a name beside everyone."""
-        if everyone and any(self.whose.values()):
-            raise ValueError(f"{_WHOSE}, not both")
 
-
-class Search(_Whose):
+class Search(Prompted):
     """What to look for in everything that is kept for somebody; `everyone` needs admin access, where keys are needed."""
 
     model_config = _examples(
@@ -291,12 +278,13 @@ class Search(_Whose):
     as_of: When | None = Field(None, description="What the answer would have been at that moment.")
 
     @model_validator(mode="after")
-    def _has_owner(self) -> "Search":
-        self.check_not_both(everyone=self.everyone)
+    def _not_both(self) -> "Search":
+        if self.everyone and any(self.whose.values()):
+            raise ValueError(f"{WHOSE}, not both")
         return self
 
 
-class Prompt(_Whose):
+class Prompt(Prompted):
     """What a block for a prompt is wanted for, and how many tokens it may take."""
 
     model_config = _examples(
@@ -395,63 +383,3 @@ class Batch(Body):
 def token(cursor: Cursor | SessionCursor | None) -> str | UnsetType:
     """A cursor as callers give it back; nothing where there is no more."""
     return UNSET if cursor is None else base64.urlsafe_b64encode(msgspec.json.encode(cursor)).decode()
-
-
-def memories_of(request: Request) -> "Memories":
-    """What the server holds."""
-    held: Memories = request.app.state.memories
-    return held
-
-
-def page_bytes(request: Request) -> int:
-    """The most that a listing answers at once."""
-    return memories_of(request).settings.server.max_page_bytes
-
-
-def memory_of(request: Request) -> AsyncMemory:
-    """The front door of what the caller may see."""
-    return AsyncMemory.from_layers(layers_of(request))
-
-
-def user_of(request: Request, named: str | None = None) -> str | None:
-    """The user that a request is about: the one that is named, or the only one whom the caller's key opens."""
-    own = caller_of(request.scope).user
-    if own is not None and named not in (None, own):
-        raise HTTPException(403, "this key opens the memory of another user; name that user, or nobody")
-    return named if own is None else own
-
-
-def owner_of(request: Request, body: Search | Prompt) -> dict[str, Any]:
-    """Whose memory is meant, as far as the caller's key opens it."""
-    whose = {**body.whose, "user_id": user_of(request, body.user_id)}
-    if not any(whose.values()):
-        raise _nobody(_WHOSE)
-    return whose
-
-
-def one_owner(request: Request, user_id: str | None, agent_id: str | None) -> dict[str, Any]:
-    """The user or the agent whose own memory is meant; that of an agent belongs to no user, so a user's key does not open it."""
-    if agent_id is not None:
-        if user_of(request) is not None:
-            raise HTTPException(403, "this key opens the memory of one user, and no agent's own")
-        return {"agent_id": agent_id}
-    user = user_of(request, user_id)
-    if user is None:
-        raise _nobody(_WHOSE_MEMORIES)
-    return {"user_id": user}
-
-
-def _nobody(sentence: str) -> RequestValidationError:
-    return RequestValidationError(
-        [{"type": "value_error", "loc": ("body",), "msg": f"Value error, {sentence}"}]
-    )
-
-
-def layers_of(request: Request) -> LayeredMemory:
-    """The memories that the caller may see."""
-    return memories_of(request).layers(caller_of(request.scope).tenant)
-
-
-def service_of(request: Request) -> AsyncMemoryService:
-    """The events that the caller may see."""
-    return memories_of(request).service(caller_of(request.scope).tenant)

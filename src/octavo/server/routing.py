@@ -1,9 +1,9 @@
-"""How a request reaches its route: names in paths, and parameters and bodies, read and checked in one go."""
+"""How a request reaches its route: names in paths, parameters and bodies, and what its caller may see."""
 
 import asyncio
 import json
 from collections.abc import Callable, Coroutine, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fastapi import Request, Response
 from fastapi.exceptions import RequestValidationError
@@ -12,12 +12,130 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError, create
 from starlette.convertors import Convertor, register_url_convertor
 from starlette.exceptions import HTTPException
 
-from octavo.server.gate import SLASH
-from octavo.server.requests import MOST_UNKNOWN
+from octavo.errors import NotFound
+from octavo.kernel.ports import ListsNames, Store
+from octavo.layers import LayeredMemory
+from octavo.memory import AsyncMemory
+from octavo.server.access import Caller
+from octavo.server.gate import CALLER, SLASH
+from octavo.server.requests import MOST_UNKNOWN, WHOSE, WHOSE_MEMORIES, Prompted
+from octavo.service.memory import AsyncMemoryService
+from octavo.service.vault import Vault, existing_vault
 from octavo.util.turns import let_others
+from octavo.wraps.journal import Journal
+
+if TYPE_CHECKING:
+    from octavo.server.app import Memories
 
 #: Values in a body: each is made, checked and written several times, while everybody else waits.
 _MOST_VALUES = 20_000
+
+
+class Admitted(Request):
+    """A request that was let in: who sent it, and what they may see."""
+
+    @property
+    def caller(self) -> Caller:
+        """Who calls."""
+        caller: Caller = self.scope[CALLER]
+        return caller
+
+    @property
+    def tenant(self) -> str:
+        """The tenant whose memory is the caller's."""
+        return self.caller.tenant
+
+    @property
+    def held(self) -> "Memories":
+        """What the server holds."""
+        held: Memories = self.app.state.memories
+        return held
+
+    @property
+    def store(self) -> Store:
+        """Where all of it is kept, of every tenant."""
+        return self.held.assembled.store
+
+    @property
+    def layers(self) -> LayeredMemory:
+        """The profile and event memories of the tenant."""
+        return self.held.layers(self.tenant)
+
+    @property
+    def memory(self) -> AsyncMemory:
+        """The front door of the tenant."""
+        return AsyncMemory.from_layers(self.layers)
+
+    @property
+    def service(self) -> AsyncMemoryService:
+        """The events and turns of the tenant."""
+        return self.held.service(self.tenant)
+
+    @property
+    def journal(self) -> Journal:
+        """The failure queue, or NotFound."""
+        journal = self.held.assembled.journal
+        if journal is None:
+            raise NotFound("there is no failure queue: failure_queue.enabled is false")
+        return journal
+
+    @property
+    def vault(self) -> Vault | None:
+        """The documents, if there are any and they are the caller's: the files are of one tenant."""
+        settings = self.held.settings
+        if not settings.vault.enabled or self.tenant != settings.service.tenant:
+            return None
+        return existing_vault(settings.vault.root_path, self.store, self.tenant)
+
+    @property
+    def page_bytes(self) -> int:
+        """The most that a listing answers at once."""
+        return self.held.settings.server.max_page_bytes
+
+    def user_id(self, named: str | None = None) -> str | None:
+        """The user that this is about: the one that is named, or the only one whom the caller's key opens."""
+        own = self.caller.user
+        if own is not None and named not in (None, own):
+            raise HTTPException(403, "this key opens the memory of another user; name that user, or nobody")
+        return named if own is None else own
+
+    def owner(self, user_id: str | None, agent_id: str | None) -> dict[str, Any]:
+        """The user or the agent whose own memory is meant; an agent's belongs to no user, so a user's key does not open it."""
+        if agent_id is not None:
+            if self.user_id() is not None:
+                raise HTTPException(403, "this key opens the memory of one user, and no agent's own")
+            return {"agent_id": agent_id}
+        if (user := self.user_id(user_id)) is None:
+            raise refused(f"Value error, {WHOSE_MEMORIES}", "body")
+        return {"user_id": user}
+
+    def check_everyone(self) -> None:
+        """Refuse a question about everyone to whoever may not see them."""
+        if not self.caller.admin:
+            raise HTTPException(
+                403, "to ask about everyone needs a key with admin access; or name whose memory it is"
+            )
+
+    def whose(self, body: Prompted) -> dict[str, Any]:
+        """Whose memory is asked, as far as the caller's key opens it."""
+        whose = {**body.whose, "user_id": self.user_id(body.user_id)}
+        if not any(whose.values()):
+            raise refused(f"Value error, {WHOSE}", "body")
+        return whose
+
+
+def listing_names(store: Store) -> ListsNames:
+    """The store, if it can list names."""
+    if not isinstance(store, ListsNames):
+        raise HTTPException(
+            501, "the store of this server does not list names (octavo.kernel.ports.ListsNames)"
+        )
+    return store
+
+
+def refused(why: str, *where: str) -> RequestValidationError:
+    """The error of a request of which a part does not fit."""
+    return RequestValidationError([{"type": "value_error", "loc": where, "msg": why}])
 
 
 class QuickRoute(APIRoute):
@@ -36,7 +154,8 @@ class QuickRoute(APIRoute):
         body = self.dependant.body_params[0].field_info if self.dependant.body_params else None
         kind: TypeAdapter[Any] | None = body and TypeAdapter(body.annotation)  # type: ignore[arg-type]
 
-        async def handle(request: Request) -> Response:
+        async def handle(plain: Request) -> Response:
+            request = Admitted(plain.scope, plain.receive)
             query: Mapping[str, str] = request.query_params if request.scope["query_string"] else {}
             if len(query) > len(names) + MOST_UNKNOWN:
                 unknown = [{"type": "extra_forbidden", "loc": ("parameters", name)} for name in query]

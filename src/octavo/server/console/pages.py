@@ -11,7 +11,6 @@ from urllib.parse import parse_qs, quote, urlencode
 import jinja2
 import msgspec
 from fastapi import Request, Response
-from fastapi.exceptions import RequestValidationError
 from jinja2.runtime import Context
 from markupsafe import Markup, escape
 from pydantic import BaseModel
@@ -20,24 +19,25 @@ from starlette.responses import HTMLResponse, RedirectResponse
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from octavo.errors import OctavoError
 from octavo.kernel.text import printable, spell
-from octavo.server.access import CONSOLE, Caller, needed_access
-from octavo.server.console import drawing, signing
-from octavo.server.console.problems import TITLES, in_chinese
-from octavo.server.console.texts import CHINESE
-from octavo.server.gate import CALLER, REQUEST_ID
-from octavo.server.logs import Secrets
-from octavo.server.problems import Problem, refusal, sentence
-from octavo.server.requests import memories_of
-from octavo.server.routing import checked
+from octavo.server.access import (
+    BROWSER_COOKIE,
+    CONSOLE,
+    Caller,
+    Signing,
+    needed_access,
+    new_browser,
+)
+from octavo.server.console import drawing
+from octavo.server.console.texts import CHINESE, TITLES, in_chinese
+from octavo.server.gate import CALLER
+from octavo.server.problems import Problem
+from octavo.server.routing import Admitted, checked
 
 B = TypeVar("B", bound=BaseModel)
 LANGUAGE = "octavo_language"
 SHOWN = 600  # characters of a text in a list
-WHOLE = 20_000  # characters of a text on a page of its own
 _FORM_BYTES = 16_384  # of a form that anybody may send
-_PREFERENCE = re.compile(r"\s*([A-Za-z]+|\*)[^,;]*(?:;\s*q=([0-9.]+))?")
 #: Nothing is loaded from elsewhere, nothing is run that stands in a page, and no site can hold a page in a frame.
 _HEADERS = {
     "Content-Security-Policy": "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; object-src 'none'",
@@ -47,30 +47,25 @@ _HEADERS = {
 }
 
 
-class Page:
+class Page(Admitted):
     """One request of a browser, and how it is answered."""
 
     def __init__(self, request: Request) -> None:
-        self.request = request
-        self.caller: Caller | None = request.scope.get(CALLER)
-        self.query = request.query_params
-        self.form: dict[str, str] = {}
-        self.root = request.scope.get("root_path", "")
+        super().__init__(request.scope, request.receive)
+        self.visitor: Caller | None = self.scope.get(CALLER)  # nobody who has yet to sign in
+        self.key_id = None if self.visitor is None else self.visitor.key_id
+        self.sent: dict[str, str] = {}  # with a form
+        self.root = self.scope.get("root_path", "")
         self.language = _language(request)
-        self.signing = signing.Signing(memories_of(request).digest_key)
-        known = request.cookies.get(signing.BROWSER, "")
-        self._browser = known or signing.new_browser()
+        self.signing = Signing(self.held.digest_key)
+        known = self.cookies.get(BROWSER_COOKIE, "")
+        self._browser = known or new_browser()
         self._new_browser = not known
-
-    @property
-    def key_id(self) -> str | None:
-        """The key of whoever is signed in."""
-        return None if self.caller is None else self.caller.key_id
 
     def may(self, method: str, path: str) -> bool:
         """Whether whoever asks may do that, so that a page offers nothing that would be refused."""
         order = ("read", "write", "admin")
-        caller = self.caller
+        caller = self.visitor
         return caller is not None and order.index(caller.access) >= order.index(needed_access(method, path))
 
     def address(self, *names: str, **query: object) -> str:
@@ -81,34 +76,39 @@ class Page:
 
     def here(self, **query: object) -> str:
         """The address of this page, with something else asked of it; None takes a question away."""
-        asked = urlencode({k: v for k, v in {**self.query, **query}.items() if v not in (None, "")})
-        scope = self.request.scope
+        asked = urlencode({k: v for k, v in {**self.query_params, **query}.items() if v not in (None, "")})
+        scope = self.scope
         path = scope["raw_path"].decode("ascii", "replace") if scope.get("raw_path") else quote(scope["path"])
         return f"{path}?{asked}" if asked else path
 
     async def read_form(self) -> None:
         """Read what was sent, if it was sent from a page of ours."""
         body = b""
-        async for piece in self.request.stream():
+        async for piece in self.stream():
             body += piece
-            if self.caller is None and len(body) > _FORM_BYTES:
+            if self.visitor is None and len(body) > _FORM_BYTES:
                 raise HTTPException(413, f"this form may have at most {_FORM_BYTES:,} bytes")
         try:
             read = parse_qs(body.decode(), keep_blank_values=True, max_num_fields=100, errors="strict")
         except ValueError:
             raise HTTPException(400, "the form cannot be read") from None
-        self.form = {name: values[-1].replace("\r\n", "\n") for name, values in read.items()}
-        browser = self.request.cookies.get(signing.BROWSER, "")
-        if not self.signing.fits(self.form.pop("token", ""), browser, self.key_id):
+        self.sent = {name: values[-1].replace("\r\n", "\n") for name, values in read.items()}
+        browser = self.cookies.get(BROWSER_COOKIE, "")
+        if not self.signing.fits(self.sent.pop("token", ""), browser, self.key_id):
             raise HTTPException(
                 403,
                 "this form was not sent from a page of this console, or that page is too old; open it again",
             )
 
-    def checked(self, kind: type[B], /, **values: Any) -> B:
-        """What was asked for, checked as a request to the server is; what was left empty is left out."""
-        given = {name: value for name, value in values.items() if value not in (None, "")}
-        found: B = checked("form", kind.model_validate, given)
+    def read(self, kind: type[B], *names: str, **values: str) -> B:
+        """What was asked for under these names, or all names of the kind, checked as a request to the server is.
+
+        It comes from the form that was sent, or else from the address; what was left empty is left out.
+        """
+        given = self.sent if self.method == "POST" else self.query_params
+        said = {name: given.get(name) for name in names or kind.model_fields} | values
+        filled = {name: value for name, value in said.items() if value not in (None, "")}
+        found: B = checked("form", kind.model_validate, filled)
         return found
 
     def render(self, template: str, status: int = 200, /, **values: Any) -> Response:
@@ -120,13 +120,13 @@ class Page:
                 page=self,
                 language=self.language,
                 token=self.signing.token(self._browser, self.key_id),
-                done=self.query.get("done", ""),
+                done=self.query_params.get("done", ""),
                 **values,
             )
         )
         response = HTMLResponse(made, status, headers=_HEADERS)
         if self._new_browser:
-            self.set_cookie(response, signing.BROWSER, self._browser)
+            self.set_cookie(response, BROWSER_COOKIE, self._browser)
         return response
 
     def problem(self, status: int, detail: str) -> Response:
@@ -142,14 +142,14 @@ class Page:
 
     def following(self, default: str | None = None) -> str:
         """Where to go on: a page of this console that was named, or another one."""
-        named = self.form.get("next") or self.query.get("next", "")
+        named = self.sent.get("next") or self.query_params.get("next", "")
         own = re.fullmatch(rf"{re.escape(self.root)}{CONSOLE}(?:[/?][^\\\s]*)?", named)
         return named if own else default or self.address()
 
     def set_cookie(self, response: Response, name: str, value: str, **more: Any) -> None:
         """Give the browser something that its pages cannot read and other sites cannot make it send."""
-        forwarded = self.request.headers.get("x-forwarded-proto", "")
-        secure = "https" in (self.request.url.scheme, forwarded)
+        forwarded = self.headers.get("x-forwarded-proto", "")
+        secure = "https" in (self.url.scheme, forwarded)
         where = f"{self.root}{CONSOLE}"
         response.set_cookie(name, value, path=where, httponly=True, samesite="strict", secure=secure, **more)
 
@@ -184,29 +184,22 @@ class Pages(list[Route]):
 
 
 def _answering(function: Endpoint) -> Callable[[Request], Awaitable[Response]]:
+    """What is wrong with a form or a page is told as all errors are, and comes back to `refusal_page`."""
+
     async def answer(request: Request) -> Response:
         page = Page(request)
-        try:
-            if request.method == "POST":
-                await page.read_form()
-            return await function(page)
-        except RequestValidationError as error:
-            return page.problem(422, sentence(error.errors()))
-        except HTTPException as error:
-            return page.problem(error.status_code, str(error.detail))
-        except OctavoError as error:
-            admin = page.caller is not None and page.caller.admin
-            secrets: Secrets = request.app.state.secrets
-            told = refusal(error, secrets, request.scope.get(REQUEST_ID, ""), admin=admin)
-            if told is None:
-                raise
-            return as_page(page, told)
+        if request.method == "POST":
+            await page.read_form()
+        return await function(page)
 
     return answer
 
 
-def as_page(page: Page, told: Response) -> Response:
-    """A refusal as people read it."""
+def refusal_page(scope: Scope, told: Response) -> Response:
+    """A refusal as a page; whoever only has to sign in is asked to."""
+    page = Page(Request(scope))
+    if told.status_code == 401 and scope["method"] in ("GET", "HEAD"):
+        return page.redirect(page.address("sign-in", next=page.here()))
     made = page.problem(told.status_code, msgspec.json.decode(bytes(told.body), type=Problem).detail)
     for name in ("retry-after", "www-authenticate", "allow", "x-request-id"):
         if name in told.headers:
@@ -263,15 +256,9 @@ def when(at: datetime | None) -> Markup:
 
 
 def _language(request: Request) -> str:
-    """The language that was chosen, or else the one that the browser asks for first of those there are."""
+    """The language that was chosen, or else the one that the browser names first of those there are."""
     if (chosen := request.cookies.get(LANGUAGE)) in ("en", "zh"):
         return str(chosen)
-    wanted: list[tuple[float, str]] = []
-    for each in request.headers.get("accept-language", "")[:500].split(","):
-        if found := _PREFERENCE.match(each):
-            try:
-                wanted.append((-float(found[2] or 1), found[1].lower()))
-            except ValueError:
-                continue
-    known = [name for _, name in sorted(wanted, key=lambda one: one[0]) if name in ("en", "zh")]
-    return known[0] if known else "en"
+    # Browsers name the language that they like best first.
+    wanted = re.findall(r"\b(en|zh)\b", request.headers.get("accept-language", "")[:500].lower())
+    return wanted[0] if wanted else "en"

@@ -7,17 +7,17 @@ from typing import Any
 from urllib.parse import quote, unquote
 
 import msgspec
-from fastapi import Request, Response
-from fastapi.exceptions import RequestValidationError
+from fastapi import Response
 from starlette.exceptions import HTTPException
 from starlette.types import Message, Scope
 
-from octavo.client.exchange import BatchAnswer, Batched
+from octavo.client.answers import BatchAnswer, Batched
 from octavo.server.answers import answer, example
 from octavo.server.gate import BATCHED, REQUEST_ID
 from octavo.server.openapi import Routes
 from octavo.server.problems import Problem
-from octavo.server.requests import Batch, BatchedRequest, memories_of
+from octavo.server.requests import Batch, BatchedRequest
+from octavo.server.routing import Admitted, refused
 
 router = Routes("batch")
 _log = logging.getLogger("octavo.server")
@@ -33,17 +33,17 @@ _TIME_SHARE = (
 @router.answers(
     "POST", "/batch", "Several requests at once", example(Batched, answers=[BatchAnswer(status=200, body={})])
 )
-async def send_batch(body: Batch, request: Request) -> Response:
+async def send_batch(body: Batch, request: Admitted) -> Response:
     """Answer each request in order, one after the other, with the status and the body that it would have alone.
 
     Each needs the access that its route needs, and counts as a request of the key. One that fails does not stop the others.
     """
-    server = memories_of(request).settings.server
+    server = request.held.settings.server
     if request.scope.get(BATCHED):
         raise HTTPException(422, "a batch cannot hold a batch")
     if len(body.requests) > server.max_batch:
         wrong = f"a batch has at most {server.max_batch:,} requests (server.max_batch); got {len(body.requests):,}"
-        raise RequestValidationError([{"type": "too_long", "loc": ("body", "requests"), "msg": wrong}])
+        raise refused(wrong, "body", "requests")
     loop = asyncio.get_running_loop()
     ends, room = loop.time() + server.request_seconds * _TIME_SHARE, server.max_body_bytes
     answers: list[BatchAnswer] = []
@@ -61,7 +61,7 @@ async def send_batch(body: Batch, request: Request) -> Response:
     return answer(Batched(count=len(answers), answers=answers))
 
 
-async def _answered(request: Request, part: BatchedRequest, number: int) -> tuple[int, bytes]:
+async def _answered(request: Admitted, part: BatchedRequest, number: int) -> tuple[int, bytes]:
     """The status and the JSON that the application answers to a part, sent through its gate like any other request."""
     # As it was sent: what JSON cannot say, such as NaN or half a character, is refused by its own route.
     given = "body" in part.model_fields_set

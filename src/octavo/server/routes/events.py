@@ -4,31 +4,18 @@ from datetime import UTC, datetime, timedelta
 from typing import Annotated
 
 import fastapi
-from fastapi import Request, Response
+from fastapi import Response
 from msgspec.structs import replace
 
-from octavo.client.exchange import Session
+from octavo.client.answers import Session
 from octavo.errors import Conflict
 from octavo.kernel.ids import new_id, now
 from octavo.kernel.model import Cursor, Head, Query, Scope
 from octavo.kernel.ports import Store, heads
 from octavo.server.answers import EventList, SessionList, TurnList, answer, example
-from octavo.server.gate import caller_of
 from octavo.server.openapi import Routes
-from octavo.server.requests import (
-    After,
-    AfterSession,
-    Limit,
-    Name,
-    NewEvent,
-    PathName,
-    SessionCursor,
-    memories_of,
-    page_bytes,
-    service_of,
-    token,
-    user_of,
-)
+from octavo.server.requests import After, AfterSession, Limit, Name, NewEvent, PathName, SessionCursor, token
+from octavo.server.routing import Admitted
 from octavo.service.records import (
     EVENTS,
     TURNS,
@@ -47,7 +34,7 @@ _NEWEST = 1000  # events that are looked through for their sessions
 
 
 @router.answers("POST", "/events", "Append an event", example(EventRecord), 409)
-async def append_event(body: NewEvent, request: Request) -> Response:
+async def append_event(body: NewEvent, request: Admitted) -> Response:
     """Remember an observation; sent again with the same `obs_id`, it is the event it already is.
 
     It is remembered for `user_id`, or else for the `actor`.
@@ -61,10 +48,10 @@ async def append_event(body: NewEvent, request: Request) -> Response:
         obs_id=body.obs_id or new_id("obs_"),
         timestamp=body.timestamp or now(),
         metadata=body.metadata,
-        user_id=user_of(request, body.user_id),
+        user_id=request.user_id(body.user_id),
     )
-    service = service_of(request)
-    own = user_of(request)
+    service = request.service
+    own = request.user_id()
     made = await service.append_event(
         observed, body.session_key, gate_result=body.gate_result, meta=body.meta, user_id=own
     )
@@ -77,7 +64,7 @@ async def append_event(body: NewEvent, request: Request) -> Response:
 
 @router.answers("GET", "/events", "The newest events", example(EventList, session=None))
 async def list_events(
-    request: Request,
+    request: Admitted,
     session: Annotated[Name | None, fastapi.Query()] = None,
     limit: Limit = 50,
     after: After = None,
@@ -88,14 +75,14 @@ async def list_events(
 
 
 @router.answers("GET", "/sessions", "The sessions, the latest first", example(SessionList))
-async def list_sessions(request: Request, limit: Limit = 100, after: AfterSession = None) -> Response:
+async def list_sessions(request: Admitted, limit: Limit = 100, after: AfterSession = None) -> Response:
     """The sessions, the latest first, each with its number of events and its first and last time; `next` goes on.
 
     One answer looks through 1,000 events, so it may hold fewer sessions than asked for while there are more.
     """
-    store = memories_of(request).assembled.store
-    tenant = caller_of(request.scope).tenant
-    found, following = await sessions_page(store, Scope(tenant=tenant, user=user_of(request)), limit, after)
+    store = request.store
+    tenant = request.tenant
+    found, following = await sessions_page(store, Scope(tenant=tenant, user=request.user_id()), limit, after)
     return answer(SessionList(count=len(found), sessions=found, next=token(following)))
 
 
@@ -103,7 +90,7 @@ async def list_sessions(request: Request, limit: Limit = 100, after: AfterSessio
     "GET", "/sessions/{session:name}/events", "The newest events of a session", example(EventList)
 )
 async def list_session_events(
-    session: PathName, request: Request, limit: Limit = 50, after: After = None
+    session: PathName, request: Admitted, limit: Limit = 50, after: After = None
 ) -> Response:
     """Newest first; a session in which nothing happened has none."""
     return await _events(request, session, limit, after)
@@ -116,21 +103,21 @@ async def list_session_events(
     example(TurnList, turns=[example(TurnRecord, status="ok")]),
 )
 async def list_session_turns(
-    session: PathName, request: Request, limit: Limit = 50, after: After = None
+    session: PathName, request: Admitted, limit: Limit = 50, after: After = None
 ) -> Response:
     """What the agent did in a session, newest first."""
-    found, following = await service_of(request).page(
-        TURNS, session, limit, after=after, max_bytes=page_bytes(request), user_id=user_of(request)
+    found, following = await request.service.page(
+        TURNS, session, limit, after=after, max_bytes=request.page_bytes, user_id=request.user_id()
     )
     turns = [turn_of(record) for record in found]
     return answer(TurnList(session=session, count=len(turns), turns=turns, next=token(following)))
 
 
 async def _events(
-    request: Request, session: str | None, limit: int, after: Cursor | None, user_id: str | None = None
+    request: Admitted, session: str | None, limit: int, after: Cursor | None, user_id: str | None = None
 ) -> Response:
-    found, following = await service_of(request).page(
-        EVENTS, session, limit, after=after, max_bytes=page_bytes(request), user_id=user_of(request, user_id)
+    found, following = await request.service.page(
+        EVENTS, session, limit, after=after, max_bytes=request.page_bytes, user_id=request.user_id(user_id)
     )
     events = [event_of(record) for record in found]
     return answer(EventList(session=session, count=len(events), events=events, next=token(following)))

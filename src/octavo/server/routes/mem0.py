@@ -9,24 +9,21 @@ from contextlib import suppress
 from typing import Annotated, Any, Literal, TypeVar
 
 from fastapi import Query as QueryParameter
-from fastapi import Request, Response
-from fastapi.exceptions import RequestValidationError
+from fastapi import Response
 from msgspec import UNSET
-from starlette.exceptions import HTTPException
+from starlette.requests import Request
 from starlette.routing import Route
 
 from octavo.errors import NotFound
 from octavo.kernel.ids import now
 from octavo.kernel.model import NameCount, Scope
-from octavo.kernel.ports import ListsNames
 from octavo.layers.records import COLLECTIONS
-from octavo.layers.values import CATEGORIES, Fact
+from octavo.layers.values import CATEGORIES, Fact, OwnerType
 from octavo.memory import AsyncMemory
 from octavo.memory.searching import Whose
 from octavo.server.answers import answer
-from octavo.server.gate import caller_of
 from octavo.server.openapi import Routes
-from octavo.server.requests import Name, PathName, memories_of, memory_of
+from octavo.server.requests import Name, PathName
 from octavo.server.routes.mem0_values import (
     EVENTS,
     Asked,
@@ -46,6 +43,7 @@ from octavo.server.routes.mem0_values import (
     unsupported,
 )
 from octavo.server.routes.memories import check_content
+from octavo.server.routing import Admitted, listing_names, refused
 
 F = TypeVar("F", bound=Callable[..., Any])
 router = Routes("mem0")
@@ -69,16 +67,16 @@ def _route(method: str, *paths: str) -> Callable[[F], F]:
 
 
 @_route("GET", "/v1/ping/")
-async def mem0_ping(request: Request) -> Response:
+async def mem0_ping(request: Admitted) -> Response:
     """That the key is good, and the names that the client asks for: its project is the key's tenant."""
-    tenant = caller_of(request.scope).tenant
+    tenant = request.tenant
     return answer({"status": "ok", "org_id": "octavo", "project_id": tenant or "default", "user_email": None})
 
 
 @_route("POST", "/v3/memories/add/", "/v1/memories/", "/mem0/memories")
-async def mem0_add(body: NewMessages, request: Request) -> Response:
+async def mem0_add(body: NewMessages, request: Admitted) -> Response:
     """Remember messages. If no fact is found in what was said, it is remembered as it was said."""
-    meant, memory = body.whose(), memory_of(request)
+    meant, memory = body.whose(), request.memory
     said = body.messages if isinstance(body.messages, list) else [body.messages]
     for message in said:
         content = message.get("content") if isinstance(message, dict) else message
@@ -100,9 +98,9 @@ async def mem0_add(body: NewMessages, request: Request) -> Response:
 
 
 @_route("POST", "/v3/memories/search/", "/v2/memories/search/", "/mem0/search")
-async def mem0_search(body: Asked, request: Request) -> Response:
+async def mem0_search(body: Asked, request: Admitted) -> Response:
     """Search somebody's memories; best first."""
-    meant, memory = body.whose(), memory_of(request)
+    meant, memory = body.whose(), request.memory
     hits = await memory.search(
         body.query,
         sources=["facts"],
@@ -132,12 +130,12 @@ async def _perhaps(memory: AsyncMemory, memory_id: str) -> Fact | None:
 
 @_route("POST", "/v3/memories/", "/v2/memories/")
 async def mem0_get_all(
-    body: Listed, request: Request, page: Page = 1, page_size: PageSize = _PAGE
+    body: Listed, request: Admitted, page: Page = 1, page_size: PageSize = _PAGE
 ) -> Response:
     """Somebody's memories, newest first, page by page."""
     meant = body.whose()
     meant.metadata |= body.metadata or {}
-    found, count = await _list(memory_of(request), meant, page, page_size)
+    found, count = await _list(request.memory, meant, page, page_size)
     following = str(request.url.include_query_params(page=page + 1)) if count > page * page_size else None
     before = str(request.url.include_query_params(page=page - 1)) if page > 1 else None
     results = [tell_fact(fact, body.fields) for fact in found]
@@ -146,7 +144,7 @@ async def mem0_get_all(
 
 @_route("GET", "/mem0/memories")
 async def mem0_list(
-    request: Request,
+    request: Admitted,
     user_id: Entity = None,
     agent_id: Entity = None,
     run_id: Entity = None,
@@ -155,7 +153,7 @@ async def mem0_list(
 ) -> Response:
     """Somebody's memories, newest first."""
     meant = _read_names(user_id=user_id, agent_id=agent_id, run_id=run_id)
-    found, _ = await _list(memory_of(request), meant, 1, top_k or limit)
+    found, _ = await _list(request.memory, meant, 1, top_k or limit)
     return answer({"results": [tell_fact(fact) for fact in found]})
 
 
@@ -176,23 +174,23 @@ async def _list(memory: AsyncMemory, meant: Meant, page: int, size: int) -> tupl
 
 
 @_route("GET", "/v1/memories/{memory_id:name}/", "/mem0/memories/{memory_id:name}")
-async def mem0_get(memory_id: PathName, request: Request) -> Response:
+async def mem0_get(memory_id: PathName, request: Admitted) -> Response:
     """One memory."""
-    return answer(tell_fact(await memory_of(request).get(memory_id)))
+    return answer(tell_fact(await request.memory.get(memory_id)))
 
 
 @_route("PUT", "/v1/memories/{memory_id:name}/", "/mem0/memories/{memory_id:name}")
-async def mem0_update(memory_id: PathName, body: Changed, request: Request) -> Response:
+async def mem0_update(memory_id: PathName, body: Changed, request: Admitted) -> Response:
     """Let a memory say something else."""
     fact = await _change(memory_id, body, request)
     return answer(tell_fact(fact, text=fact.content, message="Memory updated successfully!"))
 
 
-async def _change(memory_id: str, body: Changed, request: Request) -> Fact:
+async def _change(memory_id: str, body: Changed, request: Admitted) -> Fact:
     body.check_known()
     text = body.text or body.data
     check_content(request, text)
-    memory = memory_of(request)
+    memory = request.memory
     metadata: Any = UNSET
     if body.metadata is not None:
         metadata = {**kept_names((await memory.get(memory_id)).metadata), **body.metadata}
@@ -206,23 +204,23 @@ async def _change(memory_id: str, body: Changed, request: Request) -> Fact:
 
 
 @_route("DELETE", "/v1/memories/{memory_id:name}/", "/mem0/memories/{memory_id:name}")
-async def mem0_delete(memory_id: PathName, request: Request, delete_linked: bool = False) -> Response:
+async def mem0_delete(memory_id: PathName, request: Admitted, delete_linked: bool = False) -> Response:
     """Delete a memory; nothing is linked to it here, since a changed fact takes the place of the old one."""
     del delete_linked
-    await memory_of(request).delete(memory_id, reason=_BY_CLIENT)
+    await request.memory.delete(memory_id, reason=_BY_CLIENT)
     return answer({"message": "Memory deleted successfully!"})
 
 
 @_route("GET", "/v1/memories/{memory_id:name}/history/", "/mem0/memories/{memory_id:name}/history")
-async def mem0_history(memory_id: PathName, request: Request) -> Response:
+async def mem0_history(memory_id: PathName, request: Admitted) -> Response:
     """What happened to a memory, oldest first."""
-    entries = await memory_of(request).history(memory_id)
+    entries = await request.memory.history(memory_id)
     return answer([tell_entry(entry) for entry in entries if entry.action in EVENTS])
 
 
 @_route("DELETE", "/v1/memories/", "/mem0/memories")
 async def mem0_delete_all(
-    request: Request,
+    request: Admitted,
     user_id: Entity = None,
     agent_id: Entity = None,
     app_id: Entity = None,
@@ -232,7 +230,7 @@ async def mem0_delete_all(
     """Delete all memories of somebody, one by one: each can be brought back from its log."""
     spelled = {} if filters is None else read_spelled_filters(filters)
     meant = _read_names(user_id=user_id, agent_id=agent_id, app_id=app_id, run_id=run_id, AND=[spelled])
-    await _delete_all(memory_of(request), meant)
+    await _delete_all(request.memory, meant)
     return answer({"message": "Memories deleted successfully!"})
 
 
@@ -249,7 +247,7 @@ async def _delete_all(memory: AsyncMemory, meant: Meant) -> int:
 
 
 @_route("PUT", "/v1/batch/")
-async def mem0_batch_update(body: ChangeBatch, request: Request) -> Response:
+async def mem0_batch_update(body: ChangeBatch, request: Admitted) -> Response:
     """Change several memories; none, if one of them is not there."""
     for change in await _checked(body, request):
         await _change(change.memory_id, change, request)
@@ -257,27 +255,27 @@ async def mem0_batch_update(body: ChangeBatch, request: Request) -> Response:
 
 
 @_route("DELETE", "/v1/batch/")
-async def mem0_batch_delete(body: ChangeBatch, request: Request) -> Response:
+async def mem0_batch_delete(body: ChangeBatch, request: Admitted) -> Response:
     """Delete several memories; none, if one of them is not there."""
     for change in await _checked(body, request):
-        await memory_of(request).delete(change.memory_id, reason=_BY_CLIENT)
+        await request.memory.delete(change.memory_id, reason=_BY_CLIENT)
     return answer({"message": f"Successfully deleted {len(body.memories)} memories"})
 
 
-async def _checked(body: ChangeBatch, request: Request) -> list[NamedChange]:
-    most, memory = memories_of(request).settings.server.max_batch, memory_of(request)
+async def _checked(body: ChangeBatch, request: Admitted) -> list[NamedChange]:
+    most = request.held.settings.server.max_batch
     if len(body.memories) > most:
         wrong = f"a batch has at most {most:,} memories (server.max_batch); got {len(body.memories):,}"
-        raise RequestValidationError([{"type": "too_long", "loc": ("body", "memories"), "msg": wrong}])
+        raise refused(wrong, "body", "memories")
     body.check_known()
     for change in body.memories:
         change.check_known()
-        await memory.get(change.memory_id)
+        await request.memory.get(change.memory_id)
     return body.memories
 
 
 @_route("GET", "/v1/entities/", "/mem0/entities")
-async def mem0_entities(request: Request) -> Response:
+async def mem0_entities(request: Admitted) -> Response:
     """Users and agents that have memories, by name."""
     found = await _entities(request)
     told = [
@@ -294,21 +292,15 @@ async def mem0_entities(request: Request) -> Response:
     return answer({"count": len(told), "next": None, "previous": None, "results": told})
 
 
-async def _entities(request: Request) -> list[tuple[str, NameCount]]:
-    store, tenant = memories_of(request).assembled.store, caller_of(request.scope).tenant
-    if not isinstance(store, ListsNames):
-        raise HTTPException(
-            501, "the store of this server does not list names (octavo.kernel.ports.ListsNames)"
-        )
+async def _entities(request: Admitted) -> list[tuple[str, NameCount]]:
+    lister, scope = listing_names(request.store), Scope(tenant=request.tenant)
     found: list[tuple[str, NameCount]] = []
-    kinds: tuple[Literal["user", "agent"], ...] = ("user", "agent")
+    kinds: tuple[OwnerType, ...] = ("user", "agent")
     for kind in kinds:
         counted: dict[str, NameCount] = {}
         for collection in COLLECTIONS.values():
             after = ""
-            while page := await store.names(
-                collection, kind, Scope(tenant=tenant), after=after, limit=_NAMES
-            ):
+            while page := await lister.names(collection, kind, scope, after=after, limit=_NAMES):
                 for one in page:
                     counted[one.name] = _sum(counted.get(one.name), one)
                 after = page[-1].name
@@ -325,21 +317,21 @@ def _sum(one: NameCount | None, other: NameCount) -> NameCount:
 
 @_route("DELETE", "/v2/entities/{kind}/{name:name}/", "/mem0/entities/{kind}/{name:name}")
 async def mem0_delete_entity(
-    kind: Literal["user", "agent", "app", "run"], name: PathName, request: Request
+    kind: Literal["user", "agent", "app", "run"], name: PathName, request: Admitted
 ) -> Response:
     """Delete all memories of a user, an agent or a run."""
     if kind == "app":
         unsupported("deleting an app")
-    if not await _delete_all(memory_of(request), _read_names(**{f"{kind}_id": name})):
+    if not await _delete_all(request.memory, _read_names(**{f"{kind}_id": name})):
         raise NotFound(f"there are no memories of the {kind} {name!r}")
     return answer({"message": "Entity deleted successfully!"})
 
 
 @_route("POST", "/mem0/reset")
-async def mem0_reset(request: Request) -> Response:
+async def mem0_reset(request: Admitted) -> Response:
     """Delete all memories of every user and agent of the tenant; it needs admin access."""
     for kind, each in await _entities(request):
-        await _delete_all(memory_of(request), _read_names(**{f"{kind}_id": each.name}))
+        await _delete_all(request.memory, _read_names(**{f"{kind}_id": each.name}))
     return answer({"message": "All memories reset"})
 
 

@@ -6,12 +6,12 @@ from datetime import UTC, datetime
 from typing import Annotated, Any, NoReturn
 
 import msgspec
-from fastapi.exceptions import RequestValidationError
 from pydantic import ConfigDict, Field, StrictBool
 from starlette.exceptions import HTTPException
 
 from octavo.layers.values import Fact, LogEntry
 from octavo.server.requests import MAX_QUESTION_BYTES, Body, Metadata, Name
+from octavo.server.routing import refused
 
 #: What says whose a memory is, and our word for it; an app is a word in the metadata.
 _ENTITIES = {"user_id": "user_id", "agent_id": "agent_id", "run_id": "session_id"}
@@ -131,8 +131,7 @@ def read_filters(filters: Mapping[str, Any]) -> Meant:
         else:
             _put_plain(meant.metadata, name, value)
     if not meant.owner:
-        wrong = "whose memory? give user_id, agent_id or run_id"
-        raise RequestValidationError([{"type": "missing", "loc": ("body", "filters"), "msg": wrong}])
+        raise refused("whose memory? give user_id, agent_id or run_id", "body", "filters")
     return meant
 
 
@@ -144,7 +143,7 @@ def read_spelled_filters(spelled: str) -> dict[str, Any]:
             return filters
     except (ValueError, SyntaxError, MemoryError, RecursionError):
         pass
-    raise RequestValidationError([{"type": "dict", "loc": ("query", "filters"), "msg": "must be a dict"}])
+    raise refused("must be a dict", "query", "filters")
 
 
 def _conditions(filters: Any) -> Iterator[tuple[str, Any]]:
@@ -161,8 +160,7 @@ def _conditions(filters: Any) -> Iterator[tuple[str, Any]]:
 
 def _put(held: dict[str, Any], name: str, value: Any) -> None:
     if held.setdefault(name, value) != value:
-        wrong = f"{name} cannot be two at once"
-        raise RequestValidationError([{"type": "value", "loc": ("body", "filters"), "msg": wrong}])
+        raise refused(f"{name} cannot be two at once", "body", "filters")
 
 
 def _put_plain(held: dict[str, Any], name: str, value: Any) -> None:
@@ -176,7 +174,7 @@ def _moment(given: Any) -> datetime:
         at = datetime.fromisoformat(given)
     except (TypeError, ValueError):
         wrong = "must be a time of ISO 8601, such as 2026-01-31 or 2026-01-31T12:00:00Z"
-        raise RequestValidationError([{"type": "value", "loc": ("body", "date"), "msg": wrong}]) from None
+        raise refused(wrong, "body", "date") from None
     return at.replace(tzinfo=UTC) if at.tzinfo is None else at
 
 
@@ -236,6 +234,5 @@ def tell_entry(entry: LogEntry) -> dict[str, Any]:
 def check_page(page: int, size: int) -> int:
     """How many memories come before the end of a page; a page that is too far away is refused."""
     if page * size > _MOST_MEMORIES:
-        wrong = f"pages reach as far as {_MOST_MEMORIES:,} memories"
-        raise RequestValidationError([{"type": "value", "loc": ("query", "page"), "msg": wrong}])
+        raise refused(f"pages reach as far as {_MOST_MEMORIES:,} memories", "query", "page")
     return page * size

@@ -2,24 +2,22 @@
 
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
-from typing import Any, Literal
 
-from fastapi import Request, Response
-from starlette.exceptions import HTTPException
+from fastapi import Response
 from starlette.responses import StreamingResponse
 
-from octavo.client.exchange import User
+from octavo.client.answers import User
 from octavo.erasing import Certificate, Subject, forget
 from octavo.kernel.ids import now
 from octavo.kernel.model import Cursor, NameCount, Query, Scope
-from octavo.kernel.ports import ListsNames, Store
+from octavo.kernel.ports import Store
 from octavo.kernel.shapes import SHAPES
+from octavo.layers.values import OwnerType
 from octavo.memory.exporting import PersonReach, json_lines, markdown
 from octavo.server.answers import ExportedRecord, UserList, answer, example
-from octavo.server.gate import caller_of
 from octavo.server.openapi import Routes
-from octavo.server.requests import AfterName, Limit, PathName, memories_of, one_owner, token, user_of
-from octavo.service.vault import existing_vault
+from octavo.server.requests import AfterName, Limit, PathName, token
+from octavo.server.routing import Admitted, listing_names
 
 router = Routes("memories")
 #: Where users have what is remembered of them, by the word for it in an answer.
@@ -36,20 +34,18 @@ _USER = example(User, user_id="user123", total=5, counts={"profile": 2, "event":
 
 
 @router.answers("GET", "/users", "Who has memories", example(UserList, users=[_USER]), 501)
-async def list_users(request: Request, limit: Limit = 100, after: AfterName = None) -> Response:
+async def list_users(request: Admitted, limit: Limit = 100, after: AfterName = None) -> Response:
     """The users of the caller's tenant by name, each with how much is remembered and since when; `next` goes on.
 
     One answer has 200 users at most.
     """
-    store = memories_of(request).assembled.store
-    tenant = caller_of(request.scope).tenant
-    if (only := user_of(request)) is not None:
-        at = now()
-        scope = Scope(tenant=tenant, user=only)
-        counted = {word: await _alive(store, each, scope, at) for word, each in COLLECTIONS.items()}
+    if (only := request.user_id()) is not None:
+        scope, at = Scope(tenant=request.tenant, user=only), now()
+        counted = {word: await _alive(request.store, each, scope, at) for word, each in COLLECTIONS.items()}
         alone = [user for user in [_user(only, counted, COLLECTIONS)] if user is not None][:limit]
-        return answer(UserList(count=len(alone), users=alone, next=token(None)))
-    found, following = await users_page(store, tenant, limit, "" if after is None else after.id)
+        return answer(UserList(count=len(alone), users=alone))
+    begin = "" if after is None else after.id
+    found, following = await users_page(request.store, request.tenant, limit, begin)
     return answer(UserList(count=len(found), users=found, next=token(following)))
 
 
@@ -68,18 +64,17 @@ async def list_users(request: Request, limit: Limit = 100, after: AfterName = No
     ),
     media=("application/x-ndjson", "text/markdown"),
 )
-async def export_user(user_id: PathName, request: Request, page: bool = False) -> Response:
+async def export_user(user_id: PathName, request: Admitted, page: bool = False) -> Response:
     """Everything of one user, also what was kept for nobody in sessions where that is the only user.
 
     One record a line, between a line that begins the export and one that ends it, as `octavo import` reads it; or as
     a `page` of Markdown, for people.
     """
-    one_owner(request, user_id, None)
-    store, tenant = memories_of(request).assembled.store, caller_of(request.scope).tenant
-    reach = await PersonReach.of_user(store, user_id, tenant)
+    request.owner(user_id, None)
+    reach = await PersonReach.of_user(request.store, user_id, request.tenant)
     if page:
-        return StreamingResponse(markdown(store, reach), media_type="text/markdown; charset=utf-8")
-    return StreamingResponse(json_lines(store, reach), media_type="application/x-ndjson")
+        return StreamingResponse(markdown(request.store, reach), media_type="text/markdown; charset=utf-8")
+    return StreamingResponse(json_lines(request.store, reach), media_type="application/x-ndjson")
 
 
 @router.answers(
@@ -87,7 +82,7 @@ async def export_user(user_id: PathName, request: Request, page: bool = False) -
 )
 async def forget_user(
     user_id: PathName,
-    request: Request,
+    request: Admitted,
     dry_run: bool = False,
     scrub: bool = False,
     keep_rejected: bool = False,
@@ -96,38 +91,34 @@ async def forget_user(
 
     The scrub, which looks through the bytes, takes as long as there are files: without it, it is left pending.
     """
-    one_owner(request, user_id, None)
-    memories, tenant = memories_of(request), caller_of(request.scope).tenant
-    settings, store = memories.settings, memories.assembled.store
-    named: dict[str, Any] = {"queue": settings.failure_queue.directory, "keep_rejected": keep_rejected}
-    if settings.vault.enabled and tenant == settings.service.tenant:  # the files are that tenant's
-        named["vault"] = existing_vault(settings.vault.root_path, store, tenant)
-    subject = Subject.of(tenant, user_id=user_id)
-    return answer(
-        await forget(
-            store, subject, memories.layers(tenant).digest_key, dry_run=dry_run, scrub=scrub, **named
-        )
+    request.owner(user_id, None)
+    erased = await forget(
+        request.store,
+        Subject.of(request.tenant, user_id=user_id),
+        request.held.digest_key,
+        dry_run=dry_run,
+        scrub=scrub,
+        queue=request.held.settings.failure_queue.directory,
+        keep_rejected=keep_rejected,
+        vault=request.vault,
     )
+    return answer(erased)
 
 
 async def users_page(
-    store: Store, tenant: str, limit: int, after: str = "", part: Literal["user", "agent"] = "user"
+    store: Store, tenant: str, limit: int, after: str = "", part: OwnerType = "user"
 ) -> tuple[list[User], Cursor | None]:
     """The users, or agents, behind a name, in the order of their names' characters, and where to go on.
 
     Each collection tells its first names; who is among the first of all of them is so in each that knows him.
     """
-    if not isinstance(store, ListsNames):
-        raise HTTPException(
-            501, "the store of this server does not list names (octavo.kernel.ports.ListsNames)"
-        )
-    most, at = min(limit, _MOST), now()
+    lister, most, at = listing_names(store), min(limit, _MOST), now()
     if not most:
         return [], None
     collections = COLLECTIONS if part == "user" else _OF_AGENTS
     counted: dict[str, dict[str, NameCount]] = {}
     for word, collection in collections.items():
-        for one in await store.names(collection, part, Scope(tenant=tenant), after=after, limit=most + 1):
+        for one in await lister.names(collection, part, Scope(tenant=tenant), after=after, limit=most + 1):
             counted.setdefault(one.name, {})[word] = one
     names = sorted(counted)[:most]
     ending = [word for word, each in collections.items() if await _any_expired(store, tenant, each, at)]

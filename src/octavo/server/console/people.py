@@ -10,24 +10,12 @@ import msgspec
 from fastapi import Response
 
 from octavo.erasing import Certificate, Subject, count_owned
-from octavo.kernel.model import Query, Scope
+from octavo.kernel.model import Cursor, Query, Scope
 from octavo.kernel.ports import ListsNames, Store, heads
 from octavo.layers.records import Owner
 from octavo.layers.values import CATEGORIES, LAYERS, OwnerType
 from octavo.server.console.pages import Page, Pages
-from octavo.server.gate import caller_of
-from octavo.server.requests import (
-    AfterName,
-    Body,
-    Name,
-    NewMemory,
-    layers_of,
-    memories_of,
-    one_owner,
-    page_bytes,
-    token,
-    user_of,
-)
+from octavo.server.requests import AfterName, Body, Name, NewMemory, token
 from octavo.server.routes import memories, users
 from octavo.service.records import EVENTS
 
@@ -51,7 +39,7 @@ class _Asked(Body):
 @pages.add("GET", "/people")
 async def list_people(page: Page) -> Response:
     """Everybody by name, or those whose name begins so."""
-    if (only := user_of(page.request)) is not None:
+    if (only := page.user_id()) is not None:
         return page.redirect(page.address("people", only))
     return await _list(page, "user")
 
@@ -63,17 +51,10 @@ async def list_agents(page: Page) -> Response:
 
 
 async def _list(page: Page, part: OwnerType) -> Response:
-    request = page.request
-    asked = page.checked(_Asked, after=page.query.get("after"), name=page.query.get("name"))
-    store, tenant = memories_of(request).assembled.store, caller_of(request.scope).tenant
-    after = (
-        before(asked.name)
-        if asked.name and asked.after is None
-        else ""
-        if asked.after is None
-        else asked.after.id
+    asked = page.read(_Asked)
+    found, following = await users.users_page(
+        page.store, page.tenant, PAGE, begin(asked.after, asked.name), part
     )
-    found, following = await users.users_page(store, tenant, PAGE, after, part)
     if asked.name:
         named = [user for user in found if user.user_id.startswith(asked.name)]
         found, following = named, following if len(named) == len(found) else None
@@ -83,20 +64,10 @@ async def _list(page: Page, part: OwnerType) -> Response:
 
 
 @pages.add("GET", "/people/{user:name}")
-async def show_person(page: Page) -> Response:
-    """The profile as cards, what happened, the sessions and the last changes."""
-    return await _show(page, Owner("user", _user(page)))
-
-
 @pages.add("GET", "/agents/{agent:name}")
-async def show_agent(page: Page) -> Response:
-    """The same of an agent that keeps memories of its own."""
-    return await _show(page, Owner("agent", _agent(page)))
-
-
-async def _show(page: Page, owner: Owner) -> Response:
-    request = page.request
-    layers, most = layers_of(request), page_bytes(request)
+async def show_owner(page: Page) -> Response:
+    """The profile of somebody, or of an agent, as cards, what happened, the sessions and the last changes."""
+    owner, layers, most = _owner(page), page.layers, page.page_bytes
     whose: dict[str, Any] = {f"{owner.type}_id": owner.id}
     # Only events can be read by their agent without reading those of all others.
     talk = TALK if owner.type == "user" else ("events",)
@@ -122,33 +93,25 @@ async def _show(page: Page, owner: Owner) -> Response:
 @pages.add("POST", "/people")
 async def find_or_add(page: Page) -> Response:
     """Begin with somebody new."""
-    return page.redirect(page.address("people", page.checked(_Asked, name=page.form.get("name")).name or " "))
+    return page.redirect(page.address("people", page.read(_Asked, "name").name or " "))
 
 
 @pages.add("POST", "/people/{user:name}/memories")
-async def add_memory(page: Page) -> Response:
-    """Remember something about somebody."""
-    return await _add(page, "people", Owner("user", _user(page)))
-
-
 @pages.add("POST", "/agents/{agent:name}/memories")
-async def add_memory_of_agent(page: Page) -> Response:
-    """Remember something for an agent."""
-    return await _add(page, "agents", Owner("agent", _agent(page)))
-
-
-async def _add(page: Page, where: str, owner: Owner) -> Response:
-    names = ("content", "memory_layer", "category", "reason", "expiry_date")
-    body = page.checked(NewMemory, **{name: page.form.get(name) for name in names})
-    await memories.remember(owner.type, owner.id, body, page.request)
+async def add_memory(page: Page) -> Response:
+    """Remember something about somebody, or for an agent."""
+    owner = _owner(page)
+    body = page.read(NewMemory, "content", "memory_layer", "category", "reason", "expiry_date")
+    await memories.remember(owner.type, owner.id, body, page)
+    where = "people" if owner.type == "user" else "agents"
     return page.redirect(page.address(where, owner.id, done="added"))
 
 
 @pages.add("GET", "/people/{user:name}/export")
 async def export_person(page: Page) -> Response:
     """All that is kept about somebody, to keep: lines of JSON, or a page of Markdown."""
-    reads = page.query.get("as") == "page"
-    response = await users.export_user(_user(page), page.request, page=reads)
+    reads = page.query_params.get("as") == "page"
+    response = await users.export_user(_owner(page).id, page, page=reads)
     response.headers["content-disposition"] = f'attachment; filename="export.{"md" if reads else "jsonl"}"'
     return response
 
@@ -156,13 +119,13 @@ async def export_person(page: Page) -> Response:
 @pages.add("GET", "/people/{user:name}/forget")
 async def ask_to_forget(page: Page) -> Response:
     """What would be erased; nothing is. Of somebody who has much, all of it is counted only on request."""
-    user = _user(page)
-    exact = page.query.get("exact") == "on"
+    user = _owner(page).id
+    exact = page.query_params.get("exact") == "on"
     if exact:
-        counted = await users.forget_user(user, page.request, dry_run=True)
+        counted = await users.forget_user(user, page, dry_run=True)
         removed = msgspec.json.decode(bytes(counted.body), type=Certificate).removed
     else:
-        layers = layers_of(page.request)
+        layers = page.layers
         subject = Subject.of(layers.tenant, user_id=user)
         removed = await count_owned(layers.store, subject, _COUNTED)
     return page.render(
@@ -178,31 +141,29 @@ async def ask_to_forget(page: Page) -> Response:
 @pages.add("POST", "/people/{user:name}/forget")
 async def forget_person(page: Page) -> Response:
     """Erase all that is kept about somebody, who was named once more."""
-    user = _user(page)
-    if page.form.get("name", "").strip() != user.strip():
+    user = _owner(page).id
+    if page.sent.get("name", "").strip() != user.strip():
         return page.problem(422, "the name was not repeated, so that nothing was erased")
-    kept = page.form.get("keep_rejected") == "on"
-    erased = await users.forget_user(user, page.request, keep_rejected=kept)
+    kept = page.sent.get("keep_rejected") == "on"
+    erased = await users.forget_user(user, page, keep_rejected=kept)
     told = msgspec.json.decode(bytes(erased.body), type=Certificate)
     return page.render(
         "forget.html", user=user, certificate=told, removed=told.removed, exact=True, most=math.inf
     )
 
 
-def _user(page: Page) -> str:
-    """The user in the path, if the caller may see that user."""
-    whose = one_owner(page.request, page.checked(_Asked, name=page.request.path_params["user"]).name, None)
-    return str(whose["user_id"])
+def _owner(page: Page) -> Owner:
+    """The user or the agent in the path, if the caller may see what is theirs."""
+    kind: OwnerType = "user" if "user" in page.path_params else "agent"
+    named = {kind: page.read(_Asked, "name", name=page.path_params[kind]).name}
+    [owner] = page.owner(named.get("user"), named.get("agent")).values()
+    return Owner(kind, owner)
 
 
-def _agent(page: Page) -> str:
-    """The agent in the path, if the caller may see what is its own."""
-    name = page.checked(_Asked, name=page.request.path_params["agent"]).name
-    return str(one_owner(page.request, None, name)["agent_id"])
-
-
-def before(name: str) -> str:
-    """A name after which all come that begin so, and the name itself."""
+def begin(after: Cursor | None, name: str | None) -> str:
+    """The name after which a listing goes on: that of a cursor, or one before all that begin so, or before all."""
+    if after is not None or not name:
+        return after.id if after is not None else ""
     last = ord(name[-1]) - 1
     return name[:-1] + (chr(0xD7FF if 0xD800 <= last <= 0xDFFF else last) + _LAST if last > 0 else "")
 

@@ -3,40 +3,50 @@
 import asyncio
 from typing import TYPE_CHECKING
 
-from starlette.types import Receive, Scope, Send
+from starlette.requests import Request
+from starlette.types import Message, Receive, Scope, Send
 
-from octavo.mcp.callers import FindCaller, Limits, Toolset
+from octavo.config import Settings
+from octavo.mcp.callers import Caller, Limits
+from octavo.server.problems import problem
+from octavo.server.routing import Admitted, check_values
 from octavo.util.extras import missing_packages
+from octavo.util.turns import let_others
 
 if TYPE_CHECKING:
     from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
 
-class Endpoint:
-    """An ASGI application for one path. Who may call, and as whom, was decided before a request comes here."""
+class McpEndpoint:
+    """What answers at /mcp. Who may call, and as whom, was decided before a request comes here."""
 
-    def __init__(
-        self, find_caller: FindCaller, toolset: Toolset, limits: Limits, *, max_body_bytes: int
-    ) -> None:
-        self._find_caller = find_caller
-        self._toolset = toolset
-        self._limits = limits
-        self._max_body_bytes = max_body_bytes
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
         self._manager: asyncio.Future[StreamableHTTPSessionManager] | None = None
         self._serving: asyncio.Task[None] | None = None
         self._ending = asyncio.Event()
 
-    @property
-    def missing(self) -> str:
-        """What has to be installed before anybody can be served; nothing when all is there."""
-        return missing_packages("mcp")
-
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if needed := missing_packages("mcp"):
+            await problem(501, f"/mcp needs {needed}")(scope, receive, send)
+            return
+        body: bytes | None = await Request(scope, receive).body()
+        check_values(body or b"")
+        await let_others(len(body or b""))
+
+        async def again() -> Message:
+            nonlocal body
+            if body is None:
+                return await receive()
+            message = {"type": "http.request", "body": body, "more_body": False}
+            body = None
+            return message
+
         if self._manager is None:
             self._manager = asyncio.get_running_loop().create_future()
             self._serving = asyncio.create_task(self._serve(self._manager))
         manager = await asyncio.shield(self._manager)
-        await manager.handle_request(scope, receive, send)
+        await manager.handle_request(scope, again, send)
 
     async def close(self) -> None:
         """End what was begun with the first request."""
@@ -63,10 +73,18 @@ class Endpoint:
 
         from octavo.mcp.server import new_server
 
-        server = new_server(self._find_caller, self._toolset, self._limits)
+        own, server = self._settings.mcp, self._settings.server
+        limits = Limits(answer_tokens=own.max_tokens, content_bytes=server.max_content_bytes)
         return StreamableHTTPSessionManager(
-            server._lowlevel_server,  # noqa: SLF001 - the SDK's own application would come with routes and checks of its own
+            # The SDK's own application would come with routes and checks of its own.
+            new_server(self._find_caller, own.toolset, limits)._lowlevel_server,  # noqa: SLF001
             json_response=True,
             stateless=True,
-            max_request_body_size=self._max_body_bytes,
+            max_request_body_size=server.max_body_bytes,
         )
+
+    def _find_caller(self, request: Request) -> Caller:
+        admitted = Admitted(request.scope)
+        caller = admitted.caller
+        user = caller.user or self._settings.mcp.user
+        return Caller(memory=admitted.memory, user_id=user, may_write=caller.access != "read")

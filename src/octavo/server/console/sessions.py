@@ -17,18 +17,8 @@ from octavo.kernel.terms.matching import content
 from octavo.kernel.text import spell
 from octavo.layers.reading import read_heads
 from octavo.server.console.pages import SHOWN, Page, Pages
-from octavo.server.console.views.people import before, recent_sessions, sessions_by_name
-from octavo.server.requests import (
-    After,
-    AfterName,
-    Body,
-    Name,
-    layers_of,
-    memories_of,
-    page_bytes,
-    token,
-    user_of,
-)
+from octavo.server.console.people import begin, recent_sessions, sessions_by_name
+from octavo.server.requests import After, AfterName, Body, Name, token
 from octavo.service.records import EVENTS, TURNS
 
 pages = Pages()
@@ -73,14 +63,13 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
 @pages.add("GET", "/sessions")
 async def list_sessions(page: Page) -> Response:
     """The sessions by name, each with how much there is of it and when it was last heard of."""
-    asked = page.checked(_Asked, name=page.query.get("name"), after=page.query.get("after"))
-    store, scope = layers_of(page.request).store, _scope(page)
+    asked = page.read(_Asked)
+    store, scope = page.store, _scope(page)
     if scope.user is not None:
         return page.render(
             "sessions.html", sessions=await recent_sessions(store, scope, _SESSIONS), following="", name=""
         )
-    after = asked.after.id if asked.after is not None else before(asked.name) if asked.name else ""
-    found = await sessions_by_name(store, scope, after, _SESSIONS + 1)
+    found = await sessions_by_name(store, scope, begin(asked.after, asked.name), _SESSIONS + 1)
     if asked.name:
         found = [one for one in found if one.name.startswith(asked.name)]
     following = token(Cursor(id=found[_SESSIONS - 1].name)) if len(found) > _SESSIONS else ""
@@ -92,23 +81,20 @@ async def list_sessions(page: Page) -> Response:
 @pages.add("GET", "/sessions/{session:name}")
 async def show_session(page: Page) -> Response:
     """What happened in a session, newest first, a page at a time at the same cost however long it is."""
-    asked = page.checked(_Steps, **{name: page.query.get(name) for name in ("after", "show", "kind")})
-    store = layers_of(page.request).store
-    scope = replace(_scope(page), session=page.request.path_params["session"])
+    asked = page.read(_Steps)
+    store = page.store
+    scope = replace(_scope(page), session=page.path_params["session"])
     shown = SHOWING if asked.show is None else (asked.show,)
     query = Query(collection="", scope=scope, newest_first=True, limit=_STEPS, after=asked.after)
     read = await asyncio.gather(
-        *(
-            _read(store, replace(query, collection=each), asked.kind, page_bytes(page.request))
-            for each in shown
-        )
+        *(_read(store, replace(query, collection=each), asked.kind, page.page_bytes) for each in shown)
     )
     summary = await store.find(Query(collection=SUMMARIES, scope=scope, newest_first=True, limit=1))
     found, following = merged(read)
     steps = paired(found)
     return page.render(
         "session.html",
-        session=page.request.path_params["session"],
+        session=page.path_params["session"],
         steps=steps,
         longest=max((step.seconds or 0.0 for step in steps), default=0.0) or 1.0,
         following=token(following) or "",
@@ -123,11 +109,11 @@ async def show_session(page: Page) -> Response:
 @pages.add("GET", "/sessions/{session:name}/tail")
 async def follow_session(page: Page) -> Response:
     """Tell a page when something new has come; it asks for the whole again."""
-    asked = page.checked(_Steps, after=page.query.get("after"))
-    scope = replace(_scope(page), session=page.request.path_params["session"])
-    server = memories_of(page.request).settings.server
+    asked = page.read(_Steps, "after")
+    scope = replace(_scope(page), session=page.path_params["session"])
+    server = page.held.settings.server
     most = min(_STREAM_SECONDS, server.stop_seconds * 0.8, server.request_seconds * 0.8)
-    news = _news(layers_of(page.request).store, scope, asked.after, most)
+    news = _news(page.store, scope, asked.after, most)
     return StreamingResponse(news, media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
 
 
@@ -212,4 +198,4 @@ def _show_record(record: Record) -> str:
 
 
 def _scope(page: Page) -> Scope:
-    return Scope(tenant=layers_of(page.request).tenant, user=user_of(page.request))
+    return Scope(tenant=page.tenant, user=page.user_id())

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Literal
 
 import msgspec
-from fastapi import Request, Response
+from fastapi import Response
 from starlette.responses import StreamingResponse
 
 from octavo.errors import NotFound
@@ -19,21 +19,9 @@ from octavo.layers.records import COLLECTIONS, Owner
 from octavo.layers.values import ACTIONS, CATEGORIES, LAYERS, Action, Fact, Layer, LogEntry
 from octavo.layers.values import Page as Listed
 from octavo.server.console.pages import Page, Pages
-from octavo.server.requests import (
-    After,
-    Body,
-    Name,
-    Revision,
-    Undoing,
-    When,
-    layers_of,
-    memories_of,
-    one_owner,
-    page_bytes,
-    token,
-    user_of,
-)
+from octavo.server.requests import After, Body, Name, Revision, Undoing, When, token
 from octavo.server.routes import memories
+from octavo.server.routing import Admitted
 from octavo.service.records import EVENTS
 from octavo.wraps.vectors import VectorState
 
@@ -64,9 +52,9 @@ class _Asked(Body):
 @pages.add("GET", "/memories/{memory:name}")
 async def show_memory(page: Page) -> Response:
     """A memory as it is, or was before it went; where it came from, and every change of it."""
-    request, name = page.request, page.request.path_params["memory"]
-    layers, only = layers_of(request), user_of(request)
-    history = await layers.logs(name, user_id=only, limit=_ROWS, max_bytes=page_bytes(request))
+    request, name = page, page.path_params["memory"]
+    layers, only = request.layers, request.user_id()
+    history = await layers.logs(name, user_id=only, limit=_ROWS, max_bytes=request.page_bytes)
     memory: Fact | None
     try:
         memory = await layers.get(name, user_id=only)
@@ -93,11 +81,8 @@ async def show_memory(page: Page) -> Response:
 async def edit_memory(page: Page) -> Response:
     """Let a memory say something else."""
     memory = await _find_memory(page)
-    names = ("content", "category", "reason")
-    body = page.checked(Revision, **{name: page.form.get(name) for name in names})
-    await memories.revise_memory(
-        memory.memory_type, memory.entity_id, memory.layer, memory.id, body, page.request
-    )
+    body = page.read(Revision, "content", "category", "reason")
+    await memories.revise_memory(memory.memory_type, memory.entity_id, memory.layer, memory.id, body, page)
     return page.redirect(page.address("memories", memory.id, done="saved"))
 
 
@@ -105,26 +90,26 @@ async def edit_memory(page: Page) -> Response:
 async def reject_memory(page: Page) -> Response:
     """Remove a memory, and with it what it says forever, if that is asked for."""
     memory = await _find_memory(page)
-    reason = page.checked(Undoing, reason=page.form.get("reason")).reason
+    reason = page.read(Undoing).reason
     await memories.forget_memory(
         memory.memory_type,
         memory.entity_id,
         memory.layer,
         memory.id,
-        page.request,
+        page,
         reason=reason,
-        forever=page.form.get("how") == "reject",
+        forever=page.sent.get("how") == "reject",
     )
     return page.redirect(
-        page.address("memories", memory.id, done="rejected" if page.form.get("how") == "reject" else "saved")
+        page.address("memories", memory.id, done="rejected" if page.sent.get("how") == "reject" else "saved")
     )
 
 
 @pages.add("POST", "/undo/{row:name}")
 async def undo_change(page: Page) -> Response:
     """Take back the last change of a memory."""
-    body = page.checked(Undoing, reason=page.form.get("reason"))
-    undone = await memories.undo_change(page.request.path_params["row"], page.request, body)
+    body = page.read(Undoing)
+    undone = await memories.undo_change(page.path_params["row"], page, body)
     row = msgspec.json.decode(bytes(undone.body), type=LogEntry)
     return page.redirect(page.address("memories", row.memory_id, done="undone"))
 
@@ -133,13 +118,13 @@ async def undo_change(page: Page) -> Response:
 async def show_log(page: Page) -> Response:
     """Every change of the tenant's memories, or of somebody's, newest first."""
     asked = _read_filters(page)
-    rows = await _rows(page.request, asked, _ROWS, asked.after)
+    rows = await _rows(page, asked, _ROWS, asked.after)
     return page.render(
         "log.html",
         rows=rows,
         following=token(rows.following) or "",
         asked=asked,
-        filters={name: page.query.get(name, "") for name in _FILTERS},
+        filters={name: page.query_params.get(name, "") for name in _FILTERS},
         actions=ACTIONS,
         layers=LAYERS,
     )
@@ -149,25 +134,27 @@ async def show_log(page: Page) -> Response:
 async def export_log(page: Page) -> Response:
     """The same rows for another program: a table, or one JSON value a line."""
     asked = _read_filters(page)
-    first = await _rows(page.request, asked, _ROWS, asked.after)
+    first = await _rows(page, asked, _ROWS, asked.after)
     kind = "text/csv; charset=utf-8" if asked.form == "csv" else "application/x-ndjson"
-    response = StreamingResponse(_lines(page.request, asked, first), media_type=kind)
+    response = StreamingResponse(_lines(page, asked, first), media_type=kind)
     response.headers["content-disposition"] = f'attachment; filename="log.{asked.form}"'
     return response
 
 
 def _read_filters(page: Page) -> _Asked:
-    asked = page.checked(_Asked, **{name: page.query.get(name) for name in _Asked.model_fields})
-    if asked.until is not None and len(page.query["until"]) == _DATE:  # a day that is named is meant whole
+    asked = page.read(_Asked)
+    if (
+        asked.until is not None and len(page.query_params["until"]) == _DATE
+    ):  # a day that is named is meant whole
         asked.until = min(asked.until, _LAST_DAY) + timedelta(days=1)
     return asked
 
 
-async def _rows(request: Request, asked: _Asked, limit: int, after: Cursor | None) -> Listed[LogEntry]:
+async def _rows(request: Admitted, asked: _Asked, limit: int, after: Cursor | None) -> Listed[LogEntry]:
     if asked.agent is not None:
-        one_owner(request, None, asked.agent)
-    return await layers_of(request).logs(
-        user_id=user_of(request, asked.user),
+        request.owner(None, asked.agent)
+    return await request.layers.logs(
+        user_id=request.user_id(asked.user),
         agent_id=asked.agent,
         memory_layer=asked.layer,
         action=asked.action,
@@ -175,11 +162,11 @@ async def _rows(request: Request, asked: _Asked, limit: int, after: Cursor | Non
         until=asked.until,
         limit=limit,
         after=after,
-        max_bytes=page_bytes(request),
+        max_bytes=request.page_bytes,
     )
 
 
-async def _lines(request: Request, asked: _Asked, rows: Listed[LogEntry]) -> AsyncIterator[bytes]:
+async def _lines(request: Admitted, asked: _Asked, rows: Listed[LogEntry]) -> AsyncIterator[bytes]:
     if asked.form == "csv":
         yield _row(_COLUMNS)
     told = 0
@@ -210,8 +197,8 @@ def _row(values: tuple[object, ...]) -> bytes:
 
 async def _find_memory(page: Page) -> Fact:
     """The memory in the path, if the caller may see it."""
-    request = page.request
-    return await layers_of(request).get(request.path_params["memory"], user_id=user_of(request))
+    request = page
+    return await request.layers.get(request.path_params["memory"], user_id=request.user_id())
 
 
 def _place(record: Record) -> str:
@@ -219,9 +206,9 @@ def _place(record: Record) -> str:
     return str(token(Cursor(at=record.created_at + _TICK)))
 
 
-async def _index_state(request: Request, memory: Fact) -> tuple[bool, VectorState | None]:
+async def _index_state(request: Admitted, memory: Fact) -> tuple[bool, VectorState | None]:
     """Whether a memory waits for the index of words, and how it stands with the model that makes vectors, if there is one."""
-    layers, indexed = layers_of(request), memories_of(request).assembled.indexed
+    layers, indexed = request.layers, request.held.assembled.indexed
     owner = Owner(memory.memory_type, memory.entity_id)
     query = Query(collection=COLLECTIONS[memory.layer], scope=owner.scope(layers.tenant), ids=(memory.id,))
     store = layers.store
@@ -230,18 +217,18 @@ async def _index_state(request: Request, memory: Fact) -> tuple[bool, VectorStat
     return late, await indexed.vector_state(found[0]) if indexed is not None and found else None
 
 
-async def _sources(request: Request, memory: Fact) -> list[Record]:
+async def _sources(request: Admitted, memory: Fact) -> list[Record]:
     """The messages or observations that a memory was made from."""
     if not memory.sources:
         return []
     named = {"user_id": None, "agent_id": None, f"{memory.memory_type}_id": memory.entity_id}
-    whose = one_owner(request, named["user_id"], named["agent_id"])
-    layers = layers_of(request)
+    whose = request.owner(named["user_id"], named["agent_id"])
+    layers = request.layers
     scope = Scope(tenant=layers.tenant, user=whose.get("user_id"), agent=whose.get("agent_id"))
     ids = memory.sources[-_SOURCES:]
     asked = [
         Query(collection=each, scope=scope, ids=ids, newest_first=True, limit=_SOURCES)
         for each in ("messages", EVENTS)
     ]
-    found = await asyncio.gather(*(read_page(layers.store, each, page_bytes(request)) for each in asked))
+    found = await asyncio.gather(*(read_page(layers.store, each, request.page_bytes) for each in asked))
     return [record for records, _ in found for record in records]

@@ -8,7 +8,6 @@ from typing import Annotated, Any, Literal
 
 from fastapi import Response
 from pydantic import Field
-from starlette.exceptions import HTTPException
 
 from octavo.errors import NotFound
 from octavo.kernel.ids import now
@@ -22,17 +21,7 @@ from octavo.search.hits import Hit, Recalled, WhyNot
 from octavo.search.recall import Recall
 from octavo.server.console import drawing
 from octavo.server.console.pages import Page, Pages
-from octavo.server.requests import (
-    MAX_QUESTION_BYTES,
-    Body,
-    Name,
-    Source,
-    When,
-    layers_of,
-    memory_of,
-    page_bytes,
-    user_of,
-)
+from octavo.server.requests import MAX_QUESTION_BYTES, Body, Name, Source, When
 
 pages = Pages()
 _LIMIT = 20
@@ -63,8 +52,8 @@ class _Asked(Body):
 
 
 def _read_question(page: Page) -> _Asked:
-    asked = page.checked(_Asked, **{name: page.query.get(name) for name in _Asked.model_fields})
-    own = user_of(page.request, asked.user)
+    asked = page.read(_Asked)
+    own = page.user_id(asked.user)
     return asked.model_copy(update={"user": own})
 
 
@@ -79,11 +68,9 @@ async def show_search(page: Page) -> Response:
     took = 0.0
     late: dict[str, int] = {}
     if asked.q.strip() and (_names_somebody(asked) or asked.everyone):
-        if asked.everyone and not (page.caller and page.caller.admin):
-            raise HTTPException(
-                403, "to ask about everyone needs a key with admin access; or name whose memory it is"
-            )
-        layers = layers_of(page.request)
+        if asked.everyone:
+            page.check_everyone()
+        layers = page.layers
         everyone = asked.everyone is not None
         whose = Whose(
             layers.tenant, *((None,) * 3 if everyone else (asked.user, asked.agent, asked.session)), everyone
@@ -97,9 +84,7 @@ async def show_search(page: Page) -> Response:
             queries = [query for query in queries if query.collection not in late]
         recall = Recall(store, _clock(asked.as_of))
         began = time.perf_counter()
-        found = await recall.answer(
-            asked.q, queries, 2 * _LIMIT, explain=True, max_bytes=page_bytes(page.request)
-        )
+        found = await recall.answer(asked.q, queries, 2 * _LIMIT, explain=True, max_bytes=page.page_bytes)
         took = (time.perf_counter() - began) * 1000
         hits = distinct(found)[:_LIMIT]
         if asked.why:
@@ -128,11 +113,9 @@ async def show_context(page: Page) -> Response:
     made = None
     late: dict[str, int] = {}
     if asked.q.strip() and _names_somebody(asked) and asked.as_of is None:
-        late = await _late(
-            layers_of(page.request).store, {name for each in SOURCES.values() for name in each}
-        )
+        late = await _late(page.store, {name for each in SOURCES.values() for name in each})
     if asked.q.strip() and _names_somebody(asked) and not late:
-        made = await memory_of(page.request).context(
+        made = await page.memory.context(
             asked.q,
             user_id=asked.user,
             agent_id=asked.agent,

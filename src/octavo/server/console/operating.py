@@ -1,0 +1,321 @@
+"""For whoever runs the server: the first page with all numbers, what waits, erasures, documents, keys and settings."""
+
+import asyncio
+import functools
+import logging
+import math
+import time
+from collections.abc import Coroutine, Sequence
+from contextlib import nullcontext
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Annotated, Any
+
+from fastapi import Response
+from msgspec.structs import replace
+from pydantic import Field
+
+from octavo.config import local_path, shown_settings
+from octavo.erasing import certificates
+from octavo.errors import NotFound, OctavoError, StoreClosed
+from octavo.kernel.ids import now
+from octavo.kernel.model import Add, Op, Query, Scope, Tally
+from octavo.kernel.ports import Describes, ListsNames, Store, heads
+from octavo.kernel.shapes import SHAPES
+from octavo.keys import ACCESS, Access
+from octavo.layers.records import COLLECTIONS
+from octavo.server.console.pages import Page, Pages
+from octavo.server.requests import Body, Name
+from octavo.service.records import EVENTS, TURNS
+from octavo.wraps.journal import DeadLetter, inspect
+
+pages = Pages()
+_log = logging.getLogger("octavo.server")
+#: What is counted, by the collection that keeps it.
+COUNTED = (*COLLECTIONS.values(), "messages", EVENTS, "events", TURNS, "log")
+_DRAWN = ("messages", EVENTS, "events")
+_DAYS = 30
+_FRESH_SECONDS, _PAST_SECONDS = 60.0, 3600.0
+_PATIENCE_SECONDS = 0.05
+_PARTS, _BREATH_SECONDS = 8, 0.02  # in which a day is counted, and what is left to others in between
+_MOST_USERS = 1000  # that are counted one by one
+_MOST_TENANTS = 100  # whose numbers are held
+_CHANGES, _LETTERS, _ERASURES, _VERSIONS = 10, 100, 20, 20  # that are shown
+
+
+@pages.add("GET", "")
+async def show_overview(page: Page) -> Response:
+    """All numbers of the tenant; while there are none, how to begin."""
+    held, store, scope = page.held, page.store, Scope(tenant=page.tenant)
+    tallies = dict(
+        zip(COUNTED, await asyncio.gather(*(_alive(store, scope, name) for name in COUNTED)), strict=True)
+    )
+    if not any(tally.total for tally in tallies.values()):
+        return page.render("first_run.html", server=str(page.base_url).rstrip("/"))
+    changes = await page.layers.logs(limit=_CHANGES, max_bytes=page.page_bytes)
+    health = await held.health()
+    # What the store says of itself names hosts and paths.
+    findings = await store.describe() if page.caller.admin and isinstance(store, Describes) else []
+    return page.render(
+        "overview.html",
+        tallies=tallies,
+        users=await _numbers_of(page).users(),
+        most_users=_MOST_USERS,
+        changes=changes,
+        health=health,
+        queue=None if held.assembled.journal is None else held.assembled.journal.status(),
+        findings=findings,
+        disk_bytes=await asyncio.to_thread(_disk_bytes, held.settings.database.dsn)
+        if page.caller.admin
+        else None,
+    )
+
+
+@pages.add("GET", "/activity.svg")
+async def draw_activity(page: Page) -> Response:
+    """What was said and done on each of the last thirty days, as far as it is counted; nobody waits for it."""
+    days = await _numbers_of(page).days()
+    response = page.render("activity.svg", days=days, most=max(count or 0 for _, count in days) or 1)
+    response.headers["content-type"] = "image/svg+xml"
+    return response
+
+
+class _Numbers:
+    """What takes long to count of a tenant, behind the pages' back: its users, and its days one after the other.
+
+    Those are counted once an hour, and the last one once a minute.
+    """
+
+    def __init__(self, store: Store, tenant: str) -> None:
+        self._store = store
+        self._scope = Scope(tenant=tenant)
+        self._days: dict[datetime, tuple[float, int]] = {}  # when each was counted, and how much there was
+        self._users: int | None = None
+        self._users_at = -math.inf
+        self._counting: dict[str, asyncio.Task[None]] = {}
+
+    async def users(self) -> int | None:
+        """How many users have memories or messages, as far as they are counted; None while nobody knows."""
+        if isinstance(self._store, ListsNames):
+            await self._behind("users", self._count_users(self._store))
+        return self._users
+
+    async def days(self) -> list[tuple[datetime, int | None]]:
+        """How much there is of each day, the oldest first; None of those that are not counted yet."""
+        today = now().replace(hour=0, minute=0, second=0, microsecond=0)
+        days = [today - timedelta(days=ago) for ago in range(_DAYS)]
+        self._days = {day: told for day, told in self._days.items() if day in days}
+        await self._behind("days", self._count_days(days))
+        return [(day, self._days.get(day, (0.0, None))[1]) for day in reversed(days)]
+
+    async def _behind(self, what: str, counting: Coroutine[Any, Any, None]) -> None:
+        """Have something counted, unless it is just being; no page waits long for it, and the next one has it."""
+        if what in self._counting and not self._counting[what].done():
+            counting.close()
+        else:
+            self._counting[what] = asyncio.create_task(self._logged(what, counting))
+        await asyncio.wait({self._counting[what]}, timeout=_PATIENCE_SECONDS)
+
+    async def _logged(self, what: str, counting: Coroutine[Any, Any, None]) -> None:
+        try:
+            await counting
+        except StoreClosed:  # the server stops
+            return
+        except OctavoError as error:
+            _log.warning("%s could not be counted: %s", what, type(error).__name__)
+
+    async def _count_users(self, store: ListsNames) -> None:
+        if time.monotonic() - self._users_at <= _FRESH_SECONDS:
+            return
+        self._users_at = time.monotonic()
+        found = {
+            one.name
+            for name in (*COLLECTIONS.values(), "messages")
+            for one in await store.names(name, "user", self._scope, limit=_MOST_USERS)
+        }
+        self._users = min(len(found), _MOST_USERS)
+
+    async def _count_days(self, days: Sequence[datetime]) -> None:
+        for day in days:
+            since, _ = self._days.get(day, (-math.inf, 0))
+            if time.monotonic() - since > (_FRESH_SECONDS if day == days[0] else _PAST_SECONDS):
+                self._days[day] = (time.monotonic(), await self._of(day))
+
+    async def _of(self, day: datetime) -> int:
+        """How much there is of a day, counted in parts with pauses: whoever asks for a page goes first."""
+        total = 0
+        for name in _DRAWN:
+            query = Query(collection=name, scope=self._scope, since=day, until=day + timedelta(days=1))
+            if not await heads(self._store, replace(query, newest_first=True, limit=1)):
+                continue
+            for part in range(_PARTS):
+                since, until = (day + timedelta(days=at / _PARTS) for at in (part, part + 1))
+                total += (await self._store.tally(replace(query, since=since, until=until))).total
+                await asyncio.sleep(_BREATH_SECONDS)
+        return total
+
+
+def _numbers_of(page: Page) -> _Numbers:
+    """Those of the caller's tenant, which all its pages share."""
+    if not hasattr(page.app.state, "numbers"):
+        page.app.state.numbers = functools.lru_cache(_MOST_TENANTS)(functools.partial(_Numbers, page.store))
+    numbers: _Numbers = page.app.state.numbers(page.tenant)
+    return numbers
+
+
+def _disk_bytes(dsn: str) -> int | None:
+    """What the file of an embedded store takes, with what is beside it; None for any other store."""
+    path = local_path(dsn)
+    if not path or not Path(path).is_file():
+        return None
+    beside = (Path(f"{path}{ending}") for ending in ("", "-wal", "-shm"))
+    return sum(part.stat().st_size for part in beside if part.exists())
+
+
+async def _alive(store: Store, scope: Scope, collection: str) -> Tally:
+    """How many there are that have not expired: all, which a store knows by heart, without those that have."""
+    query = Query(collection=collection, scope=scope)
+    counted = await store.tally(query)
+    if not SHAPES[collection].expiry_index:
+        return counted
+    gone = await store.tally(replace(query, expired_at=now()))
+    by_kind = {kind: count - gone.by_kind.get(kind, 0) for kind, count in counted.by_kind.items()}
+    return replace(counted, total=counted.total - gone.total, by_kind=by_kind)
+
+
+# --- what waits
+
+
+@pages.add("GET", "/reliability")
+async def show_reliability(page: Page) -> Response:
+    """The queue, what was given up, the last erasures and for how long things are kept."""
+    held, journal = page.held, page.held.assembled.journal
+    # The oldest dead letters that hold nothing of another tenant.
+    dead = [] if journal is None else await journal.dead_letters(_LETTERS)
+    folder = held.settings.failure_queue.directory
+    erased = await certificates(page.store, page.tenant)
+    return page.render(
+        "reliability.html",
+        health=await held.health(),
+        queue=None if journal is None else journal.status(),
+        spool=None if journal is None else await asyncio.to_thread(inspect, folder),
+        letters=[(each, _does(each)) for each in dead if _is_of(each, page.tenant)],
+        erased=erased[::-1][:_ERASURES],
+        retention=shown_settings(held.settings)["retention"],
+    )
+
+
+@pages.add("POST", "/reliability/replay")
+async def replay(page: Page) -> Response:
+    """Try at once to store what waits."""
+    await page.journal.replay_now()
+    return page.redirect(page.address("reliability", done="replayed"))
+
+
+@pages.add("POST", "/reliability/letters/{letter:name}")
+async def settle_letter(page: Page) -> Response:
+    """Put a write that was given up back into the queue, or forget it for ever."""
+    journal, name = page.journal, page.path_params["letter"]
+    letter = await journal.dead_letter(name)
+    if not _is_of(letter, page.tenant):
+        raise NotFound(f"there is no dead letter {name}")
+    if page.sent.get("how") == "discard":
+        await journal.discard_dead([name])
+        return page.redirect(page.address("reliability", done="discarded"))
+    await journal.replay_dead([name])
+    return page.redirect(page.address("reliability", done="retried"))
+
+
+def _is_of(letter: DeadLetter, tenant: str) -> bool:
+    return all(name == tenant for op in letter.ops for name in _tenants(op))
+
+
+def _tenants(op: Op) -> list[str]:
+    return [each.scope.tenant for each in op.records] if isinstance(op, Add) else [op.query.scope.tenant]
+
+
+def _does(letter: DeadLetter) -> str:
+    """What a write would do, in a few words."""
+    said = []
+    for op in letter.ops:
+        where = {each.collection for each in op.records} if isinstance(op, Add) else {op.query.collection}
+        count = f" {len(op.records)}" if isinstance(op, Add) else ""
+        said.append(f"{type(op).__name__.lower()}{count} {', '.join(sorted(where))}")
+    return "; ".join(said)
+
+
+# --- documents
+
+
+@pages.add("GET", "/vault")
+async def list_documents(page: Page) -> Response:
+    """The documents by key, and what is not in step with the store."""
+    async with page.vault or nullcontext() as vault:
+        documents = None if vault is None else await vault.list()
+        status = None if vault is None else await vault.status()
+    return page.render("vault.html", documents=documents, state=status)
+
+
+@pages.add("GET", "/vault/{key:name}")
+async def show_document(page: Page) -> Response:
+    """One document as it reads, and what it said before."""
+    key = page.path_params["key"]
+    async with page.vault or nullcontext() as vault:
+        document = None if vault is None else await vault.get(key)
+        versions = [] if vault is None else await vault.versions(key)
+    if document is None and not versions:
+        raise NotFound(f"there is no document {key!r}")
+    bodies = [*(each.body for each in versions), "" if document is None else document.body]
+    changes = [(version, bodies[number], bodies[number + 1]) for number, version in enumerate(versions)]
+    return page.render("document.html", key=key, document=document, changes=changes[::-1][:_VERSIONS])
+
+
+# --- who may call
+
+
+class _NewKey(Body):
+    """A key to be made."""
+
+    name: Name
+    access: Access = "read"
+    user: Name | None = None
+    days: Annotated[int, Field(ge=1, le=3650)] | None = None
+
+
+@pages.add("GET", "/access")
+async def show_access(page: Page) -> Response:
+    """The keys of the tenant and all settings, without what must stay secret."""
+    return await _access(page)
+
+
+@pages.add("POST", "/access/keys")
+async def create_key(page: Page) -> Response:
+    """Make a key for this tenant, and show it this once."""
+    asked = page.read(_NewKey)
+    ends = None if asked.days is None else timedelta(days=asked.days)
+    created = await page.held.keys.create(
+        asked.name, access=asked.access, tenant=page.tenant, user=asked.user, expires=ends
+    )
+    return await _access(page, created.key)
+
+
+@pages.add("POST", "/access/keys/{key:name}/revoke")
+async def revoke_key(page: Page) -> Response:
+    """Make a key of this tenant useless for ever."""
+    keys, name = page.held.keys, page.path_params["key"]
+    if name not in {each.id for each in await keys.list(page.tenant)}:
+        raise NotFound("there is no key with this id")
+    await keys.revoke(name)
+    return page.redirect(page.address("access", done="revoked"))
+
+
+async def _access(page: Page, made: str = "") -> Response:
+    held = page.held
+    return page.render(
+        "access.html",
+        keys=(await held.keys.list(page.tenant))[::-1],
+        made=made,
+        at=now(),
+        levels=ACCESS,
+        settings=shown_settings(held.settings),
+    )
