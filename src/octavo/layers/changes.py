@@ -104,11 +104,10 @@ def _log(
 
 def _query(record: Record) -> Query:
     """Exactly this version of the memory, and nothing of anybody else."""
-    scope = record.scope
     return Query(
         collection=record.collection,
         ids=(record.id,),
-        scope=Scope(tenant=scope.tenant, user=scope.user or "", agent=scope.agent or "", session=""),
+        scope=exact_scope(record.scope),
         marks=(mark_of(version_of(record)),),
     )
 

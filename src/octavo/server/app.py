@@ -37,8 +37,8 @@ from octavo.server.openapi import docs_page, document
 from octavo.server.problems import problem, refusal, sentence
 from octavo.server.routes import batch, events, mem0, memories, search, upkeep, users
 from octavo.server.routing import check_values
+from octavo.service.health import Health
 from octavo.service.memory import AsyncMemoryService
-from octavo.service.records import Health
 from octavo.util.digest_key import DigestKey
 from octavo.util.turns import let_others
 
