@@ -349,22 +349,25 @@ class AsyncMemoryService:
     async def _one(self, collection: str, id_: str) -> Record | None:
         query = Query(collection=collection, ids=(id_,), scope=Scope(tenant=self._tenant), limit=1)
         held = self._recent.get(collection, id_)
-        found = await self._or_held([] if held is None else [held], lambda: self.assembled.store.find(query))
+        found, _ = await self._find_or_held(query, [] if held is None else [held])
         return found[0] if found else None
 
-    async def _or_held(
-        self, held: list[Record], ask: Callable[[], Coroutine[Any, Any, list[Record]]]
-    ) -> list[Record]:
-        """The store's answer; while it gives none, what this process holds, if that is anything."""
+    async def _find_or_held(
+        self, query: Query, held: list[Record], max_bytes: int | None = None
+    ) -> tuple[list[Record], Cursor | None]:
+        """The store's answer, and where to go on; while it gives none, what this process holds, if that is anything."""
+        store = self.assembled.store
         if held and self._down():
-            return held
+            return held, None
         try:
-            return await self._bounded(ask())
+            if max_bytes is not None:
+                return await self._bounded(read_page(store, query, max_bytes))
+            return await self._bounded(store.find(query)), None
         except StoreUnavailable as error:
             if not held:
                 raise
             log.warning("answering from this process's own memory: %s", error)
-            return held
+            return held, None
 
     async def _newest(self, collection: str, session_key: str, limit: int | None) -> list[Record]:
         if session_key is None:  # a page of all is for the server, whose callers are known
@@ -395,15 +398,7 @@ class AsyncMemoryService:
         held = [record for record in held if scope.covers(record.scope)][: query.limit]
         if held and max_bytes is not None:
             held = held[: fitting((Head.of(record).size_bytes for record in held), max_bytes)]
-        following: list[Cursor | None] = [None]
-
-        async def ask() -> list[Record]:
-            if max_bytes is None:
-                return await self.assembled.store.find(query)
-            found, following[0] = await read_page(self.assembled.store, query, max_bytes)
-            return found
-
-        return await self._or_held(held, ask), following[0]
+        return await self._find_or_held(query, held, max_bytes)
 
     def _state(self) -> str:
         return "up" if self.assembled.journal is None else self.assembled.journal.status().state

@@ -84,15 +84,13 @@ class Listed(msgspec.Struct, frozen=True, kw_only=True):
 class SyncReport(msgspec.Struct, kw_only=True):
     """What a sync did, by key, and what it could not do yet."""
 
-    pushed: list[str] = msgspec.field(default_factory=list)  # new or edited files, now in the store
-    pulled: list[str] = msgspec.field(default_factory=list)  # texts of the store, now in files
-    conflicts: list[str] = msgspec.field(default_factory=list)  # both changed: the file won over the other
-    removed: list[str] = msgspec.field(default_factory=list)  # deleted files, now gone from the store
-    unlinked: list[str] = msgspec.field(
-        default_factory=list
-    )  # files of documents deleted elsewhere, now gone
-    pending: list[str] = msgspec.field(default_factory=list)  # not known to be in the store yet
-    problems: list[Problem] = msgspec.field(default_factory=list)
+    pushed: list[str] = []  # new or edited files, now in the store
+    pulled: list[str] = []  # texts of the store, now in files
+    conflicts: list[str] = []  # both changed: the file won over the other
+    removed: list[str] = []  # deleted files, now gone from the store
+    unlinked: list[str] = []  # files of documents deleted elsewhere, now gone
+    pending: list[str] = []  # not known to be in the store yet
+    problems: list[Problem] = []
     unchanged: int = 0
     store_error: str | None = None  # why the store could not be asked; the next sync goes on
 

@@ -87,7 +87,7 @@ class Settler:
         The file is made ready before the store is asked and takes its place after: whichever of the two refuses a text,
         the other does not have it.
         """
-        found = await asyncio.to_thread(self._read, address)
+        found = await asyncio.to_thread(self.read, address)
         content, at = compose(body, front, found.content), self._clock()
         seal(self._records.document(address, content, 1, (at, at)))  # or refused before anything is changed
         if found.settled and found.md5 == content.md5:
@@ -111,7 +111,7 @@ class Settler:
 
     async def remove(self, address: Address) -> bool:
         """Delete the record and the file; the text is kept as a version first."""
-        found = await asyncio.to_thread(self._read, address)
+        found = await asyncio.to_thread(self.read, address)
         plan, stored = await self._sent(found, None)
         entries = dict(self._ledger.entries)
         await asyncio.to_thread(self._finish, plan, stored, entries)
@@ -167,7 +167,8 @@ class Settler:
         times = (entry.created_at, entry.updated_at)
         return Held(self._records.document(found.address, content, entry.version, times))
 
-    def _read(self, address: Address) -> Found:
+    def read(self, address: Address) -> Found:
+        """The document's file and what is noted of it. Blocking."""
         return read_document(self._folder, address, self._ledger.load().get(address.key))
 
     # Many documents, as files and store say.
