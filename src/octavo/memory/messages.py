@@ -55,7 +55,7 @@ def read_messages(said: Said, *, speaker: Role, metadata: Mapping[str, Any] | No
 def _read(one: Any, speaker: Role) -> Msg:
     if isinstance(one, Msg):
         return Msg.from_dict(one.to_dict())  # a copy: the caller's stays as it is
-    told = {"role": speaker, "content": one} if isinstance(one, str) else plain(one)
+    told = {"role": speaker, "content": one} if isinstance(one, str) else _plain(one)
     if not isinstance(told, Mapping):
         raise InvalidRecord(f"add takes {_FORMS}; got {_short(one)}")
     role = _ROLES.get(str(told.get("role")))
@@ -79,7 +79,7 @@ def _read(one: Any, speaker: Role) -> Msg:
 
 def _block(block: Any) -> dict[str, Any]:
     """A block as a `Msg` has it: text, the result of a tool, a picture, or whatever else has a type."""
-    told = {"type": "text", "text": block} if isinstance(block, str) else plain(block)
+    told = {"type": "text", "text": block} if isinstance(block, str) else _plain(block)
     if not isinstance(told, Mapping) or not isinstance(told.get("type"), str):
         raise InvalidRecord(f"a block is a text, or a dict with a 'type'; got {_short(block)}")
     kind = told["type"]
@@ -98,7 +98,7 @@ def _block(block: Any) -> dict[str, Any]:
 
 def _call(call: Any) -> dict[str, Any]:
     """A tool call of a chat completion as a block; arguments that are no JSON object are kept as they were said."""
-    told = plain(call)
+    told = _plain(call)
     asked = told.get("function") or told.get("custom") or {}
     raw = asked.get("arguments") or asked.get("input") or ""
     try:
@@ -108,7 +108,7 @@ def _call(call: Any) -> dict[str, Any]:
     return {"type": "tool_use", "id": told.get("id") or "", "name": asked.get("name") or "", **more}
 
 
-def plain(value: Any) -> Any:
+def _plain(value: Any) -> Any:
     """What the SDKs answer with, as a dict; everything else as it is."""
     return value.model_dump(exclude_none=True) if hasattr(value, "model_dump") else value
 
@@ -152,7 +152,7 @@ class ChatCall:
             self.kwargs = {**kwargs, "messages": list(kwargs["messages"])}  # it may be readable only once
 
     def messages(self) -> list[Message]:
-        return [dict(plain(one)) for one in self.kwargs.get("messages") or ()]
+        return [_as_json(one) for one in self.kwargs.get("messages") or ()]
 
     def put(self, block: str) -> None:
         sent = self.kwargs["messages"]
@@ -234,13 +234,26 @@ def _get(value: Any, name: str) -> Any:
     return value.get(name) if isinstance(value, Mapping) else getattr(value, name, None)
 
 
+def _as_json(value: Any) -> Any:
+    """A value of the SDK, or of any object of its shape, as dicts and lists that share nothing with it."""
+    told = _plain(value)
+    if isinstance(told, list | tuple):
+        return [_as_json(each) for each in told]
+    if isinstance(told, str | int | float | None) or not (
+        isinstance(told, Mapping) or hasattr(told, "__dict__")
+    ):
+        return told
+    fields = told if isinstance(told, Mapping) else vars(told)
+    return {name: _as_json(inner) for name, inner in fields.items()}
+
+
 def _tool_call(id: str, name: str, arguments: str) -> Message:  # noqa: A002 - the SDK's name
     return {"id": id, "type": "function", "function": {"name": name, "arguments": arguments}}
 
 
 def message_of_item(item: Any) -> Message | None:
     """An item of a response, sent or answered, as a message; nothing for thoughts and the steps of hosted tools."""
-    told = plain(item)
+    told = _as_json(item)
     kind, call_id = told.get("type"), told.get("call_id") or ""
     if told.get("role"):
         return {"role": told["role"], "content": told.get("content")}
@@ -257,13 +270,13 @@ def message_of_item(item: Any) -> Message | None:
 
 def has_memory(messages: Iterable[Message]) -> bool:
     """Whether what is remembered is among the messages; a tool or the model cannot claim that it is."""
-    told = (message for message in messages if message["role"] in (*_SYSTEM, "user"))
+    told = (message for message in messages if message.get("role") in (*_SYSTEM, "user"))
     return any(map(has_block, texts_of(told)))
 
 
 def without_instructions(messages: Iterable[Message]) -> list[Message]:
     """What user, assistant and tools said."""
-    return [message for message in messages if message["role"] not in _SYSTEM]
+    return [message for message in messages if message.get("role") not in _SYSTEM]
 
 
 def messages_to_keep(messages: Iterable[Message]) -> list[Msg]:
@@ -305,13 +318,15 @@ def texts_of(messages: Iterable[Message]) -> list[str]:
 
 def question(messages: Iterable[Message]) -> str:
     """What the user said last."""
-    last = next((each for each in reversed([*messages]) if each["role"] == "user"), None)
+    last = next((each for each in reversed([*messages]) if each.get("role") == "user"), None)
     return without_blocks("\n".join(texts_of([last]))) if last else ""
 
 
 def _text(content: Any) -> str:
     """What a content says, whose blocks are spelt as they were sent."""
-    if not isinstance(content, list | tuple):
+    if not isinstance(content, list):
         return content or ""
-    told = (_get(block, "text") or _get(block, "refusal") for block in map(plain, content))
+    told = (
+        block if isinstance(block, str) else block.get("text") or block.get("refusal") for block in content
+    )
     return "\n".join(text for text in told if isinstance(text, str))
