@@ -13,7 +13,7 @@ from octavo.client import Client
 from octavo.config import Database, FailureQueue, Settings
 from octavo.config import Vault as VaultSettings
 from octavo.erasing import Certificate, certificates
-from octavo.erasing.watching import watch_erasures
+from octavo.erasing.certificate import watch_erasures
 from octavo.server import create_app
 from octavo.util.cache import Cache, times_cleared
 from octavo.wraps.deduped import Deduped

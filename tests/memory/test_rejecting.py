@@ -8,7 +8,7 @@ from octavo import AsyncMemory, NotFound
 from octavo.kernel.ids import now
 from octavo.kernel.model import Query, Scope
 from octavo.layers import Decision, LayeredMemory
-from octavo.layers.owners import signatures
+from octavo.layers.changes import signatures
 
 LIN = {"user_id": "lin"}
 

@@ -1,10 +1,6 @@
-"""Documents about a user carry that user, their versions too; those kept before that are found by key and then named."""
+"""Documents about a user carry that user, their versions too."""
 
-import msgspec
-import pytest
-
-from octavo import Add, Query, Remove, Scope
-from octavo.kernel.model import exact_scope
+from octavo import Query, Scope
 from octavo.service.vault import Vault
 
 COLLECTIONS = ("configs", "knowledge", "versions")
@@ -16,23 +12,6 @@ async def found(store, scope):
         record for name in COLLECTIONS for record in await store.find(Query(collection=name, scope=scope))
     ]
     return sorted((record.collection, record.scope.session or record.id, record.text) for record in kept)
-
-
-async def age(store, key):
-    """Have a document and its versions be as they were kept when documents named no users."""
-    for name in ("configs", "versions"):
-        whose = Scope(user=key.partition("/")[2])
-        records = await store.find(Query(collection=name, scope=whose))
-        old = [
-            msgspec.structs.replace(record, scope=Scope(session=record.scope.session)) for record in records
-        ]
-        await store.apply([Add(old)])
-        for record in records:
-            await store.apply([_gone(record)])
-
-
-def _gone(record):
-    return Remove(Query(collection=record.collection, ids=(record.id,), scope=exact_scope(record.scope)))
 
 
 async def test_whose_a_document_is(vault, store):
@@ -62,46 +41,6 @@ async def test_a_renamed_file_is_another_users(vault, store):
     await vault.sync()
     assert await found(store, Scope(user="ann")) == [("configs", "users/ann", "hers")]
     assert await found(store, Scope(user="lin")) == [("versions", "users/lin", "hers")]
-
-
-async def test_one_that_named_no_user(vault, other, store):
-    """It is found by its key, its versions too; the next sync has it name its user, and changes nothing else."""
-    await vault.put("users/lin", "one")
-    before = await vault.put("users/lin", "two")
-    await age(store, "users/lin")
-    assert await found(store, Scope(user="lin")) == []
-    assert (await vault.get("users/lin")).body == (await other.get("users/lin")).body == "two"
-    assert [version.body for version in await vault.versions("users/lin")] == ["one"]
-    report = await vault.sync()
-    assert (report.changed, report.complete) == (0, True)
-    assert await found(store, Scope(user="lin")) == [("configs", "users/lin", "two")]
-    assert (await other.sync()).pulled == ["users/lin"]
-    assert (await other.get("users/lin")).version == before.version
-    assert len(await store.find(Query(collection="configs"))) == 1
-
-
-@pytest.mark.parametrize("knows", [True, False], ids=["known", "unknown"])
-async def test_put_over_one_that_named_no_user(vault, other, store, knows):
-    """Before any sync: afterwards there is one document, and every text that gave way is a version."""
-    await vault.put("users/lin", "old")
-    await age(store, "users/lin")
-    writer = vault if knows else other
-    await writer.put("users/lin", "new")
-    await writer.sync()
-    assert [(record.text, record.scope) for record in await store.find(Query(collection="configs"))] == [
-        ("new", Scope(user="lin"))
-    ]
-    assert [version.body for version in await writer.versions("users/lin")] == ["old"]
-    assert (await writer.sync()).changed == 0
-
-
-async def test_remove_one_that_named_no_user(vault, store):
-    await vault.put("users/lin", "old")
-    await age(store, "users/lin")
-    assert await vault.remove("users/lin")
-    assert await store.find(Query(collection="configs")) == []
-    assert [version.reason for version in await vault.versions("users/lin")] == ["deleted"]
-    assert (await vault.sync()).changed == 0
 
 
 async def test_a_users_own_vault(vault, store, tmp_path):

@@ -14,7 +14,7 @@ from octavo.importers.values import Items, Owner
 from octavo.importers.writing import Brought, Preview, bring, preview
 from octavo.kernel.model import Scope
 from octavo.kernel.text import spell
-from octavo.memory.values import DEFAULT_USER
+from octavo.memory.searching import DEFAULT_USER
 from octavo.stores import open_store
 from octavo.util.secrets import shown
 

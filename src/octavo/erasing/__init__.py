@@ -2,7 +2,7 @@
 
 from octavo.erasing.certificate import Certificate, certificates
 from octavo.erasing.forgetting import forget
-from octavo.erasing.scrubbing import scrub
+from octavo.erasing.places import scrub
 from octavo.erasing.subject import Subject, count_owned
 
 __all__ = ["Certificate", "Subject", "certificates", "count_owned", "forget", "scrub"]

@@ -1,5 +1,6 @@
 """The certificate of an erasure: what was removed where, whether its bytes were looked for, and what is out of reach."""
 
+import asyncio
 from datetime import datetime
 from typing import Any, Literal
 
@@ -7,12 +8,15 @@ import msgspec
 
 from octavo.erasing.digests import Digests
 from octavo.erasing.subject import Part
-from octavo.kernel.ids import new_id, now
+from octavo.errors import OctavoError, StoreClosed
 from octavo.kernel.model import Add, Change, Query, Record, Scope, exact_scope
 from octavo.kernel.ports import Store
+from octavo.util.cache import clear_caches
 
 COLLECTION = "erasures"
 _SCOPE = Scope(user="", agent="", session="octavo:erasures")
+_ALL = Query(collection=COLLECTION, scope=exact_scope(_SCOPE))
+LOOK_SECONDS = 5.0
 #: Nobody's program reaches these.
 BEYOND = (
     "backups and copies that were made before",
@@ -47,11 +51,6 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True):
         return sum(self.removed.values())
 
 
-def new_certificate(what: Part, subject: str, tenant: str) -> Certificate:
-    """One that says nothing yet."""
-    return Certificate(id=new_id("ers_"), what=what, subject=subject, tenant=tenant, asked_at=now())
-
-
 async def keep(store: Store, certificate: Certificate, digests: Digests | None) -> None:
     """Keep a certificate, in place of what it said before; its digests as long as they are looked for."""
     data: dict[str, Any] = {"certificate": msgspec.to_builtins(certificate)}
@@ -65,7 +64,7 @@ async def keep(store: Store, certificate: Certificate, digests: Digests | None) 
         text="-",  # or the digests would be searched
         data=data,
     )
-    named = Query(collection=COLLECTION, ids=(certificate.id,), scope=exact_scope(_SCOPE))
+    named = msgspec.structs.replace(_ALL, ids=(certificate.id,))
     await store.apply([Add([record]), Change(query=named, kind=certificate.scrub, data=data)])
 
 
@@ -77,16 +76,27 @@ async def certificates(store: Store, tenant: str | None = None) -> list[Certific
 async def read_certificates(store: Store, *, pending: bool = False) -> list[tuple[Certificate, Digests]]:
     """The certificates with their digests, all of them or those whose bytes are still to be looked for."""
     kinds = ("pending", "found") if pending else None
-    found = await store.find(msgspec.structs.replace(all_certificates(), kinds=kinds))
+    found = [record.data for record in await store.find(msgspec.structs.replace(_ALL, kinds=kinds))]
     return [
-        (
-            msgspec.convert(record.data["certificate"], Certificate),
-            Digests.read(record.data.get("digests", "")),
-        )
-        for record in found
+        (msgspec.convert(data["certificate"], Certificate), Digests.read(data.get("digests", "")))
+        for data in found
     ]
 
 
-def all_certificates() -> Query:
-    """The question for all of them."""
-    return Query(collection=COLLECTION, scope=exact_scope(_SCOPE))
+async def watch_erasures(store: Store, seconds: float = LOOK_SECONDS) -> None:
+    """Clear the caches of this process whenever something was erased, by whichever process, until it is cancelled."""
+    newest = msgspec.structs.replace(_ALL, newest_first=True, limit=1)
+    seen: object = None
+    known = False
+    while True:
+        try:
+            found = [(record.id, record.updated_at) for record in await store.find(newest)]
+        except StoreClosed:
+            return
+        except OctavoError:  # a store that is away is asked again
+            pass
+        else:
+            if known and found != seen:
+                clear_caches()
+            seen, known = found, True
+        await asyncio.sleep(seconds)

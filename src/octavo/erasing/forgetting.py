@@ -10,18 +10,16 @@ from pathlib import Path
 
 import msgspec
 
-from octavo.erasing.certificate import Certificate, keep, new_certificate
+from octavo.erasing.certificate import Certificate, keep
 from octavo.erasing.digests import WINDOW, Digester, Digests, texts_of
-from octavo.erasing.places import Documents, Places, Progress
-from octavo.erasing.scrubbing import scrub_places
+from octavo.erasing.places import Documents, Places, Progress, scrub_places
 from octavo.erasing.subject import Belongings, Subject
-from octavo.kernel.ids import now
+from octavo.kernel.ids import new_id, now
 from octavo.kernel.model import Add, Op, Query, Record, Remove, Scope, exact_scope
 from octavo.kernel.ports import EntryKey, Store
 from octavo.util.cache import clear_caches
 from octavo.util.digest_key import DigestKey
 from octavo.vectors.base import SCOPE_LIST, list_removals
-from octavo.wraps.journal import Erased
 from octavo.wraps.vectors.waiting import Key, keys_in, markers, removal, waiting
 
 _AT_ONCE = 1000
@@ -97,9 +95,10 @@ class _Erasure:
     def _certificate(self) -> Certificate:
         subject, places = self.subject, {place: n for place, n in self._removed.items() if n}
         name = self.digester.name(subject.tenant, subject.part, subject.name)
-        return msgspec.structs.replace(
-            new_certificate(subject.part, name, subject.tenant), removed=dict(sorted(places.items()))
-        )
+        return Certificate(
+            id=new_id("ers_"), what=subject.part, subject=name, tenant=subject.tenant, asked_at=now(),
+            removed=dict(sorted(places.items())),
+        )  # fmt: skip
 
     async def erase(self) -> Certificate:
         """Remove everything."""
@@ -137,30 +136,17 @@ class _Erasure:
 
     async def _erase_queues(self) -> int:
         """Take the subject's writes out of the queue; answer how many of them other processes hold."""
-        until = asyncio.get_running_loop().time() + _PATIENCE_SECONDS
+        subject, clock = self.subject, asyncio.get_running_loop().time
+        names = [msgspec.json.encode(subject.name) if subject.part == "user" else subject.name.encode()]
+        until = clock() + _PATIENCE_SECONDS
         while True:
-            erased = await self._erase_queue()
+            erased = await self.places.erase_queued(self._left, names)
             self._removed["queued writes"] += erased.waiting
             self._removed["dead letters"] += erased.dead
             self._removed["damaged lines"] += erased.damaged
-            if not erased.elsewhere or asyncio.get_running_loop().time() > until:
+            if not erased.elsewhere or clock() > until:
                 return erased.elsewhere
             await asyncio.sleep(_PATIENCE_SECONDS / 20)
-
-    async def _erase_queue(self) -> Erased:
-        subject = self.subject
-        names = [msgspec.json.encode(subject.name)] if subject.part == "user" else [subject.name.encode()]
-        places = self.places
-        if places.journal is not None:
-            return await places.journal.erase(self._left, names)
-        if places.queue is None:
-            return Erased()
-
-        def work() -> Erased:
-            with places.spool() as spool:
-                return spool.erase(self._left, names)
-
-        return await asyncio.to_thread(work)
 
     def _left(self, ops: list[Op]) -> list[Op]:
         """What is left of a write; what it loses is looked for too."""

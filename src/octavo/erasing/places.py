@@ -1,22 +1,30 @@
-"""Where somebody's data can be: the parts that a store was put together of, and what stands beside it."""
+"""Where somebody's data can be: the parts that a store was put together of, and what stands beside it; and the scrub of them.
 
+The scrub writes over what removed records leave behind in files, and looks for it, once for many erasures.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Protocol, TypeAlias
 
-from octavo.kernel.model import Op
-from octavo.kernel.ports import Store, VectorIndex
+import msgspec
+
+from octavo.erasing.certificate import BEYOND, Certificate, keep, read_certificates
+from octavo.erasing.digests import Digester, Digests, everything_of
+from octavo.kernel.ids import now
+from octavo.kernel.model import Add, Op, Query, Record, Scope
+from octavo.kernel.ports import ListsTenants, Scrubbed, Scrubs, Store, VectorIndex, walk
+from octavo.kernel.shapes import SHAPES
+from octavo.util.digest_key import DigestKey
 from octavo.wraps import Wrap
-from octavo.wraps.journal import Journal, Spool, peek
+from octavo.wraps.journal import Erased, Journal, Spool, peek
 from octavo.wraps.vectors import Indexed
 
-#: What is erased or read back in the order of these words.
-Progress: TypeAlias = "ProgressCall | None"
-
-
-class ProgressCall(Protocol):
-    """Told what is done, how far it is, and how far it goes."""
-
-    def __call__(self, what: str, done: int, total: int, /) -> None: ...
+#: Told what is done, how far it is, and how far it goes.
+Progress: TypeAlias = Callable[[str, int, int], None] | None
+_PAGE, _PAGE_BYTES = 500, 4 * 2**20
 
 
 class Documents(Protocol):
@@ -50,11 +58,19 @@ class Places:
         """Where writes wait."""
         return self.queue if self.journal is None else Path(self.journal.status().directory)
 
-    def spool(self) -> Spool:
-        """The queue of a folder that this process has no journal for."""
-        if self.queue is None:
-            raise AssertionError("there is no queue")
-        return Spool(self.queue)
+    async def erase_queued(self, left: Callable[[list[Op]], list[Op]], names: Sequence[bytes] = ()) -> Erased:
+        """Write the queue anew with what is `left` of each write; of damaged lines, with those that hold none of the names."""
+        if self.journal is not None:
+            return await self.journal.erase(left, names)
+        folder = self.queue
+        if folder is None:
+            return Erased()
+
+        def work() -> Erased:
+            with Spool(folder) as spool:
+                return spool.erase(left, names)
+
+        return await asyncio.to_thread(work)
 
     def queued(self) -> tuple[list[list[Op]], list[list[Op]]]:
         """The ops of all writes that wait, and of those that were given up."""
@@ -73,3 +89,83 @@ class Places:
             for path in sorted(folder.rglob("*"))
             if path.is_file()
         ]
+
+
+async def scrub(
+    store: Store,
+    key: DigestKey | None = None,
+    *,
+    vault: Documents | None = None,
+    queue: str | Path | None = None,
+    progress: Progress = None,
+) -> list[Certificate]:
+    """Finish the erasures whose scrub is pending, and answer their certificates."""
+    return await scrub_places(
+        Places(store, queue=queue, vault=vault),
+        Digester(await asyncio.to_thread((key or DigestKey()).read)),
+        progress,
+    )
+
+
+async def scrub_places(places: Places, digester: Digester, progress: Progress) -> list[Certificate]:
+    """Write anew, look through the bytes, and say what was found."""
+    tell = progress or (lambda _what, _done, _total: None)
+    told = [await _scrub_one(places.store, lambda done, total: tell("scrubbed", done, total))]
+    if places.index is not None:
+        told.append(await _scrub_one(places.index, lambda _done, _total: None))
+    await places.erase_queued(lambda ops: ops)
+    pending = await read_certificates(places.store, pending=True)
+    digests = Digests({each for _, own in pending for each in own.all})
+    files = list(dict.fromkeys([*(file for one in told for file in one.files), *places.files()]))
+    found: Counter[int] = Counter()
+    size = 0
+    for done, file in enumerate(files):
+        tell("looked through", done, len(files))
+        here, read = await asyncio.to_thread(digester.find_in_file, file, digests)
+        found, size = found + here, size + read
+    tell("looked through", len(files), len(files))
+    if found:
+        others = await _held_by_others(places, digester, Digests(found))
+        found = Counter({each: count for each, count in found.items() if each not in others})
+    at = now()
+    finished = []
+    for certificate, own in pending:
+        hits = sum(count for each, count in found.items() if each in own.all)
+        unreached = [*certificate.unreached, *BEYOND, *(word for one in told for word in one.unreached)]
+        after = msgspec.structs.replace(
+            certificate,
+            scrub="found" if hits else "done",
+            scrubbed_at=at,
+            scrubbed=tuple(dict.fromkeys(word for one in told for word in one.done)),
+            scanned={"files": len(files), "bytes": size},
+            found=hits,
+            unreached=tuple(dict.fromkeys(unreached)),
+        )
+        await keep(places.store, after, own if hits else None)
+        finished.append(after)
+    return finished
+
+
+async def _scrub_one(store: Store | VectorIndex, progress: Callable[[int, int], None]) -> Scrubbed:
+    if isinstance(store, Scrubs):
+        return await store.scrub(progress)
+    return Scrubbed(unreached=(f"the bytes that {type(store).__name__} leaves behind: it cannot scrub",))
+
+
+async def _held_by_others(places: Places, digester: Digester, digests: Digests) -> set[int]:
+    """Those of the digests that are of something a record still says, stored or queued."""
+    held: set[int] = set()
+
+    def look(records: list[Record]) -> None:
+        for record in records:
+            held.update(digester.find(everything_of(record), digests))
+
+    tenants = await places.store.tenants() if isinstance(places.store, ListsTenants) else [""]
+    for tenant in {"", *tenants}:
+        for collection in SHAPES:
+            query = Query(collection=collection, scope=Scope(tenant=tenant))
+            async for page in walk(places.store, query, _PAGE, _PAGE_BYTES):
+                await asyncio.to_thread(look, page)
+    for written in await asyncio.to_thread(places.queued):
+        look([record for ops in written for op in ops if isinstance(op, Add) for record in op.records])
+    return held

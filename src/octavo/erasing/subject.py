@@ -10,13 +10,14 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from octavo.erasing.sessions import TALK, own_sessions
 from octavo.errors import InvalidQuery
 from octavo.kernel.model import Add, Op, Query, Record, Scope
-from octavo.kernel.ports import Store, heads, walk
+from octavo.kernel.ports import Store, every_name, heads, walk
 from octavo.kernel.shapes import SHAPES
 
 Part: TypeAlias = Literal["user", "session", "agent", "memory"]
+#: Where a session is a conversation; in the log it is a memory, among versions a document.
+TALK = ("messages", "summaries", "entities", "exchanges", "observations", "turns", "events", "checkpoints")
 #: What is nobody's: keys of the server, and the certificates themselves.
 _NOBODYS = ("keys", "erasures")
 _FACTS = ("profile", "episodes")
@@ -96,7 +97,10 @@ class Belongings:
         name = self.subject.name
         learnt = [Query(collection=each, scope=self.scope(), where={"session_id": name}) for each in _FACTS]
         for query in learnt:
-            self.queries += [self._log(head.id) for head in await heads(store, _read_on(query))]
+            self.queries += [
+                self._log(head.id)
+                for head in await heads(store, msgspec.structs.replace(query, newest_first=True))
+            ]
         self.queries += learnt
         derived = [each for each in ("vectors", "pending") if each in SHAPES]
         self.queries += [Query(collection=each, scope=self.scope(session=name)) for each in (*derived, *TALK)]
@@ -195,10 +199,6 @@ async def count_owned(store: Store, subject: Subject, most: int) -> dict[str, in
     return dict(sorted(found.items()))
 
 
-def _read_on(query: Query) -> Query:
-    return msgspec.structs.replace(query, newest_first=True)
-
-
 def _sources(record: Record) -> list[str]:
     """The ids of the texts that a memory was made from, by its record or a row of its log."""
     states = [record.data, record.data.get("before"), record.data.get("after")]
@@ -207,3 +207,21 @@ def _sources(record: Record) -> list[str]:
         data = state.get("data", state) if isinstance(state, dict) else {}
         found += [each for each in data.get("sources") or () if isinstance(each, str)]
     return found
+
+
+async def own_sessions(store: Store, user: str, tenant: str = "") -> list[str]:
+    """The sessions that have records of this user and of nobody, and none of another user."""
+    whose = Scope(tenant=tenant, user=user)
+    named = {name for collection in TALK for name in await every_name(store, collection, "session", whose)}
+    return [session for session in sorted(named) if await _is_own(store, user, tenant, session)]
+
+
+async def _is_own(store: Store, user: str, tenant: str, session: str) -> bool:
+    """Whether there are records of nobody in the session, and none of another user."""
+    nobodys = Scope(tenant=tenant, user="", session=session)
+    totals = [(await store.tally(Query(collection=each, scope=nobodys))).total for each in TALK]
+    if not any(totals):
+        return False
+    scope = Scope(tenant=tenant, session=session)
+    users = {name for each in TALK for name in await every_name(store, each, "user", scope, most=2)}
+    return users <= {user}

@@ -23,7 +23,7 @@ from octavo.importers.values import (
 )
 from octavo.kernel.codec import is_name
 from octavo.kernel.model import Record, Scope, exact_scope
-from octavo.memory.values import DEFAULT_SESSION
+from octavo.memory.searching import DEFAULT_SESSION
 
 _LISTS = ("results", "memories", "data")
 

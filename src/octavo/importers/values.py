@@ -15,7 +15,7 @@ from octavo.kernel.model import Record, Scope, utc
 from octavo.layers import records as facts
 from octavo.layers.changes import insertion
 from octavo.layers.values import DEFAULTS, Layer, State
-from octavo.memory.values import DEFAULT_USER
+from octavo.memory.searching import DEFAULT_USER
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _TICK = timedelta(microseconds=1)

@@ -19,8 +19,7 @@ from octavo.integrations.tools import behind, run_on
 from octavo.kernel.model import Record
 from octavo.kernel.ports import Store
 from octavo.memory import AsyncMemory, Memory
-from octavo.memory.searching import Whose
-from octavo.memory.values import DEFAULT_SESSION
+from octavo.memory.searching import DEFAULT_SESSION, Whose
 
 try:
     from agent_framework import ContextProvider, HistoryProvider, Message  # type: ignore[import-not-found]

@@ -18,8 +18,7 @@ from octavo.integrations.sessions import SessionItems
 from octavo.kernel.model import Record, Remove
 from octavo.kernel.ports import Store
 from octavo.memory import AsyncMemory, Memory
-from octavo.memory.messages import read_messages
-from octavo.memory.openai_calls import message_of_item
+from octavo.memory.messages import message_of_item, read_messages
 
 try:
     from agents import FunctionTool, SessionABC, SessionSettings, function_tool  # type: ignore[import-not-found]

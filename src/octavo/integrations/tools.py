@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeAlias, TypeVar
 
 from octavo.memory import AsyncMemory, Memory
-from octavo.memory.remembering import remember as keep
+from octavo.memory.memory import remember as keep
 from octavo.memory.searching import Whose
 from octavo.search.hits import one_line
 

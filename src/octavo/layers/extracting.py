@@ -13,12 +13,10 @@ from octavo.kernel.model import Op, Query, Record
 from octavo.kernel.ports import heads
 from octavo.kernel.terms.matching import FOUND_BY
 from octavo.layers import checking, reasons
-from octavo.layers.changes import Step, alteration, insertion, next_version, remark
-from octavo.layers.owners import OwnerNotes
+from octavo.layers.changes import OwnerNotes, Step, alteration, insertion, next_version, remark
 from octavo.layers.reading import read_heads
-from octavo.layers.records import COLLECTIONS, LAYER_OF, Owner, happened_at_of, new_memory, topic_in
+from octavo.layers.records import COLLECTIONS, LAYER_OF, Owner, happened_at_of, new_memory, topic_in, topic_of
 from octavo.layers.shared import Shared
-from octavo.layers.topics import topic_of
 from octavo.layers.values import (
     CATEGORIES,
     DEFAULTS,
@@ -139,7 +137,7 @@ class Extraction:
         """What to write for a decision; `known` is brought up to what will be there afterwards."""
         target = known.get(decision.target or "")
         if decision.action != "ignore" and self._noted.rejects(decision.content, decision.happened_at):
-            reason = reasons.rejected(decision.content)
+            reason = reasons.say("rejected", decision.content)
             decision = msgspec.structs.replace(decision, action="ignore", reason=reason)
             # Without the fact: what is not to be learnt must not live on in the log.
             at, facts = self._shared.after(None), {"source_id": self._source, "rejected": True}

@@ -16,9 +16,8 @@ from octavo.kernel.ids import new_id, now
 from octavo.kernel.model import Add, Op, Query, Record, Scope
 from octavo.kernel.ports import Embedder, Store
 from octavo.layers import checking, reasons
-from octavo.layers.changes import Step, insertion, removal, revision, undoing
+from octavo.layers.changes import OwnerNotes, Step, insertion, removal, revision, undoing
 from octavo.layers.extracting import Extraction
-from octavo.layers.owners import OwnerNotes
 from octavo.layers.reading import Reading
 from octavo.layers.records import (
     LOG,
@@ -280,7 +279,7 @@ class LayeredMemory(Reading):
         async def attempt() -> Step:
             before = await self._found(memory_id, user_id, agent_id, layer)
             at = shared.after(before.updated_at)
-            said = why or reasons.deleted(before.text)
+            said = why or reasons.say("deleted", before.text)
             step = removal(before, "delete", said, at, {"rejected": True} if forever else None)
             if forever:
                 step.ops.append((await self._read_notes(before.scope)).rejecting(before))
@@ -315,7 +314,7 @@ class LayeredMemory(Reading):
 
         With a user, only of a memory of theirs. What is brought back has its old end, unless that has passed: then it has none.
         """
-        shared = self._begin()
+        self._begin()
         why = checking.reason(reason)
         name = checking.name("log_id", log_id)
         query = Query(collection=LOG, ids=(name,), scope=self._scope(user_id, None), limit=1)
@@ -326,16 +325,7 @@ class LayeredMemory(Reading):
         if entry.version is None:
             raise Conflict(f"there is nothing to undo: {log_id!r} says that nothing was changed")
 
-        async def attempt() -> Step:
-            newest = await shared.last_change(entry.memory_id, self.tenant)
-            if newest is None or newest.id != log_id:
-                later = "" if newest is None else f": {newest.id!r} is newer ({newest.kind})"
-                raise Conflict(f"only the last change of a memory can be undone{later}")
-            present = None if entry.after is None else await self._changed_by(entry)
-            step = undoing(entry, newest.scope, present, why, shared.after(entry.created_at))
-            return await self._allowed(step, entry)
-
-        return entry_of((await shared.change(self.tenant, entry.memory_id, attempt)).log)
+        return await self._undo([entry], why)
 
     async def undo_together(
         self, entries: Sequence[LogEntry], name: str, reason: str | None = None, *, dry_run: bool = False
@@ -344,22 +334,31 @@ class LayeredMemory(Reading):
 
         The row of it has `name` in its metadata, as `undo`; a dry run answers the last of the changes, and writes nothing.
         """
-        shared = self._begin()
-        why = checking.reason(reason)
-        memory_id = entries[0].memory_id
+        self._begin()
+        return await self._undo(entries, checking.reason(reason), {"undo": name}, dry_run=dry_run)
+
+    async def _undo(
+        self,
+        entries: Sequence[LogEntry],
+        why: str | None,
+        metadata: dict[str, Any] | None = None,
+        *,
+        dry_run: bool = False,
+    ) -> LogEntry:
+        shared, memory_id = self._shared, entries[0].memory_id
         by_version = {entry.version: entry for entry in entries}
 
         async def attempt() -> Step:
             newest = await shared.last_change(memory_id, self.tenant)
-            last = None if newest is None else entry_of(newest)
-            if newest is None or last is None or last.version not in by_version:
-                raise Conflict(f"the memory {memory_id!r} was changed again since")
+            if newest is None or (last := entry_of(newest)).version not in by_version:
+                later = "" if newest is None else f": {newest.id!r} is newer ({newest.kind})"
+                raise Conflict(f"only the last change of a memory can be undone{later}")
             first = last
             while (first.version or 0) - 1 in by_version:
                 first = by_version[(first.version or 0) - 1]
             present = None if last.after is None else await self._changed_by(last)
             at = shared.after(last.created_at)
-            step = undoing(first, newest.scope, present, why, at, last=last, metadata={"undo": name})
+            step = undoing(first, last, newest.scope, present, why, at, metadata)
             return await self._allowed(step, last)
 
         if dry_run:

@@ -55,8 +55,8 @@ class Reading:
         if at is None and max_bytes is None and after is None and most != 0:
             found = await store.find(query)
             found.sort(key=lambda record: (record.updated_at or record.created_at, record.id), reverse=True)
-            return Page([memory_of(record) for record in found[:most]])
-        return await _latest_first(store, query, "profile", at, most, max_bytes, after)
+            return _page(found[:most])
+        return _page(*await _latest_first(store, query, at, most, max_bytes, after))
 
     async def events(
         self,
@@ -79,9 +79,8 @@ class Reading:
         )
         at, store, most = checking.moment("as_of", as_of), self._shared.store, checking.limit(limit)
         if at is not None:
-            return await _latest_first(store, query, "event", at, most, max_bytes, after)
-        found, following = await _newest(store, replace(query, limit=most, after=after), max_bytes)
-        return Page([memory_of(record) for record in found], following)
+            return _page(*await _latest_first(store, query, at, most, max_bytes, after))
+        return _page(*await _newest(store, replace(query, limit=most, after=after), max_bytes))
 
     async def recall(
         self,
@@ -189,6 +188,10 @@ class Reading:
 # --- pages
 
 
+def _page(found: Sequence[Record], following: Cursor | None = None) -> Page[Fact]:
+    return Page(map(memory_of, found), following)
+
+
 async def read_heads(store: Store, query: Query, chosen: Sequence[Head], max_bytes: int) -> list[Record]:
     """The records of these heads, in their order, as far as they fit into so many bytes; at least one."""
     page = chosen[: fitting((head.size_bytes for head in chosen), max_bytes)]
@@ -248,25 +251,24 @@ class _Seen(NamedTuple):
 async def _latest_first(
     store: Store,
     query: Query,
-    layer: Layer,
     at: datetime | None,
-    limit: int | None,
-    max_bytes: int | None,
-    after: Cursor | None,
-) -> Page[Fact]:
-    """The memories of a layer that can be seen, or could be at that time, the latest first.
+    limit: int | None = None,
+    max_bytes: int | None = None,
+    after: Cursor | None = None,
+) -> tuple[list[Record], Cursor | None]:
+    """The memories of a layer that can be seen, or could be at that time, the latest first; and where to go on.
 
     A profile stands by its last change, events by when they were remembered. All of the layer is looked through, but only
     what is answered is read.
     """
+    layer = LAYER_OF[query.collection]
     if at is not None:
         query, at = _at_that_time(query, at)
     while True:
         # The table first: whatever changes after it was read is in the log when that is read, and is taken back.
-        present = await heads(store, query)
         seen: dict[str, _Seen | None] = {
             head.id: _Seen(_moment(head, layer), head.id, head.size_bytes, updated_at=head.updated_at)
-            for head in present
+            for head in await heads(store, query)
         }
         if at is not None:
             seen |= await _first_changes(store, query, layer, at)
@@ -277,23 +279,12 @@ async def _latest_first(
         found = await _read_seen(store, query, layer, page)
         if len(found) == len(page):  # else one of them has changed while it was looked for
             more = page and len(page) < len(ordered)
-            return Page(map(memory_of, found), Cursor(at=page[-1].at, id=page[-1].id) if more else None)
+            return found, Cursor(at=page[-1].at, id=page[-1].id) if more else None
 
 
 async def records_as_of(store: Store, query: Query, at: datetime) -> list[Record]:
-    """The memories of a layer that could be seen at that time, as they were then, in no order."""
-    layer = LAYER_OF[query.collection]
-    query, at = _at_that_time(query, at)
-    while True:
-        present = await heads(store, replace(query, newest_first=True))
-        seen: dict[str, _Seen | None] = {
-            head.id: _Seen(head.created_at, head.id, head.size_bytes, updated_at=head.updated_at)
-            for head in present
-        }
-        page = [one for one in (seen | await _first_changes(store, query, layer, at)).values() if one]
-        found = await _read_seen(store, query, layer, page)
-        if len(found) == len(page):
-            return found
+    """The memories of a layer that could be seen at that time, as they were then."""
+    return (await _latest_first(store, replace(query, newest_first=True), at))[0]
 
 
 def _at_that_time(query: Query, at: datetime) -> tuple[Query, datetime]:

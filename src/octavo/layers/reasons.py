@@ -34,6 +34,18 @@ _COMPARED = {
         "changed": 'The {kind} changed: the memory was "{old}", now it is "{new}".',
     },
 }
+#: Why a memory was changed by hand, or was not.
+_SENTENCES = {
+    "inserted": ("直接存入{layer}层，类别为“{category}”。", "Stored directly in the {layer} layer as {category}."),
+    "repeated": ("与现有记忆相同，无需更改。", "The memory already says so; nothing changed."),
+    "deleted": ("应要求删除。", "Removed on request."),
+    "rejected": ("该信息此前已被拒绝，不再记录。", "This was rejected, and is not learnt again."),  # without the fact
+    "expired": ("已于{when}过期。", "Expired at {when}."),
+    "undone insert": ("撤销此前的新增（{reason}）", "Undid the addition: {reason}"),
+    "undone update": ("撤销此前的更改（{reason}）", "Undid the change: {reason}"),
+    "undone delete": ("撤销此前的删除（{reason}）", "Undid the removal: {reason}"),
+    "undone expire": ("撤销此前的过期（{reason}）", "Undid the expiry: {reason}"),
+}  # fmt: skip
 _QUOTED = 60  # characters of a content that are quoted
 _QUOTED_BESIDE = 80  # the same, of two contents that were compared
 _READ = 1000  # characters by which the language of a content is known
@@ -45,11 +57,15 @@ def chinese(text: str) -> bool:
     return len(_HAN.findall(text)) * 3 >= max(len(_LATIN.findall(text)), 1)
 
 
+def say(what: str, content: str, **words: str) -> str:
+    """One of the sentences, about a memory that has this content."""
+    return _SENTENCES[what][0 if chinese(content) else 1].format(**words)
+
+
 def inserted(content: str, layer: Layer, category: str) -> str:
     """Why there is a new memory that nobody gave a reason for."""
-    if chinese(content):
-        return f"直接存入{_LAYERS[layer]}层，类别为“{_CATEGORIES[category]}”。"
-    return f"Stored directly in the {layer} layer as {category}."
+    zh = chinese(content)
+    return say("inserted", content, layer=_LAYERS[layer] if zh else layer, category=_category(category, zh))
 
 
 def updated(before: State, after: State) -> str:
@@ -74,40 +90,18 @@ def updated(before: State, after: State) -> str:
     return f"{sentence[0].upper()}{sentence[1:]}."
 
 
-def repeated(content: str) -> str:
-    """Why a change was none."""
-    return (
-        "与现有记忆相同，无需更改。" if chinese(content) else "The memory already says so; nothing changed."
-    )
-
-
-def deleted(content: str) -> str:
-    """Why a memory was forgotten."""
-    return "应要求删除。" if chinese(content) else "Removed on request."
-
-
-def rejected(content: str) -> str:
-    """Why a fact is not learnt again; without the fact."""
-    return (
-        "该信息此前已被拒绝，不再记录。"
-        if chinese(content)
-        else "This was rejected, and is not learnt again."
-    )
-
-
 def expired(content: str, at: datetime) -> str:
     """Why a memory is over."""
-    when = at.isoformat(sep=" ", timespec="seconds")
-    return f"已于{when}过期。" if chinese(content) else f"Expired at {when}."
+    return say("expired", content, when=_moment(at))
 
 
 def undone(content: str, action: str, reason: str) -> str:
     """Why a change was taken back."""
-    if chinese(content):
-        words = {"insert": "新增", "update": "更改", "delete": "删除", "expire": "过期"}
-        return f"撤销此前的{words[action]}（{_quoted(reason)}）"
-    words = {"insert": "addition", "update": "change", "delete": "removal", "expire": "expiry"}
-    return f"Undid the {words[action]}: {_quoted(reason)}"
+    return say(f"undone {action}", content, reason=_quoted(reason))
+
+
+def _moment(at: datetime) -> str:
+    return at.isoformat(sep=" ", timespec="seconds")
 
 
 def _permanent(state: State) -> bool:
@@ -116,7 +110,7 @@ def _permanent(state: State) -> bool:
 
 def _ending(state: State, zh: bool) -> str:
     if state.expires_at is not None:
-        when = state.expires_at.isoformat(sep=" ", timespec="seconds")
+        when = _moment(state.expires_at)
         return f"改为于{when}过期" if zh else f"it now expires at {when}"
     if _permanent(state):
         return "改为永久保存" if zh else "it is now kept for ever"

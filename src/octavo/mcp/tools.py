@@ -14,7 +14,7 @@ from octavo.mcp import answers
 from octavo.mcp.answers import cursor_of, cut, fitting, result, token
 from octavo.mcp.callers import CALLER, Caller, Limits
 from octavo.mcp.server import ADDS, DESTROYS, READS, tool
-from octavo.memory.remembering import remember
+from octavo.memory.memory import remember
 
 _MOST_QUESTION = 16_384  # bytes
 _MOST_CONTEXT = 8000  # tokens

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from octavo.erasing.sessions import TALK, own_sessions
+from octavo.erasing.subject import TALK, own_sessions
 from octavo.kernel.codec import encode_record
 from octavo.kernel.model import Query, Record, Scope
 from octavo.kernel.ports import Store, walk

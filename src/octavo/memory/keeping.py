@@ -24,7 +24,7 @@ from octavo.errors import InvalidQuery, InvalidRecord, OctavoError
 from octavo.kernel.model import Query
 from octavo.kernel.ports import read_page
 from octavo.memory.memory import AsyncMemory, Memory
-from octavo.memory.openai_calls import Message, messages_to_keep
+from octavo.memory.messages import Message, messages_to_keep
 from octavo.memory.searching import Whose
 from octavo.util.user_code import caught, said
 

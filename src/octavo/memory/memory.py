@@ -14,7 +14,7 @@ from octavo.chat.records import MESSAGES, SUMMARIES, to_record
 from octavo.config import Settings, resolve_settings
 from octavo.erasing import Certificate, Subject
 from octavo.erasing.places import Documents
-from octavo.errors import ConfigError, InvalidQuery, InvalidRecord, OctavoError, StoreClosed
+from octavo.errors import ConfigError, InvalidQuery, StoreClosed
 from octavo.kernel.ids import now
 from octavo.kernel.model import Add, Cursor, Query, Record, Scope
 from octavo.kernel.ports import Embedder, Store, WriteStatus, read_page, written
@@ -24,13 +24,11 @@ from octavo.layers.memory import LayeredMemory
 from octavo.layers.records import COLLECTIONS, memory_of
 from octavo.layers.values import Extractor, Fact, LogEntry, Outcome, Page, Undone
 from octavo.memory import context as contexts
-from octavo.memory.as_of import StoreAsOf
 from octavo.memory.exporting import export_user
-from octavo.memory.messages import Said, read_messages
+from octavo.memory.messages import Added, Said, read_messages
 from octavo.memory.pending import PendingFacts, note_for
-from octavo.memory.searching import SOURCE_OF, SOURCES, Whose, distinct, search, with_neighbours
+from octavo.memory.searching import SOURCE_OF, SOURCES, StoreAsOf, Whose, distinct, search, with_neighbours
 from octavo.memory.undoing import Undoing
-from octavo.memory.values import Added
 from octavo.search.hits import Context, Hits
 from octavo.search.recall import Recall
 from octavo.transfer import Moved
@@ -137,25 +135,7 @@ class AsyncMemory:
             note = "the store is down: this is on disk, and its facts are found when the store is back"
             return Added(messages=names, status="queued", note=note)
         self._pending.look()
-        return await self._find_facts(names, [(notes[r.id], r) for r in records if r.id in notes])
-
-    async def _find_facts(self, names: list[str], noted: list[tuple[Record, Record]]) -> Added:
-        found: list[Outcome] = []
-        status: WriteStatus = "stored"
-        remarks: list[str] = []
-        for note, message in noted:
-            try:
-                extracted = await self._pending.find(note, message)
-            except (StoreClosed, InvalidRecord):
-                raise
-            except OctavoError as error:  # what was said is kept, and that is what was promised
-                self._pending.later([note])
-                remarks.append(f"the facts of {message.id!r} are looked for again later: {error}")
-                continue
-            found += extracted.memories
-            status = "queued" if extracted.status == "queued" else status
-            remarks += [extracted.note] if extracted.note else []
-        return Added(messages=names, memories=found, status=status, note="; ".join(remarks))
+        return await self._pending.find_all(names, [(notes[r.id], r) for r in records if r.id in notes])
 
     async def _keep(self, texts: list[str], whose: Whose, metadata: dict[str, Any]) -> Added:
         found: list[Outcome] = []
@@ -296,10 +276,9 @@ class AsyncMemory:
         asked = whose.queries(at or now())
         store = await self._store_at(at, asked)
         talk = Whose(self.layers.tenant, user_id, agent_id, session_id).talk
-        owner = Scope(tenant=self.layers.tenant, **{key[:-3]: name for key, name in whose.owner.items()})
         found, profile, summary, recent = await asyncio.gather(
             self._recalling(store, at).answer(query, asked, _FOUND, terms=True, max_bytes=_PART_BYTES),
-            _newest(store, "profile", owner, at or now(), _PROFILE),
+            _newest(store, "profile", whose.owner_scope, at or now(), _PROFILE),
             _newest(store, SUMMARIES, talk, at or now(), 1),
             _newest(store, MESSAGES, talk, at or now(), _RECENT),
         )
@@ -404,6 +383,14 @@ class AsyncMemory:
 
     async def __aexit__(self, *exc: object) -> None:
         await self.close()
+
+
+async def remember(memory: AsyncMemory, text: str, **owner: Any) -> Added:
+    """Keep a text with the facts in it; one in which there is none is kept as a fact itself, so that it can be listed."""
+    added = await memory.add(text, **owner)
+    if added.memories or added.status != "stored" or added.note:
+        return added
+    return await memory.add(text, infer=False, **owner)
 
 
 async def _newest(store: Store, collection: str, scope: Scope, at: datetime, limit: int) -> list[Record]:

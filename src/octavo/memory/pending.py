@@ -11,10 +11,12 @@ from typing import Any
 
 from octavo.chat.records import MESSAGES
 from octavo.erasing import Subject
-from octavo.errors import OctavoError, StoreClosed, StoreUnavailable
+from octavo.errors import InvalidRecord, OctavoError, StoreClosed, StoreUnavailable
 from octavo.kernel.ids import now
 from octavo.kernel.model import Query, Record, Remove, Scope, exact_scope
-from octavo.layers import Extracted, LayeredMemory
+from octavo.kernel.ports import WriteStatus
+from octavo.layers import Extracted, LayeredMemory, Outcome
+from octavo.memory.messages import Added
 
 PENDING, FACTS = "pending", "facts"
 _GRACE = timedelta(seconds=30)  # a younger note is in the hands of whoever wrote it
@@ -54,6 +56,25 @@ class PendingFacts:
         return await self._layers.extract_from(
             message, metadata=data["metadata"], done=[strike(note)], **data["owner"]
         )
+
+    async def find_all(self, names: list[str], noted: list[tuple[Record, Record]]) -> Added:
+        """Find the facts of messages that were kept under these names; what fails is looked for again later."""
+        found: list[Outcome] = []
+        status: WriteStatus = "stored"
+        remarks: list[str] = []
+        for note, message in noted:
+            try:
+                extracted = await self.find(note, message)
+            except (StoreClosed, InvalidRecord):
+                raise
+            except OctavoError as error:  # what was said is kept, and that is what was promised
+                self.later([note])
+                remarks.append(f"the facts of {message.id!r} are looked for again later: {error}")
+                continue
+            found += extracted.memories
+            status = "queued" if extracted.status == "queued" else status
+            remarks += [extracted.note] if extracted.note else []
+        return Added(messages=names, memories=found, status=status, note="; ".join(remarks))
 
     def later(self, notes: Sequence[Record]) -> None:
         """Find the facts of these when the store is back."""

@@ -1,24 +1,32 @@
-"""One search over everything of somebody: facts, messages, observations, agent events and documents."""
+"""One search over everything of somebody, as it is or was at a moment: facts, messages, observations, agent events, documents."""
 
 import asyncio
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from types import MappingProxyType
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
 from octavo.errors import InvalidQuery
-from octavo.kernel.model import Query, Record, Scope
-from octavo.kernel.ports import Store
+from octavo.kernel.model import Add, Head, Op, Query, Record, Scope, Tally, exact_scope
+from octavo.kernel.ports import Searches, Store, heads
+from octavo.kernel.terms.matches import Matches
 from octavo.kernel.terms.matching import content
 from octavo.kernel.terms.terms import unspaced
-from octavo.memory.values import DEFAULT_SESSION, DEFAULT_USER
+from octavo.layers.reading import records_as_of
+from octavo.layers.records import COLLECTIONS
 from octavo.search.hits import Hit, Hits, MemoryHit, Recalled
 from octavo.search.question import Filters, queries
 from octavo.search.recall import MOST_HITS, Recall
+from octavo.stores.memory import MemoryStore
+from octavo.wraps.wrap import Wrap
 
+#: Whose a memory is when nobody is named, in Python and on the command line.
+DEFAULT_USER = "default_user"
+#: Where messages are kept when no session is named.
+DEFAULT_SESSION = "default_session"
 #: What can be searched, and the collections it is kept in.
 SOURCES = MappingProxyType({
     "facts": ("profile", "episodes", "entities"),
@@ -32,6 +40,9 @@ _SPARE = 10  # hits asked for beyond twice the limit: a fact and its sentence ar
 _SHOWN_TERMS = 5
 _WITH_NEIGHBOURS = 3  # messages whose neighbours are shown in a context
 _BEST = 8  # hits that come before them: where the budget is small, another hit is worth more than a neighbour
+#: What is written over when it changes: nobody can say any more what it was, so it is left out if it changed since.
+_REWRITTEN = ("summaries", "entities", "configs", "knowledge")
+_TICK = timedelta(microseconds=1)
 _LONG = 400  # characters; of a longer sentence the facts are shown instead
 
 
@@ -61,6 +72,11 @@ class Whose(msgspec.Struct, frozen=True):
         if self.user_id is None and self.agent_id is not None:
             return {"agent_id": self.agent_id}
         return {"user_id": self.user_id or DEFAULT_USER}
+
+    @property
+    def owner_scope(self) -> Scope:
+        """Where the owner's facts are."""
+        return Scope(tenant=self.tenant, **{key[:-3]: name for key, name in self.owner.items()})
 
     @property
     def learnt_in(self) -> dict[str, str]:
@@ -176,12 +192,10 @@ async def with_neighbours(
 
 async def _next_to(store: Store, said: Record, at: datetime, *, earlier: bool) -> list[Record]:
     """The message before or after one in its session."""
-    scope = Scope(
-        **{part: getattr(said.scope, part) or "" for part in ("tenant", "user", "agent", "session")}
-    )
     query = Query(
-        collection="messages", scope=scope, alive_at=at, after=said.cursor, newest_first=earlier, limit=1
-    )
+        collection="messages", scope=exact_scope(said.scope), alive_at=at, after=said.cursor,
+        newest_first=earlier, limit=1,
+    )  # fmt: skip
     return await store.find(query)
 
 
@@ -255,3 +269,64 @@ def _reason(hit: Hit, found: Recalled) -> str:
         elif signal.name == "time" and signal.score > 0.5:
             reasons.append("from the time asked for")
     return "; ".join(reasons) or ("is known" if found.overview else "said next to what was found")
+
+
+# --- as it was
+
+
+class StoreAsOf(Wrap):
+    """Answers questions about somebody as they would have been answered then; it cannot be written to.
+
+    What was removed since is not there, unless it was a fact: only facts have a log. By its meaning a fact that changed
+    since is not found, only by its words of then.
+    """
+
+    def __init__(self, store: Store, at: datetime, facts: Store) -> None:
+        super().__init__(store, owned=False)
+        self._at = at
+        self._facts = facts
+
+    @classmethod
+    async def of(cls, store: Store, at: datetime, queries: Sequence[Query]) -> "StoreAsOf":
+        """The store at that moment, as far as these queries look into facts."""
+        if any(query.scope == Scope(tenant=query.scope.tenant) for query in queries):
+            raise InvalidQuery("as_of is asked about somebody: name a user or an agent in place of everyone")
+        facts = MemoryStore()
+        asked = {(q.collection, q.scope): q for q in queries if q.collection in COLLECTIONS.values()}
+        for collection, scope in asked:
+            found = await records_as_of(store, Query(collection=collection, scope=scope), at)
+            await facts.apply([Add(found)])
+        return cls(store, at, facts)
+
+    async def apply(self, ops: Sequence[Op]) -> list[int]:  # noqa: ARG002 - none of them is done
+        """Refused: what was is past."""
+        raise InvalidQuery(f"what was at {self._at.isoformat()} can be read, not changed")
+
+    async def find(self, query: Query) -> list[Record]:
+        """What answers the query, as it was."""
+        store, asked = self._translate(query)
+        return [record for record in await store.find(asked) if self._was_there(query, record)]
+
+    async def heads(self, query: Query) -> list[Head]:
+        """The same without texts and bodies."""
+        store, asked = self._translate(query)
+        return [head for head in await heads(store, asked) if self._was_there(query, head)]
+
+    async def tally(self, query: Query) -> Tally:
+        """How many there were."""
+        return Tally.of(query, await self.find(query.unpaged))
+
+    async def search(self, query: Query, terms: Sequence[str]) -> Matches:
+        """What has these terms; what has changed since is left out when it is read."""
+        store, asked = self._translate(query)
+        return await cast(Searches, store).search(asked, terms)
+
+    def _translate(self, query: Query) -> tuple[Store, Query]:
+        """Which store knows it, and what it is asked."""
+        until = self._at + _TICK if query.until is None else min(query.until, self._at + _TICK)
+        store = self._facts if query.collection in COLLECTIONS.values() else self.inner
+        return store, msgspec.structs.replace(query, until=until)
+
+    def _was_there(self, query: Query, found: Record | Head) -> bool:
+        changed_at = found.updated_at or found.created_at
+        return query.collection not in _REWRITTEN or changed_at <= self._at

@@ -14,14 +14,14 @@ from octavo.chat.records import MESSAGES
 from octavo.errors import Conflict, InvalidQuery, NotFound
 from octavo.kernel.codec import MAX_RECORD_BYTES, encode_record
 from octavo.kernel.ids import new_id, now
-from octavo.kernel.model import Add, Query, Record, Remove, Scope, exact_scope
+from octavo.kernel.model import Add, Query, Record, Remove, exact_scope
 from octavo.kernel.ports import walk
 from octavo.layers import LayeredMemory
 from octavo.layers.records import LOG, entry_of, log_id, log_record
 from octavo.layers.values import LogEntry, Undone
+from octavo.memory.messages import Added
 from octavo.memory.pending import FACTS, PENDING
 from octavo.memory.searching import Whose
-from octavo.memory.values import Added
 
 _CHANGES = ("insert", "update", "delete", "expire")
 _PAGE, _PAGE_BYTES = 200, 2**22
@@ -36,7 +36,7 @@ class Undoing:
     ) -> None:
         self._layers = layers
         self._store = layers.store
-        self._scope = Scope(tenant=whose.tenant, **{key[:-3]: name for key, name in whose.owner.items()})
+        self._scope = whose.owner_scope
         self._reason = reason
         self._dry_run = dry_run
         self._name = new_id("undo_")

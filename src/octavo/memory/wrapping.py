@@ -10,10 +10,10 @@ from typing import Any, Literal, Self, TypeAlias
 import msgspec
 
 from octavo.errors import ConfigError
-from octavo.memory import openai_calls as calls
+from octavo.memory import messages as calls
 from octavo.memory.keeping import Keeper, Options
 from octavo.memory.memory import AsyncMemory, Memory
-from octavo.memory.openai_calls import Call, ChatCall, Message, ResponsesCall
+from octavo.memory.messages import Call, ChatCall, Message, ResponsesCall
 from octavo.util.user_code import caught
 
 #: The resources of a client whose calls have memory, and how these are spelt.

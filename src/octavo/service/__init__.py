@@ -1,6 +1,7 @@
 """AsyncMemoryService as a service: events, turns and documents, kept through outages; and the loop that wires an agent to it."""
 
 from octavo.service.core import AgentResult, Core, Handled, deliver_all
+from octavo.service.health import Health
 from octavo.service.memory import AsyncMemoryService
 from octavo.service.records import (
     AlertPayload,
@@ -8,7 +9,6 @@ from octavo.service.records import (
     EventRecord,
     GateAction,
     GateResult,
-    Health,
     MessagePayload,
     Observation,
     ObservationType,

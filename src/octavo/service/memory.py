@@ -5,12 +5,12 @@ import logging
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
 from octavo.assemble import Assembled
-from octavo.erasing.watching import watch_erasures
+from octavo.erasing.certificate import watch_erasures
 from octavo.errors import ConfigError, InvalidQuery, InvalidRecord, NotFound, OctavoError, StoreUnavailable
 from octavo.kernel.codec import answerable, asked
 from octavo.kernel.ids import now
@@ -18,12 +18,12 @@ from octavo.kernel.model import START, Add, Cursor, Head, Op, Query, Record, Rem
 from octavo.kernel.ports import Queues, WriteStatus, fitting, read_page, written
 from octavo.search.hits import Context, Recalled
 from octavo.search.question import Filters
+from octavo.service.health import Health, check_health, probe, without_secrets
 from octavo.service.recent import Recent
 from octavo.service.records import (
     EVENTS,
     TURNS,
     EventRecord,
-    Health,
     TurnRecord,
     event_of,
     event_to_record,
@@ -33,14 +33,12 @@ from octavo.service.records import (
 )
 from octavo.service.vault import Document, Vault
 from octavo.service.vault.settling import answer_within
-from octavo.util.secrets import hidden, shown
 
 if TYPE_CHECKING:
     from octavo.wraps.journal import DeadLetter, Journal, JournalStatus
 
 log = logging.getLogger("octavo.service")
 T = TypeVar("T")
-_PROBES = "octavo-health"  # the tenant of what is written to see whether anything can be
 DOCUMENTS = ("configs", "knowledge", "versions")
 
 
@@ -85,10 +83,10 @@ class AsyncMemoryService:
         ]
         try:
             # Not every store is asked by a write that does nothing.
-            await self._bounded(self._probe(EVENTS, TURNS, *DOCUMENTS))
+            await self._bounded(probe(self.assembled, EVENTS, TURNS, *DOCUMENTS))
             await self._bounded(written(self.assembled.store, nothing, queue=False))
         except StoreUnavailable as error:
-            log.warning("the store cannot be reached yet: %s", self._hidden(error))
+            log.warning("the store cannot be reached yet: %s", without_secrets(self.assembled, error))
             return False
         return True
 
@@ -247,57 +245,7 @@ class AsyncMemoryService:
 
     async def health(self) -> Health:
         """How the memory is; it never raises, and takes no longer than the time-out."""
-        state: Literal["up", "down", "recovering", "closed"] = "up"
-        trouble = ""
-        status = None if self.assembled.journal is None else self.assembled.journal.status()
-        if self._closing is not None:
-            state = "closed"
-        elif status is not None and status.state != "up":  # it knows, and a question would only wait for it
-            state, trouble = status.state, self._hidden(status.last_error or "")
-        else:
-            try:
-                await self._bounded(self._probe(EVENTS))
-            except OctavoError as error:
-                state, trouble = "down", self._hidden(error)
-        accepts_writes = state == "up"
-        journal = self.assembled.journal
-        if self._closing is None and (journal is not None or accepts_writes):
-            refusal = await self._refusal()
-            status, accepts_writes = None if journal is None else journal.status(), not refusal
-            trouble = "; ".join(filter(None, (trouble, self._hidden(refusal))))
-        return Health(
-            state=state,
-            backend=shown(self.assembled.settings.database.dsn),
-            queue=None if status is None else msgspec.to_builtins(status),
-            vault=await self._vault_health(),
-            error=trouble,
-            accepts_writes=accepts_writes,
-        )
-
-    async def _refusal(self) -> str:
-        """Why a write would be neither stored nor queued; empty when it would be."""
-        journal, store = self.assembled.journal, self.assembled.store
-        events = Query(collection=EVENTS, scope=Scope(tenant=self._tenant))
-        try:
-            if journal is not None:
-                return await self._bounded(journal.refusal(events)) or ""
-            # Only a write can tell: a full or a read-only store still answers questions. And only one that is there for a
-            # moment: what comes and goes in one call comes to nothing on some stores. It is in nobody's tenant.
-            probes = Scope(tenant=_PROBES)
-            await self._bounded(store.apply([Add([Record(collection=EVENTS, scope=probes)])]))
-            await self._bounded(store.apply([Remove(Query(collection=EVENTS, scope=probes))]))
-        except OctavoError as error:
-            return str(error)
-        return ""
-
-    async def _vault_health(self) -> dict[str, Any] | None:
-        if self.vault is None:
-            return None
-        try:
-            status = await self._bounded(self.vault.status())
-        except (OctavoError, OSError) as error:
-            return {"last_error": self._hidden(error)}
-        return dict(msgspec.to_builtins(status))
+        return await check_health(self.assembled, self.vault, closed=self._closing is not None)
 
     async def queue_status(self) -> "JournalStatus":
         """How many writes wait, were replayed or are dead, and since when."""
@@ -340,7 +288,7 @@ class AsyncMemoryService:
         try:
             await self.assembled.store.__aenter__()
         except OctavoError as error:  # every later call says so too, to somebody who can act
-            log.error("the memory could not be opened: %s", self._hidden(error))  # noqa: TRY400
+            log.error("the memory could not be opened: %s", without_secrets(self.assembled, error))  # noqa: TRY400
             return
         self._watching = asyncio.create_task(watch_erasures(self.assembled.store))
         if self.vault is not None:
@@ -360,13 +308,6 @@ class AsyncMemoryService:
         if closing is not None:
             await asyncio.wait([closing], timeout=self._timeout_seconds)
 
-    async def _probe(self, *collections: str) -> None:
-        """Ask something of each; another program's table of the same name is refused."""
-        for collection in collections:
-            await self.assembled.store.find(
-                Query(collection=collection, scope=Scope(tenant=self._tenant), limit=1, newest_first=True)
-            )
-
     def _documents(self) -> Vault:
         if self.vault is None:
             raise ConfigError("there are no documents: vault.enabled is false, or vault_path is None")
@@ -376,10 +317,6 @@ class AsyncMemoryService:
         if self.assembled.journal is None:
             raise ConfigError("there is no failure queue: failure_queue.enabled is false")
         return self.assembled.journal
-
-    def _hidden(self, error: object) -> str:
-        settings = self.assembled.settings
-        return hidden(str(error), (settings.database.dsn, settings.vector.url))
 
     def _scope(self, session_key: str, user_id: str | None = None) -> Scope:
         if not isinstance(session_key, str) or not session_key:
@@ -412,15 +349,25 @@ class AsyncMemoryService:
     async def _one(self, collection: str, id_: str) -> Record | None:
         query = Query(collection=collection, ids=(id_,), scope=Scope(tenant=self._tenant), limit=1)
         held = self._recent.get(collection, id_)
-        if held is not None and self._down():
-            return held
-        try:
-            found = await self._bounded(self.assembled.store.find(query))
-        except StoreUnavailable:
-            if held is None:
-                raise
-            return held
+        found, _ = await self._find_or_held(query, [] if held is None else [held])
         return found[0] if found else None
+
+    async def _find_or_held(
+        self, query: Query, held: list[Record], max_bytes: int | None = None
+    ) -> tuple[list[Record], Cursor | None]:
+        """The store's answer, and where to go on; while it gives none, what this process holds, if that is anything."""
+        store = self.assembled.store
+        if held and self._down():
+            return held, None
+        try:
+            if max_bytes is not None:
+                return await self._bounded(read_page(store, query, max_bytes))
+            return await self._bounded(store.find(query)), None
+        except StoreUnavailable as error:
+            if not held:
+                raise
+            log.warning("answering from this process's own memory: %s", error)
+            return held, None
 
     async def _newest(self, collection: str, session_key: str, limit: int | None) -> list[Record]:
         if session_key is None:  # a page of all is for the server, whose callers are known
@@ -451,17 +398,7 @@ class AsyncMemoryService:
         held = [record for record in held if scope.covers(record.scope)][: query.limit]
         if held and max_bytes is not None:
             held = held[: fitting((Head.of(record).size_bytes for record in held), max_bytes)]
-        if held and self._down():
-            return held, None
-        try:
-            if max_bytes is None:
-                return await self._bounded(self.assembled.store.find(query)), None
-            return await self._bounded(read_page(self.assembled.store, query, max_bytes))
-        except StoreUnavailable as error:
-            if not held:
-                raise
-            log.warning("answering from this process's own memory: %s", error)
-            return held, None
+        return await self._find_or_held(query, held, max_bytes)
 
     def _state(self) -> str:
         return "up" if self.assembled.journal is None else self.assembled.journal.status().state

@@ -3,9 +3,9 @@
 import hashlib
 import inspect
 from collections.abc import Callable, Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Any, Literal, Self, TypeAlias
+from typing import Any, Self, TypeAlias
 
 import msgspec
 from msgspec import field
@@ -228,17 +228,6 @@ class TurnRecord(msgspec.Struct, frozen=True, kw_only=True):
         return list(self.meta.get("tool_results") or ())
 
 
-class Health(msgspec.Struct, frozen=True, kw_only=True):
-    """What a monitor wants to know, without secrets."""
-
-    state: Literal["up", "down", "recovering", "closed"]
-    backend: str  # the store's URL without its password
-    queue: dict[str, Any] | None = None  # what waits and what died, when there is a failure queue
-    vault: dict[str, Any] | None = None  # the documents, when there is a vault
-    error: str = ""  # why it is not up
-    accepts_writes: bool = True  # a write would be stored or queued now
-
-
 def event_id(session_key: str, obs_id: str) -> str:
     """The id of an observation's event: the same observation in the same session always has the same."""
     # The length in front keeps ("ab", "c") and ("a", "bc") apart.
@@ -312,24 +301,20 @@ def event_to_record(
 
 def event_of(record: Record, status: WriteStatus = "stored") -> EventRecord:
     """The event that was kept in this record."""
-    data = record.data
-    return EventRecord(
-        event_id=record.id,
-        session_key=record.scope.session or "",
-        obs_id=data.get("obs_id", ""),
-        obs_type=record.kind,
-        payload=data.get("payload"),
-        source_name=data.get("source_name", ""),
-        actor=data.get("actor"),
-        gate_result=data.get("gate_result"),
-        metadata=data.get("metadata") or {},
-        extra=data.get("extra") or {},
-        meta=record.metadata,
-        timestamp=_moment(data.get("timestamp")) or record.created_at,
-        created_at=record.created_at,
-        status=status,
-        user_id=record.scope.user or None,
-    )
+    told = {"obs_id": "", "payload": None, "timestamp": record.created_at, **_shared(record)}
+    told |= {"event_id": record.id, "obs_type": record.kind, "status": status}
+    return msgspec.convert(told, EventRecord)
+
+
+def _shared(record: Record) -> dict[str, Any]:
+    """What the record of an event or a turn says, by the names of their fields."""
+    return {
+        **{name: value for name, value in record.data.items() if value is not None},
+        "session_key": record.scope.session or "",
+        "user_id": record.scope.user or None,
+        "meta": record.metadata,
+        "created_at": record.created_at,
+    }
 
 
 def turn_to_record(
@@ -377,21 +362,9 @@ def turn_end(
 
 def turn_of(record: Record, written: WriteStatus = "stored") -> TurnRecord:
     """The turn that was kept in this record."""
-    data = record.data
-    return TurnRecord(
-        turn_id=record.id,
-        session_key=record.scope.session or "",
-        input_event_id=data.get("input_event_id", ""),
-        plan=data.get("plan"),
-        status=record.kind,
-        final_output_obs_id=data.get("final_output_obs_id"),
-        error=data.get("error"),
-        meta=record.metadata,
-        created_at=record.created_at,
-        finished_at=_moment(data.get("finished_at")),
-        written=written,
-        user_id=record.scope.user or None,
-    )
+    told = {"input_event_id": "", **_shared(record)}
+    told |= {"turn_id": record.id, "status": record.kind, "written": written}
+    return msgspec.convert(told, TurnRecord)
 
 
 def _text(payload: Any) -> str:
@@ -409,26 +382,18 @@ def _sayable(text: str) -> str:
 
 
 def _spelled(at: Any) -> str:
-    if isinstance(at, int | float):  # the sources of the world often say time in seconds
-        try:
-            return datetime.fromtimestamp(at).astimezone().isoformat()
-        except (OverflowError, ValueError, OSError) as error:
-            raise InvalidRecord(f"timestamp {at!r} is no time: {error}") from None
-    if isinstance(at, str):
-        try:
-            at = datetime.fromisoformat(at)
-        except ValueError:
-            raise InvalidRecord(f"timestamp {at!r} is no ISO 8601 time") from None
-    if not isinstance(at, datetime):
-        raise InvalidRecord(f"timestamp must be a datetime; got {at!r}")
+    """A time as it is kept; the sources of the world often say it in seconds since 1970."""
+    moment = at
     try:
-        return utc(at).isoformat()
-    except (OverflowError, ValueError):
-        raise InvalidRecord(f"timestamp {at!r} cannot be said in UTC") from None
-
-
-def _moment(spelled: Any) -> datetime | None:
-    return datetime.fromisoformat(spelled) if isinstance(spelled, str) else None
+        if isinstance(at, int | float):
+            moment = datetime.fromtimestamp(at, UTC)
+        elif isinstance(at, str):
+            moment = datetime.fromisoformat(at)
+        if isinstance(moment, datetime):
+            return utc(moment).isoformat()
+    except (OverflowError, ValueError, OSError) as error:
+        raise InvalidRecord(f"timestamp {at!r} is no time: {error}") from None
+    raise InvalidRecord(f"timestamp must be a datetime; got {at!r}")
 
 
 def fields_of(obs: Any) -> dict[str, Any]:

@@ -11,8 +11,8 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 from octavo.assemble import assemble
 from octavo.config import Database, FailureQueue, Service, Settings, Vault, load_settings
 from octavo.errors import StoreClosed
+from octavo.service.health import Health
 from octavo.service.memory import AsyncMemoryService
-from octavo.service.records import Health
 from octavo.util.secrets import shown
 from octavo.util.sync import Closing, Faced, Portal, awaiting, blocking
 from octavo.util.system import after_fork

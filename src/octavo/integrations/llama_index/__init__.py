@@ -16,8 +16,7 @@ from octavo.integrations import tools
 from octavo.integrations.tools import behind, run_on
 from octavo.kernel.ports import Store
 from octavo.memory import AsyncMemory, Memory
-from octavo.memory.searching import Whose
-from octavo.memory.values import DEFAULT_SESSION
+from octavo.memory.searching import DEFAULT_SESSION, Whose
 from octavo.util.sync import Closing, waited
 
 try:

@@ -17,7 +17,7 @@ from octavo.conversation.store_history import on_store_loop
 from octavo.integrations.sessions import SessionItems, call_block, result_block, text_block
 from octavo.kernel.model import START, Add, Change, Op, Query, Record, Remove
 from octavo.kernel.ports import Store, every_name, written
-from octavo.memory.values import DEFAULT_SESSION
+from octavo.memory.searching import DEFAULT_SESSION
 from octavo.util.sync import Closing
 
 T = TypeVar("T")

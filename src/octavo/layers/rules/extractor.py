@@ -5,11 +5,11 @@ from datetime import UTC, datetime, timedelta
 from typing import Literal, NamedTuple
 
 from octavo.layers import reasons
+from octavo.layers.records import topic_of
 from octavo.layers.rules.clauses import LONGEST_CLAUSE, MOST_CHARACTERS
 from octavo.layers.rules.facts import CHINESE, COMMON, ENGLISH, Fact, alike, has_han, words
 from octavo.layers.rules.profile import CHINESE_PROFILE, ENGLISH_PROFILE
 from octavo.layers.rules.reading import GRADED_MANY, MOST_OF_MEMORY, Memories, memories_of, read, reading
-from octavo.layers.topics import topic_of
 from octavo.layers.values import Decision, Known, Layer, OwnerType
 from octavo.util.turns import at_once, in_turns
 

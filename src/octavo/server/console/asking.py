@@ -14,9 +14,8 @@ from octavo.kernel.ids import now
 from octavo.kernel.ports import IndexesLater, Store
 from octavo.kernel.terms.matching import content
 from octavo.layers.records import COLLECTIONS
-from octavo.memory.as_of import StoreAsOf
 from octavo.memory.context import SHARES
-from octavo.memory.searching import SOURCES, Whose, distinct
+from octavo.memory.searching import SOURCES, StoreAsOf, Whose, distinct
 from octavo.search.hits import Hit, Recalled, WhyNot
 from octavo.search.recall import Recall
 from octavo.server.console import drawing

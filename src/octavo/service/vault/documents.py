@@ -84,15 +84,13 @@ class Listed(msgspec.Struct, frozen=True, kw_only=True):
 class SyncReport(msgspec.Struct, kw_only=True):
     """What a sync did, by key, and what it could not do yet."""
 
-    pushed: list[str] = msgspec.field(default_factory=list)  # new or edited files, now in the store
-    pulled: list[str] = msgspec.field(default_factory=list)  # texts of the store, now in files
-    conflicts: list[str] = msgspec.field(default_factory=list)  # both changed: the file won over the other
-    removed: list[str] = msgspec.field(default_factory=list)  # deleted files, now gone from the store
-    unlinked: list[str] = msgspec.field(
-        default_factory=list
-    )  # files of documents deleted elsewhere, now gone
-    pending: list[str] = msgspec.field(default_factory=list)  # not known to be in the store yet
-    problems: list[Problem] = msgspec.field(default_factory=list)
+    pushed: list[str] = []  # new or edited files, now in the store
+    pulled: list[str] = []  # texts of the store, now in files
+    conflicts: list[str] = []  # both changed: the file won over the other
+    removed: list[str] = []  # deleted files, now gone from the store
+    unlinked: list[str] = []  # files of documents deleted elsewhere, now gone
+    pending: list[str] = []  # not known to be in the store yet
+    problems: list[Problem] = []
     unchanged: int = 0
     store_error: str | None = None  # why the store could not be asked; the next sync goes on
 
@@ -161,7 +159,7 @@ class Held:
 class DocumentRecords:
     """The documents of one scope as records: how they are asked for and written.
 
-    In a scope of no user, `users/alice` is kept as Alice's. One that was kept before that is still found by its key.
+    In a scope of no user, `users/alice` is kept as Alice's.
     """
 
     def __init__(self, scope: Scope) -> None:
@@ -181,28 +179,15 @@ class DocumentRecords:
 
     def owned(self, found: Iterable[Record]) -> list[Record]:
         """The documents, or versions of them, that are not those of a user's own vault, in the order they have."""
-        return [record for record in found if record.scope.user in (None, self.scope_of(_key(record)).user)]
+        return [record for record in found if record.scope.user == self.scope_of(_key(record)).user]
 
     def held(self, found: Iterable[Record]) -> dict[str, Held]:
-        """What the store has, by key; of two that have one key, the one that names its user."""
-        ordered = sorted(self.owned(found), key=lambda record: record.scope.user is not None)
-        return {record.id: Held(record) for record in ordered}
+        """What the store has, by key."""
+        return {record.id: Held(record) for record in self.owned(found)}
 
     def scope_of(self, key: str) -> Scope:
         """Whose the document of this key is."""
         return self._scope if self._scope.user else msgspec.structs.replace(self._scope, user=user_of(key))
-
-    def renamed(self, old: Held, new: Held | None, at: datetime) -> list[Op]:
-        """Have a document that names no user name the one it is about; if there is such a one, it stays as a version of it.
-
-        Nothing is done if somebody else was faster.
-        """
-        record = old.record
-        gone = msgspec.structs.replace(self.removed(record.collection, record.id, old), expect=1)
-        if new is None:
-            named = msgspec.structs.replace(record, scope=self.scope_of(record.id))
-            return [gone, Add([named], expect=1)]
-        return [gone, self.version(record.id, old.content, old.version, "replaced", at)]
 
     def document(self, address: Address, content: Content, version: int, times: Sequence[datetime]) -> Record:
         """The record that keeps a document; `times` are when it was first written, and when this text was."""
@@ -240,25 +225,19 @@ class DocumentRecords:
         return [self.removed(record.collection, record.id, old), Add([record])]
 
     def erased(self, key: str) -> list[Op]:
-        """Remove a document and all it ever said, whether it named its user or not."""
-        named = self.scope_of(key)
-        scopes = [exact_scope(each) for each in (named, msgspec.structs.replace(named, user=None))]
-        versions = [msgspec.structs.replace(scope, session=key) for scope in scopes]
-        return [
-            *(
-                Remove(Query(collection=each, ids=(key,), scope=scope))
-                for scope in scopes
-                for each in COLLECTIONS
-            ),
-            *(Remove(Query(collection="versions", scope=scope)) for scope in versions),
-        ]
+        """Remove a document and all it ever said."""
+        scope = exact_scope(self.scope_of(key))
+        documents = [Query(collection=each, ids=(key,), scope=scope) for each in COLLECTIONS]
+        versions = Query(collection="versions", scope=msgspec.structs.replace(scope, session=key))
+        return [Remove(query) for query in (*documents, versions)]
 
     def removed(self, collection: str, key: str, old: Held | None) -> Remove:
         """Remove a document if it still is that one; None is none."""
         md5 = "-" if old is None else old.stated_md5  # no text has that sum
         where = {} if md5 is None else {"md5": md5}
-        scope = exact_scope(self.scope_of(key) if old is None else old.record.scope)
-        return Remove(Query(collection=collection, ids=(key,), scope=scope, where=where))
+        return Remove(
+            Query(collection=collection, ids=(key,), scope=exact_scope(self.scope_of(key)), where=where)
+        )
 
 
 def _key(record: Record) -> str:

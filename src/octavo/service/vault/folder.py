@@ -61,10 +61,10 @@ class Unusable(Exception):  # noqa: N818 - it never leaves the package
 class Scan(msgspec.Struct):
     """What is in the vault: documents by key, what is wrong, and where nothing can be said of what is there."""
 
-    found: dict[str, tuple[str, Stamp]] = msgspec.field(default_factory=dict)
-    problems: list[Problem] = msgspec.field(default_factory=list)
-    blocked: set[str] = msgspec.field(default_factory=set)  # keys whose files cannot be read
-    unlisted: list[str] = msgspec.field(default_factory=list)  # folders that cannot be
+    found: dict[str, tuple[str, Stamp]] = {}
+    problems: list[Problem] = []
+    blocked: set[str] = set()  # keys whose files cannot be read
+    unlisted: list[str] = []  # folders that cannot be
 
     def hides(self, key: str, path: str) -> bool:
         """Whether a document may be there although it was not found; it must not be taken for deleted."""

@@ -3,10 +3,11 @@
 import threading
 import time
 from collections.abc import Collection
+from contextlib import suppress
 from datetime import datetime
 from enum import Enum
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Literal, TypeAlias
 
 import msgspec
 
@@ -18,6 +19,7 @@ from octavo.service.vault.names import Address, key_of
 NAME = "metadata.json"
 _RACY_NS = 2 * 10**9  # some file systems tell times in steps of two seconds
 _ROUNDS = 3
+_Moment: TypeAlias = Annotated[datetime, msgspec.Meta(tz=True)]
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -27,10 +29,10 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     version: int
     size: int
     file_type: str
-    synced_at: datetime | None  # None until the store is known to have it
+    synced_at: _Moment | None  # None until the store is known to have it
     path: str
-    created_at: datetime
-    updated_at: datetime
+    created_at: _Moment
+    updated_at: _Moment
     #: What the store may still have instead, while it is not known to have `md5`.
     earlier: tuple[str, ...] = ()
     stamp: Stamp | None = None
@@ -59,7 +61,7 @@ class Ledger:
         self._folder = folder
         self._path = folder.root / NAME
         self.entries: dict[str, Entry] = {}
-        self.damaged = 0  # entries of the file as it was last read that say nothing; a file that is no JSON counts as one
+        self.damaged = False  # whether the file, as it was last read, could not be
         self._stamp: Stamp | None = None
         self._reading = threading.Lock()  # readers do not hold the vault's lock
 
@@ -69,10 +71,13 @@ class Ledger:
             try:
                 stamp = Stamp.of(self._path.stat())
                 if stamp != self._stamp:
-                    self.entries, self.damaged = _decoded(self._path.read_bytes())
-                    self._stamp = stamp
+                    raw = self._path.read_bytes()
+                    self._stamp, self.entries, self.damaged = stamp, {}, True
+                    with suppress(msgspec.DecodeError, UnicodeDecodeError):
+                        self.entries = msgspec.json.decode(raw, type=dict[str, Entry])
+                        self.damaged = False
             except (FileNotFoundError, NotADirectoryError):
-                self._stamp, self.entries, self.damaged = None, {}, 0
+                self._stamp, self.entries, self.damaged = None, {}, False
             except OSError as error:
                 raise StoreError(f"the vault cannot read {self._path}: {error.strerror}") from error
             return self.entries
@@ -93,31 +98,11 @@ class Ledger:
                 self._stamp = None  # the next load must not take memory for what is on disk
                 staged.unlink(missing_ok=True)
                 raise StoreError(f"the vault cannot write {self._path}: {error.strerror}") from error
-            self.entries, self.damaged = entries, 0
+            self.entries, self.damaged = entries, False
 
     def drop_damaged(self) -> None:
         """Delete what was kept of a damaged file: nobody can say whose documents it names."""
         Path(f"{self._path}.bad").unlink(missing_ok=True)
-
-
-def _decoded(raw: bytes) -> tuple[dict[str, Entry], int]:
-    """The entries that can be read, and how many cannot."""
-    try:
-        listed: dict[str, Any] = msgspec.json.decode(raw, type=dict[str, msgspec.Raw])
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return {}, 1
-    entries, bad = {}, 0
-    for key, spelled in listed.items():
-        try:
-            entry = msgspec.json.decode(spelled, type=Entry)
-            zoned = (entry.created_at, entry.updated_at, entry.synced_at or entry.updated_at)
-            if any(at.tzinfo is None for at in zoned):
-                raise msgspec.ValidationError("a time without its zone")
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            bad += 1
-            continue
-        entries[key] = entry
-    return entries, bad
 
 
 class Verdict(Enum):

@@ -9,7 +9,6 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
-from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeVar
@@ -33,7 +32,7 @@ from octavo.service.vault.documents import (
 )
 from octavo.service.vault.folder import Folder, Problem, Unusable
 from octavo.service.vault.ledger import Entry, Found, Ledger, Verdict, decide, look, read_document
-from octavo.service.vault.names import Address, address_of, user_of
+from octavo.service.vault.names import Address, address_of
 
 T = TypeVar("T")
 _log = logging.getLogger("octavo.vault")
@@ -88,7 +87,7 @@ class Settler:
         The file is made ready before the store is asked and takes its place after: whichever of the two refuses a text,
         the other does not have it.
         """
-        found = await asyncio.to_thread(self._read, address)
+        found = await asyncio.to_thread(self.read, address)
         content, at = compose(body, front, found.content), self._clock()
         seal(self._records.document(address, content, 1, (at, at)))  # or refused before anything is changed
         if found.settled and found.md5 == content.md5:
@@ -112,7 +111,7 @@ class Settler:
 
     async def remove(self, address: Address) -> bool:
         """Delete the record and the file; the text is kept as a version first."""
-        found = await asyncio.to_thread(self._read, address)
+        found = await asyncio.to_thread(self.read, address)
         plan, stored = await self._sent(found, None)
         entries = dict(self._ledger.entries)
         await asyncio.to_thread(self._finish, plan, stored, entries)
@@ -168,7 +167,8 @@ class Settler:
         times = (entry.created_at, entry.updated_at)
         return Held(self._records.document(found.address, content, entry.version, times))
 
-    def _read(self, address: Address) -> Found:
+    def read(self, address: Address) -> Found:
+        """The document's file and what is noted of it. Blocking."""
         return read_document(self._folder, address, self._ledger.load().get(address.key))
 
     # Many documents, as files and store say.
@@ -277,9 +277,8 @@ class Settler:
         return lost
 
     async def listing(self, report: SyncReport) -> dict[str, str]:
-        """The md5 of every document the store has, by key; one that should name its user is made to."""
+        """The md5 of every document the store has, by key."""
         listed: dict[str, str] = {}
-        nameless: list[str] = []
         for collection in COLLECTIONS:
             async for page in walk(self._store, self._records.all(collection), 200):
                 for record in self._records.owned(page):
@@ -287,30 +286,12 @@ class Settler:
                         fits = address_of(record.id).collection == collection
                     except InvalidRecord:
                         fits = False
-                    if fits and record.scope.user != self._records.scope_of(record.id).user:
-                        nameless.append(record.id)
-                        listed.setdefault(record.id, Held(record).md5)
-                    elif fits:
+                    if fits:
                         listed[record.id] = Held(record).md5
                     else:
                         where = f"{collection} {record.id!r:.80}"
                         report.problems.append(Problem(where, "this record's key is that of no file"))
-        for key in nameless:
-            await self._name_user(key)
         return listed
-
-    async def _name_user(self, key: str) -> None:
-        """Have what was kept under this key before documents named their users name its own."""
-        found = self._records.owned(
-            await self._store.find(self._records.all(address_of(key).collection, (key,)))
-        )
-        old, new = (
-            next((Held(record) for record in found if record.scope.user == user), None)
-            for user in (None, user_of(key))
-        )
-        if old is not None:
-            with suppress(Conflict):  # somebody else has done it
-                await written(self._store, self._records.renamed(old, new, self._clock()), queue=False)
 
     # What both have in common.
 

@@ -24,7 +24,7 @@ from octavo.service.vault.documents import (
     version_of,
 )
 from octavo.service.vault.folder import Folder, Problem, Scan, Stamp, Unusable
-from octavo.service.vault.ledger import Entry, Found, Ledger, look, read_document
+from octavo.service.vault.ledger import Entry, Ledger, look
 from octavo.service.vault.names import Address, address_of
 from octavo.service.vault.settling import Settler, look_at_error
 from octavo.util.disk import FileLock
@@ -81,10 +81,10 @@ class Vault:
     async def get(self, key: str) -> Document | None:
         """The document as its file says it now; one that has no file yet, as the store says it."""
         address = self._open(key)
-        found = await asyncio.to_thread(self._read, address)
+        found = await asyncio.to_thread(self._settler.read, address)
         if found.content is None and found.entry is not None:
             await asyncio.sleep(_RENAMING_SECONDS)  # deleted, or in the middle of being saved
-            found = await asyncio.to_thread(self._read, address)
+            found = await asyncio.to_thread(self._settler.read, address)
         if found.content is not None:
             return found.document
         if found.entry is not None:
@@ -101,9 +101,6 @@ class Vault:
                 version=held.version,
             )
         return None
-
-    def _read(self, address: Address) -> Found:
-        return read_document(self._folder, address, self._ledger.load().get(address.key))
 
     async def put(self, key: str, body: str, front: dict[str, Any] | None = None) -> Document:
         """Keep a text, in the file and in the store; `front=None` keeps the front matter there is.
