@@ -9,6 +9,7 @@ import inspect
 import json
 import logging
 import re
+import textwrap
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -284,7 +285,9 @@ def _pieces(said: Sequence[Line], most: int) -> list[str]:
     for line in said:
         text = str(line)
         # No character takes more than two tokens.
-        parts = [text] if estimate_tokens(text) <= most else _slices(text, most // 2)
+        parts = [text]
+        if estimate_tokens(text) > most:
+            parts = textwrap.wrap(text, most // 2, replace_whitespace=False, drop_whitespace=False)
         for part in parts:
             cost = estimate_tokens(part) + 1
             if piece and cost > room:
@@ -295,16 +298,6 @@ def _pieces(said: Sequence[Line], most: int) -> list[str]:
     if piece:
         pieces.append("\n".join(piece))
     return pieces
-
-
-def _slices(text: str, length: int) -> list[str]:
-    """The text in parts of at most that length, between two words where there is a space near the end of a part."""
-    parts: list[str] = []
-    while len(text) > length:
-        at = text.rfind(" ", length // 2, length) + 1 or length
-        parts.append(text[:at])
-        text = text[at:]
-    return [*parts, text]
 
 
 def lines(messages: Sequence[Msg]) -> Iterator[Line]:
