@@ -90,14 +90,22 @@ class BaseChatMessageHistory(Twins, Closing, ABC):
     def trim(self, keep_last: int) -> int:
         """Drop all but the newest messages; answer how many went."""
         at_least_zero("keep_last", keep_last)
-        return self._update(lambda held, _: _drop_oldest(held, len(held) - keep_last))
+        return self._drop_oldest(lambda held: max(0, len(held) - keep_last))
 
     def trim_before(self, kept: Sequence[BaseMessage]) -> int:
         """Drop what stands before these messages, which were read here; answer how many went.
 
         Whatever others have added since then stays, however many that is.
         """
-        return self._update(lambda held, _: _drop_oldest(held, _position(held, list(kept))))
+        return self._drop_oldest(lambda held: _position(held, list(kept)))
+
+    def _drop_oldest(self, count: Callable[[list[BaseMessage]], int]) -> int:
+        def drop(held: list[BaseMessage], _: dict[str, State]) -> int:
+            gone = count(held)
+            del held[:gone]
+            return gone
+
+        return self._update(drop)
 
     def get_state(self, name: str) -> State | None:
         """The state of this name, or None."""
@@ -203,7 +211,11 @@ class FileChatMessageHistory(BaseChatMessageHistory):
         self, file_path: str | os.PathLike[str], *, encoding: str | None = None, ensure_ascii: bool = False
     ) -> None:
         self.file_path = os.fspath(file_path)
-        self.encoding = _known_encoding(encoding or "utf-8")
+        self.encoding = encoding or "utf-8"
+        try:
+            codecs.lookup(self.encoding)
+        except LookupError as error:
+            raise ValueError(f"encoding is one that Python knows, such as utf-8; got {encoding!r}") from error
         self.ensure_ascii = ensure_ascii
         # Where it is now: a link stays a link, and the process may go to another folder.
         self._path = Path(self.file_path).resolve()
@@ -255,14 +267,25 @@ class FileChatMessageHistory(BaseChatMessageHistory):
             return answer
 
     def _write(self, path: Path, value: Any) -> None:
+        """Put a file in the place of another, whole or not at all."""
         text = to_json(value, indent=2, ensure_ascii=self.ensure_ascii)
         try:
-            spelled = text.encode(self.encoding)
+            content = text.encode(self.encoding)
         except UnicodeEncodeError as error:
             raise InvalidRecord(
                 f"{error.object[error.start]!r} cannot be written in {self.encoding}: give ensure_ascii=True, or leave encoding out"
             ) from error
-        _write_file(path, spelled)
+        new = path.with_name(f".{path.name}.{new_id()}")
+        try:
+            with open(new, "xb", opener=open_file) as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            keep_mode(new, path)
+            new.replace(path)
+        except BaseException:
+            new.unlink(missing_ok=True)
+            raise
 
     @contextlib.contextmanager
     def _turn(self) -> Iterator[None]:
@@ -314,21 +337,6 @@ def _position(held: list[BaseMessage], kept: list[BaseMessage]) -> int:
     return next((at for at in places if held[at : at + len(kept)] == kept), 0)
 
 
-def _drop_oldest(held: list[BaseMessage], count: int) -> int:
-    """Take so many away from the beginning; answer how many that were."""
-    gone = max(0, count)
-    del held[:gone]
-    return gone
-
-
-def _known_encoding(encoding: str) -> str:
-    try:
-        codecs.lookup(encoding)
-    except LookupError as error:
-        raise ValueError(f"encoding is one that Python knows, such as utf-8; got {encoding!r}") from error
-    return encoding
-
-
 def _read_file(path: Path, kind: type[list[Any] | dict[str, Any]], encoding: str) -> Any:
     """What a file of this kind of JSON holds; nothing, when there is no file."""
     try:
@@ -341,18 +349,3 @@ def _read_file(path: Path, kind: type[list[Any] | dict[str, Any]], encoding: str
         shape = "array" if kind is list else "object"
         raise StoreError(f"{path} holds no JSON {shape}; mend it or move it away")
     return held
-
-
-def _write_file(path: Path, content: bytes) -> None:
-    """Put a file in the place of another, whole or not at all."""
-    new = path.with_name(f".{path.name}.{new_id()}")
-    try:
-        with open(new, "xb", opener=open_file) as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        keep_mode(new, path)
-        new.replace(path)
-    except BaseException:
-        new.unlink(missing_ok=True)
-        raise
