@@ -226,9 +226,7 @@ async def _summary(
                 raise
             error = str(failed)
             _log.warning("older messages are summarised by extraction: %s", error)
-    from octavo.kernel.terms.extract import (
-        extract,  # its patterns take time to build, and not everybody compresses
-    )
+    from octavo.kernel.terms.extract import extract  # its patterns take time, and not everybody compresses
 
     # Thousands of messages take seconds to weigh: too long for the event loop.
     made = await asyncio.to_thread(extract, said, config.summary_tokens, before)
@@ -245,18 +243,16 @@ async def _model_summary(
     told, read = estimate_tokens(summary), estimate_tokens("\n".join(map(str, said)) + before)
     if told > max(read, config.summary_tokens):
         raise ModelError(f"the model answered {told} tokens as the summary of {read}")
-    if config.check and (lost := await asyncio.to_thread(_find_lost, said, before, summary)):
-        raise ModelError(f"the summary of the model lost {', '.join(lost[:_SHOWN])}")
+    if config.check:
+        from octavo.kernel.terms.lost import (
+            find_lost,  # its patterns take time, and are for those who compress
+        )
+
+        # What tools answered may hold a thousand numbers; what a person said is to be kept.
+        own = [line.text for line in said if line.role == "user" and not line.whole]
+        if lost := await asyncio.to_thread(find_lost, [before, *own], summary):
+            raise ModelError(f"the summary of the model lost {', '.join(lost[:_SHOWN])}")
     return summary
-
-
-def _find_lost(said: Sequence[Line], before: str, summary: str) -> list[str]:
-    """What the user said, or the summary before, and the new summary does not hold."""
-    from octavo.kernel.terms.lost import find_lost  # its patterns too are for those who compress
-
-    # What tools answered may hold a thousand numbers; what a person said is to be kept.
-    own = [line.text for line in said if line.role == "user" and not line.whole]
-    return find_lost([before, *own], summary)
 
 
 async def _ask(model: Summariser, prompt: str) -> str:

@@ -341,19 +341,14 @@ def read_state(
     """The summary and the messages with their marks; None stands for a part the state does not speak of."""
     if not isinstance(state, Mapping):
         raise TypeError(f"a state is a dict, as state_dict() makes it; got {type(state).__name__}")
-    if strict:
-        if missing := [key for key in (SUMMARY, CONTENT) if key not in state]:
-            raise KeyError(
-                f"the state has no {missing[0]!r}; strict=False leaves what it does not name as it is"
-            )
-        if unknown := [key for key in state if key not in (SUMMARY, CONTENT)]:
-            raise KeyError(f"the state has an unknown {unknown[0]!r}; strict=False passes over it")
-    if SUMMARY in state and not isinstance(state[SUMMARY], str):
-        raise TypeError(f"{SUMMARY!r} is a string; got {type(state[SUMMARY]).__name__}")
-    if CONTENT in state and not isinstance(state[CONTENT], list | tuple):
-        raise TypeError(
-            f"{CONTENT!r} is a list of messages with their marks; got {type(state[CONTENT]).__name__}"
-        )
+    parts = ((SUMMARY, str, "a string"), (CONTENT, list | tuple, "a list of messages with their marks"))
+    for key, kind, words in parts:
+        if strict and key not in state:
+            raise KeyError(f"the state has no {key!r}; strict=False leaves what it does not name as it is")
+        if key in state and not isinstance(state[key], kind):
+            raise TypeError(f"{key!r} is {words}; got {type(state[key]).__name__}")
+    if strict and (unknown := [key for key in state if key not in (SUMMARY, CONTENT)]):
+        raise KeyError(f"the state has an unknown {unknown[0]!r}; strict=False passes over it")
     content = [_entry(entry) for entry in state[CONTENT]] if CONTENT in state else None
     return state.get(SUMMARY), content
 

@@ -139,14 +139,8 @@ class BaseChatMessageHistory(Twins, Closing, ABC):
         """`messages`, awaited."""
         return await self._away(lambda: list(self.messages))
 
-    async def aadd_user_message(self, message: str | BaseMessage) -> None:
-        """`add_user_message`, awaited."""
-        await self.aadd_message(as_message(message, HumanMessage))
-
-    async def aadd_ai_message(self, message: str | BaseMessage) -> None:
-        """`add_ai_message`, awaited."""
-        await self.aadd_message(as_message(message, AIMessage))
-
+    aadd_user_message = threaded(add_user_message)
+    aadd_ai_message = threaded(add_ai_message)
     aadd_message = threaded(add_message)
     aadd_messages = threaded(add_messages)
     aclear = threaded(clear)
@@ -225,11 +219,11 @@ class FileChatMessageHistory(BaseChatMessageHistory):
     @property
     def messages(self) -> list[BaseMessage]:
         """The messages, oldest first; assigning replaces them all."""
-        with self._translated():
-            try:
-                return messages_from_dict(_read_file(self._path, list, self.encoding))
-            except ValueError as error:
-                raise StoreError(f"{self.file_path} is not a list of messages: {error}") from error
+        held = self._read(self._path, list)
+        try:
+            return messages_from_dict(held)
+        except ValueError as error:
+            raise StoreError(f"{self.file_path} is not a list of messages: {error}") from error
 
     @messages.setter
     def messages(self, messages: Sequence[BaseMessage]) -> None:
@@ -241,9 +235,8 @@ class FileChatMessageHistory(BaseChatMessageHistory):
 
     @property
     def _states(self) -> dict[str, State]:
-        with self._translated():
-            states: dict[str, State] = _read_file(self._state_path, dict, self.encoding)
-            return states
+        states: dict[str, State] = self._read(self._state_path, dict)
+        return states
 
     def add_messages(self, messages: Sequence[BaseMessage]) -> None:
         """Add messages in this order, all of them or none."""
@@ -265,6 +258,21 @@ class FileChatMessageHistory(BaseChatMessageHistory):
             if held != read:
                 self._write(self._path, messages_to_dict(held))
             return answer
+
+    def _read(self, path: Path, kind: type[list[Any] | dict[str, Any]]) -> Any:
+        """What a file of this kind of JSON holds; nothing, when there is no file."""
+        try:
+            held = json.loads(path.read_text(encoding=self.encoding))
+        except FileNotFoundError:
+            return kind()
+        except OSError as error:
+            raise StoreError(f"the history {self.file_path}: {error}") from error
+        except ValueError as error:  # not in that encoding, or no JSON
+            raise StoreError(f"{path} is not JSON: {error}; mend it or move it away") from error
+        if not isinstance(held, kind):
+            shape = "array" if kind is list else "object"
+            raise StoreError(f"{path} holds no JSON {shape}; mend it or move it away")
+        return held
 
     def _write(self, path: Path, value: Any) -> None:
         """Put a file in the place of another, whole or not at all."""
@@ -290,15 +298,10 @@ class FileChatMessageHistory(BaseChatMessageHistory):
     @contextlib.contextmanager
     def _turn(self) -> Iterator[None]:
         """Nobody else writes in this folder meanwhile, in this process or another."""
-        with self._translated():
+        try:
             make_folder(self._path.parent)
             with folder_turn(self._path.parent):  # of the folder: the file is another one after every write
                 yield
-
-    @contextlib.contextmanager
-    def _translated(self) -> Iterator[None]:
-        try:
-            yield
         except OSError as error:
             raise StoreError(f"the history {self.file_path}: {error}") from error
 
@@ -335,17 +338,3 @@ def _position(held: list[BaseMessage], kept: list[BaseMessage]) -> int:
     """
     places = range(len(held) - len(kept) + 1) if kept else ()
     return next((at for at in places if held[at : at + len(kept)] == kept), 0)
-
-
-def _read_file(path: Path, kind: type[list[Any] | dict[str, Any]], encoding: str) -> Any:
-    """What a file of this kind of JSON holds; nothing, when there is no file."""
-    try:
-        held = json.loads(path.read_text(encoding=encoding))
-    except FileNotFoundError:
-        return kind()
-    except ValueError as error:  # not in that encoding, or no JSON
-        raise StoreError(f"{path} is not JSON: {error}; mend it or move it away") from error
-    if not isinstance(held, kind):
-        shape = "array" if kind is list else "object"
-        raise StoreError(f"{path} holds no JSON {shape}; mend it or move it away")
-    return held
