@@ -180,9 +180,8 @@ class Recorder:
             self._journal = None  # it belongs to a loop that has ended; what waits in it is on disk
         if self._journal is None and not self._has_leftovers():
             try:
-                await self._attempts.read(
-                    self._store.apply(ops), self._timeout / 2
-                )  # the rest is for the queue
+                # Half of the time: the rest is for the queue.
+                await self._attempts.read(self._store.apply(ops), self._timeout / 2)
             except StoreUnavailable:
                 if self._directory is None:
                     raise
@@ -327,9 +326,8 @@ def _cut(value: Any, room: int) -> tuple[Any, int]:
             found[f"… ({len(names) - len(found):,} more)"] = None
             break
         key, taken = _cut(name, left // 2)
-        found[key], more = _cut(
-            value[name], left // 2
-        )  # half of it: what stands beside a huge value is kept too
+        # Half of it: what stands beside a huge value is kept too.
+        found[key], more = _cut(value[name], left // 2)
         left -= taken + more
     if isinstance(value, dict):
         return found, room - left

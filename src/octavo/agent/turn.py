@@ -72,11 +72,10 @@ def _hook(middleware: Any, name: str) -> Callable[..., Any] | None:
 
 def _takes_context(hook: Callable[..., Any]) -> bool:
     try:
-        parameters = inspect.signature(hook).parameters.values()
-    except (TypeError, ValueError):  # built-in functions have no signature to read
+        inspect.signature(hook).bind("", None)
+    except (TypeError, ValueError):  # it takes one argument, or is built in and has no signature to read
         return False
-    places = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-    return len(places) > 1 or any(p.kind is p.VAR_POSITIONAL for p in parameters)
+    return True
 
 
 class UnknownTool(LookupError):  # noqa: N818 - names say what is wrong, not that it is an error

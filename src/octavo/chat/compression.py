@@ -111,20 +111,17 @@ async def compress(
         raise ConfigError(f"a model takes a prompt and answers a text; got {type(model).__name__}")
     context = await _read(memory, config)
     before = await _count_tokens(context.summary, [*context.older, *context.recent], config)
-    if not context.older or before <= config.trigger:
-        return Compressed(
-            outcome="not_needed", summary=context.summary, tokens_before=before, tokens_after=before
-        )
     busy = Compressed(outcome="busy", summary=context.summary, tokens_before=before, tokens_after=before)
+    if not context.older or before <= config.trigger:
+        return msgspec.structs.replace(busy, outcome="not_needed")
     async with _claim(memory, context.older[0].id) as ours:
         # Read again: between the first reading and the claim, somebody else may have finished.
         if not ours or not _unchanged(context, await _read(memory, config)):
             return busy
         said = list(lines(context.older))
         summary, by, error = await _summary(said, context.summary, model, config)
-        if not _unchanged(
-            context, await _read(memory, config)
-        ):  # a message was taken away, or a claim outlived
+        # A message may have been taken away meanwhile, or a claim outlived.
+        if not _unchanged(context, await _read(memory, config)):
             return busy
         # In this order: whoever dies in between leaves messages that are in both, and never in neither.
         await memory.update_compressed_summary(summary)
@@ -198,19 +195,11 @@ async def _claim(memory: MemoryBase, first: str) -> AsyncIterator[bool]:
         return
     try:
         # Another may have claimed under the slot before or after, or on another message.
-        yield await _claims(memory, slot) == 1
+        summary = await memory.compressed_summary()
+        near = [f"{_CLAIM}:{at}" for at in (slot - 1, slot, slot + 1)]
+        yield sum([len(await _messages(memory, summary, mark=mark)) for mark in near]) == 1
     finally:
         await memory.update_messages_mark(None, mark, [first])
-
-
-async def _claims(memory: MemoryBase, slot: int) -> int:
-    summary = await memory.compressed_summary()
-    return sum(
-        [
-            len(await _messages(memory, summary, mark=f"{_CLAIM}:{near}"))
-            for near in (slot - 1, slot, slot + 1)
-        ]
-    )
 
 
 async def _summary(
@@ -343,9 +332,8 @@ def boundary(messages: Sequence[Msg], keep_recent: int) -> int:
     """
     cut = max(0, len(messages) - keep_recent)
     spans: list[list[int]] = []  # where a call stands, and where its last result does
-    latest: dict[
-        str, list[int]
-    ] = {}  # some models begin their ids anew in every turn, so the latest call counts
+    # By id: some models begin their ids anew in every turn, so the latest call counts.
+    latest: dict[str, list[int]] = {}
     spoke = -1  # where a user spoke last
     for at, message in enumerate(messages):
         blocks = _blocks(message)

@@ -139,8 +139,14 @@ class BaseChatMessageHistory(Twins, Closing, ABC):
         """`messages`, awaited."""
         return await self._away(lambda: list(self.messages))
 
-    aadd_user_message = threaded(add_user_message)
-    aadd_ai_message = threaded(add_ai_message)
+    async def aadd_user_message(self, message: str | BaseMessage) -> None:
+        """`add_user_message`, awaited."""
+        await self.aadd_message(as_message(message, HumanMessage))
+
+    async def aadd_ai_message(self, message: str | BaseMessage) -> None:
+        """`add_ai_message`, awaited."""
+        await self.aadd_message(as_message(message, AIMessage))
+
     aadd_message = threaded(add_message)
     aadd_messages = threaded(add_messages)
     aclear = threaded(clear)
