@@ -9,9 +9,11 @@ from own_stores import ListMemoryStore
 
 from octavo import (
     Add,
+    Agent,
     AgentEvent,
     ConfigError,
     InMemoryMemoryStore,
+    MockAdapter,
     Retention,
     SQLiteMemoryStore,
     StoreClosed,
@@ -19,7 +21,6 @@ from octavo import (
 )
 from octavo.events import as_store, to_record
 from octavo.events.retention import age
-from octavo.kernel.ports import Searches
 
 NOON = datetime(2024, 1, 1, 12, tzinfo=UTC)
 DAY = timedelta(days=1)
@@ -113,16 +114,15 @@ async def test_a_setting_of_the_store(given, tmp_path):
     assert len(asyncio.all_tasks()) == 1
 
 
-async def test_whoever_writes_past_the_store():
-    """The kernel store that the Journal writes to starts it as well, and closing that closes both."""
+async def test_an_agent_starts_it():
+    """An agent writes past the store, to the kernel store under it; the store it was given is opened all the same."""
     store = InMemoryMemoryStore(retention=DAY)
-    kernel = as_store(store)
-    assert isinstance(kernel, Searches)
-    await kernel.apply([Add([to_record(AgentEvent("old", timestamp=NOON))])])
-    while store.retention.cleared == 0:
-        await asyncio.sleep(0)
-    assert await store.retrieve() == []
-    await kernel.close()
+    await as_store(store).apply([Add([to_record(AgentEvent("old", timestamp=NOON))])])
+    async with Agent.create("a", MockAdapter(), memory_store=store):
+        while store.retention.cleared == 0:
+            await asyncio.sleep(0)
+    assert await store.retrieve(end_time=NOON + DAY) == []
+    await store.close()
     assert len(asyncio.all_tasks()) == 1
 
 

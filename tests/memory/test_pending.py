@@ -7,7 +7,7 @@ import pytest
 
 from octavo import AsyncMemory, Journal, ModelError
 from octavo.chat import Msg
-from octavo.chat.records import to_record
+from octavo.chat.messages import to_record
 from octavo.kernel.ids import now
 from octavo.kernel.model import Add, Query, Scope
 from octavo.layers.rules import RuleExtractor

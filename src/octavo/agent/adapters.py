@@ -25,9 +25,8 @@ class ModelConfig(msgspec.Struct, kw_only=True, repr_omit_defaults=True):
     base_url: str | None = None
     timeout: float = 60.0
     max_retries: int = 2
-    extra: dict[str, Any] = msgspec.field(
-        default_factory=dict
-    )  # further arguments of the request, as they are
+    #: Further arguments of the request, as they are.
+    extra: dict[str, Any] = msgspec.field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not isinstance(self.model_name, str) or not self.model_name.strip():

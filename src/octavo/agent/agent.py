@@ -11,7 +11,7 @@ from typing import Any, Self
 from octavo.agent.adapters import ModelAdapter
 from octavo.agent.recording import Recorder, queue_directory
 from octavo.agent.tools import AgentContext, Tool, checked_name, tools_by_name
-from octavo.agent.turn import Result, Turn, make_layers
+from octavo.agent.turn import Layer, Result, Turn
 from octavo.errors import ConfigError, InvalidRecord
 from octavo.events import AgentEvent, BaseMemoryStore, EventType, InMemoryMemoryStore, TypeCounts
 from octavo.util.attributes import Checked, Fixed
@@ -127,7 +127,7 @@ class Agent:
 
     @middlewares.setter
     def middlewares(self, middlewares: Iterable[Any] | None) -> None:
-        self._layers = make_layers(middlewares)
+        self._layers = [Layer(middleware) for middleware in middlewares or ()]
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r}, session_id={self.context.session_id!r})"
@@ -229,33 +229,23 @@ class Agent:
         session_id: str | None = None,
     ) -> list[AgentEvent]:
         """The newest `limit` events of this agent, oldest first, of all sessions unless one is named."""
-        if (store := await self._settled_store()) is None:
-            return []
-        named = _without_none(event_type=event_type, session_id=session_id)
-        return await store.retrieve(agent_name=self.name, limit=limit, **named) or []
+        filters = {"event_type": event_type, "session_id": session_id}
+        return await self._ask("retrieve", filters, limit=limit) or []
 
     async def search_memory(
         self, query: str, limit: int = 10, session_id: str | None = None
     ) -> list[AgentEvent]:
         """Events of this agent whose data hold the words, caselessly, newest first."""
-        if (store := await self._settled_store()) is None:
-            return []
-        found = await store.search(
-            query, agent_name=self.name, limit=limit, **_without_none(session_id=session_id)
-        )
-        return found or []
+        return await self._ask("search", {"session_id": session_id}, query, limit=limit) or []
 
     async def get_memory_stats(self, session_id: str | None = None) -> dict[str, Any]:
         """How many events of this agent there are, by type, and the times of the first and the last."""
-        if (store := await self._settled_store()) is None:
-            return {"total_events": 0, "by_type": TypeCounts(), "first_event": None, "last_event": None}
-        return await store.get_stats(agent_name=self.name, **_without_none(session_id=session_id))
+        none = {"total_events": 0, "by_type": TypeCounts(), "first_event": None, "last_event": None}
+        return none if self.memory_store is None else await self._ask("get_stats", {"session_id": session_id})
 
     async def clear_memory(self, session_id: str | None = None) -> int:
         """Forget this agent's events, all of them unless a session is named; answer how many that were."""
-        if (store := await self._settled_store()) is None:
-            return 0
-        return await store.clear(agent_name=self.name, **_without_none(session_id=session_id)) or 0
+        return await self._ask("clear", {"session_id": session_id}) or 0
 
     async def aclose(self) -> None:
         """Store or queue every event that was recorded; what was handed in stays open. A second call does nothing."""
@@ -278,11 +268,17 @@ class Agent:
         self._opening = asyncio.get_running_loop().create_task(attempted(store.initialize()))
         return self._opening
 
-    async def _settled_store(self) -> BaseMemoryStore | None:
-        """The store, once it holds all that was recorded; None when there is none."""
+    async def _ask(self, verb: str, filters: dict[str, Any], *args: Any, **named: Any) -> Any:
+        """What the store answers about this agent, once it holds all that was recorded; None when there is no store.
+
+        Only filters that were given are handed on: a store written by a user may not take the others.
+        """
         if self.recorder is not None:
             await self.recorder.settled()
-        return self.memory_store
+        if self.memory_store is None:
+            return None
+        given = {name: value for name, value in filters.items() if value is not None}
+        return await getattr(self.memory_store, verb)(*args, agent_name=self.name, **named, **given)
 
     def _conversation(self, session_id: str | None, user_id: str | None) -> AgentContext:
         if session_id is None and user_id is None:
@@ -371,11 +367,6 @@ class Agent:
         if self.recorder is not None:
             self.recorder.note(event)
         return event
-
-
-def _without_none(**filters: Any) -> dict[str, Any]:
-    """Only the filters that were given: a store written by a user may not take the others."""
-    return {name: value for name, value in filters.items() if value is not None}
 
 
 def _dialogue(events: Sequence[AgentEvent], user_id: str | None) -> list[dict[str, Any]]:

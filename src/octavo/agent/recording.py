@@ -61,8 +61,7 @@ class Recorder:
         self._loop: asyncio.AbstractEventLoop | None = None  # the one the journal belongs to
         self._pending: deque[Record] = deque()
         self._noted = self._settled = 0  # how many there were, and how many need no more attention
-        self._waiters: deque[tuple[int, asyncio.Future[None]]] = deque()
-        self._task: asyncio.Task[None] | None = None
+        self._task: asyncio.Task[bool] | None = None
         self._trouble = False
         self.lost = 0
         self.last_error = ""
@@ -93,12 +92,10 @@ class Recorder:
 
     async def flush(self) -> None:
         """Wait until all that was noted before is stored, or queued on disk, or has been tried."""
-        if self._settled >= self._noted:
-            return
-        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiters.append((self._noted, waiter))
-        self._begin()
-        await waiter
+        noted = self._noted
+        while self._settled < noted:
+            if not await asyncio.shield(self._begin()):
+                return
 
     async def settled(self) -> None:
         """Wait until the store has all that was noted, so that whoever asks it next finds that; else StoreUnavailable."""
@@ -131,31 +128,25 @@ class Recorder:
                 self.last_error,
             )
 
-    def _begin(self) -> None:
+    def _begin(self) -> "asyncio.Task[bool]":
         if self._task is None or self._task.done():
-            self._task = asyncio.get_running_loop().create_task(self._drain())
+            self._task = asyncio.get_running_loop().create_task(self._write_some())
+        return self._task
 
-    async def _drain(self) -> None:
+    async def _write_some(self) -> bool:
+        """Write what waits, as much as goes into one write, and have the rest written next; False when it has to wait."""
+        batch = [self._pending.popleft() for _ in range(min(len(self._pending), _BATCH))]
+        done = 0
         try:
-            while self._pending:
-                batch = [self._pending.popleft() for _ in range(min(len(self._pending), _BATCH))]
-                done = 0
-                try:
-                    done = await self._write(batch)
-                finally:  # also when the loop is ending
-                    self._pending.extendleft(reversed(batch[done:]))
-                    self._settled += done
-                if done < len(batch):
-                    break
-                self._release(self._settled)
-        finally:
-            self._release(self._noted)
-
-    def _release(self, number: int) -> None:
-        while self._waiters and self._waiters[0][0] <= number:
-            waiter = self._waiters.popleft()[1]
-            if not waiter.done():
-                waiter.set_result(None)
+            done = await self._write(batch)
+        finally:  # also when the loop is ending
+            self._pending.extendleft(reversed(batch[done:]))
+            self._settled += done
+        if done < len(batch):
+            return False
+        if self._pending:
+            self._task = asyncio.get_running_loop().create_task(self._write_some())
+        return True
 
     async def _write(self, batch: list[Record]) -> int:
         """Keep these, or find out which of them cannot be kept; answer how many, from the first, need no more attention."""
@@ -189,9 +180,8 @@ class Recorder:
             self._journal = None  # it belongs to a loop that has ended; what waits in it is on disk
         if self._journal is None and not self._has_leftovers():
             try:
-                await self._attempts.read(
-                    self._store.apply(ops), self._timeout / 2
-                )  # the rest is for the queue
+                # Half of the time: the rest is for the queue.
+                await self._attempts.read(self._store.apply(ops), self._timeout / 2)
             except StoreUnavailable:
                 if self._directory is None:
                     raise
@@ -274,7 +264,7 @@ def keepable(value: Any) -> Any:
 def _plain(value: Any, depth: int, seen: dict[tuple[int, int], tuple[Any, Any]]) -> Any:
     kind = type(value)
     if kind is str:
-        return value if value.isascii() and "\0" not in value else _sound(value)
+        return _sound(value)
     if value is None or kind is bool:
         return value
     if kind is int:
@@ -305,20 +295,12 @@ def _make_plain(value: Any, depth: int, seen: dict[tuple[int, int], tuple[Any, A
 
 
 def _fields(value: Any) -> dict[str, Any] | None:
-    """What an object is written as, one level of it; None for what has no fields."""
+    """What an object holds, one level of it; None for what has no fields."""
     if isinstance(value, msgspec.Struct):
-        tag = value.__struct_config__
-        named = {} if tag.tag_field is None else {tag.tag_field: tag.tag}
-        return {
-            **named,
-            **{one.encode_name: getattr(value, one.name) for one in msgspec.structs.fields(value)},
-        }
-    if isinstance(value, type):
-        return None
+        return msgspec.structs.asdict(value)
+    kind = type(value)
     fields = (
-        dataclasses.fields(value)
-        if dataclasses.is_dataclass(value)
-        else getattr(value, "__attrs_attrs__", None)
+        dataclasses.fields(kind) if dataclasses.is_dataclass(kind) else getattr(kind, "__attrs_attrs__", None)
     )
     return None if fields is None else {one.name: getattr(value, one.name) for one in fields}
 
@@ -344,9 +326,8 @@ def _cut(value: Any, room: int) -> tuple[Any, int]:
             found[f"… ({len(names) - len(found):,} more)"] = None
             break
         key, taken = _cut(name, left // 2)
-        found[key], more = _cut(
-            value[name], left // 2
-        )  # half of it: what stands beside a huge value is kept too
+        # Half of it: what stands beside a huge value is kept too.
+        found[key], more = _cut(value[name], left // 2)
         left -= taken + more
     if isinstance(value, dict):
         return found, room - left
@@ -354,19 +335,14 @@ def _cut(value: Any, room: int) -> tuple[Any, int]:
 
 
 def _key(key: Any) -> str:
-    if type(key) is str and key.isascii() and "\0" not in key:  # nearly every key there is
-        return key
-    return _sound(str(getattr(key, "value", key)))
+    return _sound(key if type(key) is str else str(getattr(key, "value", key)))
 
 
 def _sound(text: str) -> str:
     """Text without NUL and half surrogate pairs, which no store keeps."""
-    text = str(text).replace("\0", "�")
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        text = text.encode("utf-8", "replace").decode()
-    return text
+    if "\0" in text:
+        text = text.replace("\0", "�")
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
 def _shown(value: Any) -> str:

@@ -11,11 +11,11 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from octavo.errors import ConfigError, InvalidRecord
+from octavo.kernel.codec import MAX_NAME_BYTES, is_name
 from octavo.kernel.ids import now
 from octavo.util.user_code import called
 
 F = TypeVar("F", bound=Callable[..., Any])
-MAX_SESSION_BYTES = 255  # what every store keeps
 _MOST_NAME = 64  # what OpenAI takes
 _MARK = "__octavo_tool__"
 
@@ -47,15 +47,9 @@ class AgentContext(msgspec.Struct, kw_only=True):
 
 def checked_name(what: str, name: str) -> str:
     """A name that every store can keep, or InvalidRecord: found out here, it does not cost the events of a whole run."""
-    if not isinstance(name, str) or not name:
-        raise InvalidRecord(f"{what} must be a text that is not empty; got {name!r}")
-    try:
-        size = len(name.encode())
-    except UnicodeEncodeError:
-        raise InvalidRecord(f"{what} holds half a surrogate pair: {name[:40]!r}") from None
-    if "\0" in name or size > MAX_SESSION_BYTES:
+    if not isinstance(name, str) or not is_name(name):
         raise InvalidRecord(
-            f"{what} must have at most {MAX_SESSION_BYTES} bytes and no NUL character; got {name[:40]!r}"
+            f"{what} must be a text of 1 to {MAX_NAME_BYTES} bytes that can be stored; got {name!r:.60}"
         )
     return name
 
@@ -177,7 +171,7 @@ class Tool:
             )
             self.parameters = self._schema()
         except TypeError as error:
-            raise ConfigError(f"tool {self.name!r}: {self._culprit(described, error)}") from error
+            raise ConfigError(f"tool {self.name!r}: {error}") from error
 
     def _field(self, parameter: inspect.Parameter, described: Docstring) -> tuple[str, Any, Any]:
         kind = Any if parameter.annotation is parameter.empty else parameter.annotation
@@ -187,6 +181,13 @@ class Tool:
             said = next((note for note in notes if isinstance(note, str)), said)
             metas = [note for note in notes if isinstance(note, Meta)]
             kind = Annotated[(inner, *metas)] if metas else inner
+        try:
+            msgspec.json.schema(kind)
+        except TypeError as error:
+            raise ConfigError(
+                f"tool {self.name!r}: parameter {parameter.name!r} is annotated {parameter.annotation!r}, which a model "
+                "cannot give; take a str, number, list, dict, dataclass or TypedDict instead"
+            ) from error
         if said:
             kind = Annotated[kind, Meta(description=said)]
         if parameter.default is parameter.empty:
@@ -209,19 +210,6 @@ class Tool:
                     continue  # the function's own business, such as a marker object
                 inlined["properties"][parameter.name].setdefault("default", default)
         return inlined
-
-    def _culprit(self, described: Docstring, error: TypeError) -> str:
-        """The first parameter that has no JSON form by itself."""
-        for parameter in self._asked:
-            name, kind, _ = self._field(parameter, described)
-            try:
-                msgspec.json.schema(kind)
-            except TypeError:
-                return (
-                    f"parameter {name!r} is annotated {parameter.annotation!r}, which a model cannot give; "
-                    "take a str, number, list, dict, dataclass or TypedDict instead"
-                )
-        return str(error)
 
     def _bind(self, arguments: Any, context: AgentContext) -> tuple[list[Any], dict[str, Any]]:
         """Positional and named values for the function, or InvalidArguments saying what is wrong."""

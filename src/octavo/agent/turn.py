@@ -1,9 +1,10 @@
 """One message and everything that follows from it, until the answer: middlewares, model and tools, each step noted as it happens."""
 
 import asyncio
+import dataclasses
 import inspect
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import Any, Protocol, TypeAlias, TypeVar
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, TypeAlias, TypeVar
 
 from octavo.agent.adapters import Message, ModelAdapter, Reply, ToolCall
 from octavo.agent.recording import keepable
@@ -13,6 +14,8 @@ from octavo.events import EventType
 from octavo.util.user_code import attempted, said
 
 T = TypeVar("T")
+#: How a turn tells what happens (type, data and maybe metadata of an event); it takes no time and never fails.
+Note: TypeAlias = Callable[..., None]
 #: What `run` answers: response, tool_calls, iterations, success, and error when there was one.
 Result: TypeAlias = dict[str, Any]
 _CURE = "give it a pre(message, context) or post(response, context) method, async or not, that answers the text or None"
@@ -45,11 +48,7 @@ class Layer:
             raise ConfigError(f"{middleware!r} is no middleware; {_CURE}")
         name = getattr(middleware, "name", None)
         self.name = name if isinstance(name, str) and name else type(middleware).__name__
-
-
-def make_layers(middlewares: Iterable[Any] | None) -> list[Layer]:
-    """The middlewares of an agent, or ConfigError naming the one that is none."""
-    return [Layer(middleware) for middleware in middlewares or ()]
+        self.stage = f"middleware {self.name}"
 
 
 async def run_hook(hook: Callable[..., Any], text: str, context: AgentContext) -> str:
@@ -73,19 +72,10 @@ def _hook(middleware: Any, name: str) -> Callable[..., Any] | None:
 
 def _takes_context(hook: Callable[..., Any]) -> bool:
     try:
-        parameters = inspect.signature(hook).parameters.values()
-    except (TypeError, ValueError):  # built-in functions have no signature to read
+        inspect.signature(hook).bind("", None)
+    except (TypeError, ValueError):  # it takes one argument, or is built in and has no signature to read
         return False
-    places = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-    return len(places) > 1 or any(p.kind is p.VAR_POSITIONAL for p in parameters)
-
-
-class Note(Protocol):
-    """How a turn tells what happens; it takes no time and never fails. What must be durable is flushed after it."""
-
-    def __call__(
-        self, event_type: EventType, data: dict[str, Any], metadata: dict[str, Any] | None = None, /
-    ) -> None: ...
+    return True
 
 
 class UnknownTool(LookupError):  # noqa: N818 - names say what is wrong, not that it is an error
@@ -102,43 +92,37 @@ class _Failed(Exception):  # noqa: N818 - ends a turn from wherever it has got t
         self.stage = stage
 
 
+@dataclasses.dataclass(kw_only=True)
 class Turn:
     """A single run of an agent. It reads the conversation once, at its beginning, and adds to it once, at its end.
 
     So two turns of one conversation at the same time each see a conversation that makes sense.
     """
 
-    def __init__(
-        self,
-        *,
-        adapter: ModelAdapter,
-        context: AgentContext,
-        system_prompt: str | None,
-        tools: Mapping[str, Tool],
-        layers: Sequence[Layer],
-        max_iterations: int,
-        note: Note,
-        flush: Callable[[], Awaitable[None]],
-    ) -> None:
-        self._adapter = adapter
-        self._context = context
-        self._tools = tools
-        self._specs = [tool.spec for tool in tools.values()]
-        self._layers = layers
-        self._max_iterations = max_iterations
-        self._note = note
-        self._flush = flush
-        self._said: list[Message] = [{"role": "system", "content": system_prompt}] if system_prompt else []
-        self._said += context.messages
+    adapter: ModelAdapter
+    context: AgentContext
+    system_prompt: str | None
+    tools: Mapping[str, Tool]
+    layers: Sequence[Layer]
+    max_iterations: int
+    note: Note
+    flush: Callable[[], Awaitable[None]]
+
+    def __post_init__(self) -> None:
+        self._specs = [tool.spec for tool in self.tools.values()]
+        self._said: list[Message] = []
+        if self.system_prompt:
+            self._said.append({"role": "system", "content": self.system_prompt})
+        self._said += self.context.messages
         self._before = len(self._said)
         self._calls: list[dict[str, Any]] = []
         self._iterations = 0
 
     async def run(self, message: str) -> Result:
         """Answer the message; whatever goes wrong is an answer too. Only being cancelled is raised."""
-        self._note(EventType.USER_MESSAGE, {"message": message, "message_length": len(message)})
+        self.note(EventType.USER_MESSAGE, {"message": message, "message_length": len(message)})
         try:
-            await self._flush()  # a model that ends the process must not take the question with it
+            await self.flush()  # a model that ends the process must not take the question with it
             return await self._answer(message)
         except _Failed as failed:
             self._note_error(failed.error, failed.stage)
@@ -148,28 +132,31 @@ class Turn:
             raise
 
     async def _answer(self, message: str) -> Result:
-        for layer in self._layers:
+        for layer in self.layers:
             if layer.pre is not None:
-                self._note(EventType.MIDDLEWARE_PRE, {"middleware": layer.name, "message": message})
-                message = await self._run_middleware(layer.pre, message, layer)
+                self.note(EventType.MIDDLEWARE_PRE, {"middleware": layer.name, "message": message})
+                message = await self._attempt(run_hook(layer.pre, message, self.context), layer.stage)
         self._said.append({"role": "user", "content": message})
         response, error = await self._converse()
-        self._note(EventType.MODEL_RESPONSE, self._summary(response, success=error is None))
+        ended = {"iterations": self._iterations, "success": error is None}
+        self.note(
+            EventType.MODEL_RESPONSE, {"response": response, "tool_calls_count": len(self._calls), **ended}
+        )
         if error is not None:
             # The tools did what they did: the model should know when the conversation goes on.
-            self._context.messages += self._said[self._before :]
+            self.context.messages += self._said[self._before :]
             self._note_error(error, "model")
             return self._result(response, success=False) | {"error": str(error)}
-        for layer in reversed(self._layers):
+        for layer in reversed(self.layers):
             if layer.post is not None:
-                response = await self._run_middleware(layer.post, response, layer)
-                self._note(EventType.MIDDLEWARE_POST, {"middleware": layer.name, "response": response})
-        self._context.messages += self._said[self._before :]
+                response = await self._attempt(run_hook(layer.post, response, self.context), layer.stage)
+                self.note(EventType.MIDDLEWARE_POST, {"middleware": layer.name, "response": response})
+        self.context.messages += self._said[self._before :]
         return self._result(response, success=True)
 
     async def _converse(self) -> tuple[str, ModelError | None]:
         content = ""
-        while self._iterations < self._max_iterations:
+        while self._iterations < self.max_iterations:
             self._iterations += 1
             reply = await self._attempt(self._ask_model(), "model")
             content = reply.content or ""
@@ -181,13 +168,13 @@ class Turn:
                 answer = await self._call_tool(call)
                 self._said.append({"role": "tool", "tool_call_id": call.id, "content": answer})
         return content, NoAnswer(
-            f"no answer after {self._max_iterations} iterations: the model kept asking for tools "
+            f"no answer after {self.max_iterations} iterations: the model kept asking for tools "
             "(raise max_iterations if it needs more)"
         )
 
     async def _ask_model(self) -> Reply:
         """The model's answer, or ModelError when what it answers is none."""
-        answer: Any = self._adapter.complete(list(self._said), self._specs)
+        answer: Any = self.adapter.complete(list(self._said), self._specs)
         reply = await answer if inspect.isawaitable(answer) else answer
         if (
             not isinstance(reply, Reply)
@@ -195,7 +182,7 @@ class Turn:
             or not all(isinstance(call, ToolCall) for call in reply.tool_calls or ())
         ):
             raise ModelError(
-                f"{type(self._adapter).__name__} answered {reply!r:.80}, not a Reply of text and ToolCalls"
+                f"{type(self.adapter).__name__} answered {reply!r:.80}, not a Reply of text and ToolCalls"
             )
         return reply
 
@@ -204,37 +191,32 @@ class Turn:
         told_of = {"tool_call_id": call.id}
         arguments = _shown_arguments(call.arguments)
         named = {"tool_name": call.name}
-        self._note(EventType.TOOL_CALL_START, {**named, "arguments": arguments}, told_of)
+        self.note(EventType.TOOL_CALL_START, {**named, "arguments": arguments}, told_of)
         entry: dict[str, Any] = {"id": call.id, **named, "arguments": arguments}
         self._calls.append(entry)
         try:
-            await (
-                self._flush()
-            )  # whatever the tool does to this process or machine, that it was called is known
+            await self.flush()  # whatever the tool does to this process, that it was called is known
             result, error = await attempted(self._run_tool(call))
         except asyncio.CancelledError as cancelled:
             failure = {"error": str(cancelled) or "the run was cancelled", "error_type": "CancelledError"}
-            self._note(EventType.TOOL_CALL_ERROR, named | failure, told_of)
+            self.note(EventType.TOOL_CALL_ERROR, named | failure, told_of)
             raise
         if error is None:
             answer = str(result)
             entry["result"] = answer
-            self._note(EventType.TOOL_CALL_SUCCESS, {**named, "result": answer}, told_of)
+            self.note(EventType.TOOL_CALL_SUCCESS, {**named, "result": answer}, told_of)
             return answer
         failure = {"error": said(error), "error_type": type(error).__name__}
         entry |= failure
-        self._note(EventType.TOOL_CALL_ERROR, named | failure, told_of)
+        self.note(EventType.TOOL_CALL_ERROR, named | failure, told_of)
         return f"Error: {failure['error_type']}: {failure['error']}"
 
     async def _run_tool(self, call: ToolCall) -> str:
-        tool = self._tools.get(call.name)
+        tool = self.tools.get(call.name)
         if tool is None:
-            known = ", ".join(self._tools) or "none"
+            known = ", ".join(self.tools) or "none"
             raise UnknownTool(f"there is no tool {call.name!r}; there are: {known}")
-        return result_text(await tool.call(call.arguments, self._context))
-
-    async def _run_middleware(self, hook: Callable[..., Any], text: str, layer: Layer) -> str:
-        return await self._attempt(run_hook(hook, text, self._context), f"middleware {layer.name}")
+        return result_text(await tool.call(call.arguments, self.context))
 
     async def _attempt(self, work: Awaitable[T], stage: str) -> T:
         value, error = await attempted(work)
@@ -244,15 +226,7 @@ class Turn:
 
     def _note_error(self, error: BaseException, stage: str) -> None:
         failure = {"error": said(error), "error_type": type(error).__name__, "stage": stage}
-        self._note(EventType.AGENT_ERROR, failure)
-
-    def _summary(self, response: str, *, success: bool) -> dict[str, Any]:
-        return {
-            "response": response,
-            "tool_calls_count": len(self._calls),
-            "iterations": self._iterations,
-            "success": success,
-        }
+        self.note(EventType.AGENT_ERROR, failure)
 
     def _result(self, response: str, *, success: bool) -> Result:
         return {

@@ -9,6 +9,7 @@ import inspect
 import json
 import logging
 import re
+import textwrap
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -110,20 +111,17 @@ async def compress(
         raise ConfigError(f"a model takes a prompt and answers a text; got {type(model).__name__}")
     context = await _read(memory, config)
     before = await _count_tokens(context.summary, [*context.older, *context.recent], config)
-    if not context.older or before <= config.trigger:
-        return Compressed(
-            outcome="not_needed", summary=context.summary, tokens_before=before, tokens_after=before
-        )
     busy = Compressed(outcome="busy", summary=context.summary, tokens_before=before, tokens_after=before)
+    if not context.older or before <= config.trigger:
+        return msgspec.structs.replace(busy, outcome="not_needed")
     async with _claim(memory, context.older[0].id) as ours:
         # Read again: between the first reading and the claim, somebody else may have finished.
         if not ours or not _unchanged(context, await _read(memory, config)):
             return busy
         said = list(lines(context.older))
         summary, by, error = await _summary(said, context.summary, model, config)
-        if not _unchanged(
-            context, await _read(memory, config)
-        ):  # a message was taken away, or a claim outlived
+        # A message may have been taken away meanwhile, or a claim outlived.
+        if not _unchanged(context, await _read(memory, config)):
             return busy
         # In this order: whoever dies in between leaves messages that are in both, and never in neither.
         await memory.update_compressed_summary(summary)
@@ -197,19 +195,11 @@ async def _claim(memory: MemoryBase, first: str) -> AsyncIterator[bool]:
         return
     try:
         # Another may have claimed under the slot before or after, or on another message.
-        yield await _claims(memory, slot) == 1
+        summary = await memory.compressed_summary()
+        near = [f"{_CLAIM}:{at}" for at in (slot - 1, slot, slot + 1)]
+        yield sum([len(await _messages(memory, summary, mark=mark)) for mark in near]) == 1
     finally:
         await memory.update_messages_mark(None, mark, [first])
-
-
-async def _claims(memory: MemoryBase, slot: int) -> int:
-    summary = await memory.compressed_summary()
-    return sum(
-        [
-            len(await _messages(memory, summary, mark=f"{_CLAIM}:{near}"))
-            for near in (slot - 1, slot, slot + 1)
-        ]
-    )
 
 
 async def _summary(
@@ -225,9 +215,7 @@ async def _summary(
                 raise
             error = str(failed)
             _log.warning("older messages are summarised by extraction: %s", error)
-    from octavo.kernel.terms.extract import (
-        extract,  # its patterns take time to build, and not everybody compresses
-    )
+    from octavo.kernel.terms.extract import extract  # its patterns take time, and not everybody compresses
 
     # Thousands of messages take seconds to weigh: too long for the event loop.
     made = await asyncio.to_thread(extract, said, config.summary_tokens, before)
@@ -244,18 +232,16 @@ async def _model_summary(
     told, read = estimate_tokens(summary), estimate_tokens("\n".join(map(str, said)) + before)
     if told > max(read, config.summary_tokens):
         raise ModelError(f"the model answered {told} tokens as the summary of {read}")
-    if config.check and (lost := await asyncio.to_thread(_find_lost, said, before, summary)):
-        raise ModelError(f"the summary of the model lost {', '.join(lost[:_SHOWN])}")
+    if config.check:
+        from octavo.kernel.terms.lost import (
+            find_lost,  # its patterns take time, and are for those who compress
+        )
+
+        # What tools answered may hold a thousand numbers; what a person said is to be kept.
+        own = [line.text for line in said if line.role == "user" and not line.whole]
+        if lost := await asyncio.to_thread(find_lost, [before, *own], summary):
+            raise ModelError(f"the summary of the model lost {', '.join(lost[:_SHOWN])}")
     return summary
-
-
-def _find_lost(said: Sequence[Line], before: str, summary: str) -> list[str]:
-    """What the user said, or the summary before, and the new summary does not hold."""
-    from octavo.kernel.terms.lost import find_lost  # its patterns too are for those who compress
-
-    # What tools answered may hold a thousand numbers; what a person said is to be kept.
-    own = [line.text for line in said if line.role == "user" and not line.whole]
-    return find_lost([before, *own], summary)
 
 
 async def _ask(model: Summariser, prompt: str) -> str:
@@ -284,7 +270,9 @@ def _pieces(said: Sequence[Line], most: int) -> list[str]:
     for line in said:
         text = str(line)
         # No character takes more than two tokens.
-        parts = [text] if estimate_tokens(text) <= most else _slices(text, most // 2)
+        parts = [text]
+        if estimate_tokens(text) > most:
+            parts = textwrap.wrap(text, most // 2, replace_whitespace=False, drop_whitespace=False)
         for part in parts:
             cost = estimate_tokens(part) + 1
             if piece and cost > room:
@@ -295,16 +283,6 @@ def _pieces(said: Sequence[Line], most: int) -> list[str]:
     if piece:
         pieces.append("\n".join(piece))
     return pieces
-
-
-def _slices(text: str, length: int) -> list[str]:
-    """The text in parts of at most that length, between two words where there is a space near the end of a part."""
-    parts: list[str] = []
-    while len(text) > length:
-        at = text.rfind(" ", length // 2, length) + 1 or length
-        parts.append(text[:at])
-        text = text[at:]
-    return [*parts, text]
 
 
 def lines(messages: Sequence[Msg]) -> Iterator[Line]:
@@ -354,9 +332,8 @@ def boundary(messages: Sequence[Msg], keep_recent: int) -> int:
     """
     cut = max(0, len(messages) - keep_recent)
     spans: list[list[int]] = []  # where a call stands, and where its last result does
-    latest: dict[
-        str, list[int]
-    ] = {}  # some models begin their ids anew in every turn, so the latest call counts
+    # By id: some models begin their ids anew in every turn, so the latest call counts.
+    latest: dict[str, list[int]] = {}
     spoke = -1  # where a user spoke last
     for at, message in enumerate(messages):
         blocks = _blocks(message)

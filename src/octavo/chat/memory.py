@@ -1,17 +1,18 @@
 """What every chat memory can do, and the one class that does the work on any store."""
 
-import contextlib
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Mapping, Sequence
 from typing import Any, Self
 
 import msgspec
 
-from octavo.chat.messages import Msg
-from octavo.chat.records import (
+from octavo.chat.messages import (
+    CONTENT,
     MESSAGES,
     SUMMARIES,
+    SUMMARY,
     SUMMARY_ID,
+    Msg,
     copy_mark,
     given_marks,
     ids_of,
@@ -20,15 +21,14 @@ from octavo.chat.records import (
     mark_of,
     marks_of,
     read_state,
+    renew,
     summary_message,
     to_copy,
     to_message,
     to_record,
-    to_state,
 )
-from octavo.errors import StoreUnavailable
 from octavo.kernel.model import Add, Change, Op, Query, Record, Remove, Scope
-from octavo.kernel.ports import Renews, Store, walk
+from octavo.kernel.ports import Store, walk
 from octavo.stores import open_store, to_store
 
 
@@ -120,12 +120,8 @@ class ChatMemory(MemoryBase):
             agent="",
             session=_name("session_id", session_id),
         )
-        self._keep_in(to_store(store))
+        self.kernel = to_store(store)
         self._owned = owned or isinstance(store, str)
-
-    def _keep_in(self, store: Store) -> None:
-        self.kernel = store
-        self._renew = store.renew if isinstance(store, Renews) else None
 
     @property
     def user_id(self) -> str:
@@ -255,16 +251,25 @@ class ChatMemory(MemoryBase):
         """The summary, or an empty string."""
         return "".join(record.text for record in await self.kernel.find(self._summary_query()))
 
-    def state_dict(self) -> Awaitable[dict[str, Any]]:
+    async def state_dict(self) -> dict[str, Any]:
         """All of the memory as one plain value, which JSON can say."""
-        return self._state()
+        records = await self.kernel.find(self._query())
+        content = [[to_message(record).to_dict(), given_marks(record)] for record in records]
+        return {SUMMARY: await self.compressed_summary(), CONTENT: content}
 
-    def load_state_dict(self, state: Mapping[str, Any], strict: bool = True) -> Awaitable[None]:
+    async def load_state_dict(self, state: Mapping[str, Any], strict: bool = True) -> None:
         """Hold what a state tells, in place of what is held now; all of it or nothing.
 
         With `strict`, a key that is missing or unknown is KeyError; without, what is missing stays as it is.
         """
-        return self._load(state, strict=strict)
+        summary, content = read_state(state, strict=strict)
+        ops: list[Op] = []
+        if content is not None:
+            records = [to_record(message, marks, self._scope) for message, marks in content]
+            ops += [Remove(self._query()), Add(_with_copies(records, set()))]
+        if summary is not None:
+            ops += self._summarise(summary)
+        await self._apply(ops)
 
     async def close(self) -> None:
         """Close the store, unless it was handed in; called again, it does nothing."""
@@ -278,28 +283,8 @@ class ChatMemory(MemoryBase):
 
     async def _apply(self, ops: Sequence[Op]) -> list[int]:
         counts = await self.kernel.apply(ops)
-        if self._renew is not None:
-            # Or the summary would be forgotten before the messages it stands for, which are written to more often. The
-            # write itself is done: if this fails, the next one makes up for it.
-            with contextlib.suppress(StoreUnavailable):
-                await self._renew((MESSAGES, SUMMARIES), self._scope)
+        await renew(self.kernel, (MESSAGES, SUMMARIES), self._scope)
         return counts
-
-    async def _state(self) -> dict[str, Any]:
-        records = await self.kernel.find(self._query())
-        return to_state(
-            await self.compressed_summary(), [(to_message(record), given_marks(record)) for record in records]
-        )
-
-    async def _load(self, state: Mapping[str, Any], *, strict: bool) -> None:
-        summary, content = read_state(state, strict=strict)
-        ops: list[Op] = []
-        if content is not None:
-            records = [to_record(message, marks, self._scope) for message, marks in content]
-            ops += [Remove(self._query()), Add(_with_copies(records, set()))]
-        if summary is not None:
-            ops += self._summarise(summary)
-        await self._apply(ops)
 
     def _summarise(self, summary: str) -> list[Op]:
         query = self._summary_query()
@@ -316,9 +301,7 @@ class ChatMemory(MemoryBase):
 
     async def _add_again(self, records: list[Record]) -> None:
         """Keep each of these, under an id of its own where its id is taken."""
-        # A single one is simply tried; of a list it is looked up, so that one write does for all of them.
-        found = await self._named(records) if len(records) > 1 else []
-        batch = _with_copies(records, {record.id for record in found})
+        batch = _with_copies(records, {record.id for record in await self._named(records)})
         firsts = [record for record in batch if not is_ours(record.id)]
         copies = [record for record in batch if is_ours(record.id)]
         _, added = await self._apply([Add(copies), Add(firsts)])

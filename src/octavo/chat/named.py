@@ -4,8 +4,7 @@ from collections.abc import Coroutine, Generator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from octavo.chat.memory import ChatMemory
-from octavo.chat.messages import Msg
-from octavo.chat.records import CONTENT, MESSAGES, SUMMARIES, given_marks, to_message
+from octavo.chat.messages import CONTENT, MESSAGES, SUMMARIES, Msg, given_marks, to_message
 from octavo.errors import ConfigError, Conflict
 from octavo.kernel.model import Add
 from octavo.stores import open_store
@@ -60,15 +59,15 @@ class InMemoryMemory(ChatMemory):
     @content.setter
     def content(self, content: Sequence[tuple[Msg, Sequence[str]]]) -> None:
         told = [[message.to_dict(), marks] for message, marks in content]
-        at_once(self._load({CONTENT: told}, strict=False))
+        at_once(super().load_state_dict({CONTENT: told}, strict=False))
 
-    def state_dict(self) -> State:
+    def state_dict(self) -> State:  # type: ignore[override] # it can be awaited, and need not be
         """All of the memory as one plain value, which JSON can say."""
-        return State(at_once(self._state()))
+        return State(at_once(super().state_dict()))
 
-    def load_state_dict(self, state: Mapping[str, Any], strict: bool = True) -> Done:
+    def load_state_dict(self, state: Mapping[str, Any], strict: bool = True) -> Done:  # type: ignore[override]
         """Hold what a state tells, in place of what is held now; all of it or nothing."""
-        at_once(self._load(state, strict=strict))
+        at_once(super().load_state_dict(state, strict))
         return Done()
 
 
@@ -165,7 +164,7 @@ class RedisMemory(ChatMemory):
     @key_prefix.setter
     def key_prefix(self, key_prefix: str) -> None:
         self._prefix = key_prefix
-        self._keep_in(self._store_on(self.get_client()))
+        self.kernel = self._store_on(self.get_client())
 
     @property
     def key_ttl(self) -> int | None:
@@ -175,7 +174,7 @@ class RedisMemory(ChatMemory):
     @key_ttl.setter
     def key_ttl(self, key_ttl: int | None) -> None:
         self._ttl = _seconds(key_ttl)
-        self._keep_in(self._store_on(self.get_client()))
+        self.kernel = self._store_on(self.get_client())
 
     def _store_on(self, client: Any) -> "RedisStore":
         return self._open_store(client, prefix=f"{self._prefix}octavo", ttl=self._ttl, owned=self._own_client)

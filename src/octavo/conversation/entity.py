@@ -16,7 +16,7 @@ from octavo.conversation.language import (
     as_language,
     as_model,
     ask,
-    language_of,
+    pick_prompt,
 )
 from octavo.conversation.memories import BaseChatMemory, log, number_from
 from octavo.errors import ModelError
@@ -58,8 +58,8 @@ class EntityInfo(Twins):
         self, context: str, llm: LanguageModel = None, language: Language | None = None
     ) -> None:
         """Begin with what a first context says; without a model, with the sentences that name the entity."""
-        chinese = (language or language_of(context)) == "zh"
-        template = prompts.FIRST_ENTITY_PROMPT if chinese else prompts.FIRST_ENTITY_PROMPT_EN
+        first = (prompts.FIRST_ENTITY_PROMPT, prompts.FIRST_ENTITY_PROMPT_EN)
+        template = pick_prompt(None, *first, language, context)
         await self._learn(llm, template.format(entity=self.name, context=context), context)
 
     async def aupdate_info(
@@ -70,9 +70,8 @@ class EntityInfo(Twins):
         language: Language | None = None,
     ) -> None:
         """Add what a new context says to what is known."""
-        chinese = (language or language_of(new_context)) == "zh"
-        own = prompts.ENTITY_SUMMARIZATION_PROMPT if chinese else prompts.ENTITY_SUMMARIZATION_PROMPT_EN
-        template = summarization_prompt or own
+        ours = (prompts.ENTITY_SUMMARIZATION_PROMPT, prompts.ENTITY_SUMMARIZATION_PROMPT_EN)
+        template = pick_prompt(summarization_prompt, *ours, language, new_context)
         prompt = template.format(entity=self.name, existing_info=self.info, new_context=new_context)
         await self._learn(llm, prompt, new_context)
         self.last_updated = time.time()
@@ -182,7 +181,7 @@ class ConversationEntityMemory(BaseChatMemory):
         """What is known about the entities that the input or the last turns name, and those turns."""
         await self._read()
         recent = await self.chat_memory.alatest(2 * self.k)
-        left_out = {*self.memory_variables, *self.passed_over}
+        left_out = {*self.memory_variables, "stop"}
         text = self._input(inputs).text if any(key not in left_out for key in inputs) else ""
         # What the input names comes first; then what it may only mean, by a pronoun.
         texts = [text, *(message.text for message in reversed(recent))]
@@ -219,7 +218,7 @@ class ConversationEntityMemory(BaseChatMemory):
                 while self._unread:
                     text = self._unread.popleft()
                     entities = await self._aextract_entities(text)
-                    self._extraction_calls += 1
+                    self._counts["extraction_calls"] += 1
                     await self._aupdate_entities(entities, text)
             finally:
                 self._learning.release()
@@ -227,10 +226,10 @@ class ConversationEntityMemory(BaseChatMemory):
     async def _aextract_entities(self, text: str) -> list[str]:
         """The names in a text."""
         if self.llm is not None:
-            chinese = (self.language or language_of(text)) == "zh"
-            own = prompts.ENTITY_EXTRACTION_PROMPT if chinese else prompts.ENTITY_EXTRACTION_PROMPT_EN
+            ours = (prompts.ENTITY_EXTRACTION_PROMPT, prompts.ENTITY_EXTRACTION_PROMPT_EN)
+            template = pick_prompt(self.entity_extraction_prompt, *ours, self.language, text)
             try:
-                return _names(await ask(self.llm, (self.entity_extraction_prompt or own).format(text=text)))
+                return _names(await ask(self.llm, template.format(text=text)))
             except ModelError as error:
                 log.warning("entities of this turn are found by rules: %s", error)
         from octavo.conversation.entity_rules import find_entities  # its patterns take time to build
@@ -253,12 +252,12 @@ class ConversationEntityMemory(BaseChatMemory):
             known = self.entity_store.get(entity)
             if known is not None:
                 await known.aupdate_info(context, self.llm, self.entity_summarization_prompt, self.language)
-                self._entity_updates += 1
+                self._counts["entity_updates"] += 1
             else:
                 known = EntityInfo(entity)
                 await known.ainitialize_info(context, self.llm, self.language)
                 self.entity_store[entity] = known
-                self._total_entities += 1
+                self._counts["total_entities"] += 1
             if entity not in self.entity_cache:
                 self.entity_cache.append(entity)
             while len(self.entity_store) > self.max_entities:
@@ -280,7 +279,7 @@ class ConversationEntityMemory(BaseChatMemory):
         for name, told in state["entities"].items():
             known = self.entity_store.get(name)
             if known is None:
-                self._total_entities += 1
+                self._counts["total_entities"] += 1
             if known is None or known.update_count < told["update_count"]:
                 self.entity_store[name] = EntityInfo.from_dict(told)
         self.entity_cache.extend(name for name in state["cache"] if name not in self.entity_cache)
@@ -297,17 +296,15 @@ class ConversationEntityMemory(BaseChatMemory):
 
     @property
     def _entity_stats(self) -> dict[str, int]:
-        return {
-            "total_entities": self._total_entities,
-            "active_entities": len(self.entity_store),
-            "entity_updates": self._entity_updates,
-            "extraction_calls": self._extraction_calls,
-        }
+        return {**self._counts, "active_entities": len(self.entity_store)}
 
     def _forget_stats(self) -> None:
-        self._total_entities = len(self.entity_store)
-        self._entity_updates = 0
-        self._extraction_calls = 0
+        self._counts = {
+            "total_entities": len(self.entity_store),
+            "active_entities": 0,
+            "entity_updates": 0,
+            "extraction_calls": 0,
+        }
 
 
 def mentions(name: str, text: str) -> bool:

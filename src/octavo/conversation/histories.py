@@ -90,14 +90,22 @@ class BaseChatMessageHistory(Twins, Closing, ABC):
     def trim(self, keep_last: int) -> int:
         """Drop all but the newest messages; answer how many went."""
         at_least_zero("keep_last", keep_last)
-        return self._update(lambda held, _: _drop_oldest(held, len(held) - keep_last))
+        return self._drop_oldest(lambda held: max(0, len(held) - keep_last))
 
     def trim_before(self, kept: Sequence[BaseMessage]) -> int:
         """Drop what stands before these messages, which were read here; answer how many went.
 
         Whatever others have added since then stays, however many that is.
         """
-        return self._update(lambda held, _: _drop_oldest(held, _position(held, list(kept))))
+        return self._drop_oldest(lambda held: _position(held, list(kept)))
+
+    def _drop_oldest(self, count: Callable[[list[BaseMessage]], int]) -> int:
+        def drop(held: list[BaseMessage], _: dict[str, State]) -> int:
+            gone = count(held)
+            del held[:gone]
+            return gone
+
+        return self._update(drop)
 
     def get_state(self, name: str) -> State | None:
         """The state of this name, or None."""
@@ -203,7 +211,11 @@ class FileChatMessageHistory(BaseChatMessageHistory):
         self, file_path: str | os.PathLike[str], *, encoding: str | None = None, ensure_ascii: bool = False
     ) -> None:
         self.file_path = os.fspath(file_path)
-        self.encoding = _known_encoding(encoding or "utf-8")
+        self.encoding = encoding or "utf-8"
+        try:
+            codecs.lookup(self.encoding)
+        except LookupError as error:
+            raise ValueError(f"encoding is one that Python knows, such as utf-8; got {encoding!r}") from error
         self.ensure_ascii = ensure_ascii
         # Where it is now: a link stays a link, and the process may go to another folder.
         self._path = Path(self.file_path).resolve()
@@ -213,11 +225,11 @@ class FileChatMessageHistory(BaseChatMessageHistory):
     @property
     def messages(self) -> list[BaseMessage]:
         """The messages, oldest first; assigning replaces them all."""
-        with self._translated():
-            try:
-                return messages_from_dict(_read_file(self._path, list, self.encoding))
-            except ValueError as error:
-                raise StoreError(f"{self.file_path} is not a list of messages: {error}") from error
+        held = self._read(self._path, list)
+        try:
+            return messages_from_dict(held)
+        except ValueError as error:
+            raise StoreError(f"{self.file_path} is not a list of messages: {error}") from error
 
     @messages.setter
     def messages(self, messages: Sequence[BaseMessage]) -> None:
@@ -229,9 +241,8 @@ class FileChatMessageHistory(BaseChatMessageHistory):
 
     @property
     def _states(self) -> dict[str, State]:
-        with self._translated():
-            states: dict[str, State] = _read_file(self._state_path, dict, self.encoding)
-            return states
+        states: dict[str, State] = self._read(self._state_path, dict)
+        return states
 
     def add_messages(self, messages: Sequence[BaseMessage]) -> None:
         """Add messages in this order, all of them or none."""
@@ -254,28 +265,49 @@ class FileChatMessageHistory(BaseChatMessageHistory):
                 self._write(self._path, messages_to_dict(held))
             return answer
 
+    def _read(self, path: Path, kind: type[list[Any] | dict[str, Any]]) -> Any:
+        """What a file of this kind of JSON holds; nothing, when there is no file."""
+        try:
+            held = json.loads(path.read_text(encoding=self.encoding))
+        except FileNotFoundError:
+            return kind()
+        except OSError as error:
+            raise StoreError(f"the history {self.file_path}: {error}") from error
+        except ValueError as error:  # not in that encoding, or no JSON
+            raise StoreError(f"{path} is not JSON: {error}; mend it or move it away") from error
+        if not isinstance(held, kind):
+            shape = "array" if kind is list else "object"
+            raise StoreError(f"{path} holds no JSON {shape}; mend it or move it away")
+        return held
+
     def _write(self, path: Path, value: Any) -> None:
+        """Put a file in the place of another, whole or not at all."""
         text = to_json(value, indent=2, ensure_ascii=self.ensure_ascii)
         try:
-            spelled = text.encode(self.encoding)
+            content = text.encode(self.encoding)
         except UnicodeEncodeError as error:
             raise InvalidRecord(
                 f"{error.object[error.start]!r} cannot be written in {self.encoding}: give ensure_ascii=True, or leave encoding out"
             ) from error
-        _write_file(path, spelled)
+        new = path.with_name(f".{path.name}.{new_id()}")
+        try:
+            with open(new, "xb", opener=open_file) as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            keep_mode(new, path)
+            new.replace(path)
+        except BaseException:
+            new.unlink(missing_ok=True)
+            raise
 
     @contextlib.contextmanager
     def _turn(self) -> Iterator[None]:
         """Nobody else writes in this folder meanwhile, in this process or another."""
-        with self._translated():
+        try:
             make_folder(self._path.parent)
             with folder_turn(self._path.parent):  # of the folder: the file is another one after every write
                 yield
-
-    @contextlib.contextmanager
-    def _translated(self) -> Iterator[None]:
-        try:
-            yield
         except OSError as error:
             raise StoreError(f"the history {self.file_path}: {error}") from error
 
@@ -312,47 +344,3 @@ def _position(held: list[BaseMessage], kept: list[BaseMessage]) -> int:
     """
     places = range(len(held) - len(kept) + 1) if kept else ()
     return next((at for at in places if held[at : at + len(kept)] == kept), 0)
-
-
-def _drop_oldest(held: list[BaseMessage], count: int) -> int:
-    """Take so many away from the beginning; answer how many that were."""
-    gone = max(0, count)
-    del held[:gone]
-    return gone
-
-
-def _known_encoding(encoding: str) -> str:
-    try:
-        codecs.lookup(encoding)
-    except LookupError as error:
-        raise ValueError(f"encoding is one that Python knows, such as utf-8; got {encoding!r}") from error
-    return encoding
-
-
-def _read_file(path: Path, kind: type[list[Any] | dict[str, Any]], encoding: str) -> Any:
-    """What a file of this kind of JSON holds; nothing, when there is no file."""
-    try:
-        held = json.loads(path.read_text(encoding=encoding))
-    except FileNotFoundError:
-        return kind()
-    except ValueError as error:  # not in that encoding, or no JSON
-        raise StoreError(f"{path} is not JSON: {error}; mend it or move it away") from error
-    if not isinstance(held, kind):
-        shape = "array" if kind is list else "object"
-        raise StoreError(f"{path} holds no JSON {shape}; mend it or move it away")
-    return held
-
-
-def _write_file(path: Path, content: bytes) -> None:
-    """Put a file in the place of another, whole or not at all."""
-    new = path.with_name(f".{path.name}.{new_id()}")
-    try:
-        with open(new, "xb", opener=open_file) as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        keep_mode(new, path)
-        new.replace(path)
-    except BaseException:
-        new.unlink(missing_ok=True)
-        raise

@@ -111,6 +111,13 @@ def language_of(text: str) -> Language:
     return "zh" if han > len(_WORD.findall(text)) and not _KANA.search(text) else "en"
 
 
+def pick_prompt(
+    own: Formats | None, chinese: Formats, english: Formats, language: Language | None, text: str
+) -> Formats:
+    """The template to ask with about a text: the caller's own, else that of the language named, else of the text's."""
+    return own or (chinese if (language or language_of(text)) == "zh" else english)
+
+
 def as_language(language: Any) -> Language | None:
     """The language a caller named, or ValueError; None leaves it to the conversation."""
     if language not in ("zh", "en", None):

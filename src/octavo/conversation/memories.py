@@ -5,7 +5,7 @@ import logging
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 from octavo.conversation.histories import BaseChatMessageHistory, ChatMessageHistory
 from octavo.conversation.language import LanguageModel, TokenCounter, as_model, counter_of
@@ -75,9 +75,6 @@ def _missing(memory: BaseMemory, verb: str) -> str:
 class BaseChatMemory(BaseMemory):
     """A memory over the history of one conversation, which it adds each turn to."""
 
-    #: Keys of the inputs that are never what the user said.
-    passed_over: ClassVar[tuple[str, ...]] = ("stop",)
-
     def __init__(
         self,
         chat_memory: BaseChatMessageHistory | None = None,
@@ -138,7 +135,7 @@ class BaseChatMemory(BaseMemory):
 
     def _input(self, inputs: Mapping[str, Any]) -> BaseMessage:
         """What the user said."""
-        return input_message(inputs, self.input_key, (*self.memory_variables, *self.passed_over))
+        return input_message(inputs, self.input_key, (*self.memory_variables, "stop"))
 
     def _shown(self, messages: Sequence[BaseMessage]) -> list[BaseMessage] | str:
         """Messages as this memory was asked to give them."""
@@ -152,33 +149,23 @@ class BaseChatMemory(BaseMemory):
 def input_message(inputs: Mapping[str, Any], input_key: str | None, left_out: Collection[str]) -> BaseMessage:
     """What the user said: the input under this key, else the only one that is not left out."""
     keys = [key for key in inputs if key not in left_out]
-    key = _named_key("input_key", input_key, inputs) or _only_key("input_key", keys)
-    return _message_of(inputs[key], HumanMessage)
+    return _message_of(inputs[_pick_key("input_key", input_key, keys, inputs)], HumanMessage)
 
 
 def output_message(outputs: Mapping[str, Any], output_key: str | None) -> BaseMessage:
     """What was answered: the output under this key, else the only one, else `output`."""
     keys = ["output"] if len(outputs) > 1 and "output" in outputs else list(outputs)
-    key = _named_key("output_key", output_key, outputs) or _only_key("output_key", keys)
-    return _message_of(outputs[key], AIMessage)
+    return _message_of(outputs[_pick_key("output_key", output_key, keys, outputs)], AIMessage)
 
 
-def _named_key(setting: str, key: str | None, values: Mapping[str, Any]) -> str | None:
-    if key is not None and key not in values:
-        raise ValueError(f"{setting} is {key!r}, and there is no such key: {_listed(values)}")
-    return key
-
-
-def _only_key(setting: str, keys: Sequence[str]) -> str:
-    if len(keys) != 1:
-        raise ValueError(
-            f"which of the keys is meant is not clear: {_listed(keys)}; give {setting} to say it"
-        )
-    return keys[0]
-
-
-def _listed(keys: Collection[str]) -> str:
-    return ", ".join(map(repr, keys)) or "there are none"
+def _pick_key(setting: str, named: str | None, keys: Sequence[str], values: Mapping[str, Any]) -> str:
+    """The key that is named, or the only one there is."""
+    listed = ", ".join(map(repr, keys if named is None else values)) or "there are none"
+    if named is None and len(keys) != 1:
+        raise ValueError(f"which of the keys is meant is not clear: {listed}; give {setting} to say it")
+    if named is not None and named not in values:
+        raise ValueError(f"{setting} is {named!r}, and there is no such key: {listed}")
+    return keys[0] if named is None else named
 
 
 def _message_of(value: Any, kind: type[BaseMessage]) -> BaseMessage:
@@ -199,10 +186,7 @@ class MessageView(BaseChatMemory):
         """What is shown, as text."""
         return self._as_text(self.buffer_as_messages)
 
-    @property
-    def buffer_as_str(self) -> str:
-        """What is shown, as text."""
-        return self.buffer
+    buffer_as_str = buffer
 
     @property
     def buffer_as_messages(self) -> list[BaseMessage]:
@@ -213,9 +197,7 @@ class MessageView(BaseChatMemory):
         """`buffer`, awaited."""
         return self._as_text(await self._aview())
 
-    async def abuffer_as_str(self) -> str:
-        """`buffer_as_str`, awaited."""
-        return await self.abuffer()
+    abuffer_as_str = abuffer
 
     async def abuffer_as_messages(self) -> list[BaseMessage]:
         """`buffer_as_messages`, awaited."""

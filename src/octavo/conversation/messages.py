@@ -134,6 +134,8 @@ class ChatMessage(BaseMessage):
         self.role = role
 
 
+#: Who speaks, as the chat face of the same messages calls them; others go by their type.
+ROLES = {"human": "user", "ai": "assistant"}
 _SHARED = ("content", "additional_kwargs", "response_metadata", "id", "name")
 _KINDS: dict[str, type[BaseMessage]] = {
     kind.type: kind
@@ -176,13 +178,8 @@ def messages_from_dict(told: Iterable[Mapping[str, Any]]) -> list[BaseMessage]:
 def get_buffer_string(
     messages: Sequence[BaseMessage], human_prefix: str = "Human", ai_prefix: str = "AI"
 ) -> str:
-    """A conversation as text: one `role: content` after the other."""
-    return "\n".join(buffer_line(message, human_prefix, ai_prefix) for message in messages)
-
-
-def buffer_line(message: BaseMessage, human_prefix: str = "Human", ai_prefix: str = "AI") -> str:
-    """One message as `get_buffer_string` shows it: of several blocks the words, never a picture's bytes."""
-    return f"{speaker(message, human_prefix, ai_prefix)}: {message.text}"
+    """A conversation as text: one `role: content` after the other; of several blocks the words, never a picture's bytes."""
+    return "\n".join(f"{speaker(message, human_prefix, ai_prefix)}: {message.text}" for message in messages)
 
 
 def speaker(message: BaseMessage, human_prefix: str = "Human", ai_prefix: str = "AI") -> str:

@@ -107,14 +107,14 @@ class RedisChatMessageHistory(BaseChatMessageHistory):
             while True:
                 batch.watch(self.key, self.state_key)
                 read = self._messages_of(batch.lrange(self.key, 0, -1))
-                kept = {_text(name): state for name, state in batch.hgetall(self.state_key).items()}
-                held, states = list(read), {name: _parse(kept[name], self.state_key) for name in kept}
+                kept = batch.hgetall(self.state_key)
+                states_read = {_text(name): _parse(kept[name], self.state_key) for name in kept}
+                held, states = list(read), dict(states_read)
                 answer = edit(held, states)
-                spelled = {name: to_json(states[name]) for name in states}
                 commands: list[tuple[Any, ...]] = [
-                    ("HSET", self.state_key, name, spelled[name])
-                    for name in spelled
-                    if spelled[name] != _text(kept.get(name, ""))
+                    ("HSET", self.state_key, name, to_json(states[name]))
+                    for name in states
+                    if states[name] != states_read.get(name)
                 ]
                 gone = len(read) - len(held)
                 if held != read[gone:]:

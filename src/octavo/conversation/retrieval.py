@@ -23,11 +23,7 @@ from octavo.util.user_code import called
 from octavo.util.words import several
 
 EXCHANGES = "exchanges"
-# What a retriever may have, in the order it is looked for by who blocks.
-_FIND = ("invoke", "get_relevant_documents", "ainvoke", "aget_relevant_documents")
-_ADD = ("add_texts", "aadd_texts")
-_ADD_DOCUMENTS = ("add_documents", "aadd_documents")
-_DELETE = ("delete_collection", "adelete_collection")
+_FIND = ("invoke", "get_relevant_documents")
 _NO_STATS: Mapping[str, Any] = {
     "total_contexts_saved": 0,
     "total_retrievals": 0,
@@ -171,9 +167,9 @@ class VectorStoreRetrieverMemory(BaseMemory):
 
     @retriever.setter
     def retriever(self, retriever: Any) -> None:
-        if not _has(retriever, _FIND):
+        if _method(retriever, *_FIND) is None:
             raise ConfigError(
-                f"a retriever has one of {', '.join(_FIND)}; {type(retriever).__name__} has none of them"
+                f"a retriever has one of {', '.join(_FIND)} or a twin to await; {type(retriever).__name__} has none of them"
             )
         self._retriever = retriever
         self._forget_answers()
@@ -212,10 +208,10 @@ class VectorStoreRetrieverMemory(BaseMemory):
         }
         place = self._place()
         try:
-            if _has(place, _ADD):
-                await _call(place, _ADD, [content], metadatas=[metadata])
-            elif _has(place, _ADD_DOCUMENTS):
-                await _call(place, _ADD_DOCUMENTS, [Document(content, metadata)])
+            if add := _method(place, "add_texts"):
+                await called(add, [content], metadatas=[metadata])
+            elif add := _method(place, "add_documents"):
+                await called(add, [Document(content, metadata)])
             else:
                 raise ConfigError(
                     f"nothing can be kept through {type(place).__name__}: it has neither add_texts nor add_documents"
@@ -229,8 +225,8 @@ class VectorStoreRetrieverMemory(BaseMemory):
     async def aclear(self) -> None:
         """Remove the whole collection behind the retriever, where it can, and forget answers and statistics."""
         place = self._place()
-        if _has(place, _DELETE):
-            await _call(place, _DELETE)
+        if delete := _method(place, "delete_collection"):
+            await called(delete)
         else:
             log.warning("%s has no delete_collection: what is kept there stays", type(place).__name__)
         self._forget_answers()
@@ -248,7 +244,7 @@ class VectorStoreRetrieverMemory(BaseMemory):
 
     async def _aretrieve(self, query: str) -> list[Any]:
         writes, started = self._writes, time.perf_counter()
-        docs = list(await _call(self.retriever, _FIND, query))
+        docs = list(await called(_method(self.retriever, *_FIND), query))
         seconds = time.perf_counter() - started
         with self._caching:
             stats = self._retrieval_stats
@@ -290,14 +286,11 @@ class VectorStoreRetrieverMemory(BaseMemory):
         return hashlib.md5(said, usedforsecurity=False).hexdigest()[:8]
 
 
-def _has(thing: Any, names: Sequence[str]) -> bool:
-    return any(hasattr(thing, name) for name in names)
+def _method(thing: Any, *verbs: str) -> Any:
+    """The first of these methods that there is: plain ones first for who blocks, their awaited twins for who awaits.
 
-
-async def _call(thing: Any, names: Sequence[str], *args: Any, **kwargs: Any) -> Any:
-    """Call the first of these methods there is: plain ones first for who blocks, awaited ones for who awaits."""
-    half = len(names) // 2
-    order = names if portal().is_here else [*names[half:], *names[:half]]
-    method = next(getattr(thing, name) for name in order if hasattr(thing, name))
-    # A plain one on another thread: it may wait for a server, and may itself wait for this very loop.
-    return await called(method, *args, **kwargs)
+    A plain one is called on another thread: it may wait for a server, and may itself wait for this very loop.
+    """
+    twins = tuple(f"a{verb}" for verb in verbs)
+    order = verbs + twins if portal().is_here else twins + verbs
+    return next((getattr(thing, name) for name in order if hasattr(thing, name)), None)

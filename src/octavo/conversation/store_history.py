@@ -5,13 +5,14 @@ import contextlib
 import functools
 import weakref
 from collections.abc import Callable, Coroutine, Sequence
-from datetime import UTC, datetime, timedelta
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import msgspec
 
+from octavo.chat.messages import MESSAGES, SUMMARIES, next_place, renew
 from octavo.conversation.histories import BaseChatMessageHistory, State, at_least_zero, plain_state
 from octavo.conversation.messages import (
+    ROLES,
     AIMessage,
     BaseMessage,
     HumanMessage,
@@ -19,10 +20,9 @@ from octavo.conversation.messages import (
     message_from_dict,
     message_to_dict,
 )
-from octavo.errors import StoreUnavailable
-from octavo.kernel.ids import new_id, next_seq
+from octavo.kernel.ids import new_id
 from octavo.kernel.model import Add, Change, Op, Query, Record, Remove, Scope
-from octavo.kernel.ports import Renews, Store, written
+from octavo.kernel.ports import Store, written
 from octavo.stores import to_store
 from octavo.util.attributes import Fixed
 from octavo.util.sync import Closing, Twins, portal, waited
@@ -30,10 +30,8 @@ from octavo.util.system import after_fork
 
 T = TypeVar("T")
 P = ParamSpec("P")
-MESSAGES, SUMMARIES, ENTITIES = "messages", "summaries", "entities"
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+ENTITIES = "entities"
 _PAGE = 500  # records removed at a time, so that no backend is given too long a list of ids
-_ROLES = {"human": "user", "ai": "assistant"}  # as the chat face of the same messages calls them
 # Connections belong to the event loop they were made on: this is the loop of each store that was handed in.
 _loops: weakref.WeakKeyDictionary[Store, asyncio.AbstractEventLoop] = weakref.WeakKeyDictionary()
 after_fork(_loops.clear)  # whoever asked a loop of the parent would wait for ever
@@ -234,11 +232,7 @@ class StoreChatMessageHistory(BoundStore, BaseChatMessageHistory):
     @on_store_loop
     async def _apply(self, ops: Sequence[Op], *, queue: bool = True) -> list[int]:
         counts = (await written(self.store, ops, queue=queue)).counts
-        if isinstance(self.store, Renews):
-            # Where records expire: or a summary would be forgotten before the messages that follow it. The write itself
-            # is done; if this fails, the next one makes up for it.
-            with contextlib.suppress(StoreUnavailable):
-                await self.store.renew((MESSAGES, SUMMARIES, ENTITIES), self._scope)
+        await renew(self.store, (MESSAGES, SUMMARIES, ENTITIES), self._scope)
         return counts
 
     def _state_record(self, name: str, state: State) -> Record:
@@ -265,16 +259,13 @@ def to_record(message: BaseMessage, scope: Scope) -> Record:
     plain = message_to_dict(message)
     if isinstance(message.content, str):  # it is the record's text already
         del plain["data"]["content"]
-    seq = next_seq()
     return Record(
         collection=MESSAGES,
-        kind=_ROLES.get(message.type, message.type),
+        kind=ROLES.get(message.type, message.type),
         scope=scope,
         text=message.text,
         data={"message": plain} | ({} if message.name is None else {"name": message.name}),
-        # A clock may be set back; the sequence never is.
-        created_at=_EPOCH + timedelta(microseconds=seq),
-        seq=seq,
+        **next_place(),
     )
 
 

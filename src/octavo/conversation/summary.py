@@ -15,10 +15,10 @@ from octavo.conversation.language import (
     LanguageModel,
     as_language,
     ask,
-    language_of,
+    pick_prompt,
 )
 from octavo.conversation.memories import TokenCounting, first_kept, keep_mode, log, number_from
-from octavo.conversation.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, speaker
+from octavo.conversation.messages import ROLES, BaseMessage, SystemMessage, speaker
 from octavo.errors import ModelError
 from octavo.util.attributes import Checked
 from octavo.util.sync import waited
@@ -90,8 +90,8 @@ class SummarisingMemory(TokenCounting):
         if self.llm is None:
             return await asyncio.to_thread(self._extract, messages, existing_summary)
         new_lines = self._as_text(messages)
-        language = self.language or language_of(f"{existing_summary}\n{new_lines}")
-        prompt = self.prompt or (SUMMARY_PROMPT if language == "zh" else SUMMARY_PROMPT_EN)
+        talk = f"{existing_summary}\n{new_lines}"
+        prompt = pick_prompt(self.prompt, SUMMARY_PROMPT, SUMMARY_PROMPT_EN, self.language, talk)
         return await ask(self.llm, prompt.format(summary=existing_summary, new_lines=new_lines))
 
     predict_new_summary = waited(apredict_new_summary)
@@ -137,7 +137,7 @@ class SummarisingMemory(TokenCounting):
     async def asave_context(self, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> None:
         """Keep the turn, then bring the summary up to date."""
         await super().asave_context(inputs, outputs)
-        await self._tidy(self._abring_up_to_date())
+        await self._tidy(self.aprune())
 
     async def aclear(self) -> None:
         """Forget the conversation and its summary."""
@@ -169,11 +169,21 @@ class SummarisingMemory(TokenCounting):
         summary = state.get("summary", self._first_buffer)
         return _Past(state, summary, messages[summarised:], messages[:summarised])
 
+    @property
+    def _summary(self) -> str:
+        """The summary as it stands; assigning puts another in its place."""
+        return self._wait(self._aread_past()).summary
+
+    @_summary.setter
+    def _summary(self, summary: str) -> None:
+        self._wait(self._aput(summary))
+
     async def _aput(self, summary: str) -> None:
         state = (await self._aread_past()).state
         await self.chat_memory.aset_state(STATE, {**state, "summary": summary})
 
-    async def _abring_up_to_date(self) -> None:
+    async def aprune(self) -> None:
+        """Bring the summary up to date now, as every turn does."""
         # Whoever comes while another turn is summarised leaves its own to the next.
         if not self._summarising.acquire(blocking=False):
             return
@@ -183,10 +193,6 @@ class SummarisingMemory(TokenCounting):
                 await self._asummarise(past, oldest)
         finally:
             self._summarising.release()
-
-    async def aprune(self) -> None:
-        """Bring the summary up to date now, as every turn does."""
-        await self._abring_up_to_date()
 
     prune = _update_summary = waited(aprune)
 
@@ -250,7 +256,11 @@ class SummarisingMemory(TokenCounting):
         from octavo.kernel.terms.tokens import Line
 
         lines = [
-            Line(speaker(message, self.human_prefix, self.ai_prefix), _role(message), message.text)
+            Line(
+                speaker(message, self.human_prefix, self.ai_prefix),
+                ROLES.get(message.type, message.type),
+                message.text,
+            )
             for message in messages
         ]
         return extract(lines, self.max_summary_tokens, before) or before
@@ -263,14 +273,7 @@ class ConversationSummaryMemory(SummarisingMemory):
     as it was said.
     """
 
-    @property
-    def buffer(self) -> str:
-        """The summary as it stands; assigning puts another in its place."""
-        return self._wait(self._aread_past()).summary
-
-    @buffer.setter
-    def buffer(self, summary: str) -> None:
-        self._wait(self._aput(summary))
+    buffer = SummarisingMemory._summary  # noqa: SLF001 - of this module
 
     @classmethod
     def from_messages(
@@ -320,14 +323,7 @@ class ConversationSummaryBufferMemory(SummarisingMemory):
         super().__init__(llm, moving_summary_buffer, **kwargs)
         self.max_token_limit = max_token_limit
 
-    @property
-    def moving_summary_buffer(self) -> str:
-        """The summary as it stands; assigning puts another in its place."""
-        return self._wait(self._aread_past()).summary
-
-    @moving_summary_buffer.setter
-    def moving_summary_buffer(self, summary: str) -> None:
-        self._wait(self._aput(summary))
+    moving_summary_buffer = SummarisingMemory._summary  # noqa: SLF001 - of this module
 
     @property
     def buffer(self) -> Any:
@@ -346,9 +342,3 @@ class ConversationSummaryBufferMemory(SummarisingMemory):
 
     def _beside(self, messages: Sequence[BaseMessage]) -> Sequence[BaseMessage]:
         return messages[self._oldest(messages) :]
-
-
-def _role(message: BaseMessage) -> str:
-    if isinstance(message, HumanMessage):
-        return "user"
-    return "assistant" if isinstance(message, AIMessage) else message.type

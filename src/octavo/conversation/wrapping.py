@@ -6,7 +6,7 @@ import re
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 
 from octavo.conversation.memories import BaseMemory, log
@@ -36,6 +36,7 @@ _FAMILIES: tuple[tuple[str, Kind, str, tuple[str, ...]], ...] = (
 
 Operation: TypeAlias = Literal["load", "save", "clear"]
 M = TypeVar("M", bound=BaseMemory)
+T = TypeVar("T")
 _SPOKEN: dict[Operation, str] = {"load": "加载", "save": "保存", "clear": "清除"}
 
 
@@ -60,9 +61,11 @@ class CombinedMemory(BaseMemory):
     def __init__(self, memories: Sequence[BaseMemory]) -> None:
         self.memories = list(memories)
         self.failures: deque[Failure] = deque(maxlen=LATEST)
-        self._operations = 0
-        self._load_times: deque[float] = deque(maxlen=LATEST)
-        self._save_times: deque[float] = deque(maxlen=LATEST)
+        self._operations = 0  # loads and saves
+        self._times: dict[Operation, deque[float]] = {
+            "load": deque(maxlen=LATEST),
+            "save": deque(maxlen=LATEST),
+        }
 
     @property
     def memories(self) -> list[BaseMemory]:
@@ -90,27 +93,18 @@ class CombinedMemory(BaseMemory):
 
     async def aload_memory_variables(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """What each member holds that is worth telling with these inputs."""
-        data: dict[str, Any] = {}
         asked = self._pick_inputs(inputs)
-        with self._timed(self._load_times):
-            for memory in self.memories:
-                with self._surviving(memory, "load"):
-                    data.update(await memory.aload_memory_variables(asked))
-        return data
+        told = await self._each("load", lambda memory: memory.aload_memory_variables(asked))
+        return {name: value for variables in told for name, value in variables.items()}
 
     async def asave_context(self, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> None:
         """Let each member remember the turn."""
         asked = self._pick_inputs(inputs)
-        with self._timed(self._save_times):
-            for memory in self.memories:
-                with self._surviving(memory, "save"):
-                    await memory.asave_context(asked, outputs)
+        await self._each("save", lambda memory: memory.asave_context(asked, outputs))
 
     async def aclear(self) -> None:
         """Let each member forget everything."""
-        for memory in self.memories:
-            with self._surviving(memory, "clear"):
-                await memory.aclear()
+        await self._each("clear", lambda memory: memory.aclear())
 
     def get_memory_by_type(self, memory_type: type[M]) -> M | None:
         """The first member of this type, or None."""
@@ -118,7 +112,7 @@ class CombinedMemory(BaseMemory):
 
     def get_combined_stats(self) -> dict[str, Any]:
         """What was done so far; times and averages are of the latest 100 loads and saves."""
-        load_times, save_times = list(self._load_times), list(self._save_times)
+        load_times, save_times = list(self._times["load"]), list(self._times["save"])
         return {
             "memory_count": len(self.memories),
             "memory_types": [type(memory).__name__ for memory in self.memories],
@@ -136,21 +130,21 @@ class CombinedMemory(BaseMemory):
         given = set(self.memory_variables)
         return {key: value for key, value in inputs.items() if key not in given}
 
-    @contextlib.contextmanager
-    def _timed(self, times: deque[float]) -> Iterator[None]:
+    async def _each(self, operation: Operation, work: Callable[[BaseMemory], Awaitable[T]]) -> list[T]:
+        """What each member answers, without those that fail."""
         started = time.perf_counter()
-        yield
-        times.append(time.perf_counter() - started)
-        self._operations += 1
-
-    @contextlib.contextmanager
-    def _surviving(self, memory: BaseMemory, operation: Operation) -> Iterator[None]:
-        with caught() as outcome:
-            yield
-        if outcome.error is not None:
-            failure = Failure(memory, operation, outcome.error, time.time())
-            self.failures.append(failure)
-            log.warning("%s", failure, exc_info=outcome.error)
+        answers: list[T] = []
+        for memory in self.memories:
+            with caught() as outcome:
+                answers.append(await work(memory))
+            if outcome.error is not None:
+                failure = Failure(memory, operation, outcome.error, time.time())
+                self.failures.append(failure)
+                log.warning("%s", failure, exc_info=outcome.error)
+        if operation in self._times:
+            self._times[operation].append(time.perf_counter() - started)
+            self._operations += 1
+        return answers
 
 
 class MemoryMetrics(BaseMemory):

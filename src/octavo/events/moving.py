@@ -35,25 +35,8 @@ def as_store(memory_store: BaseMemoryStore) -> Store:
     if isinstance(memory_store, EventStore) and all(
         getattr(type(memory_store), name) is getattr(EventStore, name) for name in VERBS
     ):
-        return memory_store.kernel if memory_store.retention is None else RetainedStore(memory_store)
+        return memory_store.kernel
     return AdaptedStore(memory_store)
-
-
-class RetainedStore(Wrap):
-    """The store under a memory store with a retention, which whoever writes past the memory store must start too."""
-
-    def __init__(self, memory_store: EventStore) -> None:
-        super().__init__(memory_store.kernel)
-        self._memory_store = memory_store
-
-    async def apply(self, ops: Sequence[Op]) -> list[int]:
-        """Apply all of the ops in order, or none."""
-        self._memory_store.start_retention()
-        return await self.inner.apply(ops)
-
-    async def close(self) -> None:
-        """Close the memory store, and with it what is its own."""
-        await self._memory_store.close()
 
 
 class AdaptedStore(BaseStore):
@@ -103,8 +86,12 @@ class AdaptedStore(BaseStore):
             for record in records:
                 if record.collection != COLLECTION:
                     raise StoreError(f"{self._name} keeps events only, not {record.collection}")
-                if record.key not in self._half:
-                    await self._store_one(record)
+                # Only False says no: a method that forgets to return has still done its work.
+                if (
+                    record.key not in self._half
+                    and await self._call(self.memory_store.store(to_event(record))) is False
+                ):
+                    raise StoreUnavailable(f"{self._name} did not keep the event {record.id}")
                 kept.append(record.key)
         except BaseException:
             self._half.update(dict.fromkeys(kept))
@@ -114,11 +101,6 @@ class AdaptedStore(BaseStore):
         for key in kept:
             self._half.pop(key, None)
         return len(kept)
-
-    async def _store_one(self, record: Record) -> None:
-        # Only False says no: a method that forgets to return has still done its work.
-        if await self._call(self.memory_store.store(to_event(record))) is False:
-            raise StoreUnavailable(f"{self._name} did not keep the event {record.id}")
 
     async def _find(self, query: Query) -> list[Record]:
         if query.collection != COLLECTION or query.scope.tenant != self._tenant:

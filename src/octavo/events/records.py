@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Self
 
 import msgspec
 
-from octavo.errors import InvalidRecord
+from octavo.errors import InvalidQuery, InvalidRecord
 from octavo.kernel.ids import new_id, now
 from octavo.kernel.model import Record, Scope, utc
 from octavo.kernel.text import spell
@@ -42,12 +42,12 @@ class EventType(StrEnum):
 
 
 def event_type_of(value: "EventType | str") -> EventType:
-    """The member that a member, a value or a NAME stands for, or ValueError naming those there are."""
+    """The member that a member, a value or a NAME stands for, or InvalidQuery naming those there are."""
     try:
         return EventType(value)
     except ValueError:
         known = ", ".join(EventType)
-        raise ValueError(f"unknown event type {value!r}; known: {known}") from None
+        raise InvalidQuery(f"unknown event type {value!r}; known: {known}") from None
 
 
 class EventTime(datetime):
@@ -139,12 +139,10 @@ class AgentEvent:
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> Self:
         """The event that `to_dict` made this of; a line of a file store is one too. Other keys are left alone."""
-        try:
-            event_type = fields["event_type"]
-        except KeyError:
-            raise InvalidRecord(f"no event_type in the event {fields.get('event_id')!r}") from None
+        if "event_type" not in fields:
+            raise InvalidRecord(f"no event_type in the event {fields.get('event_id')!r}")
         given = {name: fields[name] for name in _NAMES if fields.get(name) is not None}
-        return cls(**{**given, "event_type": event_type})
+        return cls(**{**given, "event_type": fields["event_type"]})
 
     @classmethod
     def from_json(cls, line: str | bytes) -> Self:
@@ -204,9 +202,7 @@ _members: dict[str, EventType] = {member.value: member for member in EventType}
 
 def to_event(record: Record) -> AgentEvent:
     """The event a record keeps; a kind that is no event type stays the word it is."""
-    event = AgentEvent.__new__(
-        AgentEvent
-    )  # what was stored has been checked: this is the way every read takes
+    event = AgentEvent.__new__(AgentEvent)  # what was stored has been checked, and every read comes here
     event.event_id = record.id
     event.agent_name = record.scope.agent or ""
     event.session_id = record.scope.session or ""

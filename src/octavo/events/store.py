@@ -5,7 +5,7 @@ import os
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
+from typing import Any, ClassVar, Literal
 from urllib.parse import quote, urlencode
 
 import msgspec
@@ -33,13 +33,6 @@ _MOST_TERMS = 20  # every one must be held: leaving some out only makes more can
 _PAGE = 500  # candidates that are looked at together
 
 
-@runtime_checkable
-class Weighs(Protocol):
-    """A store that can say how many bytes its files take."""
-
-    async def size_bytes(self) -> int: ...
-
-
 class EventStore(BaseMemoryStore):
     """The events kept in a store, which is named by its URL or handed in; one handed in is not closed.
 
@@ -63,9 +56,8 @@ class EventStore(BaseMemoryStore):
         super().__init__(config)
         self.kernel: Store = to_store(store)
         self.tenant = tenant
-        self.url = (
-            store if isinstance(store, str) else ""
-        )  # names the place, for whoever keeps something beside it
+        #: Names the place, for whoever keeps something beside it.
+        self.url = store if isinstance(store, str) else ""
         self.failures = 0  # events that `store` answered False for
         self.last_error = ""  # why, the last time
         self.retention = None if retention is None else Retention(self, retention)
@@ -78,11 +70,11 @@ class EventStore(BaseMemoryStore):
 
         Every other method does it by itself.
         """
+        self.start_retention()  # whoever writes past this store, as an agent does, has it opened here
         if not self._tried or self._closed:
             # Asked for something, a store connects on every backend: opening alone is lazy on some.
-            await self.kernel.find(Query(collection=COLLECTION, scope=self._scope(), limit=1))
+            await self.kernel.find(self._query(limit=1))
             self._tried = True
-        self.start_retention()
 
     async def store(self, event: AgentEvent) -> bool:
         """Keep an event; False when it was not kept, for the reason that is logged and in `last_error`.
@@ -120,10 +112,11 @@ class EventStore(BaseMemoryStore):
     ) -> list[AgentEvent]:
         """The newest `limit` events that all filters name, oldest first; None is all. `""` names those with none."""
         self.start_retention()
-        query = Query(
-            collection=COLLECTION,
-            scope=self._scope(agent_name, session_id, user_id),
-            kinds=None if event_type is None else (_kind(event_type),),
+        query = self._query(
+            agent_name,
+            session_id,
+            user_id,
+            kinds=None if event_type is None else (event_type_of(event_type).value,),
             since=start_time,
             until=end_time,
             limit=limit,
@@ -141,12 +134,7 @@ class EventStore(BaseMemoryStore):
     ) -> int:
         """Remove exactly what all filters name, everything when there are none; answer how many that were."""
         # Called by the retention itself, which therefore is not started here.
-        query = Query(
-            collection=COLLECTION,
-            scope=self._scope(agent_name, session_id, user_id),
-            since=start_time,
-            until=end_time,
-        )
+        query = self._query(agent_name, session_id, user_id, since=start_time, until=end_time)
         [removed] = await self.kernel.apply([Remove(query)])
         return removed
 
@@ -158,17 +146,15 @@ class EventStore(BaseMemoryStore):
         `total_size_bytes` is there too where the store is made of files; it is of all of them.
         """
         self.start_retention()
-        tally = await self.kernel.tally(
-            Query(collection=COLLECTION, scope=self._scope(agent_name, session_id, user_id))
-        )
+        tally = await self.kernel.tally(self._query(agent_name, session_id, user_id))
         stats: dict[str, Any] = {
             "total_events": tally.total,
             "by_type": TypeCounts(sorted(tally.by_kind.items())),
             "first_event": tally.first and tally.first.isoformat(),
             "last_event": tally.last and tally.last.isoformat(),
         }
-        if isinstance(self.kernel, Weighs):
-            stats["total_size_bytes"] = await self.kernel.size_bytes()
+        if size_bytes := getattr(self.kernel, "size_bytes", None):  # of files
+            stats["total_size_bytes"] = await size_bytes()
         return stats
 
     async def search(
@@ -195,13 +181,7 @@ class EventStore(BaseMemoryStore):
                 f"whose events? give agent_name, session_id or user_id, or everyone=True{both}"
             )
         self.start_retention()
-        asked = Query(
-            collection=COLLECTION,
-            scope=self._scope(agent_name, session_id, user_id),
-            text=query,
-            newest_first=True,
-            limit=limit,
-        )
+        asked = self._query(agent_name, session_id, user_id, text=query, newest_first=True, limit=limit)
         found = await (_with_words(self.kernel, asked) if whole_words else self.kernel.find(asked))
         return [to_event(record) for record in found]
 
@@ -213,10 +193,15 @@ class EventStore(BaseMemoryStore):
         if self._owned:
             await self.kernel.close()
 
-    def _scope(
-        self, agent_name: str | None = None, session_id: str | None = None, user_id: str | None = None
-    ) -> Scope:
-        return Scope(tenant=self.tenant, user=user_id, agent=agent_name, session=session_id)
+    def _query(
+        self,
+        agent_name: str | None = None,
+        session_id: str | None = None,
+        user_id: str | None = None,
+        **clauses: Any,
+    ) -> Query:
+        scope = Scope(tenant=self.tenant, user=user_id, agent=agent_name, session=session_id)
+        return Query(collection=COLLECTION, scope=scope, **clauses)
 
     def start_retention(self) -> None:
         """Start the retention, if there is one and it does not run."""
@@ -224,18 +209,9 @@ class EventStore(BaseMemoryStore):
             self.retention.start()
 
 
-def _kind(event_type: EventType | str) -> str:
-    try:
-        return event_type_of(event_type).value
-    except ValueError as error:
-        raise InvalidQuery(str(error)) from None
-
-
 async def _with_words(store: Store, query: Query) -> list[Record]:
     """The newest `limit` records that hold the text of the query as whole words, in any form of them, newest first."""
-    from octavo.kernel.terms.terms import (
-        terms,
-    )  # its patterns take time to build, and only a search needs them
+    from octavo.kernel.terms.terms import terms  # its patterns take time, and only a search needs them
 
     words = list(dict.fromkeys(terms(query.text or "")))[:_MOST_TERMS]
     if not isinstance(store, Searches) or not words or query.limit == 0:
@@ -306,22 +282,24 @@ class ServerKeys(Keys):
         return f"{who}{'@' * bool(who)}{host}:{self.port}"
 
 
-class MySQLKeys(ServerKeys):
+class DatabaseKeys(ServerKeys):
+    scheme: ClassVar[str]
+    database: str = "agent_memory"
+
+    def url(self) -> str:
+        return f"{self.scheme}://{self.address}/{quote(self.database, safe='')}"
+
+
+class MySQLKeys(DatabaseKeys):
+    scheme: ClassVar[str] = "mysql"
     port: int = 3306
     user: str = "root"
-    database: str = "agent_memory"
-
-    def url(self) -> str:
-        return f"mysql://{self.address}/{quote(self.database, safe='')}"
 
 
-class PostgreSQLKeys(ServerKeys):
+class PostgreSQLKeys(DatabaseKeys):
+    scheme: ClassVar[str] = "postgresql"
     port: int = 5432
     user: str = "postgres"
-    database: str = "agent_memory"
-
-    def url(self) -> str:
-        return f"postgresql://{self.address}/{quote(self.database, safe='')}"
 
 
 class RedisKeys(ServerKeys):
@@ -343,7 +321,19 @@ class NamedStore(EventStore):
     def __init__(
         self, config: Mapping[str, Any] | None = None, *, retention: timedelta | str | None = None
     ) -> None:
-        self._asked = asked = _read_config(type(self).__name__, self.keys, config)
+        # A key that nobody knows, or a value of the wrong type, is refused by name.
+        owner, known = type(self).__name__, self.keys.__struct_fields__
+        given = dict(config or {})
+        if unknown := [key for key in given if key not in known]:
+            raise ConfigError(
+                f"unknown key {unknown[0]!r} in the config of {owner}; known: {', '.join(known)}"
+            )
+        paths = {key: os.fspath(value) for key, value in given.items() if isinstance(value, os.PathLike)}
+        try:
+            self._asked = asked = msgspec.convert(given | paths, self.keys)
+        except msgspec.ValidationError as error:
+            # The value is not shown: it may be a password.
+            raise ConfigError(f"the config of {owner} is wrong: {error}") from None
         super().__init__(
             asked.url(), retention=asked.retention if retention is None else retention, config=config
         )
@@ -359,39 +349,21 @@ class FileMemoryStore(NamedStore):
     """Events as JSON that people, grep and jq can read: for logs and audits."""
 
     keys = FileKeys
-    _asked: FileKeys
-
-    @property
-    def base_path(self) -> Path:
-        """The folder."""
-        return Path(self._asked.base_path)
-
-    @property
-    def format(self) -> str:
-        """`jsonl` or `json`."""
-        return self._asked.format
-
-    @property
-    def file_per_session(self) -> bool:
-        """Whether each session has a file of its own."""
-        return self._asked.file_per_session
-
-    @property
-    def rotate_size(self) -> int:
-        """From how many bytes on a file is archived."""
-        return self._asked.rotate_size
+    base_path = property(lambda self: Path(self._asked.base_path), doc="The folder.")
+    format = property(lambda self: self._asked.format, doc="`jsonl` or `json`.")
+    file_per_session = property(
+        lambda self: self._asked.file_per_session, doc="Whether each session has a file of its own."
+    )
+    rotate_size = property(
+        lambda self: self._asked.rotate_size, doc="From how many bytes on a file is archived."
+    )
 
 
 class SQLiteMemoryStore(NamedStore):
     """Events in one SQLite file: for everything on one machine."""
 
     keys = SQLiteKeys
-    _asked: SQLiteKeys
-
-    @property
-    def db_path(self) -> str:
-        """The file."""
-        return self._asked.db_path
+    db_path = property(lambda self: self._asked.db_path, doc="The file.")
 
 
 class MySQLMemoryStore(NamedStore):
@@ -410,19 +382,3 @@ class RedisMemoryStore(NamedStore):
     """Events in Redis. Needs `octavo[redis]`."""
 
     keys = RedisKeys
-
-
-def _read_config(owner: str, keys: type[Keys], config: Mapping[str, Any] | None) -> Keys:
-    """The config with its defaults; a key nobody knows, or a value of the wrong type, is refused by name."""
-    known = keys.__struct_fields__
-    given = {
-        key: os.fspath(value) if isinstance(value, os.PathLike) else value
-        for key, value in dict(config or {}).items()
-    }
-    if unknown := [key for key in given if key not in known]:
-        raise ConfigError(f"unknown key {unknown[0]!r} in the config of {owner}; known: {', '.join(known)}")
-    try:
-        return msgspec.convert(given, keys)
-    except msgspec.ValidationError as error:
-        # The value is not shown: it may be a password.
-        raise ConfigError(f"the config of {owner} is wrong: {error}") from None

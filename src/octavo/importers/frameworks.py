@@ -7,8 +7,7 @@ from typing import Any
 
 import msgspec
 
-from octavo.chat.messages import Msg
-from octavo.chat.records import SUMMARIES, SUMMARY, SUMMARY_ID, read_state
+from octavo.chat.messages import SUMMARIES, SUMMARY, SUMMARY_ID, Msg, read_state
 from octavo.conversation.messages import BaseMessage, message_from_dict
 from octavo.conversation.store_history import to_record as conversation_record
 from octavo.events.records import AgentEvent

@@ -7,8 +7,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from octavo.chat.messages import Msg, stamp
-from octavo.chat.records import to_record
+from octavo.chat.messages import Msg, stamp, to_record
 from octavo.errors import InvalidRecord
 from octavo.kernel.ids import now
 from octavo.kernel.model import Record, Scope, utc

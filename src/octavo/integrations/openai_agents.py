@@ -9,8 +9,7 @@ The items of a session are messages of the chat face, of the same user and sessi
 
 from typing import Any
 
-from octavo.chat.messages import Msg
-from octavo.chat.records import to_record
+from octavo.chat.messages import Msg, to_record
 from octavo.conversation.store_history import on_store_loop
 from octavo.errors import ConfigError, Conflict, InvalidRecord
 from octavo.integrations import tools

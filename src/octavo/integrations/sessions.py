@@ -5,8 +5,7 @@ from typing import Any, ClassVar, Self
 
 import msgspec
 
-from octavo.chat.messages import Msg, TextBlock, ToolResultBlock, ToolUseBlock
-from octavo.chat.records import MESSAGES, to_record
+from octavo.chat.messages import MESSAGES, Msg, TextBlock, ToolResultBlock, ToolUseBlock, to_record
 from octavo.conversation.store_history import BoundStore
 from octavo.kernel.model import Add, Query, Record, Remove
 from octavo.kernel.ports import Store, written

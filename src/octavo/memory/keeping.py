@@ -18,8 +18,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from octavo.chat.messages import Msg
-from octavo.chat.records import MESSAGES, to_message
+from octavo.chat.messages import MESSAGES, Msg, to_message
 from octavo.errors import InvalidQuery, InvalidRecord, OctavoError
 from octavo.kernel.model import Query
 from octavo.kernel.ports import read_page

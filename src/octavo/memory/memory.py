@@ -9,8 +9,7 @@ from typing import Any, Self
 import msgspec
 
 from octavo import erasing
-from octavo.chat.messages import Role
-from octavo.chat.records import MESSAGES, SUMMARIES, to_record
+from octavo.chat.messages import MESSAGES, SUMMARIES, Role, to_record
 from octavo.config import Settings, resolve_settings
 from octavo.erasing import Certificate, Subject
 from octavo.erasing.places import Documents

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
-from octavo.chat.records import MESSAGES
+from octavo.chat.messages import MESSAGES
 from octavo.erasing import Subject
 from octavo.errors import InvalidRecord, OctavoError, StoreClosed, StoreUnavailable
 from octavo.kernel.ids import now

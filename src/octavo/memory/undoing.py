@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from octavo.chat.records import MESSAGES
+from octavo.chat.messages import MESSAGES
 from octavo.errors import Conflict, InvalidQuery, NotFound
 from octavo.kernel.codec import MAX_RECORD_BYTES, encode_record
 from octavo.kernel.ids import new_id, now

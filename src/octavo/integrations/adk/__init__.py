@@ -13,7 +13,7 @@ As ADK has it, an event is part of memory as soon as its session is added to it.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from octavo.chat.records import MESSAGES
+from octavo.chat.messages import MESSAGES
 from octavo.errors import ConfigError
 from octavo.integrations.tools import behind, run_on
 from octavo.kernel.model import Change, Query, Remove, Scope

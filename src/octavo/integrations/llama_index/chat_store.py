@@ -11,8 +11,7 @@ from llama_index.core.storage.chat_store.base_db import (  # type: ignore[import
     MessageStatus,
 )
 
-from octavo.chat.messages import Msg
-from octavo.chat.records import MESSAGES
+from octavo.chat.messages import MESSAGES, Msg
 from octavo.conversation.store_history import on_store_loop
 from octavo.integrations.sessions import SessionItems, call_block, result_block, text_block
 from octavo.kernel.model import START, Add, Change, Op, Query, Record, Remove

@@ -9,7 +9,7 @@ from fastapi import Response
 from msgspec.structs import replace
 from starlette.responses import StreamingResponse
 
-from octavo.chat.records import MESSAGES, SUMMARIES, given_marks
+from octavo.chat.messages import MESSAGES, SUMMARIES, given_marks
 from octavo.events.records import EventType
 from octavo.kernel.model import Cursor, Query, Record, Scope
 from octavo.kernel.ports import Store, heads, read_page
