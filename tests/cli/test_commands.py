@@ -15,10 +15,10 @@ import pytest
 
 import octavo as package
 from octavo import open_store
-from octavo.cli.command import Call
 from octavo.cli.commands import octavo as command
 from octavo.kernel.ports import Finding
 from octavo.stores.memory import MemoryStore
+from octavo.transfer import Moved
 
 COMMANDS = sorted(command.commands)
 
@@ -145,16 +145,16 @@ def test_a_bad_line_stops_an_import(octavo, url):
 
 def test_an_interrupted_copy_says_how_to_continue(octavo, url, monkeypatch):
     """Ctrl-C ends with 130 and leaves a state that the same command takes up, and --restart forgets."""
-    remember = Call._count
+    remember = Moved.count
 
-    def interrupting(self, done, total):
-        remember(self, done, total)
-        if done >= 40:
+    def interrupting(self, records, progress, total):
+        remember(self, records, progress, total)
+        if self.read >= 40:
             signal.raise_signal(signal.SIGINT)
 
     def interrupted():
         with monkeypatch.context() as patch:
-            patch.setattr(Call, "_count", interrupting)
+            patch.setattr(Moved, "count", interrupting)
             stopped = octavo("copy", url, "sqlite:///new.db", "--batch", 10)
         assert stopped.exit_code == 130
         [noted] = re.findall(

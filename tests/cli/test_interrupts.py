@@ -54,7 +54,7 @@ def test_who_ignores_it_is_not_interrupted():
     code = (
         "import signal\n"
         "signal.signal(signal.SIGINT, signal.SIG_IGN)\n"
-        "from octavo.cli.interrupts import end_at_once, hand_over\n"
+        "from octavo.cli import end_at_once, hand_over\n"
         "end_at_once(); signal.raise_signal(signal.SIGINT); hand_over(); print('goes on')\n"
     )
     done = subprocess.run(

@@ -11,7 +11,7 @@ import pytest
 from made import chatgpt_conversations
 
 from octavo.cli.commands import octavo as root
-from octavo.importers.formats import FORMATS
+from octavo.importers import FORMATS
 
 PAGE = Path(__file__).parents[2] / "docs" / "import.md"
 TEXT = PAGE.read_text(encoding="utf-8")

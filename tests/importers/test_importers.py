@@ -11,7 +11,7 @@ from made import chatgpt_conversations
 from octavo import ConfigError, Memory, Query, Scope, open_store
 from octavo.chat import ChatMemory
 from octavo.conversation import StoreChatMessageHistory
-from octavo.importers.formats import FORMATS
+from octavo.importers import FORMATS
 from octavo.importers.sources import Source, open_reader
 from octavo.importers.values import Owner
 from octavo.importers.writing import bring, preview

@@ -7,8 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from octavo import ConfigError, Query, Scope, open_store
-from octavo.importers.markdown import read_memory_folder
-from octavo.importers.memory_folder import write_memory_folder
+from octavo.importers.markdown import read_memory_folder, write_memory_folder
 from octavo.importers.sources import Source
 from octavo.importers.values import Owner
 from octavo.importers.writing import bring

@@ -1,10 +1,14 @@
 """The command `octavo`. It needs the extra `cli`, which `server` brings too, and says so when that is missing."""
 
+import contextlib
+import os
+import signal
 import sys
 from collections.abc import Sequence
+from types import FrameType
 from typing import NoReturn
 
-from octavo.cli.interrupts import end_at_once, hand_over
+INTERRUPTED = 130  # the status of a process that was interrupted
 
 
 def main(args: Sequence[str] | None = None) -> NoReturn:
@@ -15,7 +19,7 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
         _check_packages(given)
         if [*given[:1]] == ["mcp"] and not {"-h", "--help"}.intersection(given):
             # Programs start it and wait for it: of the other commands nothing is imported.
-            from octavo.cli.mcp import mcp_command
+            from octavo.cli.serve import mcp_command
 
             mcp_command(args=given[1:], prog_name="octavo mcp")
         from octavo.cli.commands import octavo
@@ -39,3 +43,20 @@ def _check_packages(args: Sequence[str]) -> None:
             file=sys.stderr,
         )
         sys.exit(2)
+
+
+def end_at_once() -> None:
+    """From now on Ctrl-C ends the process without a word: nothing was begun. Where it is ignored, it stays so."""
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        with contextlib.suppress(ValueError):  # not in the main thread, where no Ctrl-C arrives
+            signal.signal(signal.SIGINT, _end)
+
+
+def hand_over() -> None:
+    """From now on Ctrl-C is a KeyboardInterrupt again: it is for the command to end what it has begun."""
+    if signal.getsignal(signal.SIGINT) is _end:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _end(_number: int, _frame: FrameType | None) -> None:
+    os._exit(INTERRUPTED)

@@ -1,7 +1,7 @@
 """`octavo bench`: how well and how fast memory works on data of the caller's own."""
 
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -10,7 +10,10 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from octavo.cli.command import Call, flag, number, runs, several, table, text
+import octavo
+from octavo.cli import option
+from octavo.cli.command import Call, root, runs, several
+from octavo.cli.tables import figures as aligned
 from octavo.errors import ConfigError, OctavoError
 from octavo.kernel.ports import Embedder, Store
 from octavo.stores import open_store
@@ -19,11 +22,20 @@ from octavo.util.secrets import shown
 
 if TYPE_CHECKING:
     from octavo.measure import Asked, Data, Run, Summary
+    from octavo.measure.everyday import Answered, Figures, Language, Part, Person
+    from octavo.measure.everyday import Path as Way
 
 _MOST_TOLD = 10  # questions that differ between two stores; --json names them all
+_LANGUAGES: "dict[Language, str]" = {"en": "English", "zh": "Chinese"}
+_WAYS: "tuple[Way, ...]" = ("facts", "messages", "front", "bm25")
+_EVERYDAY = {  # the columns of everyday figures, by their names in the document
+    "hit@1": "hit_1", "hit@3": "hit_3", "shared @1": "shared_hit_1", "shared @3": "shared_hit_3",
+    "unshared @1": "unshared_hit_1", "unshared @3": "unshared_hit_3",
+    "false absence": "false_absence", "right absence": "right_absence",
+}  # fmt: skip
 
 
-@click.group("bench")
+@root.group("bench")
 def bench() -> None:
     """Measure how well memory works, on your own data.
 
@@ -35,19 +47,14 @@ def bench() -> None:
 
 
 @bench.command("recall")
-@text(
+@option.text(
     "--data path",
     "FILE",
     "Conversations with questions and the turns that answer them.",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
 )
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["locomo", "memdaily"]),
-    help="The format of FILE. [default: recognised]",
-)
-@text(
+@option.choice("--format form", ["locomo", "memdaily"], "The format of FILE. [default: recognised]")
+@option.text(
     "--store urls",
     "URL",
     "Where the data is written and asked for; given several times, the others are compared with the first.",
@@ -55,41 +62,29 @@ def bench() -> None:
     default=("memory://",),
     show_default="memory://",
 )
-@text("--embedder", "SPEC", "Find by meaning too: fastembed:<model or folder> or openai:<model>.")
-@text("--vectors", "URL", "Where the embedder's vectors are kept. [default: in memory, exact]")
-@number("--limit -n", "Ask N questions, drawn from all.", 1)
-@text(
+@option.text("--embedder", "SPEC", "Find by meaning too: fastembed:<model or folder> or openai:<model>.")
+@option.text("--vectors", "URL", "Where the embedder's vectors are kept. [default: in memory, exact]")
+@option.number("--limit -n", "Ask N questions, drawn from all.", 1)
+@option.text(
     "--seed",
     "N",
     "For what is drawn: the order of writing and, with --limit, the questions.",
     type=int,
     default=0,
-    show_default=True,
 )
-@text(
+@option.text(
     "--out",
     "FILE",
     "Write every question with what was found to FILE, one JSON object a line.",
     type=click.Path(dir_okay=False, writable=True, path_type=Path),
 )
-@flag("--everyday", "Ask the everyday questions that come with Octavo, instead of those of FILE.")
-@click.option(
-    "--lang", type=click.Choice(["en", "zh"]), help="Of the everyday ones: one language. [default: both]"
+@option.flag("--everyday", "Ask the everyday questions that come with Octavo, instead of those of FILE.")
+@option.choice("--lang", _LANGUAGES, "Of the everyday ones: one language. [default: both]")
+@option.choice(
+    "--part", ["dev", "held"], "Of the everyday ones: which half; nobody tunes on held.", default="dev"
 )
-@click.option(
-    "--part",
-    type=click.Choice(["dev", "held"]),
-    default="dev",
-    help="Of the everyday ones: which half; nobody tunes on held.",
-    show_default=True,
-)
-@click.option(
-    "--path",
-    "way",
-    type=click.Choice(["facts", "messages", "front", "bm25"]),
-    help="Of the everyday ones: one way to remember. [default: all]",
-)
-@flag("--misses", "List every everyday question that was missed; of held only how many.")
+@option.choice("--path way", _WAYS, "Of the everyday ones: one way to remember. [default: all]")
+@option.flag("--misses", "List every everyday question that was missed; of held only how many.")
 @runs
 async def recall_command(
     call: Call,
@@ -121,9 +116,7 @@ async def recall_command(
             raise ConfigError(
                 "--everyday takes --lang, --part, --path, --embedder and --misses, and no data or store"
             )
-        from octavo.cli.bench_everyday import measure_everyday
-
-        return await measure_everyday(call, lang=lang, part=part, path=way, spec=embedder, misses=misses)
+        return await _measure_everyday(call, lang, part, way, embedder, misses=misses)
     if path is None:
         raise ConfigError(
             "what is asked? Give --data FILE, or --everyday for the questions that come with Octavo"
@@ -146,7 +139,7 @@ async def recall_command(
             file.write(msgspec.json.encode({"store": store, **msgspec.to_builtins(asked)}) + b"\n")
 
         try:
-            async with _open_embedder(embedder, data) as opened:
+            async with _open_embedder(embedder, data.messages + data.questions) as opened:
                 for url in urls:
                     async with (
                         _open_store(url, opened, vectors) as store,
@@ -198,12 +191,12 @@ class _Result(msgspec.Struct):
 
 
 @asynccontextmanager
-async def _open_embedder(spec: str | None, data: "Data") -> AsyncIterator[Embedder | None]:
+async def _open_embedder(spec: str | None, texts: int) -> AsyncIterator[Embedder | None]:
+    """The embedder that is named; a text that is asked or kept again, in another store, it need not read again."""
     from octavo.models import Cached, open_embedder
 
     opened = open_embedder(spec)
-    # One question is asked three times and one text may go to several stores: a model need not read it again.
-    embedder = None if opened is None else Cached(opened, data.messages + data.questions)
+    embedder = None if opened is None else Cached(opened, texts)
     try:
         yield embedder
     finally:
@@ -233,7 +226,7 @@ def _say_one(call: Call, result: _Result) -> None:
     scored = [("all", figures.questions, figures.scores)]
     scored += [(name, each.questions, each.scores) for name, each in figures.by_category.items()]
     rows += [[name, f"{count:,}", *map(_share, scores.values())] for name, count, scores in scored]
-    call.say_lines(table(rows))
+    call.say_lines(aligned(rows))
     call.say("")
     call.say(
         f"{result.store}: {several(run.records, 'record')} written in {run.write_seconds:.1f} s, "
@@ -262,7 +255,7 @@ def _say_several(call: Call, data: "Data", results: list[_Result]) -> None:
             if same is not None:
                 row.append("" if result is reference else f"{same:.1%}")
         rows.append(row)
-    call.say_lines(table(rows))
+    call.say_lines(aligned(rows))
     for result in results[1:]:
         if differing := compared(reference.run, result.run).differing:
             first = ", ".join(differing[:_MOST_TOLD])
@@ -285,8 +278,8 @@ def _data_text(data: "Data") -> str:
     return f"{data.format}: {held}{inside}"
 
 
-def _share(score: float) -> str:
-    return f"{score:.3f}".removeprefix("0")
+def _share(score: float | None) -> str:
+    return "–" if score is None else f"{score:.3f}".removeprefix("0")
 
 
 def _document(call: Call, result: _Result, reference: _Result) -> dict[str, Any]:
@@ -301,4 +294,91 @@ def _document(call: Call, result: _Result, reference: _Result) -> dict[str, Any]
         **msgspec.to_builtins(result.figures),
         "notes": {call.hidden(note): times for note, times in result.run.notes.items()},
         "compared": msgspec.to_builtins(likeness),
+    }
+
+
+# --- everyday questions
+
+
+async def _measure_everyday(
+    call: Call, lang: "Language | None", part: "Part", way: "Way | None", spec: str | None, *, misses: bool
+) -> int:
+    """Ask the everyday questions of each language in each way, beside plain BM25, and print what was found."""
+    from octavo.measure.everyday import ask_people, figures_of, load_people
+
+    people = {language: load_people(language, part) for language in _LANGUAGES if lang in (None, language)}
+    results: list[tuple[Figures, list[Answered]]] = []
+    async with _open_embedder(spec, 10_000) as embedder:
+        for language, asked in people.items():
+            for each in _WAYS:
+                if way is None or each in (way, "bm25"):
+                    with call.progress(f"asked {_LANGUAGES[language]} {each}", "question") as progress:
+                        answered = await ask_people(
+                            asked, each, embedder, front=octavo.AsyncMemory, progress=progress
+                        )
+                    results.append((figures_of(answered), answered))
+    for language, asked in people.items():
+        call.say(_people_text(language, part, asked))
+    call.say("")
+    call.say_lines(aligned([["", *_EVERYDAY], *(_everyday_row(figures) for figures, _ in results)]))
+    if misses:
+        for figures, answered in results:
+            _say_misses(call, figures, answered, listed=part == "dev")
+    listed = [_miss(one) for _, answered in results for one in _missed(answered)]
+    return call.document(
+        part=part,
+        embedder=shown(spec) if spec else None,
+        people={language: len(each) for language, each in people.items()},
+        figures=[msgspec.to_builtins(figures) for figures, _ in results],
+        misses=listed if misses and part == "dev" else None,
+        seconds=call.seconds,
+    )
+
+
+def _everyday_row(figures: "Figures") -> list[str]:
+    shares = [_share(getattr(figures, name)) for name in _EVERYDAY.values()]
+    return [f"{_LANGUAGES[figures.language]} {figures.path}", *shares]
+
+
+def _people_text(language: "Language", part: str, people: "Sequence[Person]") -> str:
+    statements = sum(len(person.statements) for person in people)
+    pairs = [pair for person in people for pair in person.pairs]
+    answerable = [pair for pair in pairs if pair.answers]
+    unshared = sum(not pair.shares for pair in answerable)
+    return (
+        f"{_LANGUAGES[language]}, {part}: {len(people)} people, {several(statements, 'statement')}, "
+        f"{several(len(pairs), 'question')}; {len(pairs) - len(answerable)} have no answer, "
+        f"and {unshared} share no content word with theirs"
+    )
+
+
+def _say_misses(call: Call, figures: "Figures", answered: "list[Answered]", *, listed: bool) -> None:
+    """Each miss of the development half; of the other only how many there are, by kind."""
+    kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(figures.misses.items()))
+    call.say("")
+    call.say(f"{_LANGUAGES[figures.language]} {figures.path} misses: {kinds or 'none'}")
+    if not listed:
+        return
+    for one in _missed(answered):
+        pair = one.pair
+        call.say(f"  {pair.kind}, {pair.person} {'/'.join(pair.answers)}: {pair.question}")
+        for found in one.found or ("nothing was found",):
+            call.say(f"    {found}")
+
+
+def _missed(answered: "Sequence[Answered]") -> "list[Answered]":
+    return [one for one in answered if one.pair.answers and one.place is None]
+
+
+def _miss(one: "Answered") -> dict[str, object]:
+    pair = one.pair
+    return {
+        "path": one.path,
+        "language": pair.language,
+        "kind": pair.kind,
+        "person": pair.person,
+        "question": pair.question,
+        "answers": pair.answers,
+        "absent": one.absent,
+        "found": one.found,
     }

@@ -1,4 +1,4 @@
-"""What every command shares: its options, the settings it works by, what it prints, its errors and its exit status.
+"""What every command shares: the settings it works by, what it prints, its errors and its exit status.
 
 Results go to stdout, everything else to stderr; `--json` leaves stdout to a single document.
 """
@@ -7,6 +7,7 @@ import asyncio
 import functools
 import hashlib
 import os
+import shutil
 import sys
 import time
 import traceback
@@ -14,12 +15,15 @@ from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 import msgspec
 
-from octavo.cli.interrupts import STATUS, hand_over
+from octavo import __version__
+from octavo.cli import INTERRUPTED, hand_over, option
+from octavo.cli.option import CONFIG, OVERRIDES
+from octavo.cli.tables import table_lines
 from octavo.errors import ConfigError, OctavoError
 from octavo.events.retention import age, before
 from octavo.kernel.ids import now
@@ -34,100 +38,32 @@ from octavo.util.words import several as several  # noqa: PLC0414 - commands tak
 if TYPE_CHECKING:
     from octavo.config import Resolved, Settings
 
-F = TypeVar("F", bound=Callable[..., Any])
-CONFIG = Path("config/memory.yaml")
-STORE_DEFAULT = "[default: OCTAVO_URL, or database.dsn of the settings, or sqlite:///octavo.db]"
 LINE_SECONDS = 5.0  # between two lines of progress where there is no terminal
 REDRAW_SECONDS = 0.1  # between two states of the line on a terminal
 _ERASE = "\r\x1b[K"  # to the beginning of the line, and what was in it goes
-#: In click's context: setting → the option that was given for it, and its value.
-_OVERRIDES = "octavo.overrides"
 
 
-def options(*decorators: Callable[[F], F]) -> Callable[[F], F]:
-    """Several options as one decorator; `--help` lists them in this order."""
+class _InOrder(click.Group):
+    """Lists its commands in the order in which they were added: first those that everybody needs."""
 
-    def apply(command: F) -> F:
-        for decorate in reversed(decorators):
-            command = decorate(command)
-        return command
-
-    return apply
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        del ctx
+        return list(self.commands)
 
 
-def text(names: str, metavar: str, help_: str, **more: Any) -> Callable[[F], F]:
-    """An option that takes a word: `text("--tenant", "NAME", "Whose memory it is.")`."""
-    return click.option(*names.split(), metavar=metavar, help=help_, **more)
+@click.group(cls=_InOrder, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, prog_name="octavo", message="%(prog)s %(version)s")
+def root() -> None:
+    """Remember, find again, and look after an agent's memory.
 
+    The store is sqlite:///octavo.db in this folder, unless OCTAVO_URL or the settings name another:
+    file:///folder, postgresql://user:password@host/database, mysql://…, redis://… `octavo stores` lists them.
 
-def flag(names: str, help_: str, **more: Any) -> Callable[[F], F]:
-    """An option that is given or not."""
-    return click.option(*names.split(), is_flag=True, help=help_, **more)
+    \b
+    Example: octavo add "I live in Berlin and I am allergic to peanuts."
 
-
-def number(names: str, help_: str, least: int, most: int | None = None, **more: Any) -> Callable[[F], F]:
-    """An option that takes a whole number; a default is shown."""
-    shows = {"show_default": True} if "default" in more else {}
-    return text(names, "N", help_, type=click.IntRange(least, most), **shows, **more)
-
-
-def limit(default: int, help_: str = "No more than these.") -> Callable[[F], F]:
-    """`--limit`, how many at most."""
-    return number("--limit -n", help_, 0, default=default)
-
-
-def override(setting: str) -> dict[str, Any]:
-    """What makes an option or argument stand for a setting; the command reads it from `Call.settings`."""
-
-    def note(context: click.Context, parameter: click.Parameter, value: Any) -> None:
-        if value is not None:
-            name = parameter.opts[0] if isinstance(parameter, click.Option) else "URL"
-            context.meta.setdefault(_OVERRIDES, {})[setting] = (name, value)
-
-    return {"callback": note, "expose_value": False}
-
-
-configured = options(
-    text(
-        "--config",
-        "FILE",
-        f"The settings. [default: {CONFIG}, if it is there]",
-        type=click.Path(dir_okay=False),
-    ),
-    flag("--verbose", "Say which settings are not defaults, and what decided."),
-)
-store_option = options(
-    configured, text("--store url", "URL", f"The store. {STORE_DEFAULT}", **override("database.dsn"))
-)
-store_argument = options(click.argument("url", required=False, **override("database.dsn")))
-resumable = options(
-    text(
-        "--state",
-        "FILE",
-        "Where to keep how far it has come. [default: a file of this command's own]",
-        type=click.Path(dir_okay=False, path_type=Path),
-    ),
-    flag("--restart", "Forget an interrupted run and begin again."),
-)
-_printing = options(
-    flag("--json as_json", "Print one JSON document, for programs."),
-    flag("--quiet -q", "Say nothing but errors."),
-    flag("--debug", "Show the traceback of an error.", envvar="OCTAVO_DEBUG"),
-)
-
-
-def time_text(at: datetime) -> str:
-    """A time as it is shown."""
-    return f"{at:%Y-%m-%d %H:%M:%S} UTC"
-
-
-def table(rows: Sequence[Sequence[str]]) -> str:
-    """Rows of cells, aligned: the first column to the left, the others to the right."""
-    widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]
-    return "\n".join(
-        "  ".join([row[0].ljust(widths[0]), *(c.rjust(w) for c, w in zip(row[1:], widths[1:], strict=True))])
-        for row in rows
-    )
+    Exit status: 0 is well, 1 is failed or found wrong, 2 is a mistake in what was asked, 130 is interrupted.
+    """
 
 
 def indented(value: Any) -> str:
@@ -145,7 +81,7 @@ class Call:
         self._debug: bool = given.pop("debug")
         self.config: str | None = given.pop("config", None)
         self._verbose: bool = given.pop("verbose", False)
-        self.overrides: dict[str, tuple[str, Any]] = context.meta.get(_OVERRIDES, {})
+        self.overrides: dict[str, tuple[str, Any]] = context.meta.get(OVERRIDES, {})
         values = [*given.values(), *(value for _, value in self.overrides.values())]
         texts = [each for value in values for each in (value if isinstance(value, tuple) else [value])]
         #: Whose passwords must not be printed.
@@ -168,6 +104,12 @@ class Call:
     def say_lines(self, text: str) -> None:
         """Print a text of several lines, each as `say` does."""
         for line in text.split("\n"):
+            self.say(line)
+
+    def say_table(self, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+        """Print rows under their header, or nothing when there are none; whole where nobody looks at a terminal."""
+        columns = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+        for line in table_lines(header, rows, columns) if rows else ():
             self.say(line)
 
     def note(self, sentence: str) -> None:
@@ -205,7 +147,7 @@ class Call:
 
         def tell(done: int, total: int | None) -> None:
             nonlocal last, first
-            self._count(done, total)
+            self.done = done
             now = time.monotonic()
             # The speed is that of this run: what an earlier one has done is not counted.
             first = first or (now, done)
@@ -221,10 +163,6 @@ class Call:
         finally:
             if terminal and not self.quiet:
                 click.echo(_ERASE, err=True, nl=False)
-
-    def _count(self, done: int, total: int | None) -> None:
-        del total
-        self.done = done
 
     @functools.cached_property
     def resolved(self) -> "Resolved":
@@ -271,10 +209,11 @@ class Call:
             failure_queue=replace(self.settings.failure_queue, enabled=False),
         )
 
-    def check_can_ask(self) -> None:
-        """Refuse what needs a person's consent where there is none to give it."""
+    def confirm(self, question: str, *, abort: bool = True) -> bool:
+        """Whether the person consents, or an end without; refused where there is none to ask."""
         if self.json:
             raise ConfigError("--json needs --yes: there is nobody to ask")
+        return click.confirm(question, abort=abort, err=True)
 
     def existing_store(self) -> str:
         """The URL of the store that is named; ConfigError when it should be on this disk and is not."""
@@ -309,7 +248,7 @@ class Call:
         except KeyboardInterrupt:
             if self.thing:
                 self.note(f"stopped after {several(self.done, self.thing)}{onward * self.resumable}")
-            return STATUS
+            return INTERRUPTED
         except BrokenPipeError:
             raise  # whoever read stdout has gone away; click ends the process without a word
         except ConfigError as error:
@@ -339,7 +278,7 @@ def runs(function: Callable[..., int | Coroutine[Any, Any, int]]) -> Callable[..
     exit status are seen to.
     """
 
-    @_printing
+    @option.printing
     @functools.wraps(function)
     def command(**given: Any) -> None:
         call = Call(click.get_current_context(), given)
@@ -359,7 +298,7 @@ def check_exists(url: str) -> str:
 
 
 def parse_time(
-    option: str, spelled: str | None, *, ages: Literal["", "ago", "from now"] = ""
+    named: str, spelled: str | None, *, ages: Literal["", "ago", "from now"] = ""
 ) -> datetime | None:
     """The time that was given; with `ages`, also an age such as 2h. What is neither is a ConfigError that names the option."""
     if spelled is None:
@@ -370,7 +309,7 @@ def parse_time(
         with suppress(ConfigError, OverflowError):
             return before(age(spelled), now()) if ages == "ago" else now() + age(spelled)
     also = {"ago": ", or 2h for two hours ago", "from now": ", or 90d for ninety days from now"}.get(ages, "")
-    raise ConfigError(f"{option} {spelled!r} is no time; try 2026-03-01, 2026-03-01T12:00:00+08:00{also}")
+    raise ConfigError(f"{named} {spelled!r} is no time; try 2026-03-01, 2026-03-01T12:00:00+08:00{also}")
 
 
 def _default_state(*names: object) -> Path | None:
@@ -382,8 +321,3 @@ def _default_state(*names: object) -> Path | None:
     except (OSError, RuntimeError):  # RuntimeError: nobody has told this process where its home is
         return None
     return folder / f"{names[0]}-{digest}.jsonl" if os.access(folder, os.W_OK) else None
-
-
-def at_store(settings: "Settings", url: str) -> "Settings":
-    """The settings, with this store."""
-    return msgspec.structs.replace(settings, database=msgspec.structs.replace(settings.database, dsn=url))

@@ -10,27 +10,8 @@ import click
 import msgspec
 from click.shell_completion import BashComplete, FishComplete, ShellComplete, ZshComplete
 
-from octavo import __version__
-from octavo.cli.bench import bench
-from octavo.cli.command import Call, at_store, configured, flag, runs, several, store_argument
-from octavo.cli.erasing import forget_command
-from octavo.cli.events import events
-from octavo.cli.facts import (
-    allow_command,
-    delete_command,
-    history_command,
-    list_command,
-    prune_command,
-    show_command,
-    undo_command,
-)
-from octavo.cli.mcp import mcp_command
-from octavo.cli.memory import add_command, context_command, search_command
-from octavo.cli.queue import queue
-from octavo.cli.reindex import reindex_command
-from octavo.cli.serve import keys, serve_command
-from octavo.cli.transfer import copy_command, export_command, import_command
-from octavo.cli.vault import vault
+from octavo.cli import bench, events, facts, memory, option, queue, reindex, serve, transfer  # noqa: F401 - each adds its commands to the root
+from octavo.cli.command import Call, root, runs, several
 from octavo.config import Settings
 from octavo.kernel.ports import Finding, Store
 from octavo.stores import SCHEMES, open_store
@@ -47,47 +28,23 @@ _STORES = {
     "redis": ("redis://host:6379/0", "redis", "redis"),
     "sqlite": ("sqlite:///octavo.db", "", ""),
 }
+#: As `--help` lists them: first those that everybody needs.
+_ORDER = (
+    *("add", "search", "context", "list", "show", "history", "undo", "delete", "allow", "forget", "prune"),
+    *("serve", "keys", "mcp", "events", "vault", "queue", "copy", "export", "import", "reindex", "bench"),
+    *("doctor", "stores", "completion"),
+)
 _SHELLS: dict[str, type[ShellComplete]] = {"bash": BashComplete, "zsh": ZshComplete, "fish": FishComplete}
 
 
-class _InOrder(click.Group):
-    """Lists its commands in the order in which they were added: first those that everybody needs."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        del ctx
-        return list(self.commands)
-
-
-@click.group(cls=_InOrder, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
-@click.version_option(__version__, prog_name="octavo", message="%(prog)s %(version)s")
-def octavo() -> None:
-    """Remember, find again, and look after an agent's memory.
-
-    The store is sqlite:///octavo.db in this folder, unless OCTAVO_URL or the settings name another:
-    file:///folder, postgresql://user:password@host/database, mysql://…, redis://… `octavo stores` lists them.
-
-    \b
-    Example: octavo add "I live in Berlin and I am allergic to peanuts."
-
-    Exit status: 0 is well, 1 is failed or found wrong, 2 is a mistake in what was asked, 130 is interrupted.
-    """
-
-
-for _command in (
-    *(add_command, search_command, context_command),
-    *(list_command, show_command, history_command, undo_command),
-    *(delete_command, allow_command, forget_command, prune_command),
-    *(serve_command, keys, mcp_command, events, vault, queue),
-    *(copy_command, export_command, import_command, reindex_command, bench),
-):
-    octavo.add_command(_command)
+octavo = root
 
 
 @octavo.command("doctor")
-@store_argument
+@option.store_argument
 @click.option("--probe/--no-probe", help="Whether to write, read and remove a few records. [default: not]")
-@flag("--strict", "Fail (status 1) when there is a warning.")
-@configured
+@option.flag("--strict", "Fail (status 1) when there is a warning.")
+@option.configured
 @runs
 async def doctor_command(call: Call, probe: bool, strict: bool) -> int:
     """Say what a store is and what is dangerous about it.
@@ -101,10 +58,7 @@ async def doctor_command(call: Call, probe: bool, strict: bool) -> int:
     url = call.existing_store()
     async with open_store(url) as store:
         report = await examine(store, probe=probe)
-        beside = [
-            *await _vector_findings(at_store(call.settings, url), store, report),
-            *_folder_findings(call.settings),
-        ]
+        beside = [*await _vector_findings(call.settings, store, report), *_folder_findings(call.settings)]
     findings = [
         Finding(each.name, call.hidden(each.value), call.hidden(each.warning))
         for each in [*report.findings, *beside]
@@ -183,14 +137,14 @@ async def _vector_findings(settings: Settings, store: Store, report: Report) -> 
 
 def _folder_findings(settings: Settings) -> Iterator[Finding]:
     """Who can read the folders beside the store, and whether the queue's can be used."""
-    queue = settings.failure_queue
-    for name, folder in {"queue": queue.directory, "vault": settings.vault.root_path}.items():
+    waiting = settings.failure_queue
+    for name, folder in {"queue": waiting.directory, "vault": settings.vault.root_path}.items():
         if Path(folder).is_dir():
             who, warning = access(Path(folder))
             yield Finding(name, f"{folder}, {who}", warning)
-    if queue.enabled and not usable_folder(Path(queue.directory)):
+    if waiting.enabled and not usable_folder(Path(waiting.directory)):
         lost = "what the store does not take is refused; set failure_queue.directory to a folder that can be written to"
-        yield Finding("queue", f"{queue.directory}, which cannot be used", lost)
+        yield Finding("queue", f"{waiting.directory}, which cannot be used", lost)
 
 
 def _say_report(call: Call, url: str, report: Report) -> None:
@@ -207,3 +161,6 @@ def _say_report(call: Call, url: str, report: Report) -> None:
         times = f"write {ms.write_ms:.2f} ms, read {ms.read_ms:.2f} ms, remove {ms.remove_ms:.2f} ms"
         call.say(f"  {'one record':{wide}}{times}")
     call.say(several(len(report.warnings), "warning") if report.warnings else "no warnings")
+
+
+octavo.commands = {name: octavo.commands[name] for name in _ORDER}

@@ -12,22 +12,8 @@ from typing import Any
 import click
 import msgspec
 
-from octavo.cli.command import (
-    STORE_DEFAULT,
-    Call,
-    check_exists,
-    configured,
-    flag,
-    limit,
-    number,
-    options,
-    override,
-    parse_time,
-    resumable,
-    runs,
-    several,
-    text,
-)
+from octavo.cli import option
+from octavo.cli.command import Call, check_exists, parse_time, root, runs, several
 from octavo.cli.transfer import moved_text
 from octavo.errors import ConfigError, StoreUnavailable
 from octavo.events import AgentEvent, BaseMemoryStore, EventStore, EventType, as_store, migrate, to_event
@@ -42,28 +28,30 @@ _WIDEST = 24  # characters of a column
 #: An event may arrive so much later than its time says, and `tail -f` still shows it.
 _LATE = timedelta(minutes=1)
 
-_store_option = text(
-    "--store where", "URL|MODULE:NAME", f"Where the events are. {STORE_DEFAULT}", **override("database.dsn")
+_which = option.together(
+    option.configured,
+    option.text(
+        "--store where",
+        "URL|MODULE:NAME",
+        f"Where the events are. {option.STORE_DEFAULT}",
+        setting="database.dsn",
+    ),
+    option.text("--agent", "NAME", "Only this agent's events."),
+    option.text("--session", "ID", "Only this session's events."),
 )
-_which = options(
-    configured,
-    _store_option,
-    text("--agent", "NAME", "Only this agent's events."),
-    text("--session", "ID", "Only this session's events."),
-)
-_when = options(
-    text(
+_when = option.together(
+    option.text(
         "--type event_type",
         "TYPE",
         "Only events of this type, such as user_message.",
         type=click.Choice([*EventType], case_sensitive=False),
     ),
-    text("--since", "WHEN", "Only events from then on: 2026-03-01T12:00, or 2h for two hours ago."),
-    text("--until", "WHEN", "Only events before then."),
+    option.text("--since", "WHEN", "Only events from then on: 2026-03-01T12:00, or 2h for two hours ago."),
+    option.text("--until", "WHEN", "Only events before then."),
 )
 
 
-@click.group("events")
+@root.group("events")
 def events() -> None:
     """Look at the events of agents, search, count, prune and move them.
 
@@ -80,7 +68,7 @@ def events() -> None:
 @events.command("list")
 @_which
 @_when
-@limit(100)
+@option.limit(100)
 @runs
 async def list_command(call: Call, limit: int, **asked: Any) -> int:
     """Show the newest events, the newest last. With --json, one line of JSON for each.
@@ -99,9 +87,9 @@ async def list_command(call: Call, limit: int, **asked: Any) -> int:
 @events.command("tail")
 @_which
 @_when
-@limit(10)
-@flag("--follow -f", "Go on and show events as they come, until interrupted.")
-@text("--every", "AGE", "How often to look for more.", default="1s", show_default=True)
+@option.limit(10)
+@option.flag("--follow -f", "Go on and show events as they come, until interrupted.")
+@option.text("--every", "AGE", "How often to look for more.", default="1s")
 @runs
 async def tail_command(call: Call, limit: int, follow: bool, every: str, **asked: Any) -> int:
     """Show the last events, and with -f those that come. With --json, one line of JSON for each.
@@ -141,9 +129,9 @@ async def tail_command(call: Call, limit: int, follow: bool, every: str, **asked
 @events.command("search")
 @click.argument("query")
 @_which
-@limit(10)
-@flag("--words", "Only as whole words: quick, however many events there are.")
-@flag("--everyone", "The events of everyone, in place of --agent or --session.")
+@option.limit(10)
+@option.flag("--words", "Only as whole words: quick, however many events there are.")
+@option.flag("--everyone", "The events of everyone, in place of --agent or --session.")
 @runs
 async def search_command(
     call: Call, query: str, limit: int, words: bool, everyone: bool, **asked: Any
@@ -196,8 +184,8 @@ async def stats_command(call: Call, **asked: Any) -> int:
 
 @events.command("prune")
 @_which
-@text("--older-than", "AGE", "Remove events older than this: 7d, 12h, 30m, 90s.", required=True)
-@flag("--dry-run", "Only say how many there are.")
+@option.text("--older-than", "AGE", "Remove events older than this: 7d, 12h, 30m, 90s.", required=True)
+@option.flag("--dry-run", "Only say how many there are.")
 @runs
 async def prune_command(call: Call, older_than: str, dry_run: bool, **asked: Any) -> int:
     """Remove events that are older than an age.
@@ -222,8 +210,8 @@ async def prune_command(call: Call, older_than: str, dry_run: bool, **asked: Any
 @events.command("migrate")
 @click.argument("source", metavar="SOURCE")
 @click.argument("target", metavar="TARGET")
-@number("--batch", "Events per read and write.", 1, default=500)
-@resumable
+@option.number("--batch", "Events per read and write.", 1, default=500)
+@option.resumable
 @runs
 async def migrate_command(
     call: Call, source: str, target: str, batch: int, state: Path | None, restart: bool

@@ -7,19 +7,10 @@ from typing import Any
 import click
 import msgspec
 
-from octavo.cli.command import Call, flag, limit, options, parse_time, runs, several, text, time_text
-from octavo.cli.memory import (
-    as_of_option,
-    category_option,
-    layer_of,
-    layer_option,
-    open_memory,
-    owner_options,
-    reason_option,
-    session_option,
-    where_options,
-)
-from octavo.cli.tables import TEXT, WHEN, owner_text, plain, quoted, say_table, when
+from octavo.cli import option
+from octavo.cli.command import Call, parse_time, root, runs, several
+from octavo.cli.memory import layer_of, open_memory
+from octavo.cli.tables import TEXT, WHEN, owner_text, plain, quoted, time_text, when
 from octavo.errors import ConfigError, NotFound
 from octavo.kernel.ids import now
 from octavo.kernel.model import Query, Record, Scope
@@ -32,23 +23,19 @@ from octavo.memory.retention import EXPIRED, Retention
 from octavo.memory.searching import SOURCE_OF, Whose
 
 _memory_argument = click.argument("id_", metavar="ID")
-_if_owned = options(
-    text("--user", "NAME", "Only if it is this user's."),
-    text("--agent", "NAME", "Only if it is this agent's own."),
-)
 
 
-@click.command("list")
-@owner_options
-@session_option
-@layer_option("Only this layer. [default: both, the profile first]")
-@category_option("Only this category.")
-@limit(50, "No more than these of each layer.")
-@as_of_option
-@where_options
+@root.command("list")
+@option.owner
+@option.session
+@option.layer("Only this layer. [default: both, the profile first]")
+@option.category("Only this category.")
+@option.limit(50, "No more than these of each layer.")
+@option.as_of
+@option.where
 @runs
 async def list_command(
-    call: Call, layer: Layer | None, category: str | None, limit: int, as_of: str | None, **given: Any
+    call: Call, layer: Layer | None, category: str | None, limit: int, as_of: str | None, **named: Any
 ) -> int:
     """List the facts known about somebody, the newest first.
 
@@ -57,22 +44,18 @@ async def list_command(
     """
     at = parse_time("--as-of", as_of, ages="ago")
     layers = LAYERS if layer is None and category is None else (layer_of(layer, category),)
-    filtered = bool(as_of or layer or category or given["session"])
+    filtered = bool(as_of or layer or category or named["session_id"])
     found: list[Fact] = []
     more = False
     kept: dict[str, Any] = {}
     async with open_memory(call) as memory:
-        whose = Whose(**{f"{name}_id": value for name, value in given.items()})
+        whose = Whose(**named)
         # Where a fact was learnt is in its metadata, which only a look at each of them tells.
-        asked = {
-            "category": category,
-            "as_of": at,
-            "limit": None if whose.learnt_in else limit + 1,
-            **whose.owner,
-        }
+        most = None if whose.learnt_in else limit + 1
         for each in layers:
-            page = await (memory.layers.profile if each == "profile" else memory.layers.events)(**asked)
-            there = [fact for fact in page if _was_learnt(fact, whose.learnt_in)]
+            read = memory.layers.profile if each == "profile" else memory.layers.events
+            page = await read(category=category, as_of=at, limit=most, **whose.owner)
+            there = [fact for fact in page if whose.learnt_in.items() <= fact.metadata.items()]
             found, more = found + there[:limit], more or len(there) > limit
         if not found and not filtered:
             kept = await memory.stats(**whose.owner)
@@ -80,20 +63,15 @@ async def list_command(
     _note_more(call, more)
     if not (found or more):
         name = next(iter(whose.owner.values()))
-        hint = "; octavo search looks through what else is kept" if _has_others(kept) else ""
+        others = any(kept.get(source) for source in SOURCES if source != "facts")
+        hint = "; octavo search looks through what else is kept" if others else ""
         call.say(f"no {'such ' if filtered else ''}memory of {quoted(name)}{hint}")
-    return call.document(
-        **whose.owner, as_of=at, count=len(found), more=more, memories=msgspec.to_builtins(found)
-    )
+    return call.document(**whose.owner, as_of=at, count=len(found), more=more, memories=found)
 
 
 def _note_more(call: Call, more: bool) -> None:
     if more:
         call.note("there are more; --limit shows them")
-
-
-def _was_learnt(fact: Fact, place: dict[str, str]) -> bool:
-    return all(fact.metadata.get(name) == value for name, value in place.items())
 
 
 def _say_facts(call: Call, facts: Sequence[Fact]) -> None:
@@ -109,17 +87,12 @@ def _say_facts(call: Call, facts: Sequence[Fact]) -> None:
     if not any(fact.expiry_date for fact in facts):
         for row in (header, *rows):
             del row[5]
-    say_table(call, header, rows)
+    call.say_table(header, rows)
 
 
-def _has_others(kept: dict[str, Any]) -> bool:
-    """Whether somebody without facts has something else that can be found."""
-    return any(kept.get(source) for source in SOURCES if source != "facts")
-
-
-@click.command("show")
+@root.command("show")
 @_memory_argument
-@where_options
+@option.where
 @runs
 async def show_command(call: Call, id_: str) -> int:
     """Show one memory, its history and its sources.
@@ -137,7 +110,6 @@ async def show_command(call: Call, id_: str) -> int:
         history = await memory.history(id_)
         sources = await _read(memory, fact.sources)
     _say_text(call, fact.content)
-    end = "" if fact.expiry_date is None else time_text(fact.expiry_date)
     _say_fields(
         call,
         owner=_owner(fact),
@@ -146,8 +118,8 @@ async def show_command(call: Call, id_: str) -> int:
         topic=fact.topic,
         created=time_text(fact.created_at),
         updated=time_text(fact.updated_at),
-        happened="" if fact.happened_at is None else time_text(fact.happened_at),
-        until="for ever" if fact.is_permanent else end,
+        happened=time_text(fact.happened_at),
+        until="for ever" if fact.is_permanent else time_text(fact.expiry_date),
         metadata=spell(fact.metadata) if fact.metadata else "",
         id=fact.id,
     )
@@ -156,10 +128,10 @@ async def show_command(call: Call, id_: str) -> int:
     if sources:
         call.say("")
         rows = [(_text(record), record.kind or "-", *_which(record)) for record in sources]
-        say_table(call, (TEXT, "KIND", "SOURCE", WHEN, "OWNER", "ID"), rows)
+        call.say_table((TEXT, "KIND", "SOURCE", WHEN, "OWNER", "ID"), rows)
     return call.document(
-        memory=msgspec.to_builtins(fact),
-        history=msgspec.to_builtins(history),
+        memory=fact,
+        history=history,
         sources=[_document(record) for record in sources],
     )
 
@@ -234,14 +206,14 @@ def _say_fields(call: Call, **fields: str) -> None:
             call.say(f"{name:10}{plain(value)}")
 
 
-@click.command("history")
+@root.command("history")
 @click.argument("id_", metavar="[ID]", required=False)
-@owner_options
-@layer_option("Only changes in this layer.")
-@click.option("--action", type=click.Choice(ACTIONS), help="Only this sort of change.")
-@limit(100)
-@flag("--everyone", "Of everyone, in place of --user or --agent.")
-@where_options
+@option.owner
+@option.layer("Only changes in this layer.")
+@option.choice("--action", ACTIONS, "Only this sort of change.")
+@option.limit(100)
+@option.flag("--everyone", "Of everyone, in place of --user or --agent.")
+@option.where
 @runs
 async def history_command(
     call: Call,
@@ -260,7 +232,7 @@ async def history_command(
     \b
     Example: octavo history --user lin --action update
     """
-    named = {f"{kind}_id": name for kind, name in owner.items() if name is not None}
+    named = {kind: name for kind, name in owner.items() if name is not None}
     if len(named) + everyone > 1:
         raise ConfigError("give one of --user, --agent and --everyone: a memory has one owner")
     if id_ is None and not named and not everyone:
@@ -276,7 +248,7 @@ async def history_command(
     _note_more(call, more)
     if not found:
         call.say("nothing was changed")
-    return call.document(count=len(entries), more=more, logs=msgspec.to_builtins(entries))
+    return call.document(count=len(entries), more=more, logs=entries)
 
 
 def _say_history(call: Call, entries: Sequence[LogEntry]) -> None:
@@ -285,18 +257,22 @@ def _say_history(call: Call, entries: Sequence[LogEntry]) -> None:
         state = each.after or each.before
         said = "" if state is None else state.content
         rows.append((when(each.created_at), each.action, said, each.reason, each.id or "-"))
-    say_table(call, (WHEN, "CHANGE", TEXT, "REASON", "LOG ID"), rows)
+    call.say_table((WHEN, "CHANGE", TEXT, "REASON", "LOG ID"), rows)
 
 
-@click.command("undo")
+@root.command("undo")
 @click.argument("log_id", metavar="[LOG_ID]", required=False)
-@text("--add", "ID", "All that the message ID made, and itself; may be given several times.", multiple=True)
-@text("--since", "WHEN", "All that was changed from then on: 2026-03-01T12:00, or 2h for two hours ago.")
-@text("--undo", "ID", "All that an earlier undo of --add, --since or --undo took back.")
-@owner_options
-@flag("--dry-run", "Only say what would be taken back.")
-@reason_option
-@where_options
+@option.text(
+    "--add", "ID", "All that the message ID made, and itself; may be given several times.", multiple=True
+)
+@option.text(
+    "--since", "WHEN", "All that was changed from then on: 2026-03-01T12:00, or 2h for two hours ago."
+)
+@option.text("--undo", "ID", "All that an earlier undo of --add, --since or --undo took back.")
+@option.owner
+@option.flag("--dry-run", "Only say what would be taken back.")
+@option.reason
+@option.where
 @runs
 async def undo_command(
     call: Call, log_id: str | None, add: tuple[str, ...], undo: str | None, dry_run: bool, **given: Any
@@ -310,7 +286,7 @@ async def undo_command(
     Example: octavo undo log_user_lin_1790000000.123456804310226914_2
     """
     since = parse_time("--since", given["since"], ages="ago")
-    named = {f"{name}_id": given[name] for name in ("user", "agent")}
+    named = {name: given[name] for name in ("user_id", "agent_id")}
     if sum(map(bool, (log_id, add, since, undo))) != 1:
         raise ConfigError(
             "give one of LOG_ID, --add, --since and --undo; octavo history shows what was changed"
@@ -326,7 +302,7 @@ async def undo_command(
         entry = await memory.undo(log_id, reason=given["reason"])
     name = plain(entry.memory_id)
     call.say(f"{name} is {quoted(entry.after.content)} again" if entry.after else f"removed {name} again")
-    return call.document(log=msgspec.to_builtins(entry))
+    return call.document(log=entry)
 
 
 def _tell_undone(call: Call, undone: Undone) -> int:
@@ -341,13 +317,14 @@ def _tell_undone(call: Call, undone: Undone) -> int:
     return call.document(**msgspec.to_builtins(undone))
 
 
-@click.command("delete")
+@root.command("delete")
 @_memory_argument
-@_if_owned
-@reason_option
-@flag("--forever", "Never learn it again, from whatever text; `octavo allow` lifts that.")
-@flag("--yes -y", "Do not ask.")
-@where_options
+@option.text("--user user_id", "NAME", "Only if it is this user's.")
+@option.text("--agent agent_id", "NAME", "Only if it is this agent's own.")
+@option.reason
+@option.flag("--forever", "Never learn it again, from whatever text; `octavo allow` lifts that.")
+@option.yes
+@option.where
 @runs
 async def delete_command(
     call: Call, id_: str, reason: str | None, forever: bool, yes: bool, **owner: Any
@@ -359,35 +336,29 @@ async def delete_command(
     \b
     Example: octavo delete user_lin_1790000000.123456804310226914 --reason "they asked for it"
     """
-    named = {f"{kind}_id": name for kind, name in owner.items()}
-    if None not in named.values():
+    if None not in owner.values():
         raise ConfigError("give --user or --agent, not both: a memory has one owner")
-    if not yes:
-        call.check_can_ask()
     async with open_memory(call) as memory:
         if not yes:
             there = await memory.get(id_)
             for kind, name in owner.items():
-                if name is not None and (kind, name) != (there.memory_type, there.entity_id):
-                    raise NotFound(f"the {kind} {name} has no memory {id_!r}")
-            whose = quoted(_owner(there))
-            click.confirm(f"Delete {quoted(there.content)} of {whose}?", abort=True, err=True)
-        gone = await memory.layers.forget(id_, **named, reason=reason, forever=forever)
+                if name is not None and (kind, name) != (f"{there.memory_type}_id", there.entity_id):
+                    raise NotFound(f"the {kind.removesuffix('_id')} {name} has no memory {id_!r}")
+            call.confirm(f"Delete {quoted(there.content)} of {quoted(_owner(there))}?")
+        gone = await memory.layers.forget(id_, **owner, reason=reason, forever=forever)
         last = (await memory.layers.logs(id_, action="delete", limit=1))[0]
     learnt = f", and it is not learnt again (octavo allow {plain(id_)})" if forever else ""
     call.say(f"deleted {quoted(gone.content)}{learnt}; octavo undo {plain(last.id)} brings it back")
-    return call.document(memory=msgspec.to_builtins(gone), log=msgspec.to_builtins(last))
+    return call.document(memory=gone, log=last)
 
 
-@click.command("allow")
+@root.command("allow")
 @_memory_argument
-@options(
-    text("--user", "NAME", "Whose it was, where its history is gone."),
-    text("--agent", "NAME", "The agent whose own it was."),
-)
-@where_options
+@option.text("--user user_id", "NAME", "Whose it was, where its history is gone.")
+@option.text("--agent agent_id", "NAME", "The agent whose own it was.")
+@option.where
 @runs
-async def allow_command(call: Call, id_: str, user: str | None, agent: str | None) -> int:
+async def allow_command(call: Call, id_: str, **owner: str | None) -> int:
     """Let what a memory said be learnt again.
 
     ID is that of a memory which was removed by `octavo delete --forever`. It stays removed; a text that says it again adds it.
@@ -396,14 +367,14 @@ async def allow_command(call: Call, id_: str, user: str | None, agent: str | Non
     Example: octavo allow user_lin_1790000000.123456804310226914
     """
     async with open_memory(call) as memory:
-        await memory.allow(id_, user_id=user, agent_id=agent)
+        await memory.allow(id_, **owner)
     call.say(f"what {plain(id_)} said may be learnt again")
     return call.document(allowed=id_)
 
 
-@click.command("prune")
-@flag("--dry-run", "Only say how much would go.")
-@where_options
+@root.command("prune")
+@option.flag("--dry-run", "Only say how much would go.")
+@option.where
 @runs
 async def prune_command(call: Call, dry_run: bool) -> int:
     """Remove what has expired, and what is not kept any longer.
@@ -429,5 +400,4 @@ async def prune_command(call: Call, dry_run: bool) -> int:
 
 
 def _owner(fact: Fact) -> str:
-    of = {kind: fact.entity_id if fact.memory_type == kind else None for kind in ("user", "agent")}
-    return owner_text(of["user"], of["agent"])
+    return owner_text(**{f"{fact.memory_type}_id": fact.entity_id})

@@ -1,84 +1,51 @@
-"""`octavo add`, `octavo search` and `octavo context`: remember, find, and make a block for a prompt."""
+"""`octavo add`, `search`, `context` and `forget`: remember, find, make a block for a prompt, and erase for good."""
 
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 import msgspec
 
-from octavo.cli.command import (
-    Call,
-    check_exists,
-    flag,
-    limit,
-    number,
-    options,
-    override,
-    parse_time,
-    runs,
-    several,
-    store_option,
-    text,
-)
-from octavo.cli.tables import TEXT, WHEN, owner_text, plain, say_table, when
+from octavo.cli import option
+from octavo.cli.command import Call, check_exists, parse_time, root, runs, several
+from octavo.cli.tables import TEXT, WHEN, figures, owner_text, plain, quoted, when
+from octavo.config import local_path
+from octavo.erasing import Certificate, scrub
 from octavo.errors import ConfigError, InvalidQuery, InvalidRecord
 from octavo.events.retention import age
 from octavo.kernel.ids import now
 from octavo.layers import CATEGORIES, Layer
 from octavo.layers.records import COLLECTIONS
-from octavo.layers.values import LAYERS
-from octavo.memory import DEFAULT_USER, SOURCES, AsyncMemory, Hits
+from octavo.memory import SOURCES, AsyncMemory, Hits
 from octavo.memory.searching import Whose, search
 from octavo.search.recall import Recall
+from octavo.service.vault import existing_vault
 
-F = TypeVar("F", bound=Callable[..., Any])
-_CATEGORY_NAMES = [name for names in CATEGORIES.values() for name in names]
 _COUNTED = {"insert": "inserted", "update": "updated", "ignore": "ignored"}
+_WHOSE = ("user_id", "agent_id", "session_id")
 _ENDS = ("permanent", "ttl", "expires")
 #: What is said about one memory, and nothing about the facts of a text.
 _OF_ONE = ("layer", "category", *_ENDS, "reason")
 
-owner_options = options(
-    text("--user", "NAME", f"Whose memory it is. [default: {DEFAULT_USER}, unless --agent is given]"),
-    text("--agent", "NAME", "The agent's own memory; with --user, the user's with this agent."),
-)
-session_option = text("--session", "NAME", "Only of this conversation. [default: of all]")
-where_options = options(
-    store_option,
-    text("--tenant", "NAME", "Of this tenant. [default: as configured]", **override("service.tenant")),
-)
-reason_option = text("--reason", "TEXT", "Why, for the history.")
-as_of_option = text("--as-of", "WHEN", "What was known then: 2026-03-01T12:00, or 2h for two hours ago.")
 
-
-def layer_option(help_: str) -> Callable[[F], F]:
-    """`--layer`, one of the two."""
-    return click.option("--layer", type=click.Choice(LAYERS), help=help_)
-
-
-def category_option(help_: str) -> Callable[[F], F]:
-    """`--category`, of either layer."""
-    return text("--category", "NAME", help_, type=click.Choice(_CATEGORY_NAMES))
-
-
-@click.command("add")
+@root.command("add")
 @click.argument("said", metavar="TEXT")
-@owner_options
-@text("--session", "NAME", "The conversation it was said in.")
-@text("--metadata", "JSON", 'An object of your own, such as {"from": "mail"}.')
-@flag(
+@option.owner
+@option.text("--session session_id", "NAME", "The conversation it was said in.")
+@option.text("--metadata", "JSON", 'An object of your own, such as {"from": "mail"}.')
+@option.flag(
     "--no-infer",
     "Keep TEXT as one memory, as it is; needed by --layer, --category, --permanent, --ttl, --expires and --reason.",
 )
-@layer_option("Where it belongs. [default: that of the category, or event]")
-@category_option(f"What it is about: {', '.join(_CATEGORY_NAMES)}. [default: by the rules]")
-@flag("--permanent", "Keep it for ever; in the profile that is so anyway.")
-@text("--ttl", "AGE", "Keep it so long: 7d, 12h, 30m, 90s.")
-@text("--expires", "WHEN", "Keep it until then: 2027-03-01, 2027-03-01T12:00:00+08:00.")
-@reason_option
-@where_options
+@option.layer("Where it belongs. [default: that of the category, or event]")
+@option.category(f"What it is about: {', '.join(option.CATEGORY_NAMES)}. [default: by the rules]")
+@option.flag("--permanent", "Keep it for ever; in the profile that is so anyway.")
+@option.text("--ttl", "AGE", "Keep it so long: 7d, 12h, 30m, 90s.")
+@option.text("--expires", "WHEN", "Keep it until then: 2027-03-01, 2027-03-01T12:00:00+08:00.")
+@option.reason
+@option.where
 @runs
 async def add_command(call: Call, said: str, no_infer: bool, metadata: str | None, **given: Any) -> int:
     """Remember TEXT and the facts in it.
@@ -89,7 +56,7 @@ async def add_command(call: Call, said: str, no_infer: bool, metadata: str | Non
     \b
     Example: octavo add "I live in Berlin and I am allergic to peanuts."
     """
-    named = {f"{name}_id": given.pop(name) for name in ("user", "agent", "session")}
+    named = {name: given.pop(name) for name in _WHOSE}
     try:
         said = sys.stdin.buffer.read().decode().removesuffix("\n") if said == "-" else said
     except UnicodeDecodeError as error:
@@ -102,13 +69,17 @@ async def add_command(call: Call, said: str, no_infer: bool, metadata: str | Non
             learnt = {**(extra or {}), **whose.learnt_in}
             kept = await memory.layers.remember(said, **whose.owner, metadata=learnt, **wanted)
             call.say(f"remembered in the {kept.layer} layer as {kept.category}: {plain(kept.id)}")
-            return call.document(memory=msgspec.to_builtins(kept))
+            return call.document(memory=kept)
         added = await memory.add(said, **named, metadata=extra)
     rows = [
-        (each.action, _changed(each.content, each.supersedes), each.layer, each.category, each.id or "-")
+        (
+            each.action,
+            f"{each.content} (was: {each.supersedes})" if each.supersedes else each.content,
+            *(each.layer, each.category, each.id or "-"),
+        )
         for each in added.memories
     ]
-    say_table(call, ("CHANGE", TEXT, "LAYER", "CATEGORY", "ID"), rows)
+    call.say_table(("CHANGE", TEXT, "LAYER", "CATEGORY", "ID"), rows)
     counts: dict[str, Any] = {name: added.count(action) for action, name in _COUNTED.items()}
     facts = several(len(rows), "fact")
     told = ", ".join(f"{count} {name}" for name, count in counts.items())
@@ -118,23 +89,21 @@ async def add_command(call: Call, said: str, no_infer: bool, metadata: str | Non
     return call.document(**msgspec.to_builtins(added), **counts)
 
 
-def _changed(content: str, before: str | None) -> str:
-    return f"{content} (was: {before})" if before else content
-
-
-@click.command("search")
+@root.command("search")
 @click.argument("question")
-@owner_options
-@session_option
-@text("--source sources", "NAMES", f"Only these, of {', '.join(SOURCES)}. [default: all]", multiple=True)
-@layer_option("Only facts of this layer.")
-@text("--since", "WHEN", "Only from then on: 2026-03-01T12:00, or 2h for two hours ago.")
-@text("--until", "WHEN", "Only before then.")
-@text("--metadata", "JSON", 'Only what has this metadata, such as {"from": "mail"}.')
-@limit(10)
-@flag("--everyone", "What is kept of everyone, in place of --user, --agent or --session.")
-@as_of_option
-@where_options
+@option.owner
+@option.session
+@option.text(
+    "--source sources", "NAMES", f"Only these, of {', '.join(SOURCES)}. [default: all]", multiple=True
+)
+@option.layer("Only facts of this layer.")
+@option.text("--since", "WHEN", "Only from then on: 2026-03-01T12:00, or 2h for two hours ago.")
+@option.text("--until", "WHEN", "Only before then.")
+@option.text("--metadata", "JSON", 'Only what has this metadata, such as {"from": "mail"}.')
+@option.limit(10)
+@option.flag("--everyone", "What is kept of everyone, in place of --user, --agent or --session.")
+@option.as_of
+@option.where
 @runs
 async def search_command(
     call: Call,
@@ -152,7 +121,7 @@ async def search_command(
     \b
     Example: octavo search "where do I live?" --source facts,messages --since 30d
     """
-    named = {f"{name}_id": given[name] for name in ("user", "agent", "session")}
+    named = {name: given[name] for name in _WHOSE}
     if everyone and any(name is not None for name in named.values()):
         raise ConfigError("give --user, --agent or --session, or --everyone, not both")
     chosen = [name.strip() for names in sources for name in names.split(",")] or None
@@ -183,7 +152,7 @@ async def search_command(
         count=len(hits),
         probably_absent=hits.probably_absent,
         notes=hits.notes,
-        hits=msgspec.to_builtins(list(hits)),
+        hits=list(hits),
     )
 
 
@@ -200,7 +169,7 @@ def _say_hits(call: Call, hits: Hits) -> None:
         )
         for hit in hits
     ]
-    say_table(call, ("SCORE", TEXT, "SOURCE", WHEN, "OWNER", "WHY", "ID"), rows)
+    call.say_table(("SCORE", TEXT, "SOURCE", WHEN, "OWNER", "WHY", "ID"), rows)
     for note in hits.notes:
         call.note(call.hidden(note))
     absent = "memory probably holds no answer"
@@ -210,15 +179,15 @@ def _say_hits(call: Call, hits: Hits) -> None:
         call.note(f"{absent}; this is the nearest there is")
 
 
-@click.command("context")
+@root.command("context")
 @click.argument("question")
-@owner_options
-@text("--session", "NAME", "The conversation whose summary and last turns are part of it.")
-@number("--max-tokens", "No more tokens than these.", 0, default=1000)
-@as_of_option
-@where_options
+@option.owner
+@option.text("--session session_id", "NAME", "The conversation whose summary and last turns are part of it.")
+@option.number("--max-tokens", "No more tokens than these.", 0, default=1000)
+@option.as_of
+@option.where
 @runs
-async def context_command(call: Call, question: str, max_tokens: int, as_of: str | None, **given: Any) -> int:
+async def context_command(call: Call, question: str, max_tokens: int, as_of: str | None, **named: Any) -> int:
     """Print what is known as a block for a prompt.
 
     It says what a model should know to answer QUESTION: who the user is, the conversation so far, and what else was found, each line with its date, within a budget. The block
@@ -227,7 +196,6 @@ async def context_command(call: Call, question: str, max_tokens: int, as_of: str
     \b
     Example: octavo context "what shall I cook?" --session monday --max-tokens 800
     """
-    named = {f"{name}_id": value for name, value in given.items()}
     at = parse_time("--as-of", as_of, ages="ago")
     async with open_memory(call) as memory:
         block = await memory.context(question, **named, max_tokens=max_tokens, as_of=at)
@@ -240,6 +208,97 @@ async def context_command(call: Call, question: str, max_tokens: int, as_of: str
     if block.text and block.probably_absent:
         call.note("memory probably holds no answer to that")
     return call.document(**msgspec.to_builtins(block))
+
+
+# --- erasing
+
+
+@root.command("forget")
+@option.text("--user user_id", "NAME", "All that is this user's.")
+@option.text("--session session_id", "NAME", "All that was said, done or learnt in this conversation.")
+@option.text("--agent agent_id", "NAME", "All that names this agent.")
+@option.text("--memory memory_id", "ID", "This memory, its history and the texts it was made from.")
+@option.flag("--dry-run", "Only count what would go.")
+@option.flag("--keep-rejected", "Keep the digests of what was rejected, so that it stays rejected.")
+@click.option(
+    "--scrub/--no-scrub",
+    default=None,
+    help="Whether to write the files anew and look through their bytes. [default: of a store on this disk; not of a server]",
+)
+@option.yes
+@option.where
+@runs
+async def forget_command(
+    call: Call, dry_run: bool, keep_rejected: bool, scrub: bool | None, yes: bool, **named: str | None
+) -> int:
+    """Erase for good what belongs to somebody.
+
+    Records, history, vectors, queued writes, dead letters, documents and their versions go; nothing brings them back. A certificate
+    without names or texts is kept. With --scrub alone, erasures whose scrub is pending are finished.
+
+    \b
+    Example: octavo forget --user lin --dry-run
+    """
+    whose: dict[str, Any] = {part: name for part, name in named.items() if name is not None}
+    scrub_alone = scrub and not whose and not dry_run
+    if len(whose) != 1 and not scrub_alone:
+        raise ConfigError(
+            "whose data is to go? give one of --user, --session, --agent and --memory; or --scrub alone"
+        )
+    scrubs = local_path(call.settings.database.dsn) is not None if scrub is None else scrub
+    async with open_memory(call) as memory:
+        beside = _beside(call, memory)
+        if scrub_alone:
+            return _tell_scrubbed(call, await _scrubbed(call, memory, beside))
+        asked = {**whose, **beside, "keep_rejected": keep_rejected}
+        counted = await memory.forget(**asked, dry_run=True)
+        rows = [(place, f"{count:,}") for place, count in counted.removed.items()]
+        call.say_lines(figures([("WHERE", "HOW MANY"), *rows]) if rows else "nothing of that is kept")
+        if dry_run:
+            return call.document(certificate=counted)
+        if not yes:
+            [name] = whose.values()
+            call.confirm(f"Erase all this of {quoted(name)} for good?")
+        certificate = await memory.forget(**asked)
+        if scrubs:
+            done = await _scrubbed(call, memory, beside)
+            certificate = next(each for each in done if each.id == certificate.id)
+    _say_erased(call, certificate)
+    return call.document(ok=certificate.scrub != "found", certificate=certificate)
+
+
+def _beside(call: Call, memory: AsyncMemory) -> dict[str, Any]:
+    """What stands beside the store; the vault's files may be another tenant's where one is named."""
+    settings, vault = call.settings, None
+    if settings.vault.enabled and "service.tenant" not in call.overrides:
+        vault = existing_vault(settings.vault.root_path, memory.store, settings.service.tenant)
+    return {"vault": vault, "queue": settings.failure_queue.directory}
+
+
+async def _scrubbed(call: Call, memory: AsyncMemory, beside: dict[str, Any]) -> list[Certificate]:
+    key = memory.layers.digest_key
+    with call.progress("scrubbed", "step") as tell:
+        return await scrub(memory.store, key, **beside, progress=lambda _, done, total: tell(done, total))
+
+
+def _tell_scrubbed(call: Call, done: list[Certificate]) -> int:
+    for certificate in done:
+        _say_erased(call, certificate)
+    if not done:
+        call.say("no erasure waits for a scrub; the files were written anew")
+    found = any(each.scrub == "found" for each in done)
+    return call.document(ok=not found, certificates=done)
+
+
+def _say_erased(call: Call, certificate: Certificate) -> None:
+    looked = {
+        "pending": "scrub: pending (octavo forget --scrub)",
+        "done": f"scrub: done, {certificate.scanned.get('bytes', 0):,} bytes looked through, none of it found",
+        "found": f"scrub: {certificate.found:,} pieces are still there",
+    }[certificate.scrub]
+    call.say(f"erased {certificate.total:,}; {looked}; certificate {certificate.id}")
+    for each in certificate.unreached:
+        call.note(f"out of reach: {each}")
 
 
 # --- what the commands of a memory share

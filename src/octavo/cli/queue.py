@@ -4,26 +4,14 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
 
-from octavo.cli.command import (
-    CONFIG,
-    Call,
-    check_exists,
-    configured,
-    flag,
-    indented,
-    limit,
-    options,
-    override,
-    runs,
-    several,
-    text,
-    time_text,
-)
+from octavo.cli import option
+from octavo.cli.command import Call, check_exists, indented, root, runs, several
+from octavo.cli.tables import time_text
 from octavo.errors import ConfigError, NotFound
 from octavo.kernel.model import Add, Op
 from octavo.transfer import Progress
@@ -34,20 +22,22 @@ if TYPE_CHECKING:
 
 _WIDEST = 200  # characters of an error that a line shows
 
-_folder_option = options(
-    configured,
-    text(
+_folder_option = option.together(
+    option.configured,
+    option.text(
         "--dir",
         "DIR",
         "The folder of the queue. [default: failure_queue.directory]",
         type=click.Path(file_okay=False),
-        **override("failure_queue.directory"),
+        setting="failure_queue.directory",
     ),
 )
-_which = options(click.argument("ids", nargs=-1, metavar="[ID]..."), flag("--all everything", "All of them."))
+_which = option.together(
+    click.argument("ids", nargs=-1, metavar="[ID]..."), option.flag("--all everything", "All of them.")
+)
 
 
-@click.group("queue")
+@root.group("queue")
 def queue() -> None:
     """Look after writes that could not be stored.
 
@@ -61,7 +51,7 @@ def queue() -> None:
 
 
 @queue.command("status")
-@flag("--strict", "Fail (status 1) when there are dead letters or damaged lines.")
+@option.flag("--strict", "Fail (status 1) when there are dead letters or damaged lines.")
 @_folder_option
 @runs
 def status_command(call: Call, strict: bool) -> int:
@@ -88,8 +78,8 @@ def status_command(call: Call, strict: bool) -> int:
 
 @queue.command("list")
 @click.argument("id_", metavar="[ID]", required=False)
-@flag("--waiting", "What waits, instead of what was given up.")
-@limit(100, "At most N, oldest first.")
+@option.flag("--waiting", "What waits, instead of what was given up.")
+@option.limit(100, "At most N, oldest first.")
 @_folder_option
 @runs
 def list_command(call: Call, id_: str | None, waiting: bool, limit: int) -> int:
@@ -104,7 +94,7 @@ def list_command(call: Call, id_: str | None, waiting: bool, limit: int) -> int:
     if id_ is not None:
         entry = _one(folder, id_)
         call.say_lines(indented(entry))
-        return call.document(entry=msgspec.to_builtins(entry))
+        return call.document(entry=entry)
     entries: Iterable[Waiting | DeadLetter] = peek(folder) if waiting else Spool(folder).dead
     listed = list(islice(entries, limit + 1))
     more, listed = len(listed) > limit, listed[:limit]
@@ -114,17 +104,17 @@ def list_command(call: Call, id_: str | None, waiting: bool, limit: int) -> int:
         call.say("nothing waits" if waiting else "no dead letters")
     if more:
         call.note(f"there are more than {limit:,}; --limit shows them")
-    kind = "waiting" if waiting else "dead"
-    return call.document(more=more, **{kind: msgspec.to_builtins(listed)})
+    told: dict[str, Any] = {"waiting" if waiting else "dead": listed}
+    return call.document(more=more, **told)
 
 
 @queue.command("replay")
 @_which
-@text(
+@option.text(
     "--store url",
     "URL",
     "The store to bring everything to that waits. [default: OCTAVO_URL, or database.dsn of the settings]",
-    **override("database.dsn"),
+    setting="database.dsn",
 )
 @_folder_option
 @runs
@@ -165,7 +155,7 @@ def replay_command(call: Call, ids: tuple[str, ...], everything: bool) -> int:
 
 @queue.command("discard")
 @_which
-@flag("--yes -y", "Do not ask.")
+@option.yes
 @_folder_option
 @runs
 def discard_command(call: Call, ids: tuple[str, ...], everything: bool, yes: bool) -> int:
@@ -179,8 +169,7 @@ def discard_command(call: Call, ids: tuple[str, ...], everything: bool, yes: boo
     missing = _missing(spool, ids)
     count = spool.dead.count if everything else len(set(ids)) - len(missing)
     if count and not yes:
-        call.check_can_ask()
-        click.confirm(f"Forget {several(count, 'dead letter')} for ever?", abort=True, err=True)
+        call.confirm(f"Forget {several(count, 'dead letter')} for ever?")
     gone = spool.dead.discard(None if everything else ids) if count else 0
     call.say(f"forgot {several(gone, 'dead letter')}")
     _note_missing(call, missing)
@@ -193,14 +182,14 @@ def _folder(call: Call) -> Path:
     if "failure_queue.directory" in call.overrides and not folder.is_dir():
         raise ConfigError(f"there is no folder {folder}; check --dir")
     if not (call.by_file or "failure_queue.directory" in call.resolved.origins or folder.is_dir()):
-        raise ConfigError(f"no queue was named; give --dir or --config, or make {CONFIG}")
+        raise ConfigError(f"no queue was named; give --dir or --config, or make {option.CONFIG}")
     return folder
 
 
 def _store_is_named(call: Call) -> bool:
     """Whether an option or the environment names the store, and not the settings file."""
     named_by = call.resolved.origins.get("database.dsn", "")
-    return bool(named_by) and not (call.by_file and named_by.startswith(str(call.config or CONFIG)))
+    return bool(named_by) and not (call.by_file and named_by.startswith(str(call.config or option.CONFIG)))
 
 
 async def _deliver(call: Call, folder: Path, progress: Progress) -> tuple[int, int, str]:

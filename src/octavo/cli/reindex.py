@@ -1,52 +1,48 @@
-"""`octavo reindex`: build anew, or only compare, what is derived from the records of a store."""
+"""`octavo reindex`, what is derived from the records of a store, and `octavo vault`, Markdown documents and their store."""
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
 
-from octavo.cli.command import (
-    Call,
-    at_store,
-    check_exists,
-    configured,
-    flag,
-    runs,
-    several,
-    store_argument,
-    text,
-)
+from octavo.cli import option
+from octavo.cli.command import Call, check_exists, root, runs, several
+from octavo.cli.tables import time_text
 from octavo.config import Settings
-from octavo.errors import ConfigError
-from octavo.kernel.ports import Embedder, Lexicon, Searches, Store, VectorIndex
+from octavo.errors import ConfigError, StoreUnavailable
+from octavo.kernel.model import Scope
+from octavo.kernel.ports import Embedder, Lexicon, Searches, Store
 from octavo.kernel.shapes import SHAPES
 from octavo.stores import open_store
 from octavo.util.secrets import shown
 from octavo.wraps import Indexed
 from octavo.wraps.vectors.indexed import COLLECTIONS
 
+if TYPE_CHECKING:
+    from octavo.assemble import Assembled
+    from octavo.service.vault import Problem, SyncReport, Vault
+
 _COLLECTIONS = tuple(name for name in SHAPES if name not in ("vectors", "pending"))  # those are derived
-_Vectors = tuple[Indexed, VectorIndex, str]  # the last is the name of the model
+_MOST_TOLD = 20  # keys of each sort; --json has them all
+_DONE = {"pushed": "pushed", "pulled": "pulled", "conflicts": "conflict", "removed": "removed"}
+_DONE |= {"unlinked": "file removed", "pending": "pending"}
 
 
-@click.command("reindex")
-@store_argument
-@flag("--verify", "Change nothing; name every difference and fail (status 1) if there is one.")
-@text(
-    "--collection collections",
-    "NAME",
-    "Only this collection; may be given several times. [default: all that have an index]",
-    multiple=True,
-    type=click.Choice(_COLLECTIONS),
+@root.command("reindex")
+@option.store_argument
+@option.flag("--verify", "Change nothing; name every difference and fail (status 1) if there is one.")
+@option.collections(
+    "Only this collection; may be given several times. [default: all that have an index]", _COLLECTIONS
 )
-@text("--tenant", "NAME", "Only the vectors of this tenant's records. [default: every tenant]")
+@option.text("--tenant", "NAME", "Only the vectors of this tenant's records. [default: every tenant]")
 @click.option("--terms/--no-terms", default=True, help="Whether to see to the index of terms. [default: yes]")
-@text("--vectors", "URL", "The index of vectors, such as sqlite:///octavo.db; needs --embedder.")
-@text("--embedder", "SPEC", "The model that makes them, such as fastembed:BAAI/bge-small-en-v1.5.")
-@text("--forget", "SPACE", "Remove the vectors of a model that is no longer used.", multiple=True)
-@configured
+@option.text("--vectors", "URL", "The index of vectors, such as sqlite:///octavo.db; needs --embedder.")
+@option.text("--embedder", "SPEC", "The model that makes them, such as fastembed:BAAI/bge-small-en-v1.5.")
+@option.text("--forget", "SPACE", "Remove the vectors of a model that is no longer used.", multiple=True)
+@option.configured
 @runs
 async def reindex_command(
     call: Call, verify: bool, collections: tuple[str, ...], tenant: str | None, terms: bool, **vectors: Any
@@ -61,8 +57,7 @@ async def reindex_command(
     \b
     Example: octavo reindex sqlite:///octavo.db --verify
     """
-    url = call.existing_store()
-    settings = at_store(call.settings, url)
+    url, settings = call.existing_store(), call.settings
     if not settings.vector.enabled or vectors["vectors"] or vectors["embedder"]:
         _check_options(tenant, terms, **vectors)
     if verify and vectors["vectors"]:
@@ -73,10 +68,14 @@ async def reindex_command(
             raise ConfigError("this store keeps no index of terms; nothing to do without --vectors")
         if opened is not None and tenant is None:
             call.warn_of_tenants(store)
+        which = {"collections": collections or None, "tenant": tenant}
         if verify:
-            wrong, done = await _verify(call, searching, opened, collections, tenant)
+            wrong, done = await _verify(call, searching, opened, which)
         else:
-            wrong, done = await _rebuild(call, searching, opened, collections, tenant, vectors["forget"])
+            done = await _rebuild(call, searching, opened, which)
+            wrong = done["refused"]
+            if opened is not None:
+                done["other_spaces"] = await _forget_spaces(call, opened, vectors["forget"])
     return call.document(ok=not wrong, url=shown(url), verify=verify, **done, seconds=call.seconds)
 
 
@@ -103,7 +102,7 @@ def _check_options(
 @asynccontextmanager
 async def _open_vectors(
     store: Store, settings: Settings, vectors: str | None, embedder: str | None, forget: tuple[str, ...]
-) -> AsyncIterator[_Vectors | None]:
+) -> AsyncIterator[Indexed | None]:
     """The vectors that are named, opened before anything is done: a mistake is told at once, not after an hour of work."""
     from octavo.assemble import open_configured_embedder, open_index
     from octavo.models import open_embedder
@@ -114,10 +113,8 @@ async def _open_vectors(
     if vectors is not None:
         model, collections = open_embedder(embedder), COLLECTIONS
     elif settings.vector.enabled:
-        model, collections = (
-            open_configured_embedder(settings, settings.vector.embedder),
-            settings.vector.collections,
-        )
+        model = open_configured_embedder(settings, settings.vector.embedder)
+        collections = settings.vector.collections
     else:
         yield None
         return
@@ -128,37 +125,39 @@ async def _open_vectors(
     index = open_index(settings, store) if vectors is None else open_vectors(vectors)
     indexed = Indexed(store, index, model, collections=collections)
     try:  # not entered: that would begin to embed beside this command
-        yield indexed, index, model.name
+        yield indexed
     finally:
         await indexed.close()
 
 
 async def _rebuild(
-    call: Call,
-    searching: Searches | None,
-    vectors: _Vectors | None,
-    collections: tuple[str, ...],
-    tenant: str | None,
-    forget: tuple[str, ...],
-) -> tuple[int, dict[str, Any]]:
-    """Build everything anew; how many texts could not be embedded, and what was done."""
+    call: Call, searching: Searches | None, indexed: Indexed | None, which: dict[str, Any]
+) -> dict[str, Any]:
+    """Build everything anew; what was done."""
     done: dict[str, Any] = {"terms": {}, "embedded": None, "refused": 0, "other_spaces": []}
     if searching is not None:
-        done["terms"] = await rebuild_terms(call, searching, collections)
+        done["terms"] = await _rebuild_terms(call, searching, which["collections"])
         total = several(sum(done["terms"].values()), "record")
         call.say(f"indexed {total} by terms in {call.seconds:.1f} s")
-    if vectors is not None:
-        indexed, index, model = vectors
-        done |= await rebuild_vectors(call, indexed, collections=collections or None, tenant=tenant)
-        for space in forget:
-            await index.forget(space)
-        done["other_spaces"] = [each.name for each in await index.spaces() if each.name != model]
-    for other in done["other_spaces"]:
+    if indexed is not None:
+        done |= await _rebuild_vectors(call, indexed, **which)
+    return done
+
+
+async def _forget_spaces(call: Call, indexed: Indexed, forget: Sequence[str]) -> list[str]:
+    """Remove the vectors of these models; what others there are beside the one in use."""
+    for space in forget:
+        await indexed.index.forget(space)
+    serving = (await indexed.status()).serving
+    others = [each.name for each in await indexed.index.spaces() if each.name != serving]
+    for other in others:
         call.note(f"the index also holds vectors of {other}; --forget {other} removes them")
-    return done["refused"], done
+    return others
 
 
-async def rebuild_terms(call: Call, store: Searches, collections: Sequence[str] = ()) -> dict[str, int]:
+async def _rebuild_terms(
+    call: Call, store: Searches, collections: Sequence[str] | None = None
+) -> dict[str, int]:
     """Build the index of terms anew; how many records of each collection are in it."""
     terms: dict[str, int] = {}
     for collection in collections or _COLLECTIONS:
@@ -168,7 +167,7 @@ async def rebuild_terms(call: Call, store: Searches, collections: Sequence[str] 
     return terms
 
 
-async def rebuild_vectors(call: Call, indexed: Indexed, **which: Any) -> dict[str, Any]:
+async def _rebuild_vectors(call: Call, indexed: Indexed, **which: Any) -> dict[str, Any]:
     """Embed what has no vector or one of another text; how many records were embedded, and how many could not be."""
     call.resumable = True
     with call.progress("embedded") as progress:
@@ -182,25 +181,21 @@ async def rebuild_vectors(call: Call, indexed: Indexed, **which: Any) -> dict[st
 
 
 async def _verify(
-    call: Call,
-    searching: Searches | None,
-    vectors: _Vectors | None,
-    collections: tuple[str, ...],
-    tenant: str | None,
+    call: Call, searching: Searches | None, indexed: Indexed | None, which: dict[str, Any]
 ) -> tuple[int, dict[str, Any]]:
     """Compare the indexes with the records; how many differences there are, and which."""
     done: dict[str, Any] = {"terms": [], "vectors": None}
     count = 0
     if searching is not None:
-        for collection in collections or _COLLECTIONS:
+        for collection in which["collections"] or _COLLECTIONS:
             with call.progress(f"compared {collection}") as progress:
                 lexicon = await searching.verify(collection, progress)
             count += _say_terms(call, lexicon)
             if lexicon.records or lexicon.missing or lexicon.stray or lexicon.waiting:
-                done["terms"].append(msgspec.to_builtins(lexicon))
-    if vectors is not None:
+                done["terms"].append(lexicon)
+    if indexed is not None:
         with call.progress("compared vectors of") as progress:
-            found = await vectors[0].verify_vectors(progress, collections=collections or None, tenant=tenant)
+            found = await indexed.verify_vectors(progress, **which)
         wrong = {"no vector": found.missing, "a vector of another text": found.stale}
         for what, keys in {**wrong, "a vector without a record": found.stray}.items():
             count += len(keys)
@@ -208,7 +203,7 @@ async def _verify(
                 call.say(f"{key.collection} {key.id} ({key.place}): {what}")
         if found.waiting:
             call.note(f"{several(found.waiting, 'write')} not embedded yet")
-        done["vectors"] = msgspec.to_builtins(found)
+        done["vectors"] = found
     call.say(f"{several(count, 'difference')}; octavo reindex mends them" if count else "no differences")
     return count, done
 
@@ -222,3 +217,198 @@ def _say_terms(call: Call, lexicon: Lexicon) -> int:
     if lexicon.waiting:
         call.note(f"{lexicon.collection}: {several(lexicon.waiting, 'record')} not indexed yet")
     return len(lexicon.missing) + lexicon.stray
+
+
+# --- the vault
+
+_which = option.together(
+    option.store,
+    option.text(
+        "--root",
+        "DIR",
+        "The vault. [default: vault.root_path]",
+        type=click.Path(file_okay=False),
+        setting="vault.root_path",
+    ),
+    option.text(
+        "--tenant",
+        "NAME",
+        "Whose documents they are in the store. [default: as configured]",
+        setting="service.tenant",
+    ),
+)
+
+
+@root.group("vault")
+def vault() -> None:
+    """Look after Markdown documents that are files and records at once.
+
+    Which vault is meant, and which store is its own, is said by --root and --store, or else by the environment or the
+    settings. Every command takes --json, --quiet and --debug.
+
+    \b
+    Example: octavo vault sync --root vault --store sqlite:///octavo.db
+    """
+
+
+@vault.command("status")
+@_which
+@runs
+async def status_command(call: Call) -> int:
+    """Say which documents there are, which wait to be synced and what is wrong.
+
+    The store is not asked, so this works while it is down.
+
+    \b
+    Example: octavo vault status --root vault
+    """
+    async with _open_files(call) as vault:
+        status = await vault.status()
+    call.say(status.root)
+    for kind, count in status.documents.items():
+        call.say(f"  {kind:14}{several(count, 'document')}")
+    at = "never" if status.synced_at is None else time_text(status.synced_at)
+    call.say(f"  {'last synced':14}{at}")
+    _say_keys(call, "not synced", status.unsynced)
+    _note_problems(call, status.problems)
+    return call.document(ok=not status.problems, **msgspec.to_builtins(status))
+
+
+@vault.command("list")
+@click.argument("folder", required=False)
+@option.text("--versions", "KEY", "Instead: what this document said before, from the store.")
+@_which
+@runs
+async def list_command(call: Call, folder: str | None, versions: str | None) -> int:
+    """List the documents, or those of a FOLDER such as users or facts.
+
+    \b
+    Example: octavo vault list users
+    """
+    if versions is not None:
+        async with _open_vault(call) as (_, vault):
+            earlier = await vault.versions(versions)
+        for version in earlier:
+            at = time_text(version.replaced_at)
+            call.say(f"version {version.version}, {version.reason} {at}")
+            call.say_lines(version.body.rstrip("\n"))
+        return call.document(key=versions, versions=earlier)
+    async with _open_files(call) as vault:
+        listed = await vault.list(folder)
+    for each in listed:
+        waits = "" if each.synced else "  not synced"
+        row = f"{each.key:32} {each.kind:10} {each.updated_at:%Y-%m-%d %H:%M}"
+        call.say(f"{row}  version {each.version}, {several(each.size, 'byte')}{waits}")
+    return call.document(documents=listed)
+
+
+@vault.command("sync")
+@_which
+@runs
+async def sync_command(call: Call) -> int:
+    """Bring the files and the store together.
+
+    A file that a person edited wins; what gives way is kept as a version. It does no harm while a service is running.
+
+    \b
+    Example: octavo vault sync --root vault --store sqlite:///octavo.db
+    """
+    async with _open_vault(call) as (_, vault):
+        report = await _sync(call, vault)
+    return call.document(ok=report.complete and not report.problems, **msgspec.to_builtins(report))
+
+
+@vault.command("reindex")
+@_which
+@runs
+async def vault_reindex_command(call: Call) -> int:
+    """Sync, then build anew what documents and all other records are found by.
+
+    With vectors configured (vector.enabled), those that are missing or of another text are made and strays are dropped;
+    without, the index of terms is built anew.
+
+    \b
+    Example: octavo vault reindex --config config/memory.yaml
+    """
+    async with _open_vault(call) as (assembled, vault):
+        report = await _sync(call, vault)
+        done = await _reindex(call, assembled)
+    sound = report.complete and not report.problems and not done["refused"]
+    return call.document(ok=sound, sync=report, **done, seconds=call.seconds)
+
+
+@asynccontextmanager
+async def _open_files(call: Call) -> AsyncIterator["Vault"]:
+    """The vault with what its files tell; its store is not opened."""
+    from octavo.service.vault import Vault
+
+    root = _root(call)
+    if not root.is_dir():
+        raise ConfigError(f"there is no vault at {root}; name one by --root or --config")
+    async with Vault(str(root), open_store("memory://")) as vault:
+        yield vault
+
+
+@asynccontextmanager
+async def _open_vault(call: Call) -> AsyncIterator[tuple["Assembled", "Vault"]]:
+    """The vault with its store, and what else the settings put together."""
+    from octavo.assemble import assemble
+    from octavo.service.vault import Vault
+
+    root, settings = _root(call), call.unqueued_settings()
+    async with assemble(settings) as assembled:
+        scope = Scope(tenant=settings.service.tenant)
+        async with Vault(str(root), assembled.store, scope=scope) as vault:
+            yield assembled, vault
+
+
+def _root(call: Call) -> Path:
+    """The folder of the vault that is meant."""
+    root = Path(call.settings.vault.root_path)
+    # Or a command that was started in the wrong folder would make a vault there.
+    if not (call.by_file or "vault.root_path" in call.resolved.origins or root.is_dir()):
+        raise ConfigError(
+            f"there is no {option.CONFIG} here and no vault at {root}; name one by --config or --root"
+        )
+    if not call.settings.vault.enabled and "vault.root_path" not in call.overrides:
+        where = call.resolved.origin("vault.enabled")
+        raise ConfigError(f"vault.enabled is false ({where}); name a vault by --root")
+    return root
+
+
+async def _sync(call: Call, vault: "Vault") -> "SyncReport":
+    report = await vault.sync()
+    if report.store_error is not None:
+        raise StoreUnavailable(report.store_error)
+    for name, word in _DONE.items():
+        _say_keys(call, word, getattr(report, name))
+    _note_problems(call, report.problems)
+    call.say(f"{several(report.changed, 'document')} changed, {report.unchanged:,} unchanged")
+    return report
+
+
+async def _reindex(call: Call, assembled: "Assembled") -> dict[str, Any]:
+    """Build anew the vectors, if there are any, or else the index of terms."""
+    store, indexed = assembled.store, assembled.indexed
+    if indexed is None:
+        if not isinstance(store, Searches):
+            raise ConfigError(
+                "no vectors are configured (vector.enabled), and this store keeps no index of terms"
+            )
+        terms = await _rebuild_terms(call, store)
+        total = several(sum(terms.values()), "record")
+        call.say(f"no vectors are configured (vector.enabled); indexed {total} by terms")
+        return {"terms": terms, "embedded": None, "refused": 0}
+    return {"terms": {}, **await _rebuild_vectors(call, indexed)}
+
+
+def _say_keys(call: Call, word: str, keys: list[str]) -> None:
+    for key in keys[:_MOST_TOLD]:
+        call.say(f"  {word:14}{key}")
+    if len(keys) > _MOST_TOLD:
+        call.say(f"  {word:14}and {len(keys) - _MOST_TOLD:,} more")
+
+
+def _note_problems(call: Call, problems: "list[Problem]") -> None:
+    for problem in problems:
+        call.note(f"{problem.path}: {problem.reason}")

@@ -1,29 +1,23 @@
-"""`octavo serve`, the REST server, and `octavo keys`, who may call it."""
+"""`octavo serve`, the REST server; `octavo keys`, who may call it; `octavo mcp`, memory for programs that speak MCP."""
 
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import click
 import msgspec
 
-from octavo.cli.command import (
-    Call,
-    check_exists,
-    flag,
-    number,
-    override,
-    parse_time,
-    runs,
-    store_option,
-    text,
-    time_text,
-)
+from octavo.cli import option
+from octavo.cli.command import Call, check_exists, parse_time, root, runs
+from octavo.cli.memory import open_memory
+from octavo.cli.tables import time_text
 from octavo.config import local_path
 from octavo.errors import ConfigError
 from octavo.kernel.ids import now
 from octavo.keys import ACCESS, KeyInfo, Keys
+from octavo.mcp.callers import Caller, Limits, Toolset
+from octavo.mcp.install import CLIENTS, Entry, plan
 from octavo.stores import open_store
 from octavo.util.extras import missing_packages, store_extra
 from octavo.util.secrets import shown
@@ -33,23 +27,23 @@ if TYPE_CHECKING:
     from octavo.server.running import Prepared
 
 
-@click.command("serve")
-@store_option
-@text(
+@root.command("serve")
+@option.store
+@option.text(
     "--host",
     "NAME",
     "Where to listen; anything but loopback needs keys. [default: 127.0.0.1]",
-    **override("server.host"),
+    setting="server.host",
 )
-@number("--port", "The port; 0 is any that is free. [default: 8000]", 0, 65_535, **override("server.port"))
-@number("--workers", "Processes that answer. [default: 1]", 1, 256, **override("server.workers"))
-@click.option(
+@option.number("--port", "The port; 0 is any that is free. [default: 8000]", 0, 65_535, setting="server.port")
+@option.number("--workers", "Processes that answer. [default: 1]", 1, 256, setting="server.workers")
+@option.make(
     "--console/--no-console",
+    "Whether to serve the pages for people, under /console. [default: yes]",
     default=None,
-    help="Whether to serve the pages for people, under /console. [default: yes]",
-    **override("server.console"),
+    setting="server.console",
 )
-@flag("--sample", "Begin with one user to look at, user123.")
+@option.flag("--sample", "Begin with one user to look at, user123.")
 @runs
 def serve_command(call: Call, sample: bool) -> int:
     """Serve memories, events and logs over HTTP.
@@ -61,8 +55,7 @@ def serve_command(call: Call, sample: bool) -> int:
     Example: octavo serve --store sqlite:///octavo.db --sample
     """
     settings = call.settings
-    if needed := missing_packages("server", *store_extra(settings.database.dsn)):
-        raise ConfigError(f"octavo serve needs {needed}")
+    _check_packages("server", call)
     from octavo.server import running as server
 
     server.check_settings(settings)
@@ -81,6 +74,12 @@ def serve_command(call: Call, sample: bool) -> int:
             sample=sample and alone,
             requests=not call.quiet,
         )
+
+
+def _check_packages(extra: str, call: Call) -> None:
+    """Refuse to begin without what the command and its store need."""
+    if needed := missing_packages(extra, *store_extra(call.settings.database.dsn)):
+        raise ConfigError(f"octavo {call.command} needs {needed}")
 
 
 def _announce(call: Call, settings: "Settings", prepared: "Prepared", port: int) -> None:
@@ -110,7 +109,7 @@ def _announce(call: Call, settings: "Settings", prepared: "Prepared", port: int)
     )
 
 
-@click.group("keys")
+@root.group("keys")
 def keys() -> None:
     """Make, list and revoke API keys of the server.
 
@@ -124,17 +123,11 @@ def keys() -> None:
 
 @keys.command("create")
 @click.argument("name")
-@click.option(
-    "--access",
-    type=click.Choice(ACCESS),
-    default="read",
-    show_default=True,
-    help="What it may do; each includes those before it.",
-)
-@text("--tenant", "NAME", "Whose memory it opens. [default: service.tenant, of the settings]")
-@text("--user", "NAME", "The only user whose memory it opens. [default: every user of the tenant]")
-@text("--expires", "WHEN", "When it ends: 90d, or 2027-03-01. [default: when it is revoked]")
-@store_option
+@option.choice("--access", ACCESS, "What it may do; each includes those before it.", default="read")
+@option.text("--tenant", "NAME", "Whose memory it opens. [default: service.tenant, of the settings]")
+@option.text("--user", "NAME", "The only user whose memory it opens. [default: every user of the tenant]")
+@option.text("--expires", "WHEN", "When it ends: 90d, or 2027-03-01. [default: when it is revoked]")
+@option.store
 @runs
 async def create_command(
     call: Call, name: str, access: Any, tenant: str | None, user: str | None, expires: str | None
@@ -159,8 +152,8 @@ async def create_command(
 
 
 @keys.command("list")
-@text("--tenant", "NAME", "Only this tenant's. [default: every tenant]")
-@store_option
+@option.text("--tenant", "NAME", "Only this tenant's. [default: every tenant]")
+@option.store
 @runs
 async def list_command(call: Call, tenant: str | None) -> int:
     """List every key there is or was, oldest first; what it opens with is not known.
@@ -174,12 +167,12 @@ async def list_command(call: Call, tenant: str | None) -> int:
         call.say(_row(info))
     if not infos:
         call.say("no keys")
-    return call.document(keys=msgspec.to_builtins(infos))
+    return call.document(keys=infos)
 
 
 @keys.command("revoke")
 @click.argument("key_id", metavar="ID")
-@store_option
+@option.store
 @runs
 async def revoke_command(call: Call, key_id: str) -> int:
     """Make the key ID useless for ever. Servers that run learn of it within 5 seconds.
@@ -214,3 +207,62 @@ def _row(info: KeyInfo) -> str:
     tenant = f"  tenant {info.tenant}" if info.tenant else ""
     user = f"  user {info.user}" if info.user else ""
     return f"{info.id}  {info.access:5}  {time_text(info.created_at)}  {info.name}{tenant}{user}{state}"
+
+
+# --- MCP
+
+
+@root.command("mcp")
+@option.text("--user", "NAME", "Whose memory it is. [default: mcp.user, or default_user]", setting="mcp.user")
+@option.choice(
+    "--toolset",
+    get_args(Toolset),
+    "Which tools: of a memory, of the official memory server, or with mem0's names. [default: memory]",
+    setting="mcp.toolset",
+)
+@option.choice("--install client", CLIENTS, "Write the lines that let this program start it, and end.")
+@option.flag("--yes -y", "With --install, do not ask.")
+@option.where
+@runs
+async def mcp_command(call: Call, client: str | None, yes: bool) -> int:
+    """Serve memory over MCP on stdin and stdout.
+
+    Claude Desktop, Claude Code, Cursor, VS Code and Codex start it by themselves: --install writes the lines for one of them, after it has shown the change, and keeps a
+    copy of the file. The tools are remember, search_memory, get_context, list_memories, update_memory, delete_memory and memory_history.
+
+    \b
+    Example: octavo mcp --install claude-desktop --store sqlite:////home/lin/octavo.db --user lin
+    """
+    settings = call.settings
+    if client is not None:
+        return _install(call, client, yes=yes)
+    if yes:
+        raise ConfigError("--yes goes with --install")
+    if call.json:
+        raise ConfigError("--json goes with --install: stdout is for the protocol")
+    _check_packages("mcp", call)
+    from octavo.mcp.server import new_server
+
+    limits = Limits(answer_tokens=settings.mcp.max_tokens, content_bytes=settings.server.max_content_bytes)
+    async with open_memory(call, make=True) as memory:
+        caller = Caller(memory=memory, user_id=settings.mcp.user)
+        server = new_server(lambda _: caller, settings.mcp.toolset, limits)
+        await server.run_stdio_async()
+    return 0
+
+
+def _install(call: Call, client: str, *, yes: bool) -> int:
+    """Show the change, ask, keep a copy, and write it."""
+    change = plan(client, Entry.of(call.settings, call.config or None))
+    if not change.changes:
+        call.say(f"{change.path} has these lines already")
+        return call.document(path=str(change.path), changed=False, copy=None)
+    call.say(f"{change.path}:")
+    call.say_lines(change.shown)
+    if not yes and not call.confirm("Write this?", abort=False):
+        call.say("nothing was written")
+        return call.document(ok=False, path=str(change.path), changed=False, copy=None)
+    copy = change.write()
+    kept = "" if copy is None else f"; what it was is in {copy}"
+    call.say(f"written{kept}. Start {CLIENTS[client].title} again to use it")
+    return call.document(path=str(change.path), changed=True, copy=None if copy is None else str(copy))

@@ -1,12 +1,9 @@
 """Tables for people: a header, columns that are straight also where a character is two wide, texts cut to the terminal."""
 
-import shutil
-import sys
 import unicodedata
 from collections.abc import Sequence
 from datetime import datetime
 
-from octavo.cli.command import Call
 from octavo.kernel.text import printable
 
 #: The column whose cells are cut first; ids, in the last one, never are.
@@ -18,11 +15,13 @@ _WIDEST = 80  # columns up to which cells are padded: one long text does not mov
 _MOST_QUOTED = 60  # characters of a text inside of a sentence
 
 
-def say_table(call: Call, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print rows under their header, or nothing when there are none; whole where nobody looks at a terminal."""
-    columns = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-    for line in table_lines(header, rows, columns) if rows else ():
-        call.say(line)
+def figures(rows: Sequence[Sequence[str]]) -> str:
+    """Rows of figures, aligned: the first column to the left, the others to the right."""
+    widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]
+    return "\n".join(
+        "  ".join([row[0].ljust(widths[0]), *(c.rjust(w) for c, w in zip(row[1:], widths[1:], strict=True))])
+        for row in rows
+    )
 
 
 def table_lines(header: Sequence[str], rows: Sequence[Sequence[str]], columns: int | None) -> list[str]:
@@ -84,12 +83,17 @@ def quoted(text: str) -> str:
     return f"“{text if len(text) <= _MOST_QUOTED else text[: _MOST_QUOTED - 1] + '…'}”"
 
 
+def time_text(at: datetime | None) -> str:
+    """A time as it is shown; nothing for none."""
+    return "" if at is None else f"{at:%Y-%m-%d %H:%M:%S} UTC"
+
+
 def when(at: datetime) -> str:
     """A time in a column whose header says that it is UTC."""
     return f"{at:%Y-%m-%d %H:%M}"
 
 
-def owner_text(user_id: str | None, agent_id: str | None, session_id: str | None = None) -> str:
+def owner_text(user_id: str | None = None, agent_id: str | None = None, session_id: str | None = None) -> str:
     """Whose something is: a user's, else an agent's, else it belongs to a session."""
     if user_id:
         return user_id

@@ -1,62 +1,54 @@
 """`octavo copy`, `octavo export` and `octavo import`: moving records between stores and files, and bringing along other people's."""
 
 import sys
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
 
-from octavo.cli.command import (
-    Call,
-    check_exists,
-    flag,
-    number,
-    options,
-    resumable,
-    runs,
-    several,
-    store_option,
-    text,
-)
+from octavo.cli import option
+from octavo.cli.command import Call, check_exists, root, runs, several
+from octavo.cli.tables import figures
 from octavo.errors import ConfigError
-from octavo.importers.formats import FORMATS
+from octavo.importers import FORMATS
 from octavo.kernel.model import Scope
 from octavo.kernel.shapes import SHAPES
+from octavo.kernel.text import spell
 from octavo.memory.exporting import PersonReach, write_page
+from octavo.memory.searching import DEFAULT_USER
 from octavo.stores import open_store
 from octavo.transfer import BadLine, Moved, copy, export, import_
 from octavo.util.file_modes import open_file
 from octavo.util.secrets import shown
 
+if TYPE_CHECKING:
+    from octavo.importers.writing import Brought, Preview
+
 MOST_TOLD = 10  # bad lines on stderr; the file of skipped lines has them all
+_REST = ("collections", "bad", "unreadable", "left_out")
 _OWNERS = ("tenant", "user", "agent", "session")
 
-_which = options(
-    text(
-        "--collection collections",
-        "NAME",
-        "Only this collection; may be given several times. [default: all]",
-        multiple=True,
-        type=click.Choice(tuple(SHAPES)),
-    ),
-    text("--tenant", "NAME", "Only this tenant's records. [default: every tenant]"),
-    text("--user", "NAME", "Only this user's records."),
-    text("--agent", "NAME", "Only this agent's records."),
-    text("--session", "NAME", "Only this session's records."),
+_which = option.together(
+    option.collections("Only this collection; may be given several times. [default: all]", SHAPES),
+    option.text("--tenant", "NAME", "Only this tenant's records. [default: every tenant]"),
+    option.text("--user", "NAME", "Only this user's records."),
+    option.text("--agent", "NAME", "Only this agent's records."),
+    option.text("--session", "NAME", "Only this session's records."),
 )
-_pace = options(
-    number("--batch", "Records per read and write; fewer when they are large.", 1, default=1000),
-    resumable,
+_pace = option.together(
+    option.number("--batch", "Records per read and write; fewer when they are large.", 1, default=1000),
+    option.resumable,
 )
 
 
-@click.command("copy")
+@root.command("copy")
 @click.argument("source")
 @click.argument("target", required=False)
 @_which
 @_pace
-@store_option
+@option.store
 @runs
 async def copy_command(call: Call, source: str, target: str | None, **given: Any) -> int:
     """Copy every record of SOURCE into TARGET, or into the store of --store.
@@ -78,21 +70,19 @@ async def copy_command(call: Call, source: str, target: str | None, **given: Any
     return _tell(call, "copied", moved, source=shown(source), target=shown(target))
 
 
-@click.command("export")
+@root.command("export")
 @click.argument("source", metavar="[URL]", required=False)
 @click.argument("file", required=False)
-@click.option(
-    "--format",
-    "format_",
-    type=click.Choice(["jsonl", "markdown-folder"]),
+@option.choice(
+    "--format format_",
+    ["jsonl", "markdown-folder"],
+    "JSON lines of all records, or the facts of a user (--user, --agent) as a folder with a MEMORY.md.",
     default="jsonl",
-    show_default=True,
-    help="JSON lines of all records, or the facts of a user (--user, --agent) as a folder with a MEMORY.md.",
 )
 @_which
-@text("--page", "FILE", "With --user: also a page of Markdown to read.")
+@option.text("--page", "FILE", "With --user: also a page of Markdown to read.")
 @_pace
-@store_option
+@option.store
 @runs
 async def export_command(
     call: Call, source: str | None, file: str | None, format_: str, page: str | None, **given: Any
@@ -114,9 +104,7 @@ async def export_command(
         source, file = None, source
     store, to = check_exists(_store(call, source)), file or "-"
     if format_ == "markdown-folder":
-        from octavo.cli.importing import export_folder
-
-        return await export_folder(call, store, to, given)
+        return await _export_folder(call, store, to, given)
     if call.json and to == "-":
         raise ConfigError("--json needs a FILE to export to, since stdout carries the records")
     person = given["user"] is not None and not (given["agent"] or given["session"] or given["collections"])
@@ -139,29 +127,25 @@ async def export_command(
     return _tell(call, "exported", moved, source=shown(store), file=to)
 
 
-@click.command("import")
+@root.command("import")
 @click.argument("source")
 @click.argument("target", metavar="[URL]", required=False)
-@click.option(
-    "--from",
-    "format_",
-    type=click.Choice(tuple(FORMATS)),
-    help="What SOURCE is. [default: what `octavo export` writes]",
+@option.choice("--from format_", FORMATS, "What SOURCE is. [default: what `octavo export` writes]")
+@option.flag("--dry-run", "Say what would come in, with samples, and write nothing.")
+@option.text("--tenant", "NAME", "Whose tenant it becomes. [default: the empty one]")
+@option.text("--user", "NAME", "Whose it becomes where SOURCE does not say. [default: default_user]")
+@option.text(
+    "--session", "NAME", "The session that all messages become part of. [default: as SOURCE has them]"
 )
-@flag("--dry-run", "Say what would come in, with samples, and write nothing.")
-@text("--tenant", "NAME", "Whose tenant it becomes. [default: the empty one]")
-@text("--user", "NAME", "Whose it becomes where SOURCE does not say. [default: default_user]")
-@text("--session", "NAME", "The session that all messages become part of. [default: as SOURCE has them]")
-@click.option(
+@option.choice(
     "--on-error",
-    type=click.Choice(["stop", "skip"]),
+    ["stop", "skip"],
+    "At a line of an export that holds no record: stop, with all before it kept; or set it aside and go on.",
     default="stop",
-    show_default=True,
-    help="At a line of an export that holds no record: stop, with all before it kept; or set it aside and go on.",
 )
-@text("--set-aside", "FILE", "Where skipped lines of an export go. [default: SOURCE.bad]")
+@option.text("--set-aside", "FILE", "Where skipped lines of an export go. [default: SOURCE.bad]")
 @_pace
-@store_option
+@option.store
 @runs
 async def import_command(
     call: Call, source: str, target: str | None, format_: str | None, **given: Any
@@ -178,9 +162,7 @@ async def import_command(
     """
     store = _store(call, target)
     if format_ is not None:
-        from octavo.cli.importing import import_foreign
-
-        return await import_foreign(call, source, store, format_, given)
+        return await _import_foreign(call, source, store, format_, given)
     return await _import_export(call, source, store, given)
 
 
@@ -192,31 +174,42 @@ async def _import_export(call: Call, file: str, store: str, given: dict[str, Any
         raise ConfigError(f"{unused[0]} needs --from: an export says itself whose its records are")
     if file == "-" and sys.stdin.isatty():
         raise ConfigError("stdin is a terminal; name a FILE or send an export through a pipe")
-    if file != "-":
-        _check_file(Path(file))
-    set_aside = given["set_aside"]
-    skipped = _SkippedLines(call, Path(set_aside or ("octavo-import.bad" if file == "-" else f"{file}.bad")))
+    _check_file(file)
+    set_aside = Path(given["set_aside"] or ("octavo-import.bad" if file == "-" else f"{file}.bad"))
+    first: list[dict[str, Any]] = []  # of the bad lines
+    written = False
+
+    def skip(bad: BadLine) -> None:
+        """Append a line as it is to a file, so that it can be mended and imported, and say what is wrong with it."""
+        nonlocal written
+        if bad.line:
+            with open(set_aside, "ab", opener=open_file) as lines:
+                lines.write(bad.line if bad.line.endswith(b"\n") else bad.line + b"\n")
+            written = True
+        if len(first) < MOST_TOLD:
+            call.note(f"line {bad.number}: {bad.reason}")
+        if len(first) < 100:
+            first.append({"line": bad.number, "reason": bad.reason})
+
     arguments = _arguments(call, given, file, store)
     with call.progress("imported") as progress:
         async with open_store(store) as opened:
             moved = await import_(
                 sys.stdin.buffer if file == "-" else file,
                 opened,
-                on_bad=skipped.take if given["on_error"] == "skip" else None,
+                on_bad=skip if given["on_error"] == "skip" else None,
                 progress=progress,
                 **arguments,
             )
-    kept = str(skipped.path) if skipped.written else None
-    lines = [{"line": each.number, "reason": each.reason} for each in skipped.first]
-    more = {"bad": moved.bad, "bad_lines": lines, "set_aside": kept}
+    more = {"bad": moved.bad, "bad_lines": first, "set_aside": str(set_aside) if written else None}
     return _tell(call, "imported", moved, file=file, target=shown(store), **more)
 
 
-def _check_file(path: Path) -> None:
+def _check_file(file: str) -> None:
     """Refuse what no export can be."""
-    if not path.exists() or path.is_dir():
-        wrong = "is a folder; --from says what it holds" if path.is_dir() else "does not exist"
-        raise ConfigError(f"{str(path)!r} {wrong}")
+    if file != "-" and (not Path(file).exists() or Path(file).is_dir()):
+        wrong = "is a folder; --from says what it holds" if Path(file).is_dir() else "does not exist"
+        raise ConfigError(f"{file!r} {wrong}")
 
 
 def _store(call: Call, url: str | None) -> str:
@@ -226,27 +219,6 @@ def _store(call: Call, url: str | None) -> str:
             raise ConfigError(f"two stores are named: {shown(url)} and --store; name one")
         call.overrides["database.dsn"] = ("URL", url)
     return call.settings.database.dsn
-
-
-class _SkippedLines:
-    """The lines that an import skips: appended to a file as they are, so that they can be mended and imported."""
-
-    def __init__(self, call: Call, path: Path) -> None:
-        self.path = path
-        self.first: list[BadLine] = []
-        self.written = False
-        self._call = call
-
-    def take(self, bad: BadLine) -> None:
-        """Keep one line, and say what is wrong with it."""
-        if bad.line:
-            with open(self.path, "ab", opener=open_file) as file:
-                file.write(bad.line if bad.line.endswith(b"\n") else bad.line + b"\n")
-            self.written = True
-        if len(self.first) < MOST_TOLD:
-            self._call.note(f"line {bad.number}: {bad.reason}")
-        if len(self.first) < 100:
-            self.first.append(bad)
 
 
 def _arguments(call: Call, given: dict[str, Any], source: str, target: str) -> dict[str, Any]:
@@ -281,3 +253,78 @@ def _tell(call: Call, done: str, moved: Moved, **more: Any) -> int:
         call.note(f"{several(moved.bad, 'bad line')}{where}")
     numbers = {name: getattr(moved, name) for name in ("read", "added", "resumed", "collections")}
     return call.document(ok=not moved.bad, **{**numbers, **more}, seconds=seconds)
+
+
+# --- other programs' memory
+
+
+async def _import_foreign(call: Call, named: str, store: str, format_: str, given: dict[str, Any]) -> int:
+    """Import what another program keeps, or only look at it."""
+    # Loaded here: they load every face, which other commands need not wait for.
+    from octavo.importers.sources import Source, open_reader
+    from octavo.importers.values import Owner
+    from octavo.importers.writing import bring, preview
+
+    source, read = Source.parse(named, format_), open_reader(format_)
+    owner = Owner(
+        tenant=given["tenant"] or "", user=given["user"] or DEFAULT_USER, session=given["session"] or None
+    )
+    begin = partial(read, source, owner)
+    if given["dry_run"]:
+        with call.progress("read") as progress:
+            told = await preview(begin, progress)
+        return _tell_preview(call, told, shown(named), shown(store))
+    run = spell(["import", format_, shown(named), msgspec.to_builtins(owner)])
+    state = call.state_file(given["state"], given["restart"], call.command, run, shown(store))
+    with call.progress("imported") as progress:
+        async with open_store(store) as opened:
+            brought = await bring(begin, opened, run, batch=given["batch"], progress=progress, resume=state)
+    call.say(f"{moved_text('imported', brought)} in {call.seconds:.1f} s")
+    _tell_rest(call, brought)
+    numbers = {name: getattr(brought, name) for name in ("read", "added", "resumed", *_REST)}
+    more = {"source": shown(named), "target": shown(store), "seconds": call.seconds}
+    return call.document(ok=not brought.bad, **msgspec.to_builtins(numbers), **more)
+
+
+def _tell_preview(call: Call, told: "Preview", source: str, store: str) -> int:
+    """Print what an import would bring; the exit status."""
+    call.say(f"{source}: {several(told.read, 'record')}; nothing is written")
+    rows = [(kind, f"{count:,}") for kind, count in sorted(told.kinds.items())]
+    if rows:
+        call.say_lines(figures(rows))
+    call.say(f"{several(told.users, 'user')}, {several(told.sessions, 'session')}")
+    for sample in told.samples:
+        call.say(f"  {' '.join(filter(None, (sample.user, sample.session, sample.kind)))}: {sample.text}")
+    _tell_rest(call, told)
+    numbers = {
+        name: getattr(told, name) for name in ("read", "kinds", "users", "sessions", "samples", *_REST)
+    }
+    more = {"source": source, "target": store, "dry_run": True}
+    return call.document(ok=not told.bad, **msgspec.to_builtins(numbers), **more)
+
+
+def _tell_rest(call: Call, told: "Brought") -> None:
+    """Say what did not become a record, and where that stands."""
+    for reason, count in told.left_out.items():
+        call.say(f"left out: {count:,} {reason}")
+    for each in told.unreadable[:MOST_TOLD]:
+        call.note(f"{each.place}: {each.reason}")
+    if told.bad:
+        more = f"; the first {MOST_TOLD} are above, --json lists more" if told.bad > MOST_TOLD else ""
+        call.note(f"{told.bad:,} could not be read{more}")
+
+
+async def _export_folder(call: Call, store: str, to: str, given: dict[str, Any]) -> int:
+    """Export the facts of somebody as a memory folder."""
+    from octavo.importers.markdown import write_memory_folder
+
+    if to == "-":
+        raise ConfigError("--format markdown-folder needs the name of a folder")
+    if given["session"] or given["collections"]:
+        raise ConfigError("--format markdown-folder writes the facts of a --user or an --agent")
+    agent, user = given["agent"], given["user"]
+    owner = {"agent": agent} if agent and not user else {"user": user or DEFAULT_USER}
+    async with open_store(store) as opened:
+        pages = await write_memory_folder(opened, Path(to), Scope(tenant=given["tenant"] or "", **owner))
+    call.say(f"exported {several(sum(pages.values()), 'fact')} to {to} in {call.seconds:.1f} s")
+    return call.document(files=pages, facts=sum(pages.values()), source=shown(store), folder=to)

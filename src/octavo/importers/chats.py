@@ -1,12 +1,9 @@
 """Conversations: ChatGPT's export, Claude's export, and plain lines of roles and contents."""
 
 from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime
-from pathlib import PurePosixPath
+from datetime import datetime
 from typing import Any
 
-from octavo.chat.messages import Msg
-from octavo.importers.json_items import find_files, items_of, lines_of, no_files, open_binary
 from octavo.importers.sources import Source
 from octavo.importers.values import (
     Item,
@@ -21,38 +18,40 @@ from octavo.importers.values import (
     stable_id,
     tried,
 )
+from octavo.kernel.model import Record, Scope
 from octavo.memory.messages import read_messages
 
-_CONVERSATIONS = ("conversations.json", "conversations-*.json")
 _OTHER_BRANCH = "messages of branches that were given up"
 _EMPTY = "messages without a content"
+_LINE_FIELDS = (
+    *("role", "content", "name", "id", "timestamp", "created_at"),
+    *("tool_calls", "tool_call_id", "metadata"),
+)
 
 
-async def read_chatgpt(source: Source, owner: Owner) -> Items:
+def read_chatgpt(source: Source, owner: Owner) -> Items:
     """ChatGPT's export: `conversations.json`, its folder or its zip. Of each tree, the branch that was shown last."""
-    for item in _conversations(source, owner, _chatgpt_messages):
-        yield item
+    return _conversations(source, owner, _chatgpt_messages)
 
 
-async def read_claude(source: Source, owner: Owner) -> Items:
+def read_claude(source: Source, owner: Owner) -> Items:
     """Claude's export: `conversations.json`, its folder or its zip."""
-    for item in _conversations(source, owner, _claude_messages):
-        yield item
+    return _conversations(source, owner, _claude_messages)
 
 
-def _conversations(source: Source, owner: Owner, read: Any) -> Iterator[Item]:
-    files = find_files(source.file, *_CONVERSATIONS)
-    if not files:
-        raise no_files(source.file, *_CONVERSATIONS)
-    for path, inside, shown in files:
-        with open_binary(path, inside) as file:
-            for place, conversation in items_of(file, shown):
-                if isinstance(conversation, Unreadable):
-                    yield conversation
-                elif not isinstance(conversation, dict):
-                    yield Unreadable(place, "it is no conversation")
-                else:
-                    yield from read(conversation, place, owner)
+async def _conversations(source: Source, owner: Owner, read: Any) -> Items:
+    for file in source.files("conversations.json", "conversations-*.json"):
+        for place, told in file.items():
+            if isinstance(told, dict):
+                for item in read(told, place, owner):
+                    yield item
+            else:
+                yield told if isinstance(told, Unreadable) else Unreadable(place, "it is no conversation")
+
+
+def _text_or_blocks(blocks: list[dict[str, Any]]) -> Any:
+    """The content of a message: a single block of text is that text."""
+    return blocks[0]["text"] if len(blocks) == 1 and blocks[0]["type"] == "text" else blocks
 
 
 # --- ChatGPT
@@ -72,15 +71,10 @@ def _chatgpt_messages(told: dict[str, Any], place: str, owner: Owner) -> Iterato
         branch.append(node)
         at = node.get("parent")
     for node in reversed(branch):
-        said = node.get("message")
-        if said is None:
-            continue  # the root of every tree
-        name = f"{place}, message {node.get('id')}"
-        made = tried(name, _chatgpt_message, said, told)
-        if isinstance(made, Msg):
-            yield message_record(made, scope, times.next(moment(said.get("create_time"))))
-        else:
-            yield made
+        if (said := node.get("message")) is not None:  # the root of every tree has none
+            yield tried(
+                f"{place}, message {node.get('id')}", _chatgpt_message, said, told.get("title"), scope, times
+            )
     for key, node in mapping.items():
         if key not in seen and isinstance(node, dict) and node.get("message") is not None:
             yield LeftOut(_OTHER_BRANCH)
@@ -94,36 +88,33 @@ def _last_node(mapping: Mapping[str, Any]) -> str | None:
     )
 
 
-def _chatgpt_message(said: dict[str, Any], conversation: dict[str, Any]) -> Msg | LeftOut:
+def _chatgpt_message(said: dict[str, Any], title: Any, scope: Scope, times: Times) -> Record | LeftOut:
     author, more = said["author"], said.get("metadata") or {}
-    content = _chatgpt_content(said["content"])
+    content = _text_or_blocks(_chatgpt_blocks(said["content"]))
     if not content:
         return LeftOut(_EMPTY)
-    metadata = {"title": conversation.get("title"), "model": more.get("model_slug")}
-    kept = {name: value for name, value in metadata.items() if value}
-    return make_message(said["id"], author["role"], content, kept, author.get("name"))
+    metadata = {"title": title, "model": more.get("model_slug")}
+    message = make_message(said["id"], author["role"], content, metadata, author.get("name"))
+    return message_record(message, scope, times.next(moment(said.get("create_time"))))
 
 
-def _chatgpt_content(content: dict[str, Any]) -> Any:
-    """The content of a message: a text, or blocks; nothing where nothing was said."""
+def _chatgpt_blocks(content: dict[str, Any]) -> list[dict[str, Any]]:
+    """The content of a message as blocks; nothing where nothing was said."""
     kind = content["content_type"]
     if kind in ("text", "multimodal_text"):
-        blocks = [block for part in content.get("parts") or () if (block := _chatgpt_part(part))]
-    elif kind == "thoughts":
+        return [block for part in content.get("parts") or () if (block := _chatgpt_part(part))]
+    if kind == "thoughts":
         thoughts = content.get("thoughts") or ()
         texts = ["\n".join(filter(None, (each.get("summary"), each.get("content")))) for each in thoughts]
-        blocks = [{"type": "thinking", "thinking": text} for text in texts if text]
-    elif isinstance(text := content.get("text") or content.get("result") or content.get("content"), str):
-        blocks = [{"type": "text", "text": text}] if text.strip() else []
-    else:
-        rest = {name: value for name, value in content.items() if name != "content_type" and value}
-        blocks = [{"type": kind, **rest}] if rest else []
-    return blocks[0]["text"] if len(blocks) == 1 and blocks[0]["type"] == "text" else blocks
+        return [{"type": "thinking", "thinking": text} for text in texts if text]
+    if isinstance(text := content.get("text") or content.get("result") or content.get("content"), str):
+        return [{"type": "text", "text": text}] if text.strip() else []
+    rest = {name: value for name, value in content.items() if name != "content_type" and value}
+    return [{"type": kind, **rest}] if rest else []
 
 
 def _chatgpt_part(part: Any) -> dict[str, Any] | None:
-    if isinstance(part, str):
-        return {"type": "text", "text": part} if part.strip() else None
+    part = {"text": part} if isinstance(part, str) else part
     if not isinstance(part, dict):
         return None
     if isinstance(text := part.get("text"), str):
@@ -143,14 +134,10 @@ def _claude_messages(told: dict[str, Any], place: str, owner: Owner) -> Iterator
         return
     scope, times = owner.talk(session), Times(moment(told.get("created_at")))
     for number, said in enumerate(messages, 1):
-        made = tried(f"{place}, message {number}", _claude_message, said, told)
-        if isinstance(made, Msg):
-            yield message_record(made, scope, times.next(moment(said.get("created_at"))))
-        else:
-            yield made
+        yield tried(f"{place}, message {number}", _claude_message, said, told.get("name"), scope, times)
 
 
-def _claude_message(said: dict[str, Any], conversation: dict[str, Any]) -> Msg | LeftOut:
+def _claude_message(said: dict[str, Any], title: Any, scope: Scope, times: Times) -> Record | LeftOut:
     role = {"human": "user"}.get(said["sender"], said["sender"])
     blocks = [_claude_block(block) for block in said.get("content") or ()]
     blocks = [block for block in blocks if block.get("text", True)]
@@ -159,31 +146,25 @@ def _claude_message(said: dict[str, Any], conversation: dict[str, Any]) -> Msg |
     attached = [each for name in ("attachments", "files") for each in said.get(name) or ()]
     if not blocks and not attached:
         return LeftOut(_EMPTY)
-    metadata = {"title": conversation.get("name"), "attachments": attached}
-    kept = {name: value for name, value in metadata.items() if value}
-    content = blocks[0]["text"] if len(blocks) == 1 and blocks[0]["type"] == "text" else blocks
-    return make_message(said["uuid"], role, content, kept)
+    metadata = {"title": title, "attachments": attached}
+    message = make_message(said["uuid"], role, _text_or_blocks(blocks), metadata)
+    return message_record(message, scope, times.next(moment(said.get("created_at"))))
 
 
 def _claude_block(block: dict[str, Any]) -> dict[str, Any]:
     """A block as the chat face has it."""
-    if block["type"] == "text":
-        return {"type": "text", "text": block.get("text") or ""}
-    if block["type"] == "thinking":
-        return {"type": "thinking", "thinking": block.get("thinking") or ""}
-    if block["type"] == "tool_use":
+    kind = block["type"]
+    if kind in ("text", "thinking"):
+        return {"type": kind, kind: block.get(kind) or ""}
+    if kind == "tool_use":
         told = {name: block.get(name) or "" for name in ("id", "name")}
-        return {"type": "tool_use", **told, "input": block.get("input") or {}}
-    if block["type"] == "tool_result":
+        return {"type": kind, **told, "input": block.get("input") or {}}
+    if kind == "tool_result":
         output = block.get("content")
-        return {
-            "type": "tool_result",
-            "id": block.get("tool_use_id") or "",
-            "name": block.get("name") or "",
-            "output": output
-            if isinstance(output, str)
-            else [each for each in output or () if isinstance(each, dict)],
-        }
+        if not isinstance(output, str):
+            output = [each for each in output or () if isinstance(each, dict)]
+        told = {"id": block.get("tool_use_id") or "", "name": block.get("name") or ""}
+        return {"type": kind, **told, "output": output}
     return dict(block)
 
 
@@ -192,44 +173,21 @@ def _claude_block(block: dict[str, Any]) -> dict[str, Any]:
 
 async def read_chat_jsonl(source: Source, owner: Owner) -> Items:
     """Lines of `{"role", "content"}`; each file is a session. Times and ids are read if there are any."""
-    files = find_files(source.file, "*.jsonl", "*.jsonl.gz")
-    if not files:
-        raise no_files(source.file, "*.jsonl")
-    for path, inside, shown in files:
-        written = datetime.fromtimestamp(path.stat().st_mtime, UTC)
-        session = PurePosixPath(inside or shown).name.partition(".")[0]
-        scope, times = owner.talk(session), Times()
-        with open_binary(path, inside) as file:
-            for place, number, line in lines_of(file, shown):
-                if isinstance(line, Unreadable):
-                    yield line
-                    continue
-                made = tried(place, _line_message, line, session, number)
-                if isinstance(made, Msg):
-                    given = moment(line.get("timestamp", line.get("created_at")))
-                    yield message_record(made, scope, times.next(given or written))
-                else:
-                    yield made
+    for file in source.files("*.jsonl", "*.jsonl.gz"):
+        scope, times, written = owner.talk(file.stem), Times(), file.modified
+        for number, (place, line) in enumerate(file.items(lines=True), 1):
+            id_ = stable_id("chat-jsonl", file.stem, number)
+            yield tried(place, _line_message, line, id_, scope, times, written)
 
 
-def _line_message(line: Any, session: str, number: int) -> Msg:
+def _line_message(line: Any, id_: str, scope: Scope, times: Times, written: datetime) -> Record:
     if not isinstance(line, dict):
         raise TypeError('it is no message such as {"role": "user", "content": "hello"}')
     [message] = read_messages([line], speaker="user", metadata=None)
-    known = (
-        "role",
-        "content",
-        "name",
-        "id",
-        "timestamp",
-        "created_at",
-        "tool_calls",
-        "tool_call_id",
-        "metadata",
-    )
-    metadata = line.get("metadata")
-    own = metadata if isinstance(metadata, dict) else {}
-    message.metadata = {**own, **{name: value for name, value in line.items() if name not in known}}
+    own = line.get("metadata")
+    others = {name: value for name, value in line.items() if name not in _LINE_FIELDS}
+    message.metadata = {**(own if isinstance(own, dict) else {}), **others}
     given = line.get("id")
-    message.id = given if isinstance(given, str) and given else stable_id("chat-jsonl", session, number)
-    return message
+    message.id = given if isinstance(given, str) and given else id_
+    at = moment(line.get("timestamp", line.get("created_at"))) or written
+    return message_record(message, scope, times.next(at))

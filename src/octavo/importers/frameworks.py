@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -12,9 +11,7 @@ from octavo.conversation.messages import BaseMessage, message_from_dict
 from octavo.conversation.store_history import to_record as conversation_record
 from octavo.events.records import AgentEvent
 from octavo.events.records import to_record as event_record
-from octavo.importers.json_items import find_files, items_of, lines_of, no_files, open_binary
-from octavo.importers.sources import Source
-from octavo.importers.tables import Row, decoded, is_sqlite, need, open_tables, rows
+from octavo.importers.sources import Row, Source, Tables, decoded, open_tables
 from octavo.importers.values import (
     Item,
     Items,
@@ -31,15 +28,6 @@ from octavo.importers.values import (
 from octavo.kernel.ids import now
 from octavo.kernel.model import Record, Scope
 
-
-def _is_database(source: Source) -> bool:
-    return source.path is None or is_sqlite(source.path)
-
-
-def _modified(path: Path) -> datetime:
-    return datetime.fromtimestamp(path.stat().st_mtime, UTC)
-
-
 # --- LangChain
 
 
@@ -48,31 +36,22 @@ async def read_langchain(source: Source, owner: Owner) -> Items:
 
     LangChain keeps no times: messages have the order they were kept in.
     """
-    if _is_database(source):
-        async with open_tables(source.path, source.url) as tables:
-            await need(tables, "message_store", what="LangChain")
+    if source.is_database:
+        async with open_tables(source) as tables:
+            await tables.need("LangChain", "message_store")
             clocks: dict[str, Times] = {}
-            start = _modified(source.path) if source.path else now()
-            async for row in rows(tables, "message_store", "id"):
+            start = moment(source.path.stat().st_mtime) if source.path else now()
+            async for row in tables.rows("message_store", "id"):
                 session = str(row["session_id"])
                 clock = clocks.setdefault(session, Times(start))
-                id_ = stable_id("langchain", session, row["id"])
-                yield tried(
-                    f"message_store {row['id']}", _langchain, row["message"], owner, session, id_, clock
-                )
+                told, id_ = row["message"], stable_id("langchain", session, row["id"])
+                yield tried(f"message_store {row['id']}", _langchain, told, owner, session, id_, clock)
         return
-    files = find_files(source.file, "*.json")
-    if not files:
-        raise no_files(source.file, "*.json")
-    for path, inside, shown in files:
-        session, clock = Path(inside or path).stem, Times(_modified(path))
-        with open_binary(path, inside) as file:
-            for number, (place, item) in enumerate(items_of(file, shown)):
-                if isinstance(item, Unreadable):
-                    yield item
-                else:
-                    id_ = stable_id("langchain", session, number)
-                    yield tried(place, _langchain, item, owner, session, id_, clock)
+    for file in source.files("*.json"):
+        session, clock = file.stem, Times(file.modified)
+        for number, (place, item) in enumerate(file.items()):
+            id_ = stable_id("langchain", session, number)
+            yield tried(place, _langchain, item, owner, session, id_, clock)
 
 
 def _langchain(told: Any, owner: Owner, session: str, id_: str, clock: Times) -> Record:
@@ -87,47 +66,39 @@ def _langchain(told: Any, owner: Owner, session: str, id_: str, clock: Times) ->
 
 async def read_agentscope(source: Source, owner: Owner) -> Items:
     """`AsyncSQLAlchemyMemory`'s tables, or JSON files of `state_dict()` and of sessions, each a session."""
-    if _is_database(source):
-        async for item in _agentscope_tables(source, owner):
-            yield item
+    if source.is_database:
+        async with open_tables(source) as tables:
+            async for item in _agentscope_tables(tables, owner):
+                yield item
         return
-    files = find_files(source.file, "*.json")
-    if not files:
-        raise no_files(source.file, "*.json")
-    for path, inside, shown in files:
-        with open_binary(path, inside) as file:
-            for place, state in items_of(file, shown):
-                if isinstance(state, Unreadable):
-                    yield state
-                    continue
-                found = False
-                for name, memory in _memories_in(state, ()):
-                    found = True
-                    # Of a session with several agents, each memory is a session of its own.
-                    session = "-".join((Path(inside or path).stem, *name))
-                    for item in _state_items(memory, owner.talk(session), place):
-                        yield item
-                if not found:
-                    yield Unreadable(place, "it holds no state of a memory")
+    for file in source.files("*.json"):
+        for place, state in file.items():
+            found = [*_memories_in(state, ())]
+            for name, memory in found:
+                # Of a session with several agents, each memory is a session of its own.
+                for item in _state_items(memory, owner.talk("-".join((file.stem, *name))), place):
+                    yield item
+            if not found:
+                bad = isinstance(state, Unreadable)
+                yield state if bad else Unreadable(place, "it holds no state of a memory")
 
 
-async def _agentscope_tables(source: Source, owner: Owner) -> Items:
-    async with open_tables(source.path, source.url) as tables:
-        await need(tables, "message", "session", "message_mark", what="AgentScope")
-        users = {row["id"]: row["user_id"] async for row in rows(tables, "session", "id")}
-        marks: dict[str, list[str]] = {}
-        async for row in rows(tables, "message_mark", "msg_id", "mark"):
-            marks.setdefault(row["msg_id"], []).append(row["mark"])
-        clocks: dict[str, Times] = {}
-        async for row in rows(tables, "message", "session_id", "index"):
-            clock = clocks.setdefault(row["session_id"], Times())
-            scope = owner.talk(row["session_id"], users.get(row["session_id"]))
-            found = marks.get(row["id"], ())
-            yield tried(f"message {row['id']}", _agentscope_message, row["msg"], scope, clock, found)
+async def _agentscope_tables(tables: Tables, owner: Owner) -> Items:
+    await tables.need("AgentScope", "message", "session", "message_mark")
+    users = {row["id"]: row["user_id"] async for row in tables.rows("session", "id")}
+    marks: dict[str, list[str]] = {}
+    async for row in tables.rows("message_mark", "msg_id", "mark"):
+        marks.setdefault(row["msg_id"], []).append(row["mark"])
+    clocks: dict[str, Times] = {}
+    async for row in tables.rows("message", "session_id", "index"):
+        clock = clocks.setdefault(row["session_id"], Times())
+        scope = owner.talk(row["session_id"], users.get(row["session_id"]))
+        found = marks.get(row["id"], ())
+        yield tried(f"message {row['id']}", _agentscope_message, row["msg"], scope, clock, found)
 
 
 def _agentscope_message(told: Any, scope: Scope, clock: Times, marks: Any) -> Record:
-    message = Msg.from_dict(decoded(told))
+    message = told if isinstance(told, Msg) else Msg.from_dict(decoded(told))
     return message_record(message, scope, clock.next(_local(message.timestamp)), marks, stamped=False)
 
 
@@ -157,21 +128,14 @@ def _are_messages(content: list[Any]) -> bool:
 
 
 def _state_items(state: Mapping[str, Any], scope: Scope, place: str) -> Iterator[Item]:
-    parsed = tried(place, lambda: read_state(state, strict=False))
+    parsed = tried(place, lambda given: read_state(given, strict=False), state)
     if isinstance(parsed, Unreadable):
         yield parsed
         return
     summary, content = parsed
     clock = Times()
     for message, marks in content or ():
-        at = clock.next(_local(message.timestamp))
-        yield tried(
-            f"{place}, message {message.id}",
-            lambda m, a, k: message_record(m, scope, a, k, stamped=False),
-            message,
-            at,
-            marks,
-        )
+        yield tried(f"{place}, message {message.id}", _agentscope_message, message, scope, clock, marks)
     if summary:
         yield Record(
             collection=SUMMARIES, id=SUMMARY_ID, scope=scope, text=summary, created_at=clock.next(None), seq=1
@@ -183,25 +147,17 @@ def _state_items(state: Mapping[str, Any], scope: Scope, place: str) -> Iterator
 
 async def read_lightagent(source: Source, owner: Owner) -> Items:
     """The files of its FileMemoryStore (`session_….jsonl`, `events.json`, archives), or its table of events."""
-    if _is_database(source):
-        async with open_tables(source.path, source.url) as tables:
+    if source.is_database:
+        async with open_tables(source) as tables:
             name = "agent_events" if "agent_events" in await tables.names() else "events"
-            await need(tables, name, what="LightAgent")
-            async for row in rows(tables, name, "timestamp", "event_id"):
+            await tables.need("LightAgent", name)
+            async for row in tables.rows(name, "timestamp", "event_id"):
                 told = {**row, "data": decoded(row["data"]), "metadata": decoded(row.get("metadata"))}
                 yield tried(f"{name} {row['event_id']}", _event, told, owner)
         return
-    files = find_files(source.file, "session_*.json*", "events*.json*")
-    if not files:
-        raise no_files(source.file, "session_*.jsonl", "events.jsonl")
-    for path, inside, shown in files:
-        with open_binary(path, inside) as file:
-            if ".jsonl" in path.suffixes:
-                found = ((place, item) for place, _, item in lines_of(file, shown))
-            else:
-                found = ((place, item) for place, item in items_of(file, shown))
-            for place, item in found:
-                yield item if isinstance(item, Unreadable) else tried(place, _event, item, owner)
+    for file in source.files("session_*.json*", "events*.json*"):
+        for place, item in file.items(lines=".jsonl" in file.path.suffixes):
+            yield tried(place, _event, item, owner)
 
 
 def _event(told: Row, owner: Owner) -> Record | LeftOut:

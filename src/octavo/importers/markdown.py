@@ -2,15 +2,14 @@
 
 import re
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from octavo.errors import ConfigError
-from octavo.importers.json_items import no_files
-from octavo.importers.sources import Source
+from octavo.importers.sources import Source, SourceFile
 from octavo.importers.values import (
     Item,
     Items,
@@ -23,8 +22,14 @@ from octavo.importers.values import (
     stable_id,
     tried,
 )
+from octavo.kernel.ids import now
+from octavo.kernel.model import Query, Record, Scope
+from octavo.kernel.ports import Store, walk
+from octavo.layers.records import COLLECTIONS
 from octavo.layers.values import CATEGORIES, Layer
-from octavo.service.vault.documents import parse
+from octavo.service.vault.documents import compose, parse
+from octavo.util.file_modes import make_folder, open_file
+from octavo.util.words import several
 
 INDEX = "MEMORY.md"
 _BULLET = re.compile(r"(?:[-*+]|\d{1,9}[.)]) +(?:\[[ xX]\] +)?")
@@ -32,6 +37,10 @@ _HEADING = re.compile(r"#{1,6}\s+(.*?)\s*#*\s*")
 _FENCE = re.compile(r"\s*(```|~~~)")
 _LINK = re.compile(r"\[[^\]]*\]\(<?([^)>\s]+)>?\)")
 _NOTE = re.compile(r"\s*<!-- (\{.*\}) -->$")
+_OURS = "octavo"
+_HOOK_CHARACTERS = 80
+_UNSAFE = re.compile("[<>\x7f-\x9f\u2028\u2029]")  # what would end the comment, or a line
+_TYPES: dict[Layer, str] = {"profile": "user", "event": "project"}  # as Claude Code sorts its memories
 
 
 class Block(msgspec.Struct, frozen=True):
@@ -104,8 +113,8 @@ def blocks_of(body: str) -> Iterator[Block]:
 
 async def read_markdown(source: Source, owner: Owner) -> Items:
     """Notes: each bullet and each paragraph is a fact."""
-    for path, shown in _pages(source.file):
-        for item in _read_page(path, shown, owner, "markdown", whole=False):
+    for file in source.files("*.md"):
+        for item in _read_page(file, owner, "markdown", whole=False):
             yield item
 
 
@@ -114,21 +123,13 @@ async def read_memory_folder(source: Source, owner: Owner) -> Items:
     folder = source.file if source.file.is_dir() else source.file.parent
     if not (folder / INDEX).is_file():
         raise ConfigError(f"there is no {INDEX} in {folder}")
-    for path, shown in _pages(folder):
-        for item in _read_page(path, shown, owner, "claude-code", whole=path.name != INDEX):
+    for file in Source(path=folder).files("*.md"):
+        for item in _read_page(file, owner, "claude-code", whole=file.path.name != INDEX):
             yield item
 
 
-def _pages(path: Path) -> list[tuple[Path, str]]:
-    if path.is_file():
-        return [(path, path.name)]
-    found = sorted(each for each in path.rglob("*.md") if each.is_file())
-    if not found:
-        raise no_files(path, "*.md")
-    return [(each, each.relative_to(path).as_posix()) for each in found]
-
-
-def _read_page(path: Path, shown: str, owner: Owner, format_: str, *, whole: bool) -> Iterator[Item]:
+def _read_page(file: SourceFile, owner: Owner, format_: str, *, whole: bool) -> Iterator[Item]:
+    path, shown = file.path, file.shown
     try:
         page = parse(path.read_text(encoding="utf-8"))
     except UnicodeDecodeError as error:
@@ -138,7 +139,7 @@ def _read_page(path: Path, shown: str, owner: Owner, format_: str, *, whole: boo
     blocks = [msgspec.structs.replace(block, line=block.line + skipped) for block in blocks_of(page.body)]
     if whole and page.front and not all(block.bullet for block in blocks):
         blocks = [Block(page.body.strip(), skipped + 1)]
-    times = Times(datetime.fromtimestamp(path.stat().st_mtime, UTC))
+    times = Times(file.modified)
     for block in blocks:
         link = _LINK.match(block.text)
         if path.name == INDEX and link and (path.parent / link[1]).is_file():
@@ -184,3 +185,86 @@ def read_note(text: str) -> tuple[str, Note | None]:
     except msgspec.DecodeError:
         return text, None
     return bare, note if note.sum == text_sum(bare) else None
+
+
+# --- and out again
+
+
+async def write_memory_folder(store: Store, folder: Path, scope: Scope) -> dict[str, int]:
+    """Write the facts of a user or an agent; answer how many each file has.
+
+    Files that an earlier export left and this one has no facts for are removed. Others in the folder are not touched.
+    """
+    index = folder / INDEX
+    if index.exists() and not _is_ours(index):
+        raise ConfigError(f"{index} was not written by this command; name an empty folder, or move it away")
+    pages: dict[str, tuple[Layer, list[Record]]] = {}
+    for layer, collection in COLLECTIONS.items():
+        query = Query(collection=collection, scope=scope, alive_at=now())
+        async for page in walk(store, query):
+            for fact in page:
+                pages.setdefault(fact.kind, (layer, []))[1].append(fact)
+    make_folder(folder)
+    for category in (each for layer in CATEGORIES.values() for each in layer):
+        if category not in pages and _is_ours(left := folder / f"{category}.md"):
+            left.unlink()
+    lines = []
+    for category, (layer, facts) in sorted(pages.items()):
+        hook = " ".join(facts[-1].text.split())[:_HOOK_CHARACTERS]
+        told = f"{several(len(facts), 'fact')}, such as: {hook}"
+        _write(folder / f"{category}.md", _page(category, layer, told, facts))
+        lines.append(f"- [{category.capitalize()}]({category}.md) — {told}\n")
+    _write(index, compose("# Memory\n\n" + "".join(lines), {"source": _OURS}).raw)
+    return {category: len(facts) for category, (_, facts) in sorted(pages.items())}
+
+
+def _page(category: str, layer: Layer, told: str, facts: list[Record]) -> bytes:
+    front = {
+        "name": category,
+        "description": told,
+        "type": _TYPES[layer],
+        "layer": layer,
+        "category": category,
+    }
+    body = f"# {category.capitalize()}\n\n" + "".join(map(spell_fact, facts))
+    return compose(body, {**front, "source": _OURS}).raw
+
+
+def spell_fact(fact: Record) -> str:
+    """A fact as a bullet, with what it takes to know it again; one that Markdown cannot say stands in that whole."""
+    spelled = _bullet(fact, fact.text)
+    read = [*blocks_of(spelled + "- next")]
+    if len(read) == 2 and read_note(read[0].text)[0] == fact.text:
+        return spelled
+    return _bullet(fact, " ".join(re.sub(r"<!--|```+|~~~+", " ", fact.text).split()) or "…")
+
+
+def _bullet(fact: Record, said: str) -> str:
+    note = Note(
+        id=fact.id,
+        sum=text_sum(said),
+        created_at=fact.created_at,
+        updated_at=fact.updated_at or fact.created_at,
+        expires_at=fact.expires_at,
+        is_permanent=fact.data.get("is_permanent"),
+        text=None if said == fact.text else fact.text,
+        metadata=fact.metadata,
+    )
+    plain = msgspec.json.encode(note).decode()
+    spelled = _UNSAFE.sub(lambda sign: f"\\u{ord(sign[0]):04x}", plain)
+    indented = said.replace("\n", "\n  ")
+    return f"- {indented} <!-- {spelled} -->\n"
+
+
+def _is_ours(path: Path) -> bool:
+    return (
+        path.is_file()
+        and parse(path.read_text(encoding="utf-8", errors="replace")).front.get("source") == _OURS
+    )
+
+
+def _write(path: Path, content: bytes) -> None:
+    part = path.with_name(f"{path.name}.part")
+    with open(part, "wb", opener=open_file) as file:
+        file.write(content)
+    part.replace(path)

@@ -1,47 +1,55 @@
-"""Memories of other memory systems: mem0's export and history, and the graph of the official MCP memory server."""
+"""Memories of other memory systems: mem0, the official MCP memory server, and two programs that Octavo descends from, mk2 and Z-Memory."""
 
 from typing import Any
 from urllib.parse import parse_qsl
 
+import msgspec
+
 from octavo.errors import ConfigError
-from octavo.importers.json_items import find_files, items_of, lines_of, open_binary
-from octavo.importers.sources import Source
-from octavo.importers.tables import Row, Tables, is_sqlite, need, open_tables, rows
+from octavo.importers.sources import Row, Source, Tables, decoded, open_tables
 from octavo.importers.values import (
     Item,
     Items,
     LeftOut,
     Owner,
     Times,
-    Unreadable,
     fact_records,
     make_message,
     message_record,
     moment,
+    seq_of,
     stable_id,
     tried,
 )
 from octavo.kernel.codec import is_name
+from octavo.kernel.ids import now
 from octavo.kernel.model import Record, Scope, exact_scope
+from octavo.layers import records as facts
+from octavo.layers.values import ACTIONS, Layer
 from octavo.memory.searching import DEFAULT_SESSION
+from octavo.service.records import TURNS, event_to_record
+from octavo.service.vault.documents import DocumentRecords, compose
+from octavo.service.vault.names import address_of
 
 _LISTS = ("results", "memories", "data")
+_LAYERS: dict[Layer, str] = {"profile": "profile_memories", "event": "event_memories"}
+
+
+# --- mem0
 
 
 async def read_mem0(source: Source, owner: Owner) -> Items:
     """What `get_all` answers, as a JSON file; or mem0's history database, of which the last state of each memory counts."""
-    if source.path is None or is_sqlite(source.path):
-        async with open_tables(source.path, source.url) as tables:
-            await need(tables, "history", what="mem0")
+    if source.is_database:
+        async with open_tables(source) as tables:
+            await tables.need("mem0", "history")
             async for item in _mem0_history(tables, owner):
                 yield item
         return
-    for path, inside, shown in find_files(source.path, "*.json"):
-        with open_binary(path, inside) as file:
-            for place, item in items_of(file, shown):
-                for where, told in _listed(item, place):
-                    bad = isinstance(told, Unreadable)
-                    yield told if bad else tried(where, _mem0_fact, told, owner)
+    for file in source.files("*.json"):
+        for place, item in file.items():
+            for where, told in _listed(item, place):
+                yield tried(where, _mem0_fact, told, owner)
 
 
 def _listed(item: Any, place: str) -> list[tuple[str, Any]]:
@@ -80,7 +88,7 @@ def _mem0_fact(told: Any, owner: Owner) -> Item:
 async def _mem0_history(tables: Tables, owner: Owner) -> Items:
     """The memories as their histories leave them. A history does not say whose they are."""
     held: list[Row] = []
-    async for row in rows(tables, "history", "memory_id", "created_at", "updated_at"):
+    async for row in tables.rows("history", "memory_id", "created_at", "updated_at"):
         if held and held[0]["memory_id"] != row["memory_id"]:
             yield tried(f"history of {held[0]['memory_id']}", _mem0_last, held, owner)
             held = []
@@ -90,7 +98,7 @@ async def _mem0_history(tables: Tables, owner: Owner) -> Items:
     if "messages" not in await tables.names():
         return
     times: dict[str, Times] = {}
-    async for row in rows(tables, "messages", "session_scope", "created_at", "id"):
+    async for row in tables.rows("messages", "session_scope", "created_at", "id"):
         clock = times.setdefault(row["session_scope"] or "", Times())
         yield tried(f"messages {row['id']}", _mem0_message, row, owner, clock)
 
@@ -127,14 +135,10 @@ async def read_mcp_memory(source: Source, owner: Owner) -> Items:
     if source.file.is_dir():
         raise ConfigError(f"{source.file} is a folder; name the JSONL file of the memory server")
     scope = exact_scope(Scope(tenant=owner.tenant, user=owner.user))
-    written = moment(source.file.stat().st_mtime)
-    times = Times(written)
-    with open_binary(source.file) as file:
-        for place, _, line in lines_of(file, source.file.name):
-            if isinstance(line, Unreadable):
-                yield line
-            else:
-                yield tried(place, _graph_record, line, scope, times)
+    for file in source.files("*"):
+        times = Times(file.modified)
+        for place, line in file.items(lines=True):
+            yield tried(place, _graph_record, line, scope, times)
 
 
 def _graph_record(line: Any, scope: Scope, times: Times) -> Record:
@@ -160,3 +164,118 @@ def _graph_record(line: Any, scope: Scope, times: Times) -> Record:
         metadata=metadata,
         created_at=times.next(None),
     )
+
+
+# --- mk2
+
+
+async def read_mk2(source: Source, owner: Owner) -> Items:
+    """mk2's database: events, turns, configs and knowledge."""
+    async with open_tables(source) as tables:
+        await tables.need("mk2", "events", "turns")
+        async for row in tables.rows("events", "ts", "event_id"):
+            yield tried(f"events {row['event_id']}", _mk2_event, row, owner)
+        async for row in tables.rows("turns", "started_ts", "turn_id"):
+            yield tried(f"turns {row['turn_id']}", _mk2_turn, row, owner)
+        there = await tables.names()
+        for table, key in (("configs", "config_key"), ("knowledge", "knowledge_key")):
+            if table in there:
+                async for row in tables.rows(table, key):
+                    yield tried(f"{table} {row[key]}", _mk2_document, row, row[key], table, owner)
+
+
+def _mk2_event(row: Row, owner: Owner) -> Record:
+    obs = decoded(row["obs_json"])
+    actor = obs.get("actor")
+    named = actor.get("actor_id") if isinstance(actor, dict) else actor
+    user = named if isinstance(named, str) and is_name(named) else None
+    at = moment(row["ts"]) or moment(row["created_at"]) or now()
+    scope = Scope(tenant=owner.tenant, user=user, session=row["session_key"])
+    record = event_to_record(obs, scope, decoded(row["gate_json"]), decoded(row["meta_json"]), at)
+    return msgspec.structs.replace(record, id=row["event_id"], seq=seq_of(at))
+
+
+def _mk2_turn(row: Row, owner: Owner) -> Record:
+    began = moment(row["started_ts"]) or moment(row["created_at"]) or now()
+    finished = moment(row["finished_ts"])
+    more = {name: decoded(row[f"{name}_json"]) for name in ("tool_calls", "tool_results")}
+    return Record(
+        collection=TURNS,
+        id=row["turn_id"],
+        kind=row["status"] or "running",
+        scope=Scope(tenant=owner.tenant, session=row["session_key"]),
+        data={
+            "input_event_id": row["input_event_id"],
+            "plan": decoded(row["plan_json"]),
+            "final_output_obs_id": row["final_output_obs_id"],
+            "error": row["error"],
+            "finished_at": None if finished is None else finished.isoformat(),
+        },
+        metadata={
+            **(decoded(row["meta_json"]) or {}),
+            **{name: value for name, value in more.items() if value},
+        },
+        created_at=began,
+        seq=seq_of(began),
+    )
+
+
+def _mk2_document(row: Row, key: str, table: str, owner: Owner) -> Record:
+    address = address_of(key)
+    if address.collection != table:  # the first part of a key decides where a document belongs
+        address = address_of(f"facts/{key}")
+    content = compose(row["content"] or "", decoded(row["frontmatter_json"]) or {})
+    began = moment(row["created_at"]) or now()
+    times = began, moment(row["updated_at"]) or began
+    documents = DocumentRecords(Scope(tenant=owner.tenant))
+    return documents.document(address, content, 1, times)
+
+
+# --- Z-Memory
+
+
+async def read_z_memory(source: Source, owner: Owner) -> Items:
+    """Z-Memory's database: profile and event memories, and their log."""
+    async with open_tables(source) as tables:
+        await tables.need("Z-Memory", *_LAYERS.values())
+        owners: dict[str, facts.Owner] = {}
+        for layer, table in _LAYERS.items():
+            async for row in tables.rows(table, "created_at", "id"):
+                owners[row["id"]] = facts.Owner(
+                    "agent" if row["memory_type"] == "agent" else "user", row["entity_id"]
+                )
+                yield tried(f"{table} {row['id']}", _z_fact, row, layer, owner)
+        if "memory_logs" in await tables.names():
+            async for row in tables.rows("memory_logs", "created_at", "id"):
+                whose = owners.get(row["memory_id"]) or facts.Owner("user", owner.user)
+                yield tried(f"memory_logs {row['id']}", _z_row, row, whose.scope(owner.tenant))
+
+
+def _z_fact(row: Row, layer: Layer, owner: Owner) -> Item:
+    ends = moment(row.get("expiry_date"))
+    return fact_records(
+        owner,
+        row["id"],
+        row["content"],
+        moment(row["created_at"]),
+        came_from="Z-Memory",
+        layer=layer,
+        metadata=decoded(row["metadata"]),
+        updated_at=moment(row["updated_at"]),
+        expires_at=ends,
+        is_permanent=bool(row.get("is_permanent", layer == "profile")) and ends is None,
+        **{row["memory_type"]: row["entity_id"]},
+    )
+
+
+def _z_row(row: Row, scope: Scope) -> Record:
+    """A row of its log, which tells what was done and why, but not what a memory said before."""
+    layer: Layer = "profile" if row["memory_layer"] == "profile" else "event"
+    if row["action"] not in ACTIONS:
+        raise ValueError(f"unknown action {row['action']!r}")
+    at = moment(row["created_at"]) or now()
+    metadata = decoded(row["metadata"]) or {}
+    told = facts.log_record(
+        scope, row["memory_id"], layer, row["action"], row["reason"], at, metadata=metadata
+    )
+    return msgspec.structs.replace(told, id=row["id"], seq=seq_of(at))

@@ -102,9 +102,9 @@ def message_record(
 def make_message(
     id_: str, role: str, content: Any, metadata: Mapping[str, Any], name: str | None = None
 ) -> Msg:
-    """A message as the chat face has it; what is neither the user's nor the assistant's is the system's."""
+    """A message as the chat face has it, with the metadata there is; what is neither the user's nor the assistant's is the system's."""
     known: Any = role if role in ("user", "assistant") else "system"
-    message = Msg(name or role, content, known, dict(metadata))
+    message = Msg(name or role, content, known, {key: value for key, value in metadata.items() if value})
     message.id = id_
     return message
 
@@ -148,9 +148,9 @@ def fact_records(
 
 
 def tried(place: str, make: Callable[..., Any], *given: Any) -> Any:
-    """What is made of this, or Unreadable with the place and the reason why nothing can be."""
+    """What is made of this, or Unreadable with the place and the reason why nothing can be; what was so already stays so."""
     try:
-        return make(*given)
+        return given[0] if isinstance(given[0], Unreadable) else make(*given)
     except (InvalidRecord, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         reason = f"{error} is missing" if isinstance(error, KeyError) else str(error)
         return Unreadable(place, " ".join(reason.split())[:300] or type(error).__name__)

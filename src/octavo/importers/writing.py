@@ -14,7 +14,7 @@ from octavo.kernel.codec import encode_record, seal
 from octavo.kernel.model import Add, Query, Record, Scope
 from octavo.kernel.ports import Store
 from octavo.layers.records import LOG
-from octavo.transfer.copying import PAGE_BYTES, Progress, Step, Trail, checked_size
+from octavo.transfer.copying import PAGE_BYTES, Moved, Progress, Step, Trail, checked_size
 
 _SAMPLES = 3  # of each collection
 _SAMPLE_CHARACTERS = 100
@@ -24,36 +24,36 @@ _MOST_LISTED = 1000  # of what could not be read; all of it is counted
 Read: TypeAlias = Callable[[], Items]
 
 
-class _Counts(msgspec.Struct, kw_only=True):
-    """What a source came to."""
+class Brought(Moved, kw_only=True):
+    """What an import came to."""
 
-    read: int = 0  # records, in this run
-    collections: dict[str, int] = msgspec.field(default_factory=dict)
-    unreadable: list[Unreadable] = msgspec.field(default_factory=list)  # the first thousand
-    bad: int = 0  # all that could not be read
+    unreadable: list[Unreadable] = msgspec.field(default_factory=list)  # the first thousand; `bad` counts all
     left_out: dict[str, int] = msgspec.field(default_factory=dict)  # by reason
 
-    def note(self, item: Unreadable | LeftOut) -> None:
-        """Count what is no record."""
+    async def records(self, read: Read) -> AsyncGenerator[tuple[Record, ...], None]:
+        """What is read, in groups that are kept together; the rest is counted here, and what no store would take is unreadable."""
+        async with aclosing(read()) as items:  # or a file would stay open when the import is stopped
+            async for item in items:
+                if isinstance(item, Unreadable | LeftOut):
+                    self._note(item)
+                    continue
+                records = item if isinstance(item, tuple) else (item,)
+                try:
+                    for record in records:
+                        seal(record)
+                except InvalidRecord as error:
+                    place = f"{records[0].collection} {records[0].id!r}"[:200]
+                    self._note(Unreadable(place, str(error)))
+                else:
+                    yield records
+
+    def _note(self, item: Unreadable | LeftOut) -> None:
         if isinstance(item, LeftOut):
             self.left_out[item.reason] = self.left_out.get(item.reason, 0) + 1
             return
         self.bad += 1
         if len(self.unreadable) < _MOST_LISTED:
             self.unreadable.append(item)
-
-    def count(self, records: list[Record]) -> None:
-        """Count records, by collection."""
-        self.read += len(records)
-        for record in records:
-            self.collections[record.collection] = self.collections.get(record.collection, 0) + 1
-
-
-class Brought(_Counts, kw_only=True):
-    """What an import came to; nothing is counted before the store has acknowledged it."""
-
-    added: int = 0  # of the records read, new to the store
-    resumed: int = 0  # brought by an interrupted run before this one
 
 
 class Sample(msgspec.Struct, frozen=True):
@@ -66,7 +66,7 @@ class Sample(msgspec.Struct, frozen=True):
     text: str
 
 
-class Preview(_Counts, kw_only=True):
+class Preview(Brought, kw_only=True):
     """What an import would bring."""
 
     kinds: dict[str, int] = msgspec.field(default_factory=dict)  # "messages user" → how many
@@ -75,46 +75,23 @@ class Preview(_Counts, kw_only=True):
     samples: list[Sample] = msgspec.field(default_factory=list)
 
 
-async def _checked(items: Items) -> AsyncGenerator[tuple[Record, ...] | Unreadable | LeftOut, None]:
-    """What is read; records that no store would take are unreadable."""
-    async with aclosing(items):  # or a file would stay open when the import is stopped
-        async for item in items:
-            if isinstance(item, Unreadable | LeftOut):
-                yield item
-                continue
-            records = item if isinstance(item, tuple) else (item,)
-            try:
-                for record in records:
-                    seal(record)
-            except InvalidRecord as error:
-                yield Unreadable(f"{records[0].collection} {records[0].id!r}"[:200], str(error))
-            else:
-                yield records
-
-
 async def preview(read: Read, progress: Progress | None = None) -> Preview:
     """Read a source to its end, and say what is in it."""
     told, shown, kinds = Preview(), Counter[str](), Counter[str]()
     users: set[Any] = set()
     sessions: set[Any] = set()
-    async with aclosing(_checked(read())) as everything:
+    async with aclosing(told.records(read)) as everything:
         async for found in everything:
-            if not isinstance(found, tuple):
-                told.note(found)
-                continue
-            told.count(list(found))
-            record = found[0]
+            told.count(found, progress, None)
+            record, scope = found[0], found[0].scope
             kinds[f"{record.collection} {record.kind}".strip()] += 1
-            users.add(record.scope.user)
-            sessions.add((record.scope.user, record.scope.session))
+            users.add(scope.user)
+            sessions.add((scope.user, scope.session))
             if shown[record.collection] < _SAMPLES:
                 shown[record.collection] += 1
                 text = " ".join((record.text or str(record.data)).split())
                 cut = text if len(text) <= _SAMPLE_CHARACTERS else f"{text[:_SAMPLE_CHARACTERS]}…"
-                scope = record.scope
                 told.samples.append(Sample(record.collection, record.kind, scope.user, scope.session, cut))
-            if progress is not None:
-                progress(told.read, None)
     told.kinds = dict(kinds)
     told.users = len({user for user in users if user})
     told.sessions = len({named for named in sessions if named[1]})
@@ -159,22 +136,17 @@ async def _run(
     async def flush() -> None:
         nonlocal count, waiting_bytes
         records = [record for each in waiting for record in each]
+        if not records:
+            return
         told.added += await _write(target, waiting)
-        told.count(records)
-        last = records[-1]
-        done = told.resumed + told.read
-        step = Step(tenant=last.scope.tenant, collection=last.collection, cursor=last.cursor, read=done)
-        trail.mark(step)
-        if progress is not None:
-            progress(done, None)
+        last, done = records[-1], told.resumed + told.read + len(records)
+        trail.mark(Step(tenant=last.scope.tenant, collection=last.collection, cursor=last.cursor, read=done))
+        told.count(records, progress, None)
         waiting.clear()
         count = waiting_bytes = 0
 
-    async with aclosing(_checked(read())) as everything:
+    async with aclosing(told.records(read)) as everything:
         async for found in everything:
-            if not isinstance(found, tuple):
-                told.note(found)
-                continue
             if left > 0:
                 left -= len(found)
                 told.resumed += len(found)
@@ -186,11 +158,8 @@ async def _run(
             waiting_bytes += sum(len(encode_record(record)) for record in found)
             if count >= size or waiting_bytes >= PAGE_BYTES:
                 await flush()
-    if left > 0:
-        return None
-    if waiting:
-        await flush()
-    return told
+    await flush()
+    return None if left > 0 else told
 
 
 async def _write(target: Store, items: list[tuple[Record, ...]]) -> int:

@@ -15,7 +15,7 @@ from octavo.kernel.shapes import SHAPES
 from octavo.kernel.terms.matching import content
 from octavo.search.hits import one_line
 from octavo.transfer.copying import PAGE_BYTES, Moved, Progress, Reach
-from octavo.transfer.exporting import FORMAT, End, Header, export
+from octavo.transfer.files import FORMAT, End, Header, export
 from octavo.util.file_modes import open_file
 
 #: What is made anew from the rest, or belongs to nobody who could ask for it. Digests of what was rejected say nothing elsewhere.

@@ -9,7 +9,7 @@ from typing import Any
 
 from octavo.errors import ConfigError, ModelError
 from octavo.kernel.ports import Vector
-from octavo.models.languages import Languages
+from octavo.models.languages import EVERYTHING, Languages
 from octavo.util.words import several
 
 _MAX_NAME_BYTES = 200  # a space is kept under its name, where names have at most 255 bytes
@@ -33,6 +33,38 @@ class NamedEmbedder:
     def reads(self, text: str) -> bool:
         """Whether the text is in a script of these languages."""
         return self._languages.reads(text)
+
+
+class Model:
+    """A model on this machine: loaded once, asked for one batch at a time, and given back."""
+
+    max_tokens = 512  # of a text; for planning batches
+    _loaded: Any = None
+
+    def load(self) -> None:
+        """Make it ready, once."""
+        if self._loaded is None:
+            self._loaded = self.open()
+
+    def unload(self) -> None:
+        """Give the memory back."""
+        self._loaded = None
+
+    def open(self) -> Any:
+        """Read what is needed to embed, which may take seconds."""
+        raise NotImplementedError
+
+    def embed(self, texts: list[str], *, asking: bool) -> list[Vector]:
+        """The vectors of one batch."""
+        raise NotImplementedError
+
+    def quantized_by_batch(self) -> bool:
+        """Whether the weights are int8 with scales taken from each batch, so that its neighbours change a vector."""
+        return False
+
+    def languages(self) -> Languages:
+        """What it was taught, where its name does not tell."""
+        return EVERYTHING
 
 
 def check_texts(texts: Sequence[str]) -> list[str]:

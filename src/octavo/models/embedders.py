@@ -12,9 +12,8 @@ from urllib.parse import parse_qsl
 from octavo.errors import ConfigError, ModelError
 from octavo.kernel.ports import Embedder, Vector
 from octavo.models.checks import NamedEmbedder, check_texts, check_vectors
-from octavo.models.fast import FastEmbedder
 from octavo.models.languages import Languages
-from octavo.models.nano import NanoEmbedder
+from octavo.models.local import FastEmbedder, NanoEmbedder
 from octavo.models.openai_server import OpenAIEmbedder
 from octavo.util.cache import Cache
 from octavo.util.user_code import called, foreign

@@ -14,7 +14,7 @@ import msgspec
 
 from octavo.errors import ConfigError, ModelError
 from octavo.kernel.ports import Vector
-from octavo.models.checks import check_vectors, import_package
+from octavo.models.checks import Model, check_vectors, import_package
 from octavo.models.languages import Languages
 
 Pooling: TypeAlias = Literal["mean", "cls", "last", "none"]
@@ -25,7 +25,7 @@ _CHARACTERS_IN_A_TOKEN = (
 _SAMPLES, _SAMPLE_BYTES = 64, 4096
 
 
-class FolderModel:
+class FolderModel(Model):
     """The files of a model, and once loaded the model; everything but loading and embedding is cheap."""
 
     def __init__(
@@ -50,7 +50,6 @@ class FolderModel:
         self.pooling = pooling or _pooling(folder)
         self.max_tokens = max_tokens or _max_tokens(folder, self._config)
         self._threads = threads
-        self._session: Any = None
 
     @property
     def called(self) -> str:
@@ -83,10 +82,8 @@ class FolderModel:
         ):
             return graph.find(b"DynamicQuantize") >= 0
 
-    def load(self) -> None:
-        """Read tokenizer and weights, once."""
-        if self._session is not None:
-            return
+    def open(self) -> Any:
+        """Read tokenizer and weights."""
         onnxruntime = import_package("onnxruntime", "fastembed")
         self._numpy = import_package("numpy", "fastembed")
         tokenizer = import_package("tokenizers", "fastembed").Tokenizer.from_file(str(self._tokenizer_file))
@@ -109,17 +106,14 @@ class FolderModel:
                 f"{str(self._model_file)!r} asks for {', '.join(sorted(strange))}, which texts do not have"
             )
         self._output = _output([(made.name, len(made.shape)) for made in session.get_outputs()], self.pooling)
-        self._tokenizer, self._session = tokenizer, session
-
-    def unload(self) -> None:
-        """Give the memory back."""
-        self._session = self._tokenizer = None
+        return tokenizer, session
 
     def embed(self, texts: list[str], *, asking: bool) -> list[Vector]:  # noqa: ARG002 - prefixes tell it
         """One batch, padded to its longest text."""
         np = self._numpy
         most = self.max_tokens * _CHARACTERS_IN_A_TOKEN
-        encoded = self._tokenizer.encode_batch([text[:most] for text in texts])
+        tokenizer, session = self._loaded
+        encoded = tokenizer.encode_batch([text[:most] for text in texts])
         longest = max(len(one.ids) for one in encoded)
         ids = np.full((len(encoded), longest), self._pad, dtype=np.int64)
         mask = np.zeros((len(encoded), longest), dtype=np.int64)
@@ -127,7 +121,7 @@ class FolderModel:
             ids[row, : len(one.ids)] = one.ids
             mask[row, : len(one.ids)] = 1
         fed = {"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)}
-        states = self._session.run(
+        states = session.run(
             [self._output], {name: given for name, given in fed.items() if name in self._wanted}
         )[0]
         return check_vectors(self._pooled(states.astype(np.float32), mask), len(texts))
