@@ -1,12 +1,15 @@
 """kill -9 of a writer at random moments: what was acknowledged is there once, and a batch is whole or absent."""
 
+import asyncio
 import random
 from collections import Counter
 
+import killed_writer
 import pytest
+from killed_writer import BATCH, BOARD
 
 from octavo import Query, Scope, open_store
-from octavo.testing.processes import BATCH, BOARD, killed_after
+from octavo.testing.processes import next_line, start_child, stop_children
 
 PLACES = {
     "sqlite": "sqlite:///{folder}/records.db",
@@ -15,6 +18,20 @@ PLACES = {
     "single-file": "file://{folder}/records?per_session=false",
     "json-file": "file://{folder}/records?format=json",
 }
+
+
+async def killed_after(url, tenant, acknowledged, pause):
+    """The (lane, number) of every batch acknowledged to a writer that was killed at some moment after so many."""
+    child = await start_child(killed_writer.__file__, url, tenant)
+    try:
+        assert await next_line(child) == "ready"
+        child.stdin.write(b"go\n")
+        lines = [await next_line(child) for _ in range(acknowledged)]
+        await asyncio.sleep(pause)  # the moment is random; nothing waits for it
+    finally:
+        await stop_children([child])
+    lines += (await child.stdout.read()).decode().split("\n")[:-1]
+    return [(int(lane), int(number)) for lane, number in (line.split() for line in lines)]
 
 
 @pytest.mark.torture

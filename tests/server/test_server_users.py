@@ -8,7 +8,7 @@ import pytest
 from octavo import Add, Record, Scope, open_store
 from octavo.client import AsyncClient, Client
 from octavo.server.routes.users import users_page
-from octavo.testing.naming import NAMES
+from octavo.testing.agreement import USERS
 
 KINDS = ("memory", "file", "sqlite", "postgres", "mysql", "redis")
 NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)
@@ -45,16 +45,16 @@ async def every(store, limit, tenant=""):
 
 async def test_users_are_merged_by_name(store):
     """A user is there once, wherever something of his is kept, with the sum of it; nobody else's tenant counts."""
-    kept = [record("profile", n, name) for n, name in enumerate(NAMES) if n % 2]
-    kept += [record("episodes", 20 + n, name) for n, name in enumerate(NAMES) if n % 3]
-    kept += [record("messages", 40 + n, name) for n, name in enumerate(NAMES)]
-    kept += [record("messages", 60, NAMES[0]), record("messages", 0), record("profile", 0, "theirs", "other")]
+    kept = [record("profile", n, name) for n, name in enumerate(USERS) if n % 2]
+    kept += [record("episodes", 20 + n, name) for n, name in enumerate(USERS) if n % 3]
+    kept += [record("messages", 40 + n, name) for n, name in enumerate(USERS)]
+    kept += [record("messages", 60, USERS[0]), record("messages", 0), record("profile", 0, "theirs", "other")]
     for collection in ("profile", "episodes", "messages"):
         await store.apply([Add([one for one in kept if one.collection == collection])])
     [whole] = await every(store, 100)
-    assert [user.user_id for user in whole] == list(NAMES)
+    assert [user.user_id for user in whole] == list(USERS)
     assert [tuple(user.counts.values()) for user in whole] == [
-        (n % 2, int(n % 3 > 0), 2 if n == 0 else 1) for n in range(len(NAMES))
+        (n % 2, int(n % 3 > 0), 2 if n == 0 else 1) for n in range(len(USERS))
     ]
     assert [user.total for user in whole] == [sum(user.counts.values()) for user in whole]
     assert (whole[0].first_at, whole[0].last_at) == (at(40), at(60))

@@ -1,22 +1,24 @@
-"""Generated programs give the same answers on this store as on the one that is right."""
+"""Generated programs give the same answers on this store as on the one that is right, and so do lists of names."""
 
 import asyncio
 import os
 import time
 from collections.abc import Callable, Sequence
+from datetime import timedelta
 from typing import get_args
 
+import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis.strategies import SearchStrategy
 from msgspec.structs import replace
 
-from octavo.errors import Conflict
+from octavo.errors import Conflict, InvalidQuery
 from octavo.kernel.codec import encode_record
 from octavo.kernel.ids import new_id
-from octavo.kernel.model import Head, NameCount, Op, Query, Record, Scope, ScopePart
+from octavo.kernel.model import Add, Head, NameCount, Op, Query, Record, Scope, ScopePart
 from octavo.kernel.ports import ListsHeads, ListsNames, Store
 from octavo.testing.strategies import Program, Write, programs, spelled
-from octavo.testing.subject import Subject
+from octavo.testing.subject import NOON, Subject, on_a_store, refused
 from octavo.util.user_code import caught
 
 MOST_BESIDE_BYTES = 8192  # names, marks and times that a store may keep in one text with the bodies
@@ -51,14 +53,72 @@ class Agreement(Subject):
                     if found:  # then from the middle of the answer, which is where pages are cut
                         middle = found[len(found) // 2].cursor
                         await same(store, right, replace(step.query, after=middle))
+                    await same_names(store, right, step.query.collection, step.query.scope)
             for collection in {record.collection for record in written(program)}:
-                for suffix in ("", "2"):
-                    query = Query(collection=collection, scope=Scope(tenant=tenant + suffix))
-                    left = await same(store, right, query)
-                    if isinstance(store, ListsNames):
-                        for part in get_args(ScopePart):
-                            counted = await store.names(collection, part, query.scope)
-                            assert counted == NameCount.of(part, left), part
+                for scope in (Scope(tenant=tenant), Scope(tenant=f"{tenant}2")):
+                    await same(store, right, Query(collection=collection, scope=scope))
+                    await same_names(store, right, collection, scope)
+
+
+#: Names of users in the order of their characters, which is not that of any language.
+USERS = ("10", "9", "A", "Z", "a", "a b", "ab", "lin", "z", "é", "小明", "ﬁ", "🎉")
+
+
+class Naming(Subject):
+    """Which users, agents and sessions there are; run only for stores that are `octavo.kernel.ports.ListsNames`."""
+
+    @on_a_store
+    async def test_names_are_listed(self, store: Store, home: Scope) -> None:
+        """Each has its count and its times; they come in one order everywhere, a page at a time."""
+        listed = _listing(store)
+        for collection in ("profile", "observations", "messages"):
+            kept = [
+                Record(
+                    collection=collection,
+                    id=str(number),
+                    scope=replace(home, user=USERS[number % len(USERS)], agent="one", session=session),
+                    created_at=NOON + timedelta(seconds=number),
+                )
+                for number, session in enumerate(["x", "y", "y"] * 20)
+            ]
+            nobody, stranger = (
+                replace(kept[0], scope=home),
+                replace(kept[0], scope=Scope(tenant=f"{home.tenant}2", user="s")),
+            )
+            await store.apply([Add([*kept[::-1], nobody, stranger])])
+            for part in get_args(ScopePart):
+                expected = NameCount.of(part, [*kept, nobody])
+                assert await listed.names(collection, part, home) == expected
+                paged: list[NameCount] = []
+                while page := await listed.names(
+                    collection, part, home, after=paged[-1].name if paged else "", limit=2
+                ):
+                    assert len(page) <= 2
+                    assert not paged or page[0].name > paged[-1].name, "a page begins where it was asked to"
+                    paged += page
+                assert paged == expected
+        assert [one.name for one in await listed.names("profile", "user", home)] == list(USERS)
+        assert await listed.names("profile", "user", home, limit=0) == []
+        assert await listed.names("profile", "user", home, after="🎉") == []
+        assert await listed.names("profile", "user", Scope(tenant=f"{home.tenant}3")) == []
+        assert await listed.names("turns", "session", home) == []
+
+    @on_a_store
+    async def test_what_names_are_refused(self, store: Store, home: Scope) -> None:
+        """A part that is none, a collection nobody knows, a limit below 0, a name that nobody can have."""
+        listed = _listing(store)
+        await refused(InvalidQuery, listed.names("profile", "tenant", home), "'tenant'")  # type: ignore[arg-type]
+        await refused(InvalidQuery, listed.names("nothing", "user", home), "'nothing'")
+        await refused(InvalidQuery, listed.names("profile", "user", home, limit=-1), "-1")
+        await refused(InvalidQuery, listed.names("profile", "user", home, after="a\0"), "nobody can have")
+        assert await listed.names("profile", "user", Scope(tenant="\ud800")) == []
+
+
+def _listing(store: Store) -> ListsNames:
+    """The store as one that lists names, or a skip."""
+    if not isinstance(store, ListsNames):
+        pytest.skip("the store is not octavo.kernel.ports.ListsNames")
+    return store
 
 
 _drawn: dict[tuple[str, int], list[Program]] = {}
@@ -143,6 +203,14 @@ async def same(store: Store, right: Store, query: Query) -> list[Record]:
             least = right_one.size_bytes
             assert least <= told.size_bytes <= 2 * least + MOST_BESIDE_BYTES, spelled(query)
     return found
+
+
+async def same_names(store: Store, right: Store, collection: str, scope: Scope) -> None:
+    """The store lists the users, agents and sessions of a scope as they are in the records of the right one."""
+    if isinstance(store, ListsNames):
+        records = await right.find(Query(collection=collection, scope=scope))
+        for part in get_args(ScopePart):
+            assert await store.names(collection, part, scope) == NameCount.of(part, records), part
 
 
 def spelling(records: list[Record]) -> list[str]:

@@ -84,8 +84,8 @@ _flags = st.booleans()
 _some_ids = st.lists(_ids, max_size=3).map(tuple)
 _some_kinds = st.lists(_kinds, max_size=2).map(tuple)
 _mostly = st.sampled_from((True, True, True, False))
-_limits = st.sampled_from((None, 1, 2, 3, 5, 0))
-_offsets = st.sampled_from((0, 0, 0, 1, 2))
+_limits = st.sampled_from((None, 1, 2, 3, 5, 0, 2**70))
+_offsets = st.sampled_from((0, 0, 0, 0, 1, 2, 2**70))
 _clauses = st.lists(
     st.sampled_from(
         ("ids", "kinds", "marks", "without", "text", "since", "until", "where", "alive_at", "expired_at")
