@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from octavo.client import AsyncClient, Client
-from octavo.client import exchange as answers
+from octavo.client import answers
 from octavo.errors import AccessDenied, Conflict, InvalidQuery, InvalidRecord, NotFound, StoreUnavailable
 from octavo.layers.values import Extracted, Fact, Found, LogEntry
 from octavo.service.records import EventRecord, TurnRecord
