@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import math
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Any
 
 import asyncmy
@@ -179,7 +179,7 @@ class MySQLDriver(Driver):
         most = self.dialect.most_bytes or 0
         # A value of this length is not spelled for nothing: two of them, with all quotes doubled, may be too long together.
         long = any(type(value) is str and len(value) > most // 8 for value in statement.values)
-        sql = "" if long else connection.cursor().mogrify(statement.sql, tuple(statement.values) or None)
+        sql = "" if long else _filled(connection, statement.sql, statement.values)
         if long or (len(sql) * 4 >= most and len(sql.encode()) >= most):  # with the byte that says what it is
             return await run(in_parts(statement, most), lambda part: self.send(connection, part))
         with _translated():
@@ -245,6 +245,23 @@ def _cut(connection: Any) -> None:
     connection._connected = False  # noqa: SLF001 - or the pool would hand it out again
     if transport is not None:
         transport.abort()
+
+
+def _filled(connection: Any, sql: str, values: Sequence[Any]) -> str:
+    """The statement with its values as literals: what asyncmy would send too, in a third of the time."""
+    if not values:
+        return sql
+    literal = connection.literal
+    # Doubling the quote says the same under every sql_mode; a backslash does not, and asyncmy knows which it is.
+    backslash = connection.escape_string("\\")
+    return sql % tuple(
+        [
+            "'" + value.replace("\\", backslash).replace("'", "''") + "'"
+            if type(value) is str
+            else literal(value)
+            for value in values
+        ]
+    )
 
 
 @contextlib.contextmanager
