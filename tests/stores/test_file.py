@@ -5,14 +5,17 @@ import subprocess
 from datetime import UTC, datetime
 from pathlib import Path
 
+import apsw
 import pytest
 from files import AT, EVENTS, child, data_files, event, ids, lines_of
 
-from octavo.errors import ConfigError, StoreError
+from octavo.errors import ConfigError, StoreError, StoreUnavailable
 from octavo.kernel.model import Add, Change, Query, Record, Remove, Scope
 from octavo.stores import open_store
 from octavo.stores.file import FileStore
 from octavo.stores.file.files import family_of
+from octavo.stores.file.store import delete_index
+from octavo.stores.sql.drivers import sqlite
 
 
 class TestLayout:
@@ -273,6 +276,23 @@ class TestIndex:
         async with FileStore(tmp_path) as store:
             assert await ids(store) == ["evt_0", "evt_1", "evt_2"]
             assert await store.apply([Add([event(2), event(3)])]) == [1]
+
+    async def test_one_that_cannot_be_made_is_tried_again(self, tmp_path, monkeypatch):
+        """A store whose index is gone and cannot be made anew says so, and goes on once it can be."""
+        async with FileStore(tmp_path) as store:
+            await store.apply([Add([event(1)])])
+            delete_index(tmp_path)
+
+            def refuse(*_):
+                raise apsw.CantOpenError("no room")
+
+            with monkeypatch.context() as patch:
+                patch.setattr(sqlite, "connect", refuse)
+                for call in (store.find(EVENTS), store.apply([Add([event(2)])])):
+                    with pytest.raises(StoreUnavailable):
+                        await call
+            assert await store.apply([Add([event(3)])]) == [1]
+            assert await ids(store) == ["evt_1", "evt_3"]
 
     async def test_an_edit_that_keeps_the_size_is_noticed_on_opening(self, tmp_path):
         path = tmp_path / "session_s.jsonl"

@@ -50,18 +50,23 @@ class _Driver(SQLiteDriver):
         self._file = root / ".octavo" / "index.db"
         self._identity: tuple[int, int] | None = None
         self._log = FileLog(root, layout)
-        self._closed = False
+        self._finished = False
         self._made: dict[str, Callable[[], Script[bool]]] = {}  # tables that each index must have
         super().__init__(_MEMORY, "fast", LOCK_SECONDS)
 
     async def open(self) -> None:
-        self._closed = False
         if self._writer is None:
             await self._open_index(writing=False)
 
     async def close(self) -> None:
-        self._closed = True
-        await self._close_index()
+        await super().close()
+        self._log.close()
+
+    async def finish(self) -> None:
+        """Open no other index any more, once whoever opens one now has done so."""
+        self._finished = True
+        async with self._renewing:
+            pass
 
     def abandon(self) -> None:
         super().abandon()
@@ -106,7 +111,7 @@ class _Driver(SQLiteDriver):
         while True:
             async with self._renewing:
                 if self._writer is None:
-                    if self._closed:
+                    if self._finished:
                         raise StoreClosed("the file store was closed")
                     await self._open_index(writing=writing)
                 opened = self._writer
@@ -115,7 +120,7 @@ class _Driver(SQLiteDriver):
             except _IndexGone:
                 async with self._renewing:
                     if self._writer is opened:  # else somebody has opened another
-                        await self._close_index()
+                        await self.close()
 
     async def _open_index(self, *, writing: bool) -> None:
         try:
@@ -127,16 +132,12 @@ class _Driver(SQLiteDriver):
             for script in self._made.values():
                 await super().write(script)
         except BaseException as error:
-            await self._close_index()
+            await self.close()
             if not isinstance(error.__cause__, apsw.NotADBError | apsw.CorruptError):
                 raise
             _log.warning("the index of %s is damaged and is made anew", self._root)
             await asyncio.to_thread(delete_index, self._root)
             await self._open_index(writing=writing)
-
-    async def _close_index(self) -> None:
-        await super().close()
-        self._log.close()
 
     # --- in threads
 
@@ -197,8 +198,8 @@ class FileStore(SQLStore):
         self._path = Path(path).absolute()
         self._layout = Layout(format=format, per_session=per_session, rotate_bytes=rotate_bytes, sync=sync)
         self._files = Files(self._path, self._layout)
-        self._writes = 0  # under way
-        super().__init__(_Driver(self._path, self._layout))
+        self._index = _Driver(self._path, self._layout)
+        super().__init__(self._index)
 
     @property
     def path(self) -> Path:
@@ -249,12 +250,14 @@ class FileStore(SQLStore):
 
     def _begin(self) -> None:
         super()._begin()
+        self._writes = 0  # under way
         self._written = asyncio.Event()
 
     async def _close(self) -> None:
-        while self._writes:
+        while self._writes > 0:
             self._written.clear()
             await self._written.wait()
+        await self._index.finish()
         await super()._close()
 
 

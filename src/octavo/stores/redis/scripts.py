@@ -316,16 +316,16 @@ return packed(answer)
 )
 
 # Looks for terms in places.
-# KEYS: the places of a tenant, a user, …, or the order of the one place. ARGV: again, base, a place or '', how many places to look
-# at, bytes to stop at, how many unknown records of a place to read, the last place looked at, term, ...
+# KEYS: the places of a tenant, a user, … ARGV: again, base, from and to which place, how many places to look at, bytes to stop at,
+# how many unknown records of a place to read, term, ...
 # Answers the last place looked at if there may be more; then `body` and the body of a record whose terms are unknown; `more` and
 # a place of which not all unknown ones were read, or `broken` and one that knows more than there is; and `known`, a place,
 # its scope, what it has of each term, how many records that is about, and what it knows of each.
 SEEK = Script(
     _SHARED,
     r"""
-local base, most, bytes, limit = ARGV[2], tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
-local places, wanted, answer, size = {ARGV[3]}, {}, {''}, 0
+local base, most, bytes, limit = ARGV[2], tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7])
+local wanted, answer, size = {}, {''}, 0
 for n = 8, #ARGV do wanted[n - 7] = ARGV[n] end
 local function say(text)
   answer[#answer + 1] = text
@@ -372,10 +372,7 @@ local function known_ones(place, terms, scope)
     end
   end
 end
-if ARGV[3] == '' then
-  local low = ARGV[7] == '' and '-' or '(' .. ARGV[7]
-  places = redis.call('ZRANGEBYLEX', KEYS[1], low, '+', 'LIMIT', 0, most)
-end
+local places = redis.call('ZRANGEBYLEX', KEYS[1], ARGV[3], ARGV[4], 'LIMIT', 0, most)
 for n, place in ipairs(places) do
   local terms, order = base .. 'terms:' .. place, base .. 'order:place:' .. place
   local state, records = redis.call('HMGET', terms, '\0', '\0l'), redis.call('ZCARD', order)
@@ -388,7 +385,7 @@ for n, place in ipairs(places) do
   elseif state[1] and #wanted > 0 then
     known_ones(place, terms, state[1])
   end
-  if ARGV[3] == '' and (n == most or (size >= bytes and n < #places)) then
+  if n == most or (size >= bytes and n < #places) then
     answer[1] = place
     break
   end

@@ -56,9 +56,9 @@ class Searcher:
         """What `octavo.kernel.terms.matching.matching` would find, without leaving any out for being old."""
         ids = None if query.ids is None else frozenset(query.ids)  # not looked up one after another
         query = msgspec.structs.replace(query, ids=ids)
-        asked = self._layout.asked(msgspec.structs.replace(query, marks=None))
-        place = b"" if asked.places else query.scope.place.encode()
-        return narrow(await self._look(asked.base, asked.places or asked.order, place, query, terms), terms)
+        asked = self._layout.asked(query)
+        place = query.scope.place.encode() if query.scope.exact else b""
+        return narrow(await self._look(asked.base, asked.places, place, query, terms), terms)
 
     async def reindex(self, collection: str, tenants: Sequence[str], progress: Progress) -> int:
         """Make all terms anew; how many records there are."""
@@ -66,7 +66,7 @@ class Searcher:
         async for base, place in self._places(collection, tenants):
             await self._connection.ask("DEL", base + b"terms:" + place)
             everything = Query(collection=collection)
-            await self._look(base, base + b"order:place:" + place, place, everything, ())
+            await self._look(base, base + b"places:tenant", place, everything, ())
             done += int(await self._connection.ask("HLEN", base + b"body:" + place))
             progress(done, max(done, total))
         progress(done, done)
@@ -96,7 +96,7 @@ class Searcher:
     async def _look(
         self, base: bytes, key: bytes, place: bytes, query: Query, terms: Sequence[str]
     ) -> list[Match]:
-        """All matches in one place, or in those of the key, oldest first; what is not known is made known."""
+        """All matches in one of the places of the key, or in all of them, oldest first; what is not known is made known."""
         for _ in range(_ROUNDS):
             found, bodies, unread = await self._seek(base, key, place, query, terms)
             made = await _make(bodies)
@@ -124,11 +124,11 @@ class Searcher:
         found: list[_Ranked] = []
         bodies: list[bytes] = []
         unread = False
-        last: bytes | None = b""
-        while last is not None:
-            answer = await self._connection.run(SEEK, [key], base, place, *limits, last, *wanted)
-            after, *texts = unpack(answer)
-            last = after or None
+        low, high = (b"[" + place, b"[" + place) if place else (b"-", b"+")
+        while low:
+            answer = await self._connection.run(SEEK, [key], base, low, high, *limits, *wanted)
+            last, *texts = unpack(answer)
+            low = b"(" + last if last else b""
             rest = iter(texts)
             for what in rest:
                 if what == b"known":

@@ -9,12 +9,12 @@ from typing import TypeAlias
 from uuid import uuid4
 
 from octavo.errors import Conflict, StoreError
-from octavo.kernel.codec import CheckedAdd, Prepared, StoredRecord, seal
+from octavo.kernel.codec import CheckedAdd, Prepared, StoredRecord
 from octavo.kernel.model import Query, Scope
 from octavo.stores.draft import Effect, Key, Lookup, draft
 from octavo.stores.gather import Gathering
 from octavo.stores.redis.connection import Connection
-from octavo.stores.redis.layout import Layout, decode_body, encode_body, end, member
+from octavo.stores.redis.layout import Layout, decode_stored, encode_body, end, member
 from octavo.stores.redis.reading import Reader
 from octavo.stores.redis.scripts import ENROL, WRITE, pack
 
@@ -245,7 +245,7 @@ class _Seen:
         return [sealed.key for sealed in kept]
 
     def _see(self, body: bytes) -> StoredRecord:
-        sealed = seal(decode_body(body))
+        sealed = decode_stored(body)
         if self.bodies.setdefault((sealed.collection, sealed.key), body) != body:
             raise _Moved
         return sealed
