@@ -10,7 +10,7 @@ from itertools import islice, takewhile
 from pathlib import Path
 from typing import BinaryIO, Self, get_args
 
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from octavo.errors import ConfigError, NotFound, StoreClosed
 from octavo.kernel.ids import now
@@ -135,20 +135,8 @@ class Spool:
         """Give these up for one reason, with one write for all: they are dead letters, on disk, before they leave the queue."""
         with self._ready():
             found = [log.loaded[id_].entry for id_ in ids for log in self._logs if id_ in log.loaded]
-            told, died_at = error[:_LONGEST_ERROR], now()
-            self.dead.add(
-                [
-                    DeadLetter(
-                        id=each.id,
-                        queued_at=each.queued_at,
-                        ops=each.ops,
-                        attempts=each.attempts,
-                        error=told,
-                        died_at=died_at,
-                    )
-                    for each in found
-                ]
-            )
+            why = {"error": error[:_LONGEST_ERROR], "died_at": now()}
+            self.dead.add([DeadLetter(**{**asdict(each), **why}) for each in found])
             self.done(ids)
 
     def revive(self, ids: Collection[str] | None = None) -> int:
