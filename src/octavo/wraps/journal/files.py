@@ -15,26 +15,27 @@ from octavo.util.file_modes import keep_mode, open_file
 from octavo.util.system import read_at
 from octavo.wraps.journal.lines import DeadLetter, Left, dead_line, read_letter, sound
 
+_LOG_NAME = re.compile(
+    r"failed_events(?:\.([2-9]|[1-9]\d+))?\.jsonl(?:\.(\d+)(\.bak)?)?"
+)  # slot, part, backup
 _LOCK_SECONDS = 10.0  # whoever holds the shared lock writes a few lines; longer than this it is stuck
 
 
 class Names:
-    """What the files are called: `<name>.jsonl` is slot 1, `<name>.2.jsonl` slot 2, `….jsonl.7` a full part of either."""
+    """What the files are called: `failed_events.jsonl` is slot 1, `failed_events.2.jsonl` slot 2, `….jsonl.7` a full part of either."""
 
-    def __init__(self, directory: Path, name: str) -> None:
+    def __init__(self, directory: Path) -> None:
         self.directory = directory
-        self.dead = directory / f"{name}.dead.jsonl"
-        self.bad = directory / f"{name}.bad.jsonl"
-        self._name = name
-        self._pattern = re.compile(rf"{re.escape(name)}(?:\.([2-9]|[1-9]\d+))?\.jsonl(?:\.(\d+)(\.bak)?)?")
+        self.dead = directory / "failed_events.dead.jsonl"
+        self.bad = directory / "failed_events.bad.jsonl"
 
     def active(self, slot: int) -> Path:
         """The file that slot writes to."""
-        return self.directory / (f"{self._name}.jsonl" if slot == 1 else f"{self._name}.{slot}.jsonl")
+        return self.directory / ("failed_events.jsonl" if slot == 1 else f"failed_events.{slot}.jsonl")
 
     def lock(self, slot: int) -> Path:
         """The file whose lock says that the slot is in use."""
-        return self.directory / f".{self._name}.{slot}.lock"
+        return self.directory / f".failed_events.{slot}.lock"
 
     def next_part(self, slot: int) -> Path:
         """A name for the active file once it is full."""
@@ -58,7 +59,7 @@ class Names:
 
     def _listed(self) -> list[tuple[int, int, bool, Path]]:
         try:
-            matches = [(self._pattern.fullmatch(path.name), path) for path in self.directory.iterdir()]
+            matches = [(_LOG_NAME.fullmatch(path.name), path) for path in self.directory.iterdir()]
         except FileNotFoundError:
             return []
         return sorted(
