@@ -232,8 +232,6 @@ def test_settings_that_make_no_sense(tmp_path):
         Spool(tmp_path, max_backups=-1)
     with pytest.raises(ConfigError, match="durability must be"):
         Spool(tmp_path, durability="always")
-    with pytest.raises(ConfigError, match="name must be that of a file"):
-        Spool(tmp_path, name="a/b")
 
 
 def test_a_folder_that_cannot_be_used(tmp_path):

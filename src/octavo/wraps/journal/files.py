@@ -7,32 +7,35 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from octavo.errors import NotFound, StoreUnavailable
 from octavo.util.disk import FileLock, sync_folder, write_all
 from octavo.util.file_modes import keep_mode, open_file
 from octavo.util.system import read_at
-from octavo.wraps.journal.lines import DeadLetter, Left, dead_line, lines_left, read_letter, sound
+from octavo.wraps.journal.lines import DeadLetter, Left, dead_line, read_letter, sound
 
+_LOG_NAME = re.compile(
+    r"failed_events(?:\.([2-9]|[1-9]\d+))?\.jsonl(?:\.(\d+)(\.bak)?)?"
+)  # slot, part, backup
 _LOCK_SECONDS = 10.0  # whoever holds the shared lock writes a few lines; longer than this it is stuck
 
 
 class Names:
-    """What the files are called: `<name>.jsonl` is slot 1, `<name>.2.jsonl` slot 2, `….jsonl.7` a full part of either."""
+    """What the files are called: `failed_events.jsonl` is slot 1, `failed_events.2.jsonl` slot 2, `….jsonl.7` a full part of either."""
 
-    def __init__(self, directory: Path, name: str) -> None:
+    def __init__(self, directory: Path) -> None:
         self.directory = directory
-        self.dead = directory / f"{name}.dead.jsonl"
-        self.bad = directory / f"{name}.bad.jsonl"
-        self._name = name
-        self._pattern = re.compile(rf"{re.escape(name)}(?:\.([2-9]|[1-9]\d+))?\.jsonl(?:\.(\d+)(\.bak)?)?")
+        self.dead = directory / "failed_events.dead.jsonl"
+        self.bad = directory / "failed_events.bad.jsonl"
 
     def active(self, slot: int) -> Path:
         """The file that slot writes to."""
-        return self.directory / (f"{self._name}.jsonl" if slot == 1 else f"{self._name}.{slot}.jsonl")
+        return self.directory / ("failed_events.jsonl" if slot == 1 else f"failed_events.{slot}.jsonl")
 
     def lock(self, slot: int) -> Path:
         """The file whose lock says that the slot is in use."""
-        return self.directory / f".{self._name}.{slot}.lock"
+        return self.directory / f".failed_events.{slot}.lock"
 
     def next_part(self, slot: int) -> Path:
         """A name for the active file once it is full."""
@@ -56,7 +59,7 @@ class Names:
 
     def _listed(self) -> list[tuple[int, int, bool, Path]]:
         try:
-            matches = [(self._pattern.fullmatch(path.name), path) for path in self.directory.iterdir()]
+            matches = [(_LOG_NAME.fullmatch(path.name), path) for path in self.directory.iterdir()]
         except FileNotFoundError:
             return []
         return sorted(
@@ -201,33 +204,28 @@ class DeadLetters(SharedFile):
             self.append([dead_line(letter) for letter in letters])
 
     def discard(self, ids: Collection[str] | None = None) -> int:
-        """Forget these, or all; answer how many there were. Damaged lines, which nobody meant, are quarantined."""
+        """Forget these, or all; answer how many there were."""
         meant = None if ids is None else frozenset(ids)
-        if meant == frozenset() or not self.path.exists():
-            return 0
-        with translated_errors(self.path.parent), FileLock(self._lock).hold(_LOCK_SECONDS):
-            damaged = [line for line in self._lines() if line.strip() and read_letter(line) is None]
-            if damaged:
-                self._quarantine.append(damaged)
-            gone = sum(meant is None or letter.id in meant for letter in self)
-            replace_file(self.path, self._lines_left(meant))
-        return gone
+        return self._rewrite(lambda letter: None if meant is None or letter.id in meant else letter)
 
     def erase(self, left: Left) -> int:
         """Keep of each only what is `left` of it; answer how many were touched."""
+
+        def kept(letter: DeadLetter) -> DeadLetter | None:
+            ops = left(letter.ops)
+            return replace(letter, ops=ops) if ops else None
+
+        return self._rewrite(kept)
+
+    def _rewrite(self, kept: Callable[[DeadLetter], DeadLetter | None]) -> int:
+        """Put in place of each letter what is kept of it. Damaged lines, which nobody meant, are quarantined."""
         if not self.path.exists():
             return 0
         with translated_errors(self.path.parent), FileLock(self._lock).hold(_LOCK_SECONDS):
             damaged = [line for line in self._lines() if line.strip() and read_letter(line) is None]
             if damaged:
                 self._quarantine.append(damaged)
-            touched = sum(left(letter.ops) != letter.ops for letter in self)
+            touched = sum(kept(letter) != letter for letter in self)
             if touched or damaged:
-                replace_file(self.path, lines_left(self.path, left))
+                replace_file(self.path, (dead_line(left) for letter in self if (left := kept(letter))))
         return touched
-
-    def _lines_left(self, discarded: frozenset[str] | None) -> Iterator[bytes]:
-        for line in self._lines():
-            letter = read_letter(line)
-            if discarded is not None and letter is not None and letter.id not in discarded:
-                yield line if line.endswith(b"\n") else line + b"\n"

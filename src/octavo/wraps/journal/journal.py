@@ -19,9 +19,8 @@ from octavo.kernel.ports import Finding, Store, Written
 from octavo.util.tracing import span
 from octavo.util.words import several
 from octavo.wraps.attempts import Attempts, late, verdict
-from octavo.wraps.journal.delivery import Delivery, said
+from octavo.wraps.journal.delivery import Delivery, Queue, said
 from octavo.wraps.journal.lines import DeadLetter, Erased, Left, Waiting
-from octavo.wraps.journal.queue import Queue
 from octavo.wraps.journal.repeatable import Repeatable, checked
 from octavo.wraps.journal.replay import Clock, Replay, State
 from octavo.wraps.journal.spool import Spool

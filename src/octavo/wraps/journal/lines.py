@@ -8,8 +8,7 @@ import zlib
 from array import array
 from collections.abc import Callable, Iterator
 from datetime import datetime
-from pathlib import Path
-from typing import BinaryIO, Literal, NamedTuple, TypeAlias
+from typing import BinaryIO, Literal, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import field
@@ -18,6 +17,7 @@ from octavo.errors import InvalidRecord
 from octavo.kernel.ids import new_id, now
 from octavo.kernel.model import Op
 
+T = TypeVar("T")
 Durability: TypeAlias = Literal["fsync", "flush", "memory"]
 
 #: What is left of the ops of a write once those of somebody are taken out of it.
@@ -42,14 +42,9 @@ class Waiting(msgspec.Struct, frozen=True, kw_only=True):
     error: str = ""
 
 
-class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
+class DeadLetter(Waiting, frozen=True, kw_only=True):
     """A write that was given up, with the error that killed it."""
 
-    id: str
-    queued_at: datetime
-    ops: list[Op]
-    attempts: int = 0
-    error: str = ""
     died_at: datetime = field(default_factory=now)
 
 
@@ -148,17 +143,18 @@ def sound(data: bytes) -> bool:
 
 
 def read_waiting(data: bytes) -> Waiting | None:
-    """The write in a sound line; None when it is not known how to read it."""
-    try:
-        return _waiting_line(data)
-    except (msgspec.DecodeError, RecursionError):
-        return None
+    """The write in a line; None when it is damaged or not known how to read."""
+    return _read(data, _waiting_line)
 
 
 def read_letter(data: bytes) -> DeadLetter | None:
     """The dead letter in a line; None when it is damaged or not known how to read."""
+    return _read(data, _dead_line)
+
+
+def _read(data: bytes, decode: Callable[[bytes], T]) -> T | None:
     try:
-        return _dead_line(data) if sound(data) else None
+        return decode(data) if sound(data) else None
     except (msgspec.DecodeError, RecursionError):
         return None
 
@@ -173,10 +169,7 @@ def read_lines(file: BinaryIO, start: int = 0) -> Iterator[Line]:
 
 
 def _line(start: int, data: bytes) -> Line:
-    try:
-        says = _log_line(data) if sound(data) else None
-    except (msgspec.DecodeError, RecursionError):
-        says = None
+    says = _read(data, _log_line)
     if isinstance(says, Queued):
         return Line(start, data, n=says.n)
     return Line(start, data, done=says)
@@ -219,19 +212,3 @@ class Scan:
     def last(self) -> int:
         """The highest number that was given."""
         return max(self.done.upto, max(self.numbers, default=0))
-
-
-def lines_left(path: Path, left: Left) -> Iterator[bytes]:
-    """The lines of a file of writes, done or given up, with what is left of each; one that cannot be read is left out."""
-    with path.open("rb") as file:
-        for data in file:
-            dead = data[_BODY:].startswith(b'"is":"dead"')
-            entry = read_letter(data) if dead else read_waiting(data) if sound(data) else None
-            if entry is not None and (ops := left(entry.ops)):
-                after = msgspec.structs.replace(entry, ops=ops)
-                spelled = (
-                    dead_line(after)
-                    if isinstance(after, DeadLetter)
-                    else queued_line(_line(0, data).n, after)
-                )
-                yield spelled if ops != entry.ops else data.removesuffix(b"\n") + b"\n"

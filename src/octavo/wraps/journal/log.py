@@ -38,7 +38,6 @@ from octavo.wraps.journal.lines import (
     Scan,
     Waiting,
     done_line,
-    lines_left,
     queued_line,
     read_lines,
     read_waiting,
@@ -109,11 +108,15 @@ class Log:
 
     def ids(self) -> set[str]:
         """The ids of all that wait on disk."""
-        found: set[str] = set()
+        return {entry.id for entry in self._on_disk()}
+
+    def _on_disk(self) -> Iterator[Waiting]:
+        """All that wait on disk; those in memory with their attempts."""
         for file in self._files:
             with contextlib.suppress(FileNotFoundError), file.path.open("rb") as opened:
-                found |= {entry.id for _, entry in read_writes(opened, self._done) if entry is not None}
-        return found
+                for _, entry in read_writes(opened, self._done):
+                    if entry is not None:
+                        yield self.loaded[entry.id].entry if entry.id in self.loaded else entry
 
     @property
     def oldest_at(self) -> datetime | None:
@@ -263,17 +266,15 @@ class Log:
         """
         self.flush()
         touched, kept = 0, []
-        for file in self._files:
-            with contextlib.suppress(FileNotFoundError), file.path.open("rb") as opened:
-                for _, entry in read_writes(opened, self._done):
-                    if entry is None:
-                        continue
-                    entry = self.loaded[entry.id].entry if entry.id in self.loaded else entry  # noqa: PLW2901 - with its attempts
-                    ops = left(entry.ops)
-                    touched += ops != entry.ops
-                    kept += [msgspec.structs.replace(entry, ops=ops)] if ops else []
+        for entry in self._on_disk():
+            ops = left(entry.ops)
+            touched += ops != entry.ops
+            kept += [msgspec.structs.replace(entry, ops=ops)] if ops else []
         for path in self._names.backups(self.slot):
-            replace_file(path, lines_left(path, left))
+            with path.open("rb") as opened:
+                backup = [(line.n, entry) for line, entry in read_writes(opened, Done()) if entry is not None]
+            left_of = [(n, msgspec.structs.replace(entry, ops=left(entry.ops))) for n, entry in backup]
+            replace_file(path, [queued_line(n, entry) for n, entry in left_of if entry.ops])
         lines = [done_line(Done(self._next - 1))] if kept else []
         lines += [queued_line(n, entry) for n, entry in enumerate(kept, self._next)]
         self._close_active()

@@ -8,8 +8,7 @@ from typing import Literal, TypeAlias
 
 from octavo.errors import OctavoError, StoreClosed, StoreUnavailable
 from octavo.kernel.model import Op, Query, Scope
-from octavo.wraps.journal.delivery import Delivery, delay, said
-from octavo.wraps.journal.queue import Queue
+from octavo.wraps.journal.delivery import Delivery, Queue, delay, said
 
 State: TypeAlias = Literal["up", "down", "recovering"]
 Clock: TypeAlias = Callable[[], datetime]

@@ -10,7 +10,7 @@ from itertools import islice, takewhile
 from pathlib import Path
 from typing import BinaryIO, Self, get_args
 
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from octavo.errors import ConfigError, NotFound, StoreClosed
 from octavo.kernel.ids import now
@@ -30,7 +30,6 @@ from octavo.wraps.journal.lines import (
 )
 from octavo.wraps.journal.log import Limits, Log, claim
 
-_NAME = "failed_events"
 _LONGEST_ERROR = 2000  # characters of an error that are kept with a write
 
 
@@ -41,7 +40,6 @@ class Spool:
         self,
         directory: str | Path,
         *,
-        name: str = _NAME,
         max_in_memory: int = 1000,
         spill_batch_size: int = 200,
         max_file_bytes: int = 10 * 2**20,
@@ -61,12 +59,9 @@ class Spool:
                 raise ConfigError(f"{setting} must be at least {least}; got {value!r}")
         if durability not in get_args(Durability):
             raise ConfigError(f'durability must be "fsync", "flush" or "memory"; got {durability!r}')
-        if not name or "/" in name or "\0" in name:
-            raise ConfigError(f"name must be that of a file, without its folder; got {name!r}")
         self._limits = Limits(**given, max_backups=max_backups, durability=durability)
         self.directory = Path(directory)
-        self._name = name
-        self._names = Names(self.directory, name)
+        self._names = Names(self.directory)
         self._quarantine = SharedFile(self._names.bad, sync=durability == "fsync")
         self.dead = DeadLetters(self._names.dead, self._quarantine)
         self._logs: list[Log] = []  # the first is this process's own
@@ -135,20 +130,8 @@ class Spool:
         """Give these up for one reason, with one write for all: they are dead letters, on disk, before they leave the queue."""
         with self._ready():
             found = [log.loaded[id_].entry for id_ in ids for log in self._logs if id_ in log.loaded]
-            told, died_at = error[:_LONGEST_ERROR], now()
-            self.dead.add(
-                [
-                    DeadLetter(
-                        id=each.id,
-                        queued_at=each.queued_at,
-                        ops=each.ops,
-                        attempts=each.attempts,
-                        error=told,
-                        died_at=died_at,
-                    )
-                    for each in found
-                ]
-            )
+            why = {"error": error[:_LONGEST_ERROR], "died_at": now()}
+            self.dead.add([DeadLetter(**{**asdict(each), **why}) for each in found])
             self.done(ids)
 
     def revive(self, ids: Collection[str] | None = None) -> int:
@@ -190,7 +173,7 @@ class Spool:
             dead = self.dead.erase(left)
             damaged = self._quarantine.drop_holding(names) if self._quarantine.path.exists() else 0
             own = {id_ for log in self._logs for id_ in log.ids()}
-            others = [entry for entry in peek(self.directory, name=self._name) if entry.id not in own]
+            others = [entry for entry in peek(self.directory) if entry.id not in own]
             held = sum(left(entry.ops) != entry.ops for entry in others)
             return Erased(waiting=waiting, dead=dead, damaged=damaged, elsewhere=held)
 
@@ -269,9 +252,9 @@ def _id(entry: Waiting) -> str:
 # --- looking without touching, while services run
 
 
-def inspect(directory: str | Path, *, name: str = _NAME) -> SpoolStatus:
+def inspect(directory: str | Path) -> SpoolStatus:
     """What waits in all slots, what was given up, what was damaged; read only, safe while services run."""
-    names = Names(Path(directory), name)
+    names = Names(Path(directory))
     slots: list[Slot] = []
     oldest: list[datetime] = []
     with _opened_files(names) as opened:
@@ -296,9 +279,9 @@ def inspect(directory: str | Path, *, name: str = _NAME) -> SpoolStatus:
     )
 
 
-def peek(directory: str | Path, *, name: str = _NAME) -> Iterator[Waiting]:
+def peek(directory: str | Path) -> Iterator[Waiting]:
     """What waits in all slots, oldest first; read only, safe while services run."""
-    with _opened_files(Names(Path(directory), name)) as opened:
+    with _opened_files(Names(Path(directory))) as opened:
         yield from merge(*map(_entries, opened.values()), key=_id)
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from typing import Literal, Self, TypeAlias
 
 import msgspec
@@ -244,17 +245,14 @@ class Indexed(Wrap):
         """Compare every record with the index, one by one, while others write; stray entries only without `tenant`."""
         reach = self._reach(collections, tenant)
         total = await reach.total(self.inner) if progress else None
-        comparison = Comparison(self.inner, Target(self._index, self._embedder), reach)
+        with closing(Comparison(self.inner, Target(self._index, self._embedder), reach)) as comparison:
 
-        async def each(_: Outcome) -> None:
-            if progress is not None:
-                progress(comparison.records, total)
+            async def each(_: Outcome) -> None:
+                if progress is not None:
+                    progress(comparison.records, total)
 
-        try:
             await comparison.compare(each)
             return await comparison.differences()
-        finally:
-            comparison.close()
 
     async def reindex_vectors(
         self,
@@ -267,20 +265,17 @@ class Indexed(Wrap):
         reach = self._reach(collections, tenant)
         total = await reach.total(self.inner) if progress else None
         embedded = await self._upkeep.drain(await reach.tenants())
-        comparison = Comparison(self.inner, Target(self._index, self._embedder), reach)
+        with closing(Comparison(self.inner, Target(self._index, self._embedder), reach)) as comparison:
 
-        async def each(outcome: Outcome) -> None:
-            nonlocal embedded
-            embedded += outcome.embedded
-            self._upkeep.count(outcome)
-            if progress is not None:
-                done, compared = comparison.progress
-                progress(done, total if compared is None else compared)
+            async def each(outcome: Outcome) -> None:
+                nonlocal embedded
+                embedded += outcome.embedded
+                self._upkeep.count(outcome)
+                if progress is not None:
+                    done, compared = comparison.progress
+                    progress(done, total if compared is None else compared)
 
-        try:
             await comparison.rebuild(each)
-        finally:
-            comparison.close()
         if reach.every_tenant and set(reach.collections) >= set(self._collections):
             await self._upkeep.filled()
         return embedded
