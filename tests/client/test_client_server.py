@@ -12,8 +12,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from octavo.client import AsyncClient, Client
-from octavo.client import answers
+from octavo.client import AsyncClient, Client, answers
 from octavo.errors import AccessDenied, Conflict, InvalidQuery, InvalidRecord, NotFound, StoreUnavailable
 from octavo.layers.values import Extracted, Fact, Found, LogEntry
 from octavo.service.records import EventRecord, TurnRecord

@@ -13,7 +13,7 @@ from starlette.responses import StreamingResponse
 
 from octavo.errors import NotFound
 from octavo.kernel.ids import now
-from octavo.kernel.model import Cursor, Query, Record, Scope
+from octavo.kernel.model import Cursor, Query, Record
 from octavo.kernel.ports import IndexesLater, read_page
 from octavo.layers.records import COLLECTIONS, Owner
 from octavo.layers.values import ACTIONS, CATEGORIES, LAYERS, Action, Fact, Layer, LogEntry
@@ -221,14 +221,11 @@ async def _sources(request: Admitted, memory: Fact) -> list[Record]:
     """The messages or observations that a memory was made from."""
     if not memory.sources:
         return []
-    named = {"user_id": None, "agent_id": None, f"{memory.memory_type}_id": memory.entity_id}
-    whose = request.owner(named["user_id"], named["agent_id"])
-    layers = request.layers
-    scope = Scope(tenant=layers.tenant, user=whose.get("user_id"), agent=whose.get("agent_id"))
+    scope = Owner(memory.memory_type, memory.entity_id).scope(request.tenant)
     ids = memory.sources[-_SOURCES:]
     asked = [
         Query(collection=each, scope=scope, ids=ids, newest_first=True, limit=_SOURCES)
         for each in ("messages", EVENTS)
     ]
-    found = await asyncio.gather(*(read_page(layers.store, each, request.page_bytes) for each in asked))
+    found = await asyncio.gather(*(read_page(request.store, each, request.page_bytes) for each in asked))
     return [record for records, _ in found for record in records]

@@ -56,6 +56,7 @@ async def show_overview(page: Page) -> Response:
     health = await held.health()
     # What the store says of itself names hosts and paths.
     findings = await store.describe() if page.caller.admin and isinstance(store, Describes) else []
+    url = held.settings.database.dsn if page.caller.admin else ""
     return page.render(
         "overview.html",
         tallies=tallies,
@@ -65,9 +66,7 @@ async def show_overview(page: Page) -> Response:
         health=health,
         queue=None if held.assembled.journal is None else held.assembled.journal.status(),
         findings=findings,
-        disk_bytes=await asyncio.to_thread(_disk_bytes, held.settings.database.dsn)
-        if page.caller.admin
-        else None,
+        disk_bytes=await asyncio.to_thread(_disk_bytes, url) if url else None,
     )
 
 

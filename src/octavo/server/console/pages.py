@@ -20,6 +20,7 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from octavo.kernel.text import printable, spell
+from octavo.keys import ACCESS
 from octavo.server.access import (
     BROWSER_COOKIE,
     CONSOLE,
@@ -64,9 +65,8 @@ class Page(Admitted):
 
     def may(self, method: str, path: str) -> bool:
         """Whether whoever asks may do that, so that a page offers nothing that would be refused."""
-        order = ("read", "write", "admin")
-        caller = self.visitor
-        return caller is not None and order.index(caller.access) >= order.index(needed_access(method, path))
+        needed = ACCESS.index(needed_access(method, path))
+        return self.visitor is not None and ACCESS.index(self.visitor.access) >= needed
 
     def address(self, *names: str, **query: object) -> str:
         """The address of a page of the console, with the names in its path and what is asked of it."""
