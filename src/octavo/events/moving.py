@@ -108,7 +108,11 @@ class AdaptedStore(BaseStore):
         since, limit = query.since, _ALL
         if query.after is not None and query.after.at is not None and not query.newest_first:
             since = query.after.at if since is None else max(since, query.after.at)
-        elif _simple(query) and query.limit is not None:
+        elif (
+            query.limit is not None
+            and (query.kinds is None or len(query.kinds) == 1)
+            and _asks_only(query, "since", "until", "kinds", "limit", "newest_first")
+        ):
             limit = query.limit
         return query.over(await self._read(query, since, query.until, limit))
 
@@ -145,13 +149,9 @@ class AdaptedStore(BaseStore):
             return await answer
 
 
-def _simple(query: Query) -> bool:
-    """Whether `retrieve` can be asked for all of the query, so that its `limit` is the query's; it knows no users."""
-    bare = Query(
-        collection=query.collection, scope=query.scope, since=query.since, until=query.until,
-        kinds=query.kinds if query.kinds is None or len(query.kinds) == 1 else None,
-        limit=query.limit, newest_first=query.newest_first,
-    )  # fmt: skip
+def _asks_only(query: Query, *clauses: str) -> bool:
+    """Whether a query for events has no other clauses than these, and names no user: a memory store knows none."""
+    bare = Query(collection=COLLECTION, scope=query.scope, **{name: getattr(query, name) for name in clauses})
     return bare == query and query.scope.user is None
 
 
@@ -164,13 +164,7 @@ def _is_probe(op: Prepared) -> bool:
 
 
 def _clearable(query: Query) -> bool:
-    if query.limit == 0:  # a question that nothing can answer
-        return True
-    return (
-        query.scope.user is None
-        and query.collection == COLLECTION
-        and query == Query(collection=COLLECTION, scope=query.scope, since=query.since, until=query.until)
-    )
+    return query.limit == 0 or _asks_only(query, "since", "until")  # with a limit of 0 nothing is meant
 
 
 def _filters(query: Query, more: dict[str, Any]) -> dict[str, Any]:
