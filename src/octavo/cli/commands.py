@@ -1,6 +1,5 @@
 """The command `octavo` with all its commands; those that belong to no group are here."""
 
-import importlib.util
 from collections.abc import Iterator
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -16,18 +15,19 @@ from octavo.config import Settings
 from octavo.kernel.ports import Finding, Store
 from octavo.stores import SCHEMES, open_store
 from octavo.stores.doctor import Report, examine
+from octavo.util.extras import missing_packages, store_extra
 from octavo.util.file_modes import access, usable_folder
 from octavo.util.secrets import shown
 
-#: scheme → an example, the extra it needs and the module that extra brings.
-_STORES = {
-    "file": ("file:///path/to/folder", "", ""),
-    "memory": ("memory://", "", ""),
-    "mysql": ("mysql://user:password@host/database", "mysql", "asyncmy"),
-    "postgresql": ("postgresql://user:password@host/database", "postgres", "asyncpg"),
-    "redis": ("redis://host:6379/0", "redis", "redis"),
-    "sqlite": ("sqlite:///octavo.db", "", ""),
-}
+#: A URL of each store.
+_EXAMPLES = (
+    "file:///path/to/folder",
+    "memory://",
+    "mysql://user:password@host/database",
+    "postgresql://user:password@host/database",
+    "redis://host:6379/0",
+    "sqlite:///octavo.db",
+)
 #: As `--help` lists them: first those that everybody needs.
 _ORDER = (
     *("add", "search", "context", "list", "show", "history", "undo", "delete", "allow", "forget", "prune"),
@@ -79,10 +79,11 @@ def stores_command(call: Call) -> int:
     Example: octavo stores
     """
     listed: list[dict[str, Any]] = []
-    for scheme, (example, extra, module) in _STORES.items():
-        names = [name for name, opener in SCHEMES.items() if opener == SCHEMES[scheme]]
-        ready = not module or importlib.util.find_spec(module) is not None
-        listed.append({"schemes": names, "example": example, "extra": extra, "ready": ready})
+    for example in _EXAMPLES:
+        opens, extras = SCHEMES[example.partition("://")[0]], store_extra(example)
+        names = [name for name, opener in SCHEMES.items() if opener == opens]
+        ready = not missing_packages(*extras)
+        listed.append({"schemes": names, "example": example, "extra": "".join(extras), "ready": ready})
     for point in entry_points(group="octavo.stores"):
         if point.name not in SCHEMES:
             example = f"{point.name}://…"

@@ -106,12 +106,17 @@ async def show_command(call: Call, id_: str) -> int:
         try:
             fact = await memory.get(id_)
         except NotFound:
-            return _show_records(call, await _read(memory, [id_]) or await _gone(memory, id_))
+            if records := await _read(memory, [id_]):
+                return _show_records(call, records)
+            await memory.history(id_)  # NotFound when there never was one
+            gone = f"the memory {id_!r} is gone; `octavo history {id_}` says what happened to it"
+            raise NotFound(gone) from None
         history = await memory.history(id_)
         sources = await _read(memory, fact.sources)
-    _say_text(call, fact.content)
-    _say_fields(
+    _say_one(
         call,
+        fact.content,
+        fact.metadata,
         owner=_owner(fact),
         layer=fact.layer,
         category=fact.category,
@@ -120,7 +125,6 @@ async def show_command(call: Call, id_: str) -> int:
         updated=time_text(fact.updated_at),
         happened=time_text(fact.happened_at),
         until="for ever" if fact.is_permanent else time_text(fact.expiry_date),
-        metadata=spell(fact.metadata) if fact.metadata else "",
         id=fact.id,
     )
     call.say("")
@@ -129,30 +133,21 @@ async def show_command(call: Call, id_: str) -> int:
         call.say("")
         rows = [(_text(record), record.kind or "-", *_which(record)) for record in sources]
         call.say_table((TEXT, "KIND", "SOURCE", WHEN, "OWNER", "ID"), rows)
-    return call.document(
-        memory=fact,
-        history=history,
-        sources=[_document(record) for record in sources],
-    )
-
-
-async def _gone(memory: AsyncMemory, id_: str) -> list[Record]:
-    await memory.history(id_)  # NotFound when there never was one
-    raise NotFound(f"the memory {id_!r} is gone; `octavo history {id_}` says what happened to it")
+    return call.document(memory=fact, history=history, sources=[_document(record) for record in sources])
 
 
 def _show_records(call: Call, records: Sequence[Record]) -> int:
     for record in records:
-        _say_text(call, _text(record))
         source, _, owner, name = _which(record)
-        _say_fields(
+        _say_one(
             call,
+            _text(record),
+            record.metadata,
             owner=owner,
             source=source,
             kind=record.kind,
             session=record.scope.session or "",
             created=time_text(record.created_at),
-            metadata=spell(record.metadata) if record.metadata else "",
             id=name,
         )
     return call.document(records=[_document(record) for record in records])
@@ -193,15 +188,12 @@ def _document(record: Record) -> dict[str, Any]:
     }
 
 
-def _say_text(call: Call, text: str) -> None:
-    """A text as it is. It is indented, so that no line of it can pose as one of the fields."""
+def _say_one(call: Call, text: str, metadata: dict[str, Any], *, id: str, **fields: str) -> None:  # noqa: A002
+    """A text as it is and what is known of it. It is indented, so that no line of it can pose as one of the fields."""
     for line in text.splitlines():
         call.say(f"    {line}")
     call.say("")
-
-
-def _say_fields(call: Call, **fields: str) -> None:
-    for name, value in fields.items():
+    for name, value in {**fields, "metadata": spell(metadata) if metadata else "", "id": id}.items():
         if value:
             call.say(f"{name:10}{plain(value)}")
 

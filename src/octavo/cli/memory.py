@@ -220,10 +220,10 @@ async def context_command(call: Call, question: str, max_tokens: int, as_of: str
 @option.text("--memory memory_id", "ID", "This memory, its history and the texts it was made from.")
 @option.flag("--dry-run", "Only count what would go.")
 @option.flag("--keep-rejected", "Keep the digests of what was rejected, so that it stays rejected.")
-@click.option(
+@option.make(
     "--scrub/--no-scrub",
+    "Whether to write the files anew and look through their bytes. [default: of a store on this disk; not of a server]",
     default=None,
-    help="Whether to write the files anew and look through their bytes. [default: of a store on this disk; not of a server]",
 )
 @option.yes
 @option.where

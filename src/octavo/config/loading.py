@@ -99,29 +99,23 @@ def _in_file(path: str | Path | None) -> Iterator[tuple[Setting, str, _Text]]:
     if path is None:
         return
     table = {setting.key: setting for setting in every_setting()}
-    for section, section_at, held in _pairs(path, _composed(path), "the file"):
+    for section, section_at, held in _pairs(path, _composed(path), "the file", "such as `database:`"):
         if section not in SECTIONS:
             raise _unknown_key(section_at, section, list(SECTIONS))
         names = [setting.name for setting in table.values() if setting.section == section]
-        if not _is_null(held) and held.id != "mapping":
-            raise ConfigError(
-                f"{section_at}: {section} must hold keys with values, one to a line; it has {', '.join(names)}"
-            )
-        for name, at, node in _pairs(path, held, section):
+        for name, at, node in _pairs(path, held, section, f"one to a line; it has {', '.join(names)}"):
             if name not in names:
                 raise _unknown_key(at, name, names, f" in {section}")
             yield table[f"{section}.{name}"], _line(path, node), _text(path, name, node)
 
 
-def _pairs(path: str | Path, node: Any, owner: str) -> Iterator[tuple[str, str, Any]]:
+def _pairs(path: str | Path, node: Any, owner: str, cure: str) -> Iterator[tuple[str, str, Any]]:
     """What a map of a file holds, with what it merges in: each key, the line it is on, and its node."""
     if _is_null(node):
         return
     if node.id != "mapping":
         kind = "a list" if node.id == "sequence" else "a single value"
-        raise ConfigError(
-            f"{_line(path, node)}: {owner} must hold keys with values, such as `database:`; got {kind}"
-        )
+        raise ConfigError(f"{_line(path, node)}: {owner} must hold keys with values, {cure}; got {kind}")
     lines: dict[str, int] = {}
     for key, _ in node.value:
         at = _line(path, key)
