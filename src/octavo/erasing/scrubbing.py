@@ -14,7 +14,7 @@ from octavo.kernel.ids import now
 from octavo.kernel.model import Add, Op, Query, Record, Scope
 from octavo.kernel.ports import ListsTenants, Scrubbed, Scrubs, Store, VectorIndex, walk
 from octavo.kernel.shapes import SHAPES
-from octavo.util.digest_key import DigestKey
+from octavo.util.secrets import DigestKey
 
 _PAGE, _PAGE_BYTES = 500, 4 * 2**20
 

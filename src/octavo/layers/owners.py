@@ -16,8 +16,8 @@ from octavo.kernel.ports import Store
 from octavo.layers import checking
 from octavo.layers.records import owner_of
 from octavo.layers.values import OwnerType
-from octavo.util.digest_key import DigestKey
-from octavo.util.turns import at_once
+from octavo.util.secrets import DigestKey
+from octavo.util.sync import at_once
 
 OWNERS, _NAME = "owners", "owner"
 _READ = 4000  # characters of a fact by which it is known again

@@ -39,8 +39,8 @@ from octavo.server.routes import batch, events, mem0, memories, search, upkeep, 
 from octavo.server.routing import check_values
 from octavo.service.memory import AsyncMemoryService
 from octavo.service.records import Health
-from octavo.util.digest_key import DigestKey
-from octavo.util.turns import let_others
+from octavo.util.secrets import DigestKey
+from octavo.util.sync import let_others
 
 _ABOUT = """Memory for AI agents: who somebody is (the profile layer) and what happened (the event layer), with a log of every change.
 

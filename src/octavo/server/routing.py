@@ -14,7 +14,7 @@ from starlette.exceptions import HTTPException
 
 from octavo.server.gate import SLASH
 from octavo.server.requests import MOST_UNKNOWN
-from octavo.util.turns import let_others
+from octavo.util.sync import let_others
 
 #: Values in a body: each is made, checked and written several times, while everybody else waits.
 _MOST_VALUES = 20_000

@@ -4,7 +4,7 @@ import hmac
 import secrets
 from datetime import datetime, timedelta
 
-from octavo.util.digest_key import DigestKey
+from octavo.util.secrets import DigestKey
 
 SIGN_IN = "octavo_console"
 BROWSER = "octavo_browser"

@@ -18,7 +18,7 @@ from octavo.stores.sql.indexing import Indexing
 from octavo.stores.sql.migrations import counts_name, ensure, list_tables, missing
 from octavo.stores.sql.schema import Table
 from octavo.stores.sql.statements import Ask, Script, TooLong
-from octavo.util.turns import in_turns
+from octavo.util.sync import in_turns
 
 
 class SQLStore(SearchingStore):
