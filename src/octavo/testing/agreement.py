@@ -71,10 +71,8 @@ class Naming(Subject):
                 )
                 for number, session in enumerate(["x", "y", "y"] * 20)
             ]
-            nobody, stranger = (
-                replace(kept[0], scope=home),
-                replace(kept[0], scope=Scope(tenant=f"{home.tenant}2", user="s")),
-            )
+            nobody = replace(kept[0], scope=home)
+            stranger = replace(kept[0], scope=Scope(tenant=f"{home.tenant}2", user="stranger"))
             await store.apply([Add([*kept[::-1], nobody, stranger])])
             for part in get_args(ScopePart):
                 expected = NameCount.of(part, [*kept, nobody])

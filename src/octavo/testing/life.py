@@ -41,11 +41,14 @@ class Life(Subject):
             assert entered is store
             await store.apply([Add([Record(collection="messages", scope=home)])])
         await store.close()
-        verbs = [store.apply([Remove(query)]), store.find(query), store.tally(query), store.__aenter__()]
+        await refused(StoreClosed, store.apply([Remove(query)]))
+        await refused(StoreClosed, store.find(query))
+        await refused(StoreClosed, store.tally(query))
+        await refused(StoreClosed, store.__aenter__())
         if isinstance(store, Searches):
-            verbs += [store.search(query, ("fox",)), store.reindex("messages"), store.verify("messages")]
-        for verb in verbs:
-            await refused(StoreClosed, verb)
+            await refused(StoreClosed, store.search(query, ("fox",)))
+            await refused(StoreClosed, store.reindex("messages"))
+            await refused(StoreClosed, store.verify("messages"))
 
     @on_a_store
     async def test_close_finishes_what_was_begun(self, store: Store, home: Scope) -> None:
