@@ -10,7 +10,7 @@ import apsw
 from bench.places import Places
 from octavo import Add, Record, Scope, open_store
 from octavo.erasing import Subject, forget, scrub
-from octavo.util.digest_key import DigestKey
+from octavo.util.secrets import DigestKey
 
 GOAL_SECONDS = 1.0
 _AT_ONCE = 5000

@@ -28,7 +28,7 @@ from octavo.erasing import Subject, forget
 from octavo.kernel.ports import Store
 from octavo.measure.metrics import percentile
 from octavo.search.recall import Recall
-from octavo.util.digest_key import DigestKey
+from octavo.util.secrets import DigestKey
 
 ASKED = 10  # users who are asked about, with LAST records each
 LARGE = 5  # users with much: a hundredth of all records each

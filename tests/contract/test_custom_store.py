@@ -42,7 +42,7 @@ def test_the_page_as_it_stands(tmp_path):
             "--rootdir",
             ".",
             "-k",
-            "programs or limits or search",
+            "programs or pages or search",
         ],
         cwd=tmp_path,
         env={**os.environ, "OCTAVO_PROGRAMS": "5"},

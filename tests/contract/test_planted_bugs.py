@@ -256,7 +256,7 @@ PLANTED = [
     (ExpectsNothing, "test_of_many_who_expect_the_same_one_wins"),
     (ExpectsNothing, "test_programs_agree"),
     (ExpectsTooLate, "test_of_many_who_expect_the_same_one_wins"),
-    (ReadsThenWrites, "test_the_same_ids_at_once"),
+    (ReadsThenWrites, "test_adds_and_removes_at_once"),
     (ReadsThenWrites, "test_merges_at_once"),
     (FoldsNames, "test_ids_are_bytes"),
     (Shares, "test_readers_get_copies"),

@@ -16,7 +16,7 @@ from test_forget import all_of, spelled
 from octavo import Add, Query, Remove, Scope, open_store
 from octavo.erasing import Subject, forget
 from octavo.service.vault import existing_vault
-from octavo.util.digest_key import DigestKey
+from octavo.util.secrets import DigestKey
 from octavo.wraps.journal import Spool, Waiting
 from servers import running
 

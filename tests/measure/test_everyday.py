@@ -16,10 +16,15 @@ from octavo.measure.everyday import (
     figures_of,
     load_people,
 )
-from octavo.measure.everyday.data import shares_word
 from octavo.testing.embedding import HashEmbedder
 
 FILES = list(product(PARTS, LANGUAGES))
+
+
+def shares_word(question, statements):
+    """Whether a question and one of the statements have a content word in common: what plain BM25 matches a text by."""
+    asked = set(terms(question))
+    return any(not asked.isdisjoint(terms(text)) for text in statements)
 
 
 # --- the data

@@ -17,17 +17,17 @@ def test_locomo(tmp_path):
     assert (data.format, data.sessions, data.messages, data.questions) == ("locomo", True, 7, 5)
     baker, glider = data.talks
     assert baker.user == "baker"
-    assert [(said.id, said.session) for said in baker.said] == [
+    assert [(said.id, said.scope.session) for said in baker.said] == [
         ("D1:1", "session_1"), ("D1:2", "session_1"), ("D1:3", "session_1"), ("D2:1", "session_2"), ("D2:2", "session_2"),
     ]  # fmt: skip
     assert baker.said[2].text == "Ines: Mostly rye bread, and saffron buns on Fridays."
     assert baker.said[4].text == "Ines: Look at my new oven. a photo of a copper oven"
     assert baker.said[4].kind == "Ines"
-    assert [said.at for said in baker.said[:3]] == [
+    assert [said.created_at for said in baker.said[:3]] == [
         datetime(2024, 3, 3, 0, 5, second, tzinfo=UTC) for second in range(3)
     ]
-    assert baker.said[3].at == datetime(2024, 4, 4, 12, 30, tzinfo=UTC)
-    assert [said.session for said in glider.said] == ["session_1", "session_10"]
+    assert baker.said[3].created_at == datetime(2024, 4, 4, 12, 30, tzinfo=UTC)
+    assert [said.scope.session for said in glider.said] == ["session_1", "session_10"]
 
 
 def test_locomo_questions_need_evidence_that_exists(tmp_path):
@@ -70,11 +70,11 @@ def test_memdaily(tmp_path):
     roles, items = data.talks
     assert (roles.user, items.user) == ("simple_roles/7", "noisy_items/7")
     by_id = {said.id: said for said in roles.said}
-    assert by_id["2"].at == datetime(2024, 4, 3, 17, 34, tzinfo=UTC)
-    assert {said.session for said in roles.said} == {""}
+    assert by_id["2"].created_at == datetime(2024, 4, 3, 17, 34, tzinfo=UTC)
+    assert {said.scope.session for said in roles.said} == {None}
     assert roles.cases[0].gold == ("0", "1")
     assert (data.skipped_questions, data.skipped_evidence, data.unread_times) == (0, 1, 1)
-    assert {said.id: said for said in items.said}["1"].at == datetime(2024, 4, 1, tzinfo=UTC)
+    assert {said.id: said for said in items.said}["1"].created_at == datetime(2024, 4, 1, tzinfo=UTC)
 
 
 def test_memdaily_is_written_in_an_order_drawn_from_the_seed(tmp_path):

@@ -20,9 +20,9 @@ class Contract(StoreContract):
 @pytest.mark.parametrize(
     "test",
     [
-        "test_programs_agree", "test_limits", "test_one_call_is_one_transaction", "test_the_same_ids_at_once",
-        "test_merges_at_once", "test_bodies_come_back", "test_text_comes_back", "test_times", "test_what_has_ended",
-        "test_names_follow_their_records", "test_names_are_listed",
+        "test_programs_agree", "test_pages_are_complete", "test_one_call_is_one_transaction",
+        "test_adds_and_removes_at_once", "test_merges_at_once", "test_bodies_come_back", "test_text_comes_back", "test_times",
+        "test_an_end_moves_with_its_record", "test_names_are_listed",
     ],
 )  # fmt: skip
 def test_it_keeps_what_a_redis_keeps(test, monkeypatch):

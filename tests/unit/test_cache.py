@@ -12,7 +12,7 @@ from octavo.layers.rules.reading import _read, facts_of
 from octavo.service.recent import Recent
 from octavo.util import cache
 from octavo.util.cache import Cache, set_budget, size_of, used_bytes
-from octavo.util.turns import at_once
+from octavo.util.sync import at_once
 
 
 @pytest.fixture(autouse=True)

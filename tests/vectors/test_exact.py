@@ -9,7 +9,7 @@ from octavo import Add, Query, Record, Remove, Scope
 from octavo.errors import StoreClosed, StoreUnavailable
 from octavo.kernel.ports import Entry
 from octavo.stores.memory import MemoryStore
-from octavo.testing.vector_subject import agree, direction, rightly
+from octavo.testing.vectors import agree, direction, rightly
 from octavo.vectors import ExactIndex
 
 SPACE, ALL = "model", Scope(tenant="t")

@@ -9,7 +9,7 @@ import pytest
 
 from octavo import ConfigError, open_store
 from octavo.errors import StoreUnavailable
-from octavo.testing.vector_subject import Home, agree, direction, keys, plane, rightly
+from octavo.testing.vectors import Home, agree, direction, keys, plane, rightly
 from octavo.vectors import ExactIndex, PgVectorIndex
 from servers import running
 

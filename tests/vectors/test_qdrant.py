@@ -11,7 +11,7 @@ import pytest
 from qdrant_client import QdrantClient
 
 from octavo.errors import StoreUnavailable
-from octavo.testing.vector_subject import Home, direction, keys, plane
+from octavo.testing.vectors import Home, direction, keys, plane
 from octavo.vectors import QdrantIndex, open_vectors
 
 HOME = Home("model", "t")

@@ -9,7 +9,7 @@ import pytest
 
 from octavo import Add, Query, Record, Scope, open_store
 from octavo.errors import ConfigError, StoreError, StoreUnavailable
-from octavo.testing.vector_subject import Home, keys, plane
+from octavo.testing.vectors import Home, keys, plane
 from octavo.vectors import SqliteVecIndex, open_vectors
 
 HOME = Home("model", "t")
@@ -79,7 +79,7 @@ async def test_the_scope_comes_first(tmp_path, monkeypatch):
 
 WRITER = """
 import asyncio, sys
-from octavo.testing.vector_subject import Home, plane
+from octavo.testing.vectors import Home, plane
 from octavo.vectors import open_vectors
 
 async def main(url, writer):

@@ -18,7 +18,7 @@ from octavo.kernel.ids import new_id, now
 from octavo.kernel.model import Add, Op, Query, Record, Remove, Scope, exact_scope
 from octavo.kernel.ports import EntryKey, Store
 from octavo.util.cache import clear_caches
-from octavo.util.digest_key import DigestKey
+from octavo.util.secrets import DigestKey
 from octavo.vectors.base import SCOPE_LIST, list_removals
 from octavo.wraps.vectors.waiting import Key, keys_in, markers, removal, waiting
 

@@ -17,7 +17,7 @@ from octavo.kernel.ids import now
 from octavo.kernel.model import Add, Op, Query, Record, Scope
 from octavo.kernel.ports import ListsTenants, Scrubbed, Scrubs, Store, VectorIndex, walk
 from octavo.kernel.shapes import SHAPES
-from octavo.util.digest_key import DigestKey
+from octavo.util.secrets import DigestKey
 from octavo.wraps import Wrap
 from octavo.wraps.journal import Erased, Journal, Spool, peek
 from octavo.wraps.vectors import Indexed

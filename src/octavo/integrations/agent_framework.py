@@ -13,7 +13,7 @@ from typing import Any
 
 from octavo.chat.messages import Msg
 from octavo.conversation.store_history import on_store_loop
-from octavo.errors import ConfigError
+from octavo.integrations import needs
 from octavo.integrations.sessions import SessionItems, call_block, result_block, text_block
 from octavo.integrations.tools import behind, run_on
 from octavo.kernel.model import Record
@@ -21,13 +21,9 @@ from octavo.kernel.ports import Store
 from octavo.memory import AsyncMemory, Memory
 from octavo.memory.searching import DEFAULT_SESSION, Whose
 
-try:
+with needs(__name__, "Agent Framework", "agent-framework-core"):
     from agent_framework import ContextProvider, HistoryProvider, Message  # type: ignore[import-not-found]
     from agent_framework._sessions import filter_new_messages  # type: ignore[import-not-found]
-except ImportError as error:
-    raise ConfigError(
-        f"octavo.integrations.agent_framework needs Agent Framework ({error}): pip install agent-framework-core"
-    ) from error
 
 __all__ = ["OctavoHistoryProvider", "OctavoMemoryProvider"]
 
@@ -54,7 +50,7 @@ class OctavoHistoryProvider(SessionItems, HistoryProvider):  # type: ignore[misc
         source_id: str = "octavo_history",
         **options: Any,
     ) -> None:
-        SessionItems.__init__(self, url_or_store, DEFAULT_SESSION, user_id, tenant)
+        SessionItems.__init__(self, url_or_store, DEFAULT_SESSION, user_id, tenant=tenant)
         HistoryProvider.__init__(self, source_id, **options)
         self.limit = limit
 

@@ -11,21 +11,17 @@ from typing import Any
 
 from octavo.chat.messages import Msg, to_record
 from octavo.conversation.store_history import on_store_loop
-from octavo.errors import ConfigError, Conflict, InvalidRecord
-from octavo.integrations import tools
+from octavo.errors import Conflict, InvalidRecord
+from octavo.integrations import needs, tools
 from octavo.integrations.sessions import SessionItems
 from octavo.kernel.model import Record, Remove
 from octavo.kernel.ports import Store
 from octavo.memory import AsyncMemory, Memory
 from octavo.memory.messages import message_of_item, read_messages
 
-try:
+with needs(__name__, "the OpenAI Agents SDK", "openai-agents"):
     from agents import FunctionTool, SessionABC, SessionSettings, function_tool  # type: ignore[import-not-found]
     from agents.items import TResponseInputItem  # type: ignore[import-not-found]
-except ImportError as error:
-    raise ConfigError(
-        f"octavo.integrations.openai_agents needs the OpenAI Agents SDK ({error}): pip install openai-agents"
-    ) from error
 
 __all__ = ["OctavoSession", "memory_tools", "remember", "search_memory"]
 
@@ -50,7 +46,7 @@ class OctavoSession(SessionItems, SessionABC):  # type: ignore[misc] # its types
         tenant: str = "",
         session_settings: SessionSettings | dict[str, Any] | None = None,
     ) -> None:
-        super().__init__(url_or_store, session_id, user_id, tenant)
+        super().__init__(url_or_store, session_id, user_id, tenant=tenant)
         given = session_settings or {}
         self.session_settings = SessionSettings(**given) if isinstance(given, dict) else given
 

@@ -12,20 +12,14 @@ from typing import Any
 
 from octavo.chat.messages import Msg
 from octavo.conversation.store_history import on_store_loop
-from octavo.errors import ConfigError
-from octavo.integrations import tools
+from octavo.integrations import needs, tools
 from octavo.integrations.sessions import SessionItems, call_block, result_block, text_block
 from octavo.kernel.model import Record
-from octavo.kernel.ports import Store
 from octavo.memory import AsyncMemory, Memory
 from octavo.util.sync import waited
 
-try:
+with needs(__name__, "Pydantic AI", "pydantic-ai-slim"):
     from pydantic_ai import FunctionToolset, ModelMessage, ModelMessagesTypeAdapter  # type: ignore[import-not-found]
-except ImportError as error:
-    raise ConfigError(
-        f"octavo.integrations.pydantic_ai needs Pydantic AI ({error}): pip install pydantic-ai-slim"
-    ) from error
 
 __all__ = ["OctavoHistory", "memory_toolset"]
 
@@ -34,16 +28,6 @@ class OctavoHistory(SessionItems):
     """The messages of one user's session in a store, which a URL names or is handed in; one handed in stays open."""
 
     kept_as = "pydantic_ai"
-
-    def __init__(
-        self,
-        url_or_store: str | Store,
-        session_id: str,
-        user_id: str = "default_user",
-        *,
-        tenant: str = "",
-    ) -> None:
-        super().__init__(url_or_store, session_id, user_id, tenant)
 
     @on_store_loop
     async def aload(self, limit: int | None = None) -> list[ModelMessage]:

@@ -21,7 +21,9 @@ class SessionItems(BoundStore):
 
     kept_as: ClassVar[str]
 
-    def __init__(self, url_or_store: str | Store, session_id: str, user_id: str, tenant: str = "") -> None:
+    def __init__(
+        self, url_or_store: str | Store, session_id: str, user_id: str = "default_user", *, tenant: str = ""
+    ) -> None:
         super().__init__(url_or_store, user_id, session_id, tenant)
         self.session_id = session_id
         self.user_id = user_id

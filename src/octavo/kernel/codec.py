@@ -13,7 +13,7 @@ from octavo.errors import InvalidQuery, InvalidRecord
 from octavo.kernel.model import NAMES_HELD, Add, Change, Head, Op, Query, Rank, Record, Remove, Scope, utc
 from octavo.kernel.shapes import SHAPES
 from octavo.kernel.text import folding, searched, spell
-from octavo.util.turns import at_once
+from octavo.util.sync import at_once
 
 MAX_NAME_BYTES = 255  # ids, kinds, marks, users, agents, sessions
 MAX_TENANT_BYTES = 64  # stands in front of other names in MySQL indexes, which end at 3072 bytes

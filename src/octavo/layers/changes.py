@@ -32,8 +32,8 @@ from octavo.layers.records import (
     version_of,
 )
 from octavo.layers.values import Action, Layer, LogEntry, OwnerType
-from octavo.util.digest_key import DigestKey
-from octavo.util.turns import at_once
+from octavo.util.secrets import DigestKey
+from octavo.util.sync import at_once
 
 _logger = logging.getLogger("octavo.layers")
 

@@ -33,7 +33,7 @@ from octavo.layers.shared import TRIES, Shared
 from octavo.layers.values import DEFAULTS, Extracted, Extractor, Fact, Layer, LogEntry
 from octavo.stores import to_store
 from octavo.util.attributes import Fixed
-from octavo.util.digest_key import KEY_FILE, DigestKey
+from octavo.util.secrets import KEY_FILE, DigestKey
 
 _LONGEST_TTL = timedelta(days=36_500)
 

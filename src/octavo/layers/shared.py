@@ -19,7 +19,7 @@ from octavo.layers.changes import Step, removal
 from octavo.layers.records import COLLECTIONS, LOG
 from octavo.layers.values import LAYERS, Action, Extractor, Layer, Status
 from octavo.search.recall import Recall
-from octavo.util.digest_key import DigestKey
+from octavo.util.secrets import DigestKey
 
 #: How often a change is tried that others come before; each time one of them got through.
 TRIES = 50

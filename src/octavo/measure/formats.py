@@ -30,16 +30,6 @@ _MEMDAILY_TIME = re.compile(
 _UNDATED = datetime(2000, 1, 1, tzinfo=UTC)
 
 
-class Said(msgspec.Struct, frozen=True, kw_only=True):
-    """One message of a talk, not yet in anybody's scope."""
-
-    id: str
-    text: str
-    at: datetime
-    kind: str = "user"
-    session: str = ""
-
-
 class Case(msgspec.Struct, frozen=True, kw_only=True):
     """One question, and the ids of the messages and the names of the sessions that answer it."""
 
@@ -51,32 +41,23 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Talk(msgspec.Struct, frozen=True, kw_only=True):
-    """What one user said, in the order it is to be written down, and what is asked about it."""
+    """What one user said, in the order it is to be written down and in nobody's tenant yet, and what is asked about it."""
 
     user: str
-    said: tuple[Said, ...]
+    said: tuple[Record, ...]
     cases: tuple[Case, ...]
 
     def records(self, tenant: str) -> list[Record]:
         """The messages as records of this tenant, in the order they are to be written down."""
-        return [
-            Record(
-                collection=COLLECTION,
-                id=said.id,
-                kind=said.kind,
-                scope=Scope(tenant=tenant, user=self.user, session=said.session or None),
-                text=said.text,
-                created_at=said.at,
-            )
-            for said in self.said
-        ]
+        replace = msgspec.structs.replace
+        return [replace(record, scope=replace(record.scope, tenant=tenant)) for record in self.said]
 
 
-class Data(msgspec.Struct, frozen=True, kw_only=True):
+class Data(msgspec.Struct, kw_only=True):
     """All talks of a file, and what of it could not be used."""
 
     format: str
-    talks: tuple[Talk, ...]
+    talks: list[Talk] = []
     sessions: bool  # whether sessions are asked for as well as messages
     skipped_questions: int = 0  # none of their evidence exists
     skipped_evidence: int = 0  # ids that name no message
@@ -96,38 +77,27 @@ class Data(msgspec.Struct, frozen=True, kw_only=True):
             return self
         places = [(at, nth) for at, talk in enumerate(self.talks) for nth in range(len(talk.cases))]
         drawn = set(Random(seed).sample(places, limit))  # noqa: S311 - a sample, not a secret
-        talks = tuple(
+        talks = [
             msgspec.structs.replace(
                 talk, cases=tuple(case for nth, case in enumerate(talk.cases) if (at, nth) in drawn)
             )
             for at, talk in enumerate(self.talks)
-        )
+        ]
         return msgspec.structs.replace(self, talks=talks)
 
-
-class _Counts(msgspec.Struct):
-    """What of a file could not be used."""
-
-    questions: int = 0
-    evidence: int = 0
-    times: int = 0
-
     def gold(self, named: Sequence[str], known: Mapping[str, object]) -> tuple[str, ...]:
-        """The ids among these that name a message, each once."""
+        """The ids among these that name a message, each once; the others are counted."""
         found = [id_ for id_ in named if id_ in known]
-        self.evidence += len(named) - len(found)
-        self.questions += not found
+        self.skipped_evidence += len(named) - len(found)
+        self.skipped_questions += not found
         return tuple(dict.fromkeys(found))
 
-    def data(self, format_: str, talks: list[Talk], *, sessions: bool) -> Data:
-        return Data(
-            format=format_,
-            talks=tuple(talks),
-            sessions=sessions,
-            skipped_questions=self.questions,
-            skipped_evidence=self.evidence,
-            unread_times=self.times,
-        )
+
+def _message(
+    user: str, id_: str, text: str, at: datetime, seq: int, kind: str = "user", session: str | None = None
+) -> Record:
+    scope = Scope(user=user, session=session)
+    return Record(collection=COLLECTION, id=id_, kind=kind, scope=scope, text=text, created_at=at, seq=seq)
 
 
 def load(path: Path | str, format: str | None = None, seed: int = 0) -> Data:  # noqa: A002 - the option's name
@@ -196,16 +166,16 @@ class _Conversation(msgspec.Struct):
 def load_locomo(parsed: Any, seed: int) -> Data:
     """The conversations as talks; nothing in them is left to chance."""
     del seed
-    talks, counts = [], _Counts()
+    data = Data(format="locomo", sessions=True)
     for number, each in enumerate(parsed if isinstance(parsed, list) else [parsed], 1):
         where = f"conversation {number}"
         sample: _Conversation = _read(each, _Conversation, where)
         user = str(sample.sample_id or f"conversation-{number}")
-        said = _turns(sample.conversation, where, counts)
-        sessions = {one.id: one.session for one in said}
+        said = _turns(sample.conversation, user, where, data)
+        sessions = {one.id: one.scope.session or "" for one in said}
         cases = []
         for nth, asked in enumerate(sample.qa):
-            if gold := counts.gold([str(id_) for id_ in asked.evidence], sessions):
+            if gold := data.gold([str(id_) for id_ in asked.evidence], sessions):
                 known = CATEGORIES.get(asked.category) if isinstance(asked.category, int) else None
                 case = Case(
                     name=f"{user}/{nth}",
@@ -215,8 +185,8 @@ def load_locomo(parsed: Any, seed: int) -> Data:
                     sessions=tuple(dict.fromkeys(sessions[id_] for id_ in gold)),
                 )
                 cases.append(case)
-        talks.append(Talk(user=user, said=tuple(said), cases=tuple(cases)))
-    return counts.data("locomo", talks, sessions=True)
+        data.talks.append(Talk(user=user, said=tuple(said), cases=tuple(cases)))
+    return data
 
 
 def locomo_time(spelled: Any) -> datetime | None:
@@ -241,14 +211,14 @@ def _moment(*parts: Any) -> datetime | None:
         return None
 
 
-def _turns(conversation: dict[str, Any], where: str, counts: _Counts) -> list[Said]:
-    said: list[Said] = []
+def _turns(conversation: dict[str, Any], user: str, where: str, data: Data) -> list[Record]:
+    said: list[Record] = []
     seen: set[str] = set()
     begun = _UNDATED
     for number in sorted(int(found[1]) for name in conversation if (found := _SESSION.fullmatch(name))):
         session = f"session_{number}"
         told = locomo_time(conversation.get(f"{session}_date_time"))
-        counts.times += told is None
+        data.unread_times += told is None
         begun = begun + timedelta(days=1) if told is None else told
         turns: list[_Turn] = _read(conversation[session], list[_Turn], f"{where}, {session}")
         for nth, turn in enumerate(turns):
@@ -259,7 +229,7 @@ def _turns(conversation: dict[str, Any], where: str, counts: _Counts) -> list[Sa
             words = " ".join(filter(None, (f"{speaker}: {turn.text}", turn.blip_caption)))
             # A second for each turn: equal times would leave their order to chance.
             at = begun + timedelta(seconds=nth)
-            said.append(Said(id=turn.dia_id, text=words, at=at, kind=speaker, session=session))
+            said.append(_message(user, turn.dia_id, words, at, len(said), speaker, session))
     return said
 
 
@@ -287,7 +257,7 @@ class _Trajectory(msgspec.Struct):
 def load_memdaily(parsed: Any, seed: int) -> Data:
     """The trajectories as talks; each is written down in an order drawn from the seed, so that ties tell nothing."""
     dice = Random(seed)  # noqa: S311 - a shuffle, not a secret
-    talks, counts, seen = [], _Counts(), set[str]()
+    data, seen = Data(format="memdaily", sessions=False), set[str]()
     for at, (type_, each) in enumerate(_trajectories(parsed, "")):
         where = f"trajectory {at + 1}"
         trajectory: _Trajectory = _read(each, _Trajectory, where)
@@ -299,18 +269,18 @@ def load_memdaily(parsed: Any, seed: int) -> Data:
         said = {}
         for nth, message in enumerate(trajectory.message_list):
             told = memdaily_time(message.time)
-            counts.times += told is None
+            data.unread_times += told is None
             moment = told or _UNDATED + timedelta(minutes=nth)
-            said[str(message.mid)] = Said(id=str(message.mid), text=message.message, at=moment)
+            said[str(message.mid)] = _message(user, str(message.mid), message.message, moment, nth)
         if len(said) < len(trajectory.message_list):
             raise ValueError(f"{where}: two messages have the same 'mid'")
         cases = []
         for nth, asked in enumerate(trajectory.question_list):
-            if gold := counts.gold([str(mid) for mid in asked.target_step_id], said):
+            if gold := data.gold([str(mid) for mid in asked.target_step_id], said):
                 name = f"{user}/{nth if asked.qid is None else asked.qid}"
                 cases.append(Case(name=name, question=asked.question, category=type_, gold=gold))
-        talks.append(Talk(user=user, said=tuple(said.values()), cases=tuple(cases)))
-    return counts.data("memdaily", talks, sessions=False)
+        data.talks.append(Talk(user=user, said=tuple(said.values()), cases=tuple(cases)))
+    return data
 
 
 def memdaily_time(spelled: Any) -> datetime | None:

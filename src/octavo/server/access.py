@@ -24,7 +24,7 @@ from octavo.errors import StoreUnavailable
 from octavo.kernel.ids import now
 from octavo.keys import Access, FreshValues, KeyInfo, RateLimit
 from octavo.server.problems import problem
-from octavo.util.digest_key import DigestKey
+from octavo.util.secrets import DigestKey
 
 if TYPE_CHECKING:
     from octavo.server.app import Memories

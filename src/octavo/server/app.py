@@ -34,7 +34,7 @@ from octavo.server.routes import batch, events, mem0, memories, upkeep, users
 from octavo.server.routes.mcp import McpEndpoint
 from octavo.service.health import Health
 from octavo.service.memory import AsyncMemoryService
-from octavo.util.digest_key import DigestKey
+from octavo.util.secrets import DigestKey
 
 _ABOUT = """Memory for AI agents: who somebody is (the profile layer) and what happened (the event layer), with a log of every change.
 

@@ -21,7 +21,7 @@ from octavo.server.gate import CALLER, SLASH
 from octavo.server.requests import MOST_UNKNOWN, WHOSE, WHOSE_MEMORIES, Prompted
 from octavo.service.memory import AsyncMemoryService
 from octavo.service.vault import Vault, existing_vault
-from octavo.util.turns import let_others
+from octavo.util.sync import let_others
 from octavo.wraps.journal import Journal
 
 if TYPE_CHECKING:

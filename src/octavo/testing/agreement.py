@@ -3,9 +3,9 @@
 import asyncio
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from datetime import timedelta
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
@@ -29,17 +29,7 @@ class Agreement(Subject):
 
     def test_programs_agree(self) -> None:
         """Counts, records, their order and tallies are those of the reference store, whatever is written and asked."""
-        with asyncio.Runner() as runner:
-            store = runner.run(self.open())
-            try:
-                run_programs(
-                    programs(),
-                    lambda program: runner.run(self.compare(store, program)),
-                    int(os.environ.get("OCTAVO_PROGRAMS", self.programs)),
-                    self.shrink_seconds,
-                )
-            finally:
-                runner.run(store.close())
+        run_on_a_store(self, programs(), self.compare)
 
     async def compare(self, store: Store, program: Program) -> None:
         """Take the steps on both stores and compare each answer, then everything that is left."""
@@ -81,10 +71,8 @@ class Naming(Subject):
                 )
                 for number, session in enumerate(["x", "y", "y"] * 20)
             ]
-            nobody, stranger = (
-                replace(kept[0], scope=home),
-                replace(kept[0], scope=Scope(tenant=f"{home.tenant}2", user="s")),
-            )
+            nobody = replace(kept[0], scope=home)
+            stranger = replace(kept[0], scope=Scope(tenant=f"{home.tenant}2", user="stranger"))
             await store.apply([Add([*kept[::-1], nobody, stranger])])
             for part in get_args(ScopePart):
                 expected = NameCount.of(part, [*kept, nobody])
@@ -119,6 +107,24 @@ def _listing(store: Store) -> ListsNames:
     if not isinstance(store, ListsNames):
         pytest.skip("the store is not octavo.kernel.ports.ListsNames")
     return store
+
+
+def run_on_a_store(
+    subject: Subject,
+    strategy: SearchStrategy[Program],
+    compare: Callable[[Store, Program], Coroutine[Any, Any, None]],
+    share: int = 1,
+) -> None:
+    """Compare as many programs as the subject or `OCTAVO_PROGRAMS` says, or a share of them, on one store."""
+    most = max(1, int(os.environ.get("OCTAVO_PROGRAMS", subject.programs)) // share)
+    with asyncio.Runner() as runner:
+        store = runner.run(subject.open())
+        try:
+            run_programs(
+                strategy, lambda program: runner.run(compare(store, program)), most, subject.shrink_seconds
+            )
+        finally:
+            runner.run(store.close())
 
 
 _drawn: dict[tuple[str, int], list[Program]] = {}

@@ -153,23 +153,19 @@ def _left(field: msgspec.structs.FieldInfo, value: msgspec.Struct) -> bool:
 
 
 def _moved(value: Any, tenant: str) -> Any:
+    """The same with every tenant in it put behind this one, and every cursor with its record."""
     if isinstance(value, Scope):
         return replace(value, tenant=tenant + value.tenant)
-    if isinstance(value, Record | Query):
-        return replace(value, scope=_moved(value.scope, tenant))
-    if isinstance(value, Add):
-        return Add([_moved(record, tenant) for record in value.records], value.expect)
-    if isinstance(value, Change | Remove):
-        return replace(value, query=_moved(value.query, tenant))
-    if isinstance(value, Write):
-        return Write(tuple(_moved(op, tenant) for op in value.ops))
-    if isinstance(value, Seek):
-        return Seek(_moved(value.query, tenant), value.terms)
+    if isinstance(value, tuple | list):
+        return tuple(_moved(each, tenant) for each in value)
+    if not isinstance(value, Write | Ask | Seek | Add | Change | Remove | Query | Record):
+        return value
+    fields = {name: _moved(getattr(value, name), tenant) for name in value.__struct_fields__}
     if isinstance(value, Ask):
-        behind = _moved(value.behind, tenant) if isinstance(value.behind, Record) else value.behind
+        behind = fields["behind"]
         after = behind.cursor if isinstance(behind, Record) else behind
-        return Ask(replace(_moved(value.query, tenant), after=after), behind)
-    return value
+        fields["query"] = replace(fields["query"], after=after)
+    return type(value)(**fields)
 
 
 @st.composite

@@ -5,17 +5,18 @@ import functools
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import UTC, datetime
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import pytest
 
 from octavo.errors import OctavoError
 from octavo.kernel.ids import new_id
 from octavo.kernel.model import Op, Query, Record, Scope
-from octavo.kernel.ports import Store
+from octavo.kernel.ports import Store, VectorIndex
 from octavo.stores import open_store
 from octavo.stores.memory import MemoryStore
 
+T = TypeVar("T", Store, VectorIndex)
 NOON = datetime(2024, 6, 1, 12, tzinfo=UTC)
 
 
@@ -54,30 +55,36 @@ class Subject:
 
     def opened(self) -> AbstractAsyncContextManager[Store]:
         """A store to test, until the end of the block."""
-        return _closed_at_the_end(self.open())
+        return closed_at_the_end(self.open())
 
     def opened_again(self) -> AbstractAsyncContextManager[Store]:
         """Another store on the same records, until the end of the block."""
-        return _closed_at_the_end(self.again())
+        return closed_at_the_end(self.again())
 
 
 @asynccontextmanager
-async def _closed_at_the_end(opening: Awaitable[Store]) -> AsyncIterator[Store]:
-    store = await opening
+async def closed_at_the_end(opening: Awaitable[T]) -> AsyncIterator[T]:
+    """A store or index, until the end of the block."""
+    opened = await opening
     try:
-        yield store
+        yield opened
     finally:
-        await store.close()
+        await opened.close()
 
 
 def on_a_store(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
     """Run `async def test(self, store, home)` on an open store and a scope nobody else uses."""
+    return on_opened(test, lambda: Scope(tenant=new_id()))
+
+
+def on_opened(test: Callable[..., Awaitable[None]], new_home: Callable[[], object]) -> Callable[..., None]:
+    """Run `async def test(self, opened, home)` on what its class opens, and what it has to itself."""
 
     @functools.wraps(test)
-    def run(self: Subject) -> None:
+    def run(self: Any) -> None:
         async def body() -> None:
-            async with asyncio.timeout(self.seconds), self.opened() as store:
-                await test(self, store, Scope(tenant=new_id()))
+            async with asyncio.timeout(self.seconds), self.opened() as opened:
+                await test(self, opened, new_home())
 
         asyncio.run(body())
 

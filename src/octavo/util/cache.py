@@ -99,12 +99,6 @@ class Cache(Generic[K, V]):
             return self._values.pop(key, None)
 
     def clear(self) -> None:
-        """Let go of all."""
-        with _budget.lock:
-            _budget.leave(self._number)
-            self._values.clear()
-
-    def empty(self) -> None:
         """Let go of all, and say so."""
         with _budget.lock:
             for key in list(self._values):
@@ -129,7 +123,7 @@ def clear_caches() -> None:
     with _budget.lock:
         _budget.cleared += 1
         for cache in list(_budget.caches.values()):
-            cache.empty()
+            cache.clear()
 
 
 def times_cleared() -> int:

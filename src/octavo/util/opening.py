@@ -14,9 +14,8 @@ from typing import ClassVar, Self
 from octavo.errors import StoreClosed, StoreError, StoreUnavailable
 from octavo.util.system import after_fork
 
-_NOWHERE = (
-    object()
-)  # where something is open that was closed, or is the parent's: in no loop, nor without one
+# Where something is open that was closed, or is the parent's: in no loop, nor without one.
+_NOWHERE = object()
 
 
 class Opening:
@@ -76,9 +75,8 @@ class Opening:
                 try:
                     await self._open()
                 except StoreUnavailable as error:
-                    self._refusal = copy.copy(
-                        error
-                    )  # without its traceback, which holds all that failed to open
+                    # Without its traceback, which holds all that failed to open.
+                    self._refusal = copy.copy(error)
                     raise
                 self._opened, self._refusal = True, None
                 if self._closed:  # closed while it was opening: nobody else would let go of what was opened

@@ -2,6 +2,8 @@
 
 A face is written once, as coroutines. `blocking` makes of each a method that waits for the answer, `awaiting` one that
 can be awaited on any event loop. Connections belong to the loop they were made on, so both run in the same place.
+
+Work that is long is done on an event loop `in_turns`: others are served between two steps of it.
 """
 
 import asyncio
@@ -10,7 +12,9 @@ import functools
 import inspect
 import os
 import threading
-from collections.abc import Callable, Coroutine
+import time
+import weakref
+from collections.abc import Callable, Coroutine, Generator
 from concurrent import futures
 from typing import Any, Concatenate, ParamSpec, Protocol, Self, TypeVar
 
@@ -22,6 +26,9 @@ P = ParamSpec("P")
 S = TypeVar("S")
 B_co = TypeVar("B_co", covariant=True)
 
+_TURN_SECONDS = 0.01
+_LONG = 2**18
+_locks: "weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock]" = weakref.WeakKeyDictionary()
 _ENDED = "this memory was closed before the call was done"
 
 
@@ -88,9 +95,8 @@ class Portal:
 
     def begin(self, work: Coroutine[Any, Any, T]) -> "futures.Future[T]":
         """Run it over there, and wait for nothing; cancelling the future cancels the work."""
-        if (
-            self._process != os.getpid()
-        ):  # before the lock, which another thread may have held when the process forked
+        # Before the lock, which another thread may have held when the process forked.
+        if self._process != os.getpid():
             if self._thread is None:
                 self._starting, self._process = threading.Lock(), os.getpid()
             else:
@@ -291,3 +297,37 @@ def _renamed(function: T, name: str) -> T:
     function.__qualname__ = function.__qualname__.removesuffix(function.__name__) + name  # type: ignore[attr-defined]
     function.__name__ = name  # type: ignore[attr-defined]
     return function
+
+
+async def in_turns(work: Generator[Any, None, T]) -> T:
+    """Take the steps of a work to its end; nobody else on this loop waits longer than for one step and a hundredth of a second.
+
+    A step must be short by itself: while a regular expression runs, neither a task nor a thread gets a turn.
+    """
+    # One work at a time: of fifty at once, each would take a turn before anybody else is served.
+    turn = _locks.setdefault(asyncio.get_running_loop(), asyncio.Lock())
+    while True:
+        await asyncio.sleep(0)  # before the first one, too: what is long to work on was long to read
+        async with turn:
+            until = time.perf_counter() + _TURN_SECONDS
+            try:
+                next(work)
+                while time.perf_counter() < until:
+                    next(work)
+            except StopIteration as end:
+                return end.value  # type: ignore[no-any-return]
+
+
+async def let_others(size: int) -> None:
+    """After work on that many bytes or characters, let others have their turn if it may have been long."""
+    if size > _LONG:
+        await asyncio.sleep(0)
+
+
+def at_once(work: Generator[Any, None, T]) -> T:
+    """Take all steps of a work in one go."""
+    while True:
+        try:
+            next(work)
+        except StopIteration as end:
+            return end.value  # type: ignore[no-any-return]

@@ -7,7 +7,6 @@ import random
 from collections.abc import Mapping
 from contextlib import suppress
 from contextvars import ContextVar
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 
 from octavo.errors import ConfigError
@@ -36,9 +35,7 @@ class Span:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
         """End it."""
 
     def set(self, name: str, value: Value) -> None:
@@ -61,9 +58,7 @@ class _LeftOut(Span):
         self._token = _left_out.set(True)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
         _left_out.reset(self._token)
 
 
@@ -89,9 +84,7 @@ class _LiveSpan(Span):
         self._token = _api.context.attach(_api.trace.set_span_in_context(self._span))
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
         if kind is not None:
             self.fail(kind.__name__)
         self._span.end()

@@ -14,27 +14,22 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from octavo.chat.messages import MESSAGES
-from octavo.errors import ConfigError
+from octavo.integrations import needs
 from octavo.integrations.tools import behind, run_on
 from octavo.kernel.model import Change, Query, Remove, Scope
 from octavo.memory import AsyncMemory, Memory
 from octavo.memory.searching import Whose
 from octavo.search.hits import MemoryHit
 
-try:
+with needs(__name__, "Google's ADK", "google-adk"):
     from google.adk.events import Event
     from google.adk.memory import BaseMemoryService
     from google.adk.memory.base_memory_service import SearchMemoryResponse
     from google.adk.memory.memory_entry import MemoryEntry
     from google.adk.sessions import Session
     from google.genai import types
-except ImportError as error:
-    raise ConfigError(
-        f"octavo.integrations.adk needs Google's ADK ({error}): pip install google-adk"
-    ) from error
 
-from octavo.integrations.adk.events import DELETED, EVENT, UNLEARNT, to_message
-from octavo.integrations.adk.sessions import OctavoSessionService
+from octavo.integrations.adk.sessions import DELETED, EVENT, UNLEARNT, OctavoSessionService, to_message
 
 __all__ = ["OctavoMemoryService", "OctavoSessionService"]
 

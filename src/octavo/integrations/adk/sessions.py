@@ -11,18 +11,19 @@ from google.adk.errors.already_exists_error import AlreadyExistsError
 from google.adk.errors.session_not_found_error import SessionNotFoundError
 from google.adk.events import Event
 from google.adk.sessions import BaseSessionService, Session, _session_util
-from google.adk.sessions.base_session_service import (
-    GetSessionConfig,
-    ListSessionsResponse,
-)
+from google.adk.sessions.base_session_service import GetSessionConfig, ListSessionsResponse
 
+from octavo.chat.messages import Msg
 from octavo.conversation.store_history import on_store_loop
 from octavo.errors import Conflict
-from octavo.integrations.adk.events import EVENT, UNLEARNT, to_message
-from octavo.integrations.sessions import SessionItems
+from octavo.integrations.sessions import SessionItems, call_block, result_block, text_block
 from octavo.kernel.model import Add, Change, Op, Query, Record, Remove, Scope
 from octavo.kernel.ports import Store
 
+#: The mark of a message that a session service keeps, and of one that was not added to memory (yet, or any more).
+EVENT, UNLEARNT = "adk_event", "adk_not_in_memory"
+#: The mark of one that was deleted from memory: it is not to be added again.
+DELETED = "adk_deleted_from_memory"
 _ITEMS = "items"
 _SESSION, _USER, _APP = "adk_session", "adk_user_state", "adk_app_state"
 _UNSEARCHED = " "  # the text of a record that nobody wants to find by what is in it
@@ -37,7 +38,7 @@ class OctavoSessionService(SessionItems, BaseSessionService):  # type: ignore[mi
     kept_as = "adk"
 
     def __init__(self, url_or_store: str | Store, *, tenant: str = "") -> None:
-        super().__init__(url_or_store, "", "", tenant)
+        super().__init__(url_or_store, "", "", tenant=tenant)
 
     @on_store_loop
     async def create_session(
@@ -60,7 +61,8 @@ class OctavoSessionService(SessionItems, BaseSessionService):  # type: ignore[mi
             await self._store.apply([Add([record], expect=1), *self._put_states(app_name, user_id, deltas)])
         except Conflict:
             raise AlreadyExistsError(f"Session with id {name} already exists.") from None
-        session = await self._read(app_name, user_id, name, GetSessionConfig(num_recent_events=0))
+        none = GetSessionConfig(num_recent_events=0)
+        session = await self.get_session(app_name=app_name, user_id=user_id, session_id=name, config=none)
         if session is None:
             raise SessionNotFoundError(f"Session {name} was deleted while it was made.")
         return session
@@ -70,14 +72,26 @@ class OctavoSessionService(SessionItems, BaseSessionService):  # type: ignore[mi
         self, *, app_name: str, user_id: str, session_id: str, config: GetSessionConfig | None = None
     ) -> Session | None:
         """A session with its latest events and its state, or None."""
-        return await self._read(app_name, user_id, session_id, config or GetSessionConfig())
+        config = config or GetSessionConfig()
+        scope = self._at(app_name, user_id, session_id.strip())
+        found, events, user, app = await asyncio.gather(
+            self._store.find(_item(scope, _SESSION)),
+            self._store.find(self._events(scope, limit=config.num_recent_events)),
+            self._state(self._at(app_name, user_id, ""), _USER),
+            self._state(self._at(app_name, "", ""), _APP),
+        )
+        since = config.after_timestamp or 0.0
+        items = [each.data[self.kept_as] for each in events]
+        told = [Event.model_validate_json(msgspec.json.encode(item)) for item in items]
+        recent = [each for each in told if each.timestamp >= since]
+        return _session(found[0], app, user, recent) if found else None
 
     @on_store_loop
     async def list_sessions(self, *, app_name: str, user_id: str | None = None) -> ListSessionsResponse:
         """The sessions of a user, or of everybody, without their events; the one that was active last comes last."""
         user = self._at(app_name, user_id, None)
         found = await self._store.find(Query(collection=_ITEMS, scope=user, ids=(_SESSION, _USER)))
-        [app] = await self._states(self._at(app_name, "", ""), _APP)
+        app = await self._state(self._at(app_name, "", ""), _APP)
         users = {each.scope.user: each.data for each in found if each.id == _USER}
         sessions = [
             _session(each, app, users.get(each.scope.user, {}), []) for each in found if each.id == _SESSION
@@ -89,14 +103,13 @@ class OctavoSessionService(SessionItems, BaseSessionService):  # type: ignore[mi
     async def delete_session(self, *, app_name: str, user_id: str, session_id: str) -> None:
         """Remove a session with its events; what was learnt in it stays."""
         scope = self._at(app_name, user_id, session_id)
-        items = Remove(Query(collection=_ITEMS, scope=scope, ids=(_SESSION,)))
+        items = Remove(_item(scope, _SESSION))
         await self._store.apply([items, Remove(self._events(scope))])
 
     @on_store_loop
     async def get_user_state(self, *, app_name: str, user_id: str) -> dict[str, Any]:
         """What all sessions of a user share in an app."""
-        [state] = await self._states(self._at(app_name, user_id, ""), _USER)
-        return state
+        return await self._state(self._at(app_name, user_id, ""), _USER)
 
     async def append_event(self, session: Session, event: Event) -> Event:
         """Keep an event and what it changes in the state, in one write.
@@ -121,7 +134,7 @@ class OctavoSessionService(SessionItems, BaseSessionService):  # type: ignore[mi
         deltas = _session_util.extract_json_safe_state_delta(event.actions.state_delta or {})
         seen = session._storage_update_marker  # noqa: SLF001 - ADK's place for it
         touched = Change(
-            query=Query(collection=_ITEMS, scope=scope, ids=(_SESSION,), where={"revision": seen} if seen else {}),
+            query=_item(scope, _SESSION, where={"revision": seen} if seen else {}),
             merge=deltas["session"], metadata={"revision": event.id},
             updated_at=datetime.fromtimestamp(event.timestamp, UTC), expect=1,
         )  # fmt: skip
@@ -132,7 +145,7 @@ class OctavoSessionService(SessionItems, BaseSessionService):  # type: ignore[mi
             kept = await self._store.find(self._events(scope, ids=(record.id,)))
             if kept and kept[0].data.get(self.kept_as) == msgspec.json.decode(msgspec.json.encode(item)):
                 return False
-            if not await self._store.find(Query(collection=_ITEMS, scope=scope, ids=(_SESSION,))):
+            if not await self._store.find(_item(scope, _SESSION)):
                 raise SessionNotFoundError(f"Session {session.id} not found.") from None
             raise StaleSessionError(
                 f"session {session.id!r} has changed since it was read, or holds another event of the id {event.id!r}: "
@@ -142,28 +155,9 @@ class OctavoSessionService(SessionItems, BaseSessionService):  # type: ignore[mi
         session.last_update_time = event.timestamp
         return True
 
-    async def _read(
-        self, app_name: str, user_id: str, session_id: str, config: GetSessionConfig
-    ) -> Session | None:
-        scope = self._at(app_name, user_id, session_id.strip())
-        found, events, [user], [app] = await asyncio.gather(
-            self._store.find(Query(collection=_ITEMS, scope=scope, ids=(_SESSION,))),
-            self._store.find(self._events(scope, limit=config.num_recent_events)),
-            self._states(self._at(app_name, user_id, ""), _USER),
-            self._states(self._at(app_name, "", ""), _APP),
-        )
-        since = config.after_timestamp or 0.0
-        items = [each.data[self.kept_as] for each in events]
-        told = [Event.model_validate_json(msgspec.json.encode(item)) for item in items]
-        return (
-            _session(found[0], app, user, [each for each in told if each.timestamp >= since])
-            if found
-            else None
-        )
-
-    async def _states(self, scope: Scope, name: str) -> list[dict[str, Any]]:
-        found = await self._store.find(Query(collection=_ITEMS, scope=scope, ids=(name,)))
-        return [found[0].data if found else {}]
+    async def _state(self, scope: Scope, name: str) -> dict[str, Any]:
+        found = await self._store.find(_item(scope, name))
+        return found[0].data if found else {}
 
     def _put_states(self, app_name: str, user_id: str, deltas: dict[str, dict[str, Any]]) -> list[Op]:
         ops: list[Op] = []
@@ -171,7 +165,7 @@ class OctavoSessionService(SessionItems, BaseSessionService):  # type: ignore[mi
             scope = self._at(app_name, user, "")
             if delta:
                 ops.append(Add([Record(collection=_ITEMS, id=name, scope=scope, text=_UNSEARCHED)]))
-                ops.append(Change(query=Query(collection=_ITEMS, scope=scope, ids=(name,)), merge=delta))
+                ops.append(Change(query=_item(scope, name), merge=delta))
         return ops
 
     def _events(self, scope: Scope, **clauses: Any) -> Query:
@@ -179,6 +173,10 @@ class OctavoSessionService(SessionItems, BaseSessionService):  # type: ignore[mi
 
     def _at(self, app_name: str, user_id: str | None, session_id: str | None) -> Scope:
         return Scope(tenant=self._scope.tenant, user=user_id, agent=app_name, session=session_id)
+
+
+def _item(scope: Scope, name: str, **clauses: Any) -> Query:
+    return Query(collection=_ITEMS, scope=scope, ids=(name,), **clauses)
 
 
 def _session(record: Record, app: dict[str, Any], user: dict[str, Any], events: list[Event]) -> Session:
@@ -192,3 +190,23 @@ def _session(record: Record, app: dict[str, Any], user: dict[str, Any], events: 
     )  # fmt: skip
     session._storage_update_marker = record.metadata["revision"]  # noqa: SLF001 - ADK's place for it
     return session
+
+
+def to_message(event: Event) -> Msg:
+    """What was said in an event, and the calls of tools with their results; it has the id of the event."""
+    parts = (event.content.parts if event.content else None) or []
+    blocks = [block for part in parts if (block := _block(part))]
+    role: Any = "user" if event.author == "user" else "assistant" if parts else "system"
+    message = Msg(event.author, blocks, role)
+    message.id = event.id
+    return message
+
+
+def _block(part: Any) -> Any:
+    if part.text and not part.thought:
+        return text_block(part.text)
+    if call := part.function_call:
+        return call_block(call.id, call.name, call.args or {})
+    if answer := part.function_response:
+        return result_block(answer.id, answer.name, answer.response)
+    return None

@@ -8,20 +8,18 @@ Each answers as the SDK's own tool for files on disk does, word for word. The fi
 `memories/notes.md` of this user; no path leads to another user, nor to anything else of this one.
 """
 
+import functools
+from collections.abc import Awaitable, Callable
 from typing import Any, Self
 
-from octavo.errors import ConfigError
+from octavo.integrations import needs
 from octavo.kernel.ports import Store
 
-try:
+with needs(__name__, "Anthropic's SDK", "anthropic pyyaml"):
     from anthropic.lib.tools import (  # type: ignore[import-not-found]
         BetaAbstractMemoryTool,
         BetaAsyncAbstractMemoryTool,
     )
-except ImportError as error:
-    raise ConfigError(
-        f"octavo.integrations.anthropic needs Anthropic's SDK ({error}): pip install anthropic pyyaml"
-    ) from error
 
 from octavo.integrations.anthropic.files import MemoryFiles
 
@@ -46,6 +44,16 @@ class OctavoMemoryTool(MemoryFiles, BetaAbstractMemoryTool):  # type: ignore[mis
         BetaAbstractMemoryTool.__init__(self, cache_control=cache_control)
 
 
+def _awaited(command: Callable[[MemoryFiles, Any], Awaitable[str]]) -> Callable[[Any, Any], Awaitable[str]]:
+    """A command of the files as a method of the tool that holds them."""
+
+    @functools.wraps(command)
+    async def run(self: "AsyncOctavoMemoryTool", given: Any) -> str:
+        return await command(self.files, given)
+
+    return run
+
+
 class AsyncOctavoMemoryTool(BetaAsyncAbstractMemoryTool):  # type: ignore[misc]
     """The memory tool for `AsyncAnthropic`."""
 
@@ -60,29 +68,12 @@ class AsyncOctavoMemoryTool(BetaAsyncAbstractMemoryTool):  # type: ignore[misc]
         super().__init__(cache_control=cache_control)
         self.files = MemoryFiles(url_or_store, user_id, tenant)
 
-    async def view(self, command: Any) -> str:
-        """A file with the numbers of its lines, or what is in a folder."""
-        return await self.files.aview(command)
-
-    async def create(self, command: Any) -> str:
-        """Make a file."""
-        return await self.files.acreate(command)
-
-    async def str_replace(self, command: Any) -> str:
-        """Put one text in the place of another."""
-        return await self.files.astr_replace(command)
-
-    async def insert(self, command: Any) -> str:
-        """Put lines behind the line of a number."""
-        return await self.files.ainsert(command)
-
-    async def delete(self, command: Any) -> str:
-        """Remove a file or a folder."""
-        return await self.files.adelete(command)
-
-    async def rename(self, command: Any) -> str:
-        """Move a file or a folder."""
-        return await self.files.arename(command)
+    view = _awaited(MemoryFiles.aview)
+    create = _awaited(MemoryFiles.acreate)
+    str_replace = _awaited(MemoryFiles.astr_replace)
+    insert = _awaited(MemoryFiles.ainsert)
+    delete = _awaited(MemoryFiles.adelete)
+    rename = _awaited(MemoryFiles.arename)
 
     async def clear_all_memory(self) -> str:
         """Remove all files and folders."""

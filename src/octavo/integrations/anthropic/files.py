@@ -8,18 +8,20 @@ from anthropic.lib.tools import ToolError  # type: ignore[import-not-found]
 
 from octavo.conversation.store_history import BoundStore, on_store_loop
 from octavo.errors import Conflict, InvalidRecord
-from octavo.integrations.anthropic.paths import (
+from octavo.integrations.anthropic.texts import (
     FOLDER,
     address,
     folder_of,
+    insert,
     moved,
     parents,
     relative,
+    replace,
     shown,
+    tell_file,
     tell_folder,
     text_of,
 )
-from octavo.integrations.anthropic.texts import insert, replace, tell_file
 from octavo.kernel.ids import now
 from octavo.kernel.model import Add, Op, Query, Record, Remove, Scope
 from octavo.kernel.ports import Store

@@ -16,17 +16,10 @@ class _Own(OctavoChatMessageHistory):
     """A history that makes the one it holds, from the same arguments, and so closes it."""
 
     kind: ClassVar[Any]
+    owns_history = True
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(self.kind(*arguments, **options))
-
-    def close(self) -> None:
-        """Let go of what was opened here; what was handed in stays open."""
-        self.octavo.close()
-
-    async def aclose(self) -> None:
-        """`close`, awaited."""
-        await self.octavo.aclose()
 
 
 class ChatMessageHistory(_Own):

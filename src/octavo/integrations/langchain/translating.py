@@ -1,7 +1,7 @@
 """Octavo's messages, chat histories and values as LangChain's, and LangChain's as Octavo's, with everything they hold."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from langchain_core import messages as langchain  # type: ignore[import-not-found]
 from langchain_core.chat_history import BaseChatMessageHistory  # type: ignore[import-not-found]
@@ -60,6 +60,7 @@ class OctavoChatMessageHistory(Closing, Holds, BaseChatMessageHistory):  # type:
     """
 
     octavo: Any
+    owns_history: ClassVar[bool] = False
 
     def __init__(self, history: conversation.BaseChatMessageHistory) -> None:
         super().__init__()
@@ -95,10 +96,14 @@ class OctavoChatMessageHistory(Closing, Holds, BaseChatMessageHistory):  # type:
         await self.octavo.aclear()
 
     def close(self) -> None:
-        """Let go of what was opened here."""
+        """Let go of what was opened here; what was handed in stays open."""
+        if self.owns_history:
+            self.octavo.close()
 
     async def aclose(self) -> None:
         """`close`, awaited."""
+        if self.owns_history:
+            await self.octavo.aclose()
 
 
 class BorrowedHistory(conversation.BaseChatMessageHistory):

@@ -6,14 +6,10 @@ with OctavoStore("sqlite:///octavo.db") as store, OctavoSaver("sqlite:///octavo.
     graph = builder.compile(store=store, checkpointer=saver)
 """
 
-from octavo.errors import ConfigError
+from octavo.integrations import needs
 
-try:
+with needs(__name__, "LangGraph", "langgraph"):
     import langgraph.store.base  # type: ignore[import-not-found] # noqa: F401 - or the modules below fail without a cure
-except ImportError as error:
-    raise ConfigError(
-        f"octavo.integrations.langgraph needs LangGraph ({error}): pip install langgraph"
-    ) from error
 
 from octavo.integrations.langgraph.saver import OctavoSaver
 from octavo.integrations.langgraph.store import OctavoStore

@@ -3,8 +3,8 @@
 import asyncio
 import base64
 import uuid
-from collections.abc import AsyncIterator, Iterator, Sequence
-from datetime import timedelta
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
@@ -23,21 +23,43 @@ from langgraph.checkpoint.base import (  # type: ignore[import-not-found]
 )
 
 from octavo.conversation.store_history import BoundStore, on_store_loop
-from octavo.integrations.langgraph.threads import (
-    CHECKPOINTS,
-    Reading,
-    config_of,
-    is_timed,
-    made_at,
-    place_of,
-    put,
-)
-from octavo.kernel.model import Add, Head, Op, Query, Record, Remove, Scope
+from octavo.kernel.ids import now
+from octavo.kernel.model import Add, Change, Cursor, Head, Op, Query, Record, Remove, Scope
 from octavo.kernel.ports import Store, heads, walk
 from octavo.stores.base import BaseStore
 
+_CHECKPOINTS = "checkpoints"
 _CHECKPOINT, _WRITE = "checkpoint", "write"
 _PAGE = 50
+_EPOCH = datetime(1582, 10, 15, tzinfo=UTC)  # from which the time in an id is counted
+
+
+class _Reading:
+    """How far a list of checkpoints is read, and which of them are wanted."""
+
+    def __init__(
+        self, query: Query, wanted: dict[str, Any] | None, before: RunnableConfig | None, limit: int | None
+    ) -> None:
+        self.query, self._wanted, self._limit = query, wanted or {}, limit
+        self._before = get_checkpoint_id(before) if before else None
+        self.goes_on = limit is None or limit > 0
+
+    def turn(self, page: Sequence[Record]) -> None:
+        """Go to the next page."""
+        following: Cursor | None = page[-1].cursor if len(page) == self.query.limit else None
+        self.goes_on = following is not None
+        self.query = msgspec.structs.replace(self.query, after=following)
+
+    def takes(self, record: Record, metadata: Callable[[], dict[str, Any]]) -> bool:
+        """Whether this one is wanted, and counted."""
+        if self._limit == 0 or (self._before and record.id >= self._before):
+            return False
+        if self._wanted and not self._wanted.items() <= metadata().items():
+            return False
+        if self._limit is not None:
+            self._limit -= 1
+            self.goes_on = self.goes_on and self._limit > 0
+        return True
 
 
 class OctavoSaver(BoundStore, BaseCheckpointSaver[str]):  # type: ignore[misc] # its types are not there without LangGraph
@@ -66,11 +88,11 @@ class OctavoSaver(BoundStore, BaseCheckpointSaver[str]):  # type: ignore[misc] #
         new_versions: ChannelVersions,  # noqa: ARG002 - each checkpoint is kept whole
     ) -> RunnableConfig:
         """Keep a checkpoint, in place of one of the same id."""
-        thread, namespace = place_of(config)
+        thread, namespace = _place_of(config)
         told = get_checkpoint_metadata(config, metadata)
         run = told.get("run_id")
         record = Record(
-            collection=CHECKPOINTS,
+            collection=_CHECKPOINTS,
             id=checkpoint["id"],
             kind=_CHECKPOINT,
             scope=self._at(thread, namespace),
@@ -81,12 +103,12 @@ class OctavoSaver(BoundStore, BaseCheckpointSaver[str]):  # type: ignore[misc] #
                 "parent": get_checkpoint_id(config),
             },
             metadata={"run_id": run} if isinstance(run, str) else {},
-            created_at=made_at(checkpoint["id"]),
+            created_at=_made_at(checkpoint["id"]),
         )
         # Nearly all are new, and then that is all there is to do; what a journal has queued is done later, and is not counted.
         if not isinstance(self._store, BaseStore) or not sum(await self._store.apply([Add([record])])):
-            await self._store.apply(put(record))
-        return config_of(thread, namespace, record.id)
+            await self._store.apply(_put(record))
+        return _config_of(thread, namespace, record.id)
 
     @on_store_loop
     async def aput_writes(
@@ -97,7 +119,7 @@ class OctavoSaver(BoundStore, BaseCheckpointSaver[str]):  # type: ignore[misc] #
         task_path: str = "",
     ) -> None:
         """Keep what a task wrote at a checkpoint; a task that did so before is not asked again, but for errors and the like."""
-        thread, namespace = place_of(config)
+        thread, namespace = _place_of(config)
         scope = self._at(thread, namespace, get_checkpoint_id(config))
         ops: list[Op] = []
         for place, (channel, value) in enumerate(writes):
@@ -110,22 +132,22 @@ class OctavoSaver(BoundStore, BaseCheckpointSaver[str]):  # type: ignore[misc] #
                 "value": self._dump(value),
             }
             record = Record(
-                collection=CHECKPOINTS,
+                collection=_CHECKPOINTS,
                 id=f"{task_id}/{at}",
                 kind=_WRITE,
                 scope=scope,
                 text=channel,
                 data=data,
-                created_at=made_at(get_checkpoint_id(config)),
+                created_at=_made_at(get_checkpoint_id(config)),
             )
-            ops += put(record) if at < 0 else [Add([record])]
+            ops += _put(record) if at < 0 else [Add([record])]
         if ops:
             await self._store.apply(ops)
 
     @on_store_loop
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """The checkpoint that the config names, or the last one of its thread; None when there is none."""
-        thread, namespace = place_of(config)
+        thread, namespace = _place_of(config)
         name = get_checkpoint_id(config)
         query = self._query(self._at(thread, namespace), ids=(name,) if name else None, limit=1)
         found = await self._store.find(query)
@@ -141,7 +163,7 @@ class OctavoSaver(BoundStore, BaseCheckpointSaver[str]):  # type: ignore[misc] #
         limit: int | None = None,
     ) -> AsyncIterator[CheckpointTuple]:
         """Checkpoints, newest first: of a thread, of one of its namespaces, or of all."""
-        reading = Reading(self._listing(config), filter, before, limit)
+        reading = _Reading(self._listing(config), filter, before, limit)
         while reading.goes_on:
             for each in await self._read(reading):
                 yield each
@@ -155,14 +177,14 @@ class OctavoSaver(BoundStore, BaseCheckpointSaver[str]):  # type: ignore[misc] #
         limit: int | None = None,
     ) -> Iterator[CheckpointTuple]:
         """`alist`, for callers who block."""
-        reading = Reading(self._listing(config), filter, before, limit)
+        reading = _Reading(self._listing(config), filter, before, limit)
         while reading.goes_on:
             yield from self._wait(self._read(reading))
 
     @on_store_loop
     async def adelete_thread(self, thread_id: str) -> None:
         """Remove all checkpoints of a thread, and what waits at them."""
-        await self._store.apply([Remove(Query(collection=CHECKPOINTS, scope=self._at(thread_id, None)))])
+        await self._store.apply([Remove(Query(collection=_CHECKPOINTS, scope=self._at(thread_id, None)))])
 
     @on_store_loop
     async def adelete_for_runs(self, run_ids: Sequence[str]) -> None:
@@ -174,7 +196,7 @@ class OctavoSaver(BoundStore, BaseCheckpointSaver[str]):  # type: ignore[misc] #
     @on_store_loop
     async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
         """Copy all checkpoints of a thread, and what waits at them, to another."""
-        query = Query(collection=CHECKPOINTS, scope=self._at(source_thread_id, None))
+        query = Query(collection=_CHECKPOINTS, scope=self._at(source_thread_id, None))
         async for page in walk(self._store, query, _PAGE):
             copies = [
                 msgspec.structs.replace(
@@ -197,7 +219,7 @@ class OctavoSaver(BoundStore, BaseCheckpointSaver[str]):  # type: ignore[misc] #
             found = await heads(self._store, query)
             last = {head.scope.agent or "": head for head in reversed(found)} if strategy != "delete" else {}
             for namespace, head in list(last.items()):
-                kept = await self.aget_tuple(config_of(thread, namespace, head.id))
+                kept = await self.aget_tuple(_config_of(thread, namespace, head.id))
                 if kept is not None and kept.metadata.get("counters_since_delta_snapshot"):
                     found = [each for each in found if (each.scope.agent or "") != namespace]
             latest = {(namespace, head.id) for namespace, head in last.items()}
@@ -217,7 +239,7 @@ class OctavoSaver(BoundStore, BaseCheckpointSaver[str]):  # type: ignore[misc] #
         return self._query(scope, ids=(name,) if name else None, newest_first=True, limit=_PAGE)
 
     @on_store_loop
-    async def _read(self, reading: Reading) -> Sequence[CheckpointTuple]:
+    async def _read(self, reading: _Reading) -> Sequence[CheckpointTuple]:
         page = await self._store.find(reading.query)
         reading.turn(page)
         taken = [
@@ -232,7 +254,7 @@ class OctavoSaver(BoundStore, BaseCheckpointSaver[str]):  # type: ignore[misc] #
         """What waits at each of these checkpoints, by their keys."""
         places = [self._at(each.scope.session, each.scope.agent or "", each.id) for each in found]
         threads = {place.session for place in places}
-        if len(found) > 1 and len(threads) == 1 and all(is_timed(each.id) for each in found):
+        if len(found) > 1 and len(threads) == 1 and all(_is_timed(each.id) for each in found):
             # Writes have the time of their checkpoint, so that those of a page of checkpoints are one page too.
             times = [each.created_at for each in found]
             end = max(times) + timedelta(microseconds=1)
@@ -254,10 +276,10 @@ class OctavoSaver(BoundStore, BaseCheckpointSaver[str]):  # type: ignore[misc] #
             (write.data for write in waiting), key=lambda w: writes_sort_key(w["path"], w["task"], w["at"])
         )
         return CheckpointTuple(
-            config=config_of(thread, namespace, record.id),
+            config=_config_of(thread, namespace, record.id),
             checkpoint=self._load(data["checkpoint"]),
             metadata=self._load(data["metadata"]),
-            parent_config=config_of(thread, namespace, data["parent"]) if data["parent"] else None,
+            parent_config=_config_of(thread, namespace, data["parent"]) if data["parent"] else None,
             pending_writes=[
                 (write["task"], write["channel"], self._load(write["value"])) for write in writes
             ],
@@ -268,7 +290,7 @@ class OctavoSaver(BoundStore, BaseCheckpointSaver[str]):  # type: ignore[misc] #
             thread, namespace = head.scope.session, head.scope.agent or ""
             await self._store.apply([
                 Remove(self._query(self._at(thread, namespace), ids=(head.id,))),
-                Remove(Query(collection=CHECKPOINTS, scope=self._at(thread, namespace, head.id))),
+                Remove(Query(collection=_CHECKPOINTS, scope=self._at(thread, namespace, head.id))),
             ])  # fmt: skip
 
     def _at(self, thread: Any, namespace: str | None, checkpoint: str | None = None) -> Scope:
@@ -281,7 +303,7 @@ class OctavoSaver(BoundStore, BaseCheckpointSaver[str]):  # type: ignore[misc] #
         )
 
     def _query(self, scope: Scope, kinds: tuple[str, ...] = (_CHECKPOINT,), **clauses: Any) -> Query:
-        return Query(collection=CHECKPOINTS, kinds=kinds, scope=scope, **clauses)
+        return Query(collection=_CHECKPOINTS, kinds=kinds, scope=scope, **clauses)
 
     def _dump(self, value: Any) -> tuple[str, str]:
         kind, raw = self.serde.dumps_typed(value)
@@ -290,3 +312,35 @@ class OctavoSaver(BoundStore, BaseCheckpointSaver[str]):  # type: ignore[misc] #
     def _load(self, dumped: Sequence[str]) -> Any:
         kind, raw = dumped
         return self.serde.loads_typed((kind, base64.b64decode(raw)))
+
+
+def _place_of(config: RunnableConfig) -> tuple[str, str]:
+    given = config["configurable"]
+    return str(given["thread_id"]), given.get("checkpoint_ns") or ""
+
+
+def _config_of(thread: str, namespace: str, name: str) -> RunnableConfig:
+    return {"configurable": {"thread_id": thread, "checkpoint_ns": namespace, "checkpoint_id": name}}
+
+
+def _put(record: Record) -> list[Op]:
+    """Keep a record in place of the one of its id."""
+    query = Query(collection=_CHECKPOINTS, ids=(record.id,), kinds=(record.kind,), scope=record.scope)
+    return [Add([record]), Change(query=query, text=record.text, data=record.data, metadata=record.metadata)]
+
+
+def _made_at(name: str) -> datetime:
+    """When a checkpoint was made, as its id says: LangGraph's are UUIDs of version 6, which stand in the order of time."""
+    if not _is_timed(name):
+        return now()
+    made = uuid.UUID(name)
+    ticks = (made.int >> 80 << 12) | (made.int >> 64 & 0xFFF)  # of 100 nanoseconds
+    return _EPOCH + timedelta(microseconds=ticks // 10)
+
+
+def _is_timed(name: str) -> bool:
+    """Whether the id of a checkpoint tells when it was made."""
+    try:
+        return uuid.UUID(name).version == 6
+    except ValueError:
+        return False

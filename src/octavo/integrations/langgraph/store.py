@@ -25,18 +25,23 @@ from langgraph.store.base import (  # type: ignore[import-not-found]
 
 from octavo.conversation.store_history import BoundStore, on_store_loop
 from octavo.errors import ConfigError, Conflict, StoreUnavailable
-from octavo.integrations.langgraph.filters import passes
-from octavo.integrations.langgraph.items import born_at, end_of, namespace_of, to_item, to_record, with_birth
-from octavo.integrations.langgraph.namespaces import (
+from octavo.integrations.langgraph.items import (
     ITEMS,
     Namespace,
+    born_at,
+    end_of,
     is_within,
     join,
     list_below,
     list_namespaces,
     matches,
+    namespace_of,
+    passes,
+    to_item,
+    to_record,
+    with_birth,
+    with_vectors,
 )
-from octavo.integrations.langgraph.vectors import with_vectors
 from octavo.kernel.ids import now
 from octavo.kernel.model import Add, Change, Op, Query, Record, Remove, Scope
 from octavo.kernel.ports import Store

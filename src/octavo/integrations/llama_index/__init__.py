@@ -11,24 +11,19 @@ It is LlamaIndex's own `Memory` over a chat store of Octavo's; a memory block te
 from collections.abc import Coroutine
 from typing import Any, Self, TypeVar
 
-from octavo.errors import ConfigError
-from octavo.integrations import tools
+from octavo.integrations import needs, tools
 from octavo.integrations.tools import behind, run_on
 from octavo.kernel.ports import Store
 from octavo.memory import AsyncMemory, Memory
 from octavo.memory.searching import DEFAULT_SESSION, Whose
 from octavo.util.sync import Closing, waited
 
-try:
+with needs(__name__, "LlamaIndex", "llama-index-core"):
     from llama_index.core.base.llms.types import ChatMessage  # type: ignore[import-not-found]
     from llama_index.core.bridge.pydantic import Field  # type: ignore[import-not-found]
     from llama_index.core.memory import BaseMemoryBlock  # type: ignore[import-not-found]
     from llama_index.core.memory import Memory as LlamaMemory
     from llama_index.core.tools import FunctionTool  # type: ignore[import-not-found]
-except ImportError as error:
-    raise ConfigError(
-        f"octavo.integrations.llama_index needs LlamaIndex ({error}): pip install llama-index-core"
-    ) from error
 
 from octavo.integrations.llama_index.chat_store import OctavoChatStore
 
@@ -40,9 +35,8 @@ T = TypeVar("T")
 class OctavoMemory(Closing, LlamaMemory):  # type: ignore[misc]
     """LlamaIndex's `Memory` with its messages in a store of Octavo's; make it by `from_defaults`."""
 
-    sql_store: OctavoChatStore = Field(
-        exclude=True
-    )  # no default, or what is loaded from JSON would keep nothing
+    # Without a default, or what is loaded from JSON would keep nothing.
+    sql_store: OctavoChatStore = Field(exclude=True)
 
     @classmethod
     def class_name(cls) -> str:
@@ -95,9 +89,8 @@ class OctavoMemoryBlock(BaseMemoryBlock[str]):  # type: ignore[misc]
     max_tokens: int = 800
 
     def model_post_init(self, _: Any, /) -> None:
-        Whose(
-            user_id=self.user_id, agent_id=self.agent_id
-        )  # a wrong name is refused now, not when it is asked for
+        # A wrong name is refused now, not when it is asked for.
+        Whose(user_id=self.user_id, agent_id=self.agent_id)
 
     async def _aget(self, messages: list[ChatMessage] | None = None, **_: Any) -> str:
         said = [message.content for message in messages or () if message.content]
@@ -110,9 +103,8 @@ class OctavoMemoryBlock(BaseMemoryBlock[str]):  # type: ignore[misc]
         return (await run_on(self.memory, work)).text
 
     async def _aput(self, messages: list[ChatMessage]) -> None:
-        session = (
-            messages[-1].additional_kwargs.get("session_id") if messages else None
-        )  # LlamaIndex names it here
+        # LlamaIndex names the session here.
+        session = messages[-1].additional_kwargs.get("session_id") if messages else None
         whose = Whose(user_id=self.user_id, agent_id=self.agent_id, session_id=session)
         speaker = "assistant" if "agent_id" in whose.owner else "user"
         for said in [message.content for message in messages if message.role == speaker and message.content]:

@@ -67,7 +67,7 @@ class OctavoChatStore(Closing, AsyncDBChatStore):  # type: ignore[misc] # its ty
 
     def __init__(self, url_or_store: str | Store, user_id: str = "default_user", *, tenant: str = "") -> None:
         super().__init__()
-        self._sessions = _Session(url_or_store, DEFAULT_SESSION, user_id, tenant)
+        self._sessions = _Session(url_or_store, DEFAULT_SESSION, user_id, tenant=tenant)
 
     async def get_messages(
         self,

@@ -11,7 +11,7 @@ from octavo.layers.rules.facts import CHINESE, COMMON, ENGLISH, Fact, alike, has
 from octavo.layers.rules.profile import CHINESE_PROFILE, ENGLISH_PROFILE
 from octavo.layers.rules.reading import GRADED_MANY, MOST_OF_MEMORY, Memories, memories_of, read, reading
 from octavo.layers.values import Decision, Known, Layer, OwnerType
-from octavo.util.turns import at_once, in_turns
+from octavo.util.sync import at_once, in_turns
 
 Likeness = Literal["new", "same", "vaguer", "changed", "denied", "finer"]
 _GRADED = ("occupation", "employer", "residence", "workplace", "study", "student", "major", "home town")

@@ -12,7 +12,7 @@ from octavo.layers.rules.facts import COMMON, Fact, has_han, words
 from octavo.layers.rules.moments import without_times
 from octavo.layers.values import Known, OwnerType
 from octavo.util.cache import Cache, size_of
-from octavo.util.turns import at_once
+from octavo.util.sync import at_once
 
 MOST_FACTS = 200  # of one text; a text with more is a list of something else
 MOST_SENTENCES = 2000  # of one text; in 20,000 characters there are more only if nobody wrote them

@@ -11,7 +11,7 @@ from octavo.mcp.callers import Caller, Limits
 from octavo.server.problems import problem
 from octavo.server.routing import Admitted, check_values
 from octavo.util.extras import missing_packages
-from octavo.util.turns import let_others
+from octavo.util.sync import let_others
 
 if TYPE_CHECKING:
     from mcp.server.streamable_http_manager import StreamableHTTPSessionManager

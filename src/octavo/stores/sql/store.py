@@ -18,7 +18,7 @@ from octavo.stores.sql.indexing import Indexing
 from octavo.stores.sql.migrations import ensure, list_tables, missing, names_of
 from octavo.stores.sql.schema import Table, Tables
 from octavo.stores.sql.statements import Ask, Script
-from octavo.util.turns import in_turns
+from octavo.util.sync import in_turns
 
 T = TypeVar("T")
 
