@@ -1,5 +1,6 @@
 """The console speaks English and Chinese, and nothing on its pages is left in one of them only."""
 
+import inspect
 import re
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from octavo.server.console.asking import SIGNALS
 from octavo.server.console.sessions import SHOWING
 from octavo.server.console.texts import CHINESE, SENTENCES, TITLES, in_chinese
 from octavo.server.problems import CODES
+from octavo.server.routing import Admitted, listing_names
 
 CONSOLE = Path(octavo.__file__).parent / "server" / "console"
 TEMPLATES = CONSOLE / "templates"
@@ -30,13 +32,11 @@ def test_every_text_of_a_template_is_translated():
 
 
 def test_every_refusal_of_the_console_is_translated():
-    """Each that stands in its code, and what is told of every status."""
+    """Each that stands in its code or in what its pages share with routes, and what is told of every status."""
     raised = re.compile(r"""(?:HTTPException\(|problem\(|NotFound\()\s*(?:\d+,\s*)?f?"([^"]+)\"""")
-    said = {
-        re.sub(r"\{[^}]*\}", "{}", text)
-        for page in CONSOLE.rglob("*.py")
-        for text in raised.findall(page.read_text("utf-8"))
-    }
+    sources = [page.read_text("utf-8") for page in CONSOLE.rglob("*.py")]
+    sources += map(inspect.getsource, (Admitted, listing_names))
+    said = {re.sub(r"\{[^}]*\}", "{}", text) for source in sources for text in raised.findall(source)}
     assert len(said) >= 10
     assert said - set(SENTENCES) == set()
     assert set(CODES) == set(TITLES)
