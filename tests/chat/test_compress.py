@@ -8,7 +8,7 @@ from octavo import ConfigError, ModelError, StoreUnavailable
 from octavo.chat import InMemoryMemory, MemoryBase, Msg
 from octavo.chat.compression import COMPRESSED, Compressed, CompressionConfig, boundary, compress, lines
 from octavo.kernel.terms.extract import extract
-from octavo.kernel.terms.tokens import Line, estimate_tokens
+from octavo.kernel.terms.tokens import SpokenLine, estimate_tokens
 
 TALK = (
     "I am Lin. Please plan a trip to Hangzhou, from May 3 to May 7.",
@@ -357,12 +357,15 @@ async def test_a_model_that_is_none():
 def test_extraction_of_next_to_nothing():
     """No lines, blank lines, a budget smaller than any sentence, one said twice, one that never ends."""
     assert extract([], 100) == ""
-    assert extract([Line("lin", "user", " \n ")], 100) == ""
-    tiny = extract([Line("lin", "user", "The contract must be signed on Friday in Hangzhou.")], 4)
+    assert extract([SpokenLine("lin", "user", " \n ")], 100) == ""
+    tiny = extract([SpokenLine("lin", "user", "The contract must be signed on Friday in Hangzhou.")], 4)
     assert tiny.endswith("…")
     assert estimate_tokens(tiny) <= 4
-    assert extract([Line("lin", "user", "好的。"), Line("lin", "user", "好的。")], 100) == "- lin: 好的。"
-    long = extract([Line("lin", "user", "花生" * 500)], 1000)
+    assert (
+        extract([SpokenLine("lin", "user", "好的。"), SpokenLine("lin", "user", "好的。")], 100)
+        == "- lin: 好的。"
+    )
+    long = extract([SpokenLine("lin", "user", "花生" * 500)], 1000)
     assert long.endswith("…")
     assert len(long) < 300
 
@@ -375,7 +378,7 @@ def test_both_languages_are_heard():
     chinese = [
         f"我们的{thing}在{number}号房间。" for number, thing in enumerate(("帐篷", "合同", "钥匙", "行李"), 5)
     ]
-    talk = [Line("lin", "user", text) for pair in zip(english, chinese, strict=True) for text in pair]
+    talk = [SpokenLine("lin", "user", text) for pair in zip(english, chinese, strict=True) for text in pair]
     whole = sum(estimate_tokens(f"- lin: {line.text}") for line in talk)
     made = extract(talk, whole // 2)
     assert any(text in made for text in english)

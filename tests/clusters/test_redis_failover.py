@@ -10,7 +10,7 @@ from redis.crc import key_slot
 from redis_cluster import RedisCluster
 
 from octavo.stores.redis import RedisStore
-from octavo.stores.redis.layout import Layout
+from octavo.stores.redis.layout import KeyLayout
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +24,7 @@ def cluster():
 async def test_the_primary_of_a_tenant_fails(cluster, size, capsys):
     """Killed or paused: writes go on at its replica, and what is lost is from the last moments before the fault."""
     faults, took = size(["kill"], ["kill", "pause"] * times()), {}
-    slot = key_slot(Layout("octavo").base("observations", ""))
+    slot = key_slot(KeyLayout("octavo").base("observations", ""))
     hosts = [aio.cluster.ClusterNode("127.0.0.1", node.port) for node in cluster.nodes]
     async with (
         aio.RedisCluster(startup_nodes=hosts, socket_timeout=2) as client,

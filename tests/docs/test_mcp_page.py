@@ -9,12 +9,12 @@ from typing import get_args
 
 from pages import ROOT, Reader, agrees, blocks, commands
 
-from octavo.mcp.callers import Caller, Toolset
-from octavo.mcp.install import CLIENTS, Entry, lines
+from octavo.mcp.callers import ToolCaller, Toolset
+from octavo.mcp.install import CLIENTS, ServerEntry, lines
 from octavo.mcp.server import new_server
 
 PAGE = ROOT / "docs" / "mcp.md"
-PASTED = Entry("octavo", ["mcp", "--store", "sqlite:////home/lin/octavo.db", "--user", "lin"])
+PASTED = ServerEntry("octavo", ["mcp", "--store", "sqlite:////home/lin/octavo.db", "--user", "lin"])
 
 
 def test_the_page(tmp_path):
@@ -73,7 +73,7 @@ def test_its_tables_name_what_there_is():
     text = PAGE.read_text(encoding="utf-8")
 
     def tools(toolset):
-        server = new_server(lambda _: Caller(memory=None, user_id="lin"), toolset)
+        server = new_server(lambda _: ToolCaller(memory=None, user_id="lin"), toolset)
         return server, [each.name for each in server._tool_manager.list_tools()]
 
     server, names = tools("memory")

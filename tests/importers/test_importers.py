@@ -12,8 +12,8 @@ from octavo import ConfigError, Memory, Query, Scope, open_store
 from octavo.chat import ChatMemory
 from octavo.conversation import StoreChatMessageHistory
 from octavo.importers import FORMATS
-from octavo.importers.sources import Source, open_reader
-from octavo.importers.values import Owner
+from octavo.importers.sources import ImportSource, open_reader
+from octavo.importers.values import DefaultOwner
 from octavo.importers.writing import bring, preview
 from octavo.kernel.shapes import SHAPES
 from octavo.layers import LayeredMemory
@@ -23,8 +23,8 @@ STORED = [pytest.param(name, marks=[GRAPH] if name == "mcp-memory" else []) for 
 
 
 def reader(format_, path, **owner):
-    source, read = Source.parse(str(path), format_), open_reader(format_)
-    return lambda: read(source, Owner(**owner))
+    source, read = ImportSource.parse(str(path), format_), open_reader(format_)
+    return lambda: read(source, DefaultOwner(**owner))
 
 
 async def records(store, collection, **clauses):
@@ -304,7 +304,7 @@ async def test_the_graph(written):
 )
 def test_what_is_no_source_is_refused(given, format_, said):
     with pytest.raises(ConfigError, match=said) as refused:
-        Source.parse(given, format_)
+        ImportSource.parse(given, format_)
     assert "secret" not in str(refused.value)
 
 

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from octavo import ConfigError, Query, Scope, open_store
 from octavo.importers.markdown import read_memory_folder, write_memory_folder
-from octavo.importers.sources import Source
-from octavo.importers.values import Owner
+from octavo.importers.sources import ImportSource
+from octavo.importers.values import DefaultOwner
 from octavo.importers.writing import bring
 from octavo.layers import LayeredMemory
 from octavo.service.vault.documents import parse
@@ -56,10 +56,10 @@ async def round_trip(texts, folder):
         await layers.remember("Somebody else's", user_id="bob")
         pages = await write_memory_folder(store, folder, LIN)
         assert sum(pages.values()) == len(texts)
-        source = Source(path=folder)
+        source = ImportSource(path=folder)
 
         def read():
-            return read_memory_folder(source, Owner(user="lin"))
+            return read_memory_folder(source, DefaultOwner(user="lin"))
 
         told = await bring(read, other, "run")
         assert (told.bad, told.read) == (0, 2 * len(texts))
@@ -106,8 +106,8 @@ async def test_an_edited_line_is_a_new_fact(tmp_path):
         await write_memory_folder(store, tmp_path, LIN)
         path = tmp_path / "preference.md"
         path.write_text(path.read_text().replace("- Likes tea", "- Likes green tea"))
-        source = Source(path=tmp_path)
-        await bring(lambda: read_memory_folder(source, Owner(user="lin")), store, "run")
+        source = ImportSource(path=tmp_path)
+        await bring(lambda: read_memory_folder(source, DefaultOwner(user="lin")), store, "run")
         assert {fact.content for fact in await layers.profile(user_id="lin")} == {
             "Likes tea",
             "Likes green tea",

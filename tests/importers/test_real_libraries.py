@@ -12,8 +12,8 @@ from integrations.environment import prepared, ran
 from octavo import open_store
 from octavo.chat import ChatMemory
 from octavo.conversation import StoreChatMessageHistory
-from octavo.importers.sources import Source, open_reader
-from octavo.importers.values import Owner
+from octavo.importers.sources import ImportSource, open_reader
+from octavo.importers.values import DefaultOwner
 from octavo.importers.writing import bring
 from octavo.layers import LayeredMemory
 from octavo.stores.sql.urls import parse
@@ -42,10 +42,10 @@ async def store(tmp_path):
 
 
 async def brought(format_, source, store, **owner):
-    given, read = Source.parse(str(source), format_), open_reader(format_)
-    told = await bring(lambda: read(given, Owner(**owner)), store, "run")
+    given, read = ImportSource.parse(str(source), format_), open_reader(format_)
+    told = await bring(lambda: read(given, DefaultOwner(**owner)), store, "run")
     assert told.unreadable == []
-    again = await bring(lambda: read(given, Owner(**owner)), store, "run")
+    again = await bring(lambda: read(given, DefaultOwner(**owner)), store, "run")
     assert (again.added, again.read) == (0, told.read)
     return told
 

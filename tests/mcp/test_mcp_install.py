@@ -10,9 +10,9 @@ import pytest
 from click.testing import CliRunner
 
 from octavo.cli.commands import octavo as command
-from octavo.mcp.install import CLIENTS, Entry, plan
+from octavo.mcp.install import CLIENTS, ServerEntry, plan
 
-ENTRY = Entry("octavo", ["mcp", "--store", "sqlite:////m.db"])
+ENTRY = ServerEntry("octavo", ["mcp", "--store", "sqlite:////m.db"])
 
 
 @pytest.fixture

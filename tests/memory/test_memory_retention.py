@@ -8,11 +8,11 @@ import pytest
 
 from octavo import Add, Record, open_store
 from octavo.config import Database, FailureQueue, Service, Settings, Vault
-from octavo.config import Retention as Kept
+from octavo.config import RetentionSweep as Kept
 from octavo.kernel.model import Query, Scope
 from octavo.layers import LayeredMemory
 from octavo.memory.pending import note_for
-from octavo.memory.retention import DEAD_LETTERS, LIMITED, Retention
+from octavo.memory.retention import DEAD_LETTERS, LIMITED, RetentionSweep
 from octavo.server import create_app
 from octavo.wraps.journal import Spool, Waiting
 
@@ -45,7 +45,7 @@ def _retention(store, tenant, folder, clock=lambda: NOW, **kept):
         service=Service(tenant=tenant),
         failure_queue=FailureQueue(directory=str(folder)),
     )
-    return Retention(LayeredMemory(store, tenant=tenant, clock=clock), settings, clock)
+    return RetentionSweep(LayeredMemory(store, tenant=tenant, clock=clock), settings, clock)
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from datetime import UTC, date, datetime, timedelta
 import pytest
 
 from octavo.kernel.terms import is_topic
-from octavo.kernel.terms.dates import Span
+from octavo.kernel.terms.dates import DayRange
 from octavo.kernel.terms.matching import index_terms
 from octavo.search.question import MOST_CHARACTERS, MOST_TERMS, Question
 from octavo.search.ranking import time_fit
@@ -137,7 +137,7 @@ def test_parts():
 )
 def test_times_named(text, first, last):
     """Days, months and years as written, and counted back from the moment of asking, in both languages."""
-    assert asked(f"{text} tea").spans == (Span(date(*first), date(*last)),)
+    assert asked(f"{text} tea").spans == (DayRange(date(*first), date(*last)),)
 
 
 @pytest.mark.parametrize("text", ["tea", "you may go", "march on", "3/4/24", "99-99", "1234", "三天"])
@@ -149,14 +149,14 @@ def test_no_time_named(text):
 def test_only_the_year_is_clear():
     """Of 3/4/2024 nobody knows whether it is in March or in April, and no year has a month 99."""
     for text in ("3/4/2024", "2024-99-99"):
-        assert asked(text).spans == (Span(date(2024, 1, 1), date(2024, 12, 31)),)
+        assert asked(text).spans == (DayRange(date(2024, 1, 1), date(2024, 12, 31)),)
 
 
 def test_a_month_without_a_year():
     """May be of any of the last years, or of the next one."""
     named = asked("what happened in June?").spans
-    assert Span(date(2025, 6, 1), date(2025, 6, 30)) in named
-    assert Span(date(2020, 6, 1), date(2020, 6, 30)) in named
+    assert DayRange(date(2025, 6, 1), date(2025, 6, 30)) in named
+    assert DayRange(date(2020, 6, 1), date(2020, 6, 30)) in named
     assert asked("on 29 February?").spans[0].first.month == 2
 
 

@@ -15,7 +15,7 @@ from octavo.errors import StoreUnavailable
 from octavo.keys import Keys
 from octavo.server import create_app
 from octavo.server.access import Caller, Door, needed_access
-from octavo.server.app import Memories
+from octavo.server.app import TenantMemories
 from octavo.server.problems import CODES
 from octavo.server.routes import mem0
 from octavo.wraps import Wrap
@@ -452,7 +452,7 @@ class Away(Wrap):
 async def test_keys_while_the_store_is_away(settings_of, monkeypatch):
     """One that was good is let in for a while, to write and nothing else; one that is known to be revoked never."""
     monkeypatch.setattr("octavo.assemble.open_store", lambda url: Away(open_store(url)))
-    memories = Memories(settings_of("memory://", auth="on", queue={"enabled": False}))
+    memories = TenantMemories(settings_of("memory://", auth="on", queue={"enabled": False}))
     seconds = 0.0
     memories.keys = Keys(memories.assembled.store, timer=lambda: seconds)
     door = Door(memories.settings, memories, timer=lambda: seconds)

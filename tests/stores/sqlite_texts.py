@@ -48,7 +48,7 @@ async def do(store, sql, values=()):
 async def settled(store):
     """Wait until the index is filled; the test's own time limit ends a wait that is in vain."""
     table = await store._table("events")
-    behind = f"SELECT COUNT(*) FROM agent_events WHERE rowno > {substrings.Names(table).upto}"
+    behind = f"SELECT COUNT(*) FROM agent_events WHERE rowno > {substrings.TrigramNames(table).upto}"
     while (await ask(store, behind))[0][0]:
         await store.find(Query(collection="events", text="whatever"))
         await asyncio.sleep(0.01)

@@ -7,7 +7,7 @@ import pytest
 import redis.asyncio as aio
 
 from octavo import Add, Change, Query, Record, Remove, Scope, StoreError, open_store
-from octavo.stores.redis.connection import Connection
+from octavo.stores.redis.connection import LoopClient
 
 NOON = datetime(2024, 6, 1, 12, tzinfo=UTC)
 ENDED = Query(collection="episodes", expired_at=NOON)
@@ -54,7 +54,7 @@ async def test_nothing_is_kept_of_what_never_ends(fresh_redis):
 async def test_only_what_has_ended_is_read(fresh_redis, monkeypatch):
     """Once it is known, a question costs one call and as many bodies as have ended."""
     calls = []
-    real = Connection.run
+    real = LoopClient.run
 
     async def counted(self, script, keys, *words):
         answer = await real(self, script, keys, *words)
@@ -65,7 +65,7 @@ async def test_only_what_has_ended_is_read(fresh_redis, monkeypatch):
         await store.apply([Add([note(str(n)) for n in range(3000)])])
         await store.apply([Add([note("x", NOON), note("y", NOON - timedelta(days=1))])])
         assert await ids(store) == ["x", "y"]
-        monkeypatch.setattr(Connection, "run", counted)
+        monkeypatch.setattr(LoopClient, "run", counted)
         assert await ids(store) == ["x", "y"]
         assert len(calls) == 1
         assert calls[0] < 2000

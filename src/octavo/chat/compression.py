@@ -20,7 +20,7 @@ import msgspec
 from octavo.chat.memory import MemoryBase
 from octavo.chat.messages import Msg
 from octavo.errors import ConfigError, ModelError
-from octavo.kernel.terms.tokens import Line, estimate_tokens
+from octavo.kernel.terms.tokens import SpokenLine, estimate_tokens
 from octavo.util.user_code import called, foreign
 
 __all__ = ["COMPRESSED", "Compressed", "CompressionConfig", "compress"]
@@ -203,7 +203,7 @@ async def _claim(memory: MemoryBase, first: str) -> AsyncIterator[bool]:
 
 
 async def _summary(
-    said: Sequence[Line], before: str, model: Summariser | None, config: CompressionConfig
+    said: Sequence[SpokenLine], before: str, model: Summariser | None, config: CompressionConfig
 ) -> tuple[str, Literal["model", "extract"], str]:
     """The new summary, who made it, and why it was not the model."""
     error = ""
@@ -223,7 +223,7 @@ async def _summary(
 
 
 async def _model_summary(
-    said: Sequence[Line], before: str, model: Summariser, config: CompressionConfig
+    said: Sequence[SpokenLine], before: str, model: Summariser, config: CompressionConfig
 ) -> str:
     """The model's summary, made piece by piece where the messages are too many to be read at once."""
     summary = before
@@ -262,7 +262,7 @@ def _prompt(piece: str, before: str, config: CompressionConfig) -> str:
     return "\n\n".join(parts)
 
 
-def _pieces(said: Sequence[Line], most: int) -> list[str]:
+def _pieces(said: Sequence[SpokenLine], most: int) -> list[str]:
     """The lines in texts of at most about `most` tokens each; a longer line is taken apart."""
     pieces: list[str] = []
     piece: list[str] = []
@@ -285,21 +285,23 @@ def _pieces(said: Sequence[Line], most: int) -> list[str]:
     return pieces
 
 
-def lines(messages: Sequence[Msg]) -> Iterator[Line]:
+def lines(messages: Sequence[Msg]) -> Iterator[SpokenLine]:
     """What the messages say, in order. Thinking is left out: it is how an answer came about, not what was said."""
     for message in messages:
         for block in _blocks(message):
             kind = block.get("type")
             if kind == "text":
                 if text := str(block.get("text") or "").strip():
-                    yield Line(message.name, message.role, text)
+                    yield SpokenLine(message.name, message.role, text)
             elif kind == "tool_use":
                 given = json.dumps(block.get("input", {}), ensure_ascii=False, default=str)
-                yield Line(message.name, message.role, f"calls {block.get('name')}({given})", whole=True)
+                yield SpokenLine(
+                    message.name, message.role, f"calls {block.get('name')}({given})", whole=True
+                )
             elif kind == "tool_result":
-                yield Line(str(block.get("name")), "tool", f"answers {_output(block)}", whole=True)
+                yield SpokenLine(str(block.get("name")), "tool", f"answers {_output(block)}", whole=True)
             elif kind in _MEDIA:
-                yield Line(message.name, message.role, f"[{kind}{_address(block)}]", whole=True)
+                yield SpokenLine(message.name, message.role, f"[{kind}{_address(block)}]", whole=True)
 
 
 def _blocks(message: Msg) -> Sequence[Mapping[str, Any]]:

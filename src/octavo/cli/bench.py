@@ -12,7 +12,7 @@ import msgspec
 
 import octavo
 from octavo.cli import option
-from octavo.cli.command import Call, root, runs, several
+from octavo.cli.command import CommandCall, root, runs, several
 from octavo.cli.tables import figures as aligned
 from octavo.errors import ConfigError, OctavoError
 from octavo.kernel.ports import Embedder, Store
@@ -21,8 +21,8 @@ from octavo.util.file_modes import open_file
 from octavo.util.secrets import shown
 
 if TYPE_CHECKING:
-    from octavo.measure import Asked, Data, Run, Summary
-    from octavo.measure.everyday import Answered, Figures, Language, Part, Person
+    from octavo.measure import AskedQuestion, Data, Run, Summary
+    from octavo.measure.everyday import Answered, EverydayFigures, Language, Part, Person
     from octavo.measure.everyday import Path as Way
 
 _MOST_TOLD = 10  # questions that differ between two stores; --json names them all
@@ -87,7 +87,7 @@ def bench() -> None:
 @option.flag("--misses", "List every everyday question that was missed; of held only how many.")
 @runs
 async def recall_command(
-    call: Call,
+    call: CommandCall,
     path: Path | None,
     out: Path | None,
     *,
@@ -135,7 +135,7 @@ async def recall_command(
     tenant = new_tenant()
     with open(out or os.devnull, "wb", opener=open_file) as file:  # noqa: ASYNC230 - before anything is awaited
 
-        def keep(store: str, asked: "Asked") -> None:
+        def keep(store: str, asked: "AskedQuestion") -> None:
             file.write(msgspec.json.encode({"store": store, **msgspec.to_builtins(asked)}) + b"\n")
 
         try:
@@ -220,7 +220,7 @@ async def _open_store(url: str, embedder: Embedder | None, vectors: str | None) 
             yield indexed
 
 
-def _say_one(call: Call, result: _Result) -> None:
+def _say_one(call: CommandCall, result: _Result) -> None:
     figures, run = result.figures, result.run
     rows = [["", "questions", *figures.scores]]
     scored = [("all", figures.questions, figures.scores)]
@@ -239,7 +239,7 @@ def _say_one(call: Call, result: _Result) -> None:
     call.say(f"said to be probably absent: {figures.flagged:.1%} of the questions{apart}")
 
 
-def _say_several(call: Call, data: "Data", results: list[_Result]) -> None:
+def _say_several(call: CommandCall, data: "Data", results: list[_Result]) -> None:
     from octavo.measure import compared
 
     reference = results[0]
@@ -282,7 +282,7 @@ def _share(score: float | None) -> str:
     return "–" if score is None else f"{score:.3f}".removeprefix("0")
 
 
-def _document(call: Call, result: _Result, reference: _Result) -> dict[str, Any]:
+def _document(call: CommandCall, result: _Result, reference: _Result) -> dict[str, Any]:
     from octavo.measure import compared
 
     likeness = None if result is reference else compared(reference.run, result.run)
@@ -301,13 +301,19 @@ def _document(call: Call, result: _Result, reference: _Result) -> dict[str, Any]
 
 
 async def _measure_everyday(
-    call: Call, lang: "Language | None", part: "Part", way: "Way | None", spec: str | None, *, misses: bool
+    call: CommandCall,
+    lang: "Language | None",
+    part: "Part",
+    way: "Way | None",
+    spec: str | None,
+    *,
+    misses: bool,
 ) -> int:
     """Ask the everyday questions of each language in each way, beside plain BM25, and print what was found."""
     from octavo.measure.everyday import ask_people, figures_of, load_people
 
     people = {language: load_people(language, part) for language in _LANGUAGES if lang in (None, language)}
-    results: list[tuple[Figures, list[Answered]]] = []
+    results: list[tuple[EverydayFigures, list[Answered]]] = []
     async with _open_embedder(spec, 10_000) as embedder:
         for language, asked in people.items():
             for each in _WAYS:
@@ -335,7 +341,7 @@ async def _measure_everyday(
     )
 
 
-def _everyday_row(figures: "Figures") -> list[str]:
+def _everyday_row(figures: "EverydayFigures") -> list[str]:
     shares = [_share(getattr(figures, name)) for name in _EVERYDAY.values()]
     return [f"{_LANGUAGES[figures.language]} {figures.path}", *shares]
 
@@ -352,7 +358,9 @@ def _people_text(language: "Language", part: str, people: "Sequence[Person]") ->
     )
 
 
-def _say_misses(call: Call, figures: "Figures", answered: "list[Answered]", *, listed: bool) -> None:
+def _say_misses(
+    call: CommandCall, figures: "EverydayFigures", answered: "list[Answered]", *, listed: bool
+) -> None:
     """Each miss of the development half; of the other only how many there are, by kind."""
     kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(figures.misses.items()))
     call.say("")

@@ -71,7 +71,7 @@ def indented(value: Any) -> str:
     return printable_json(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
 
 
-class Call:
+class CommandCall:
     """One call of a command: what it prints, and the settings it works by."""
 
     def __init__(self, context: click.Context, given: dict[str, Any]) -> None:
@@ -272,7 +272,7 @@ class Call:
 
 
 def runs(function: Callable[..., int | Coroutine[Any, Any, int]]) -> Callable[..., None]:
-    """Make a command of a function, awaited or not, that takes a `Call` and its own options and returns an exit status.
+    """Make a command of a function, awaited or not, that takes a `CommandCall` and its own options and returns an exit status.
 
     It stands right above the function. `--json`, `--quiet` and `--debug` are added; settings, output, errors and the
     exit status are seen to.
@@ -281,7 +281,7 @@ def runs(function: Callable[..., int | Coroutine[Any, Any, int]]) -> Callable[..
     @option.printing
     @functools.wraps(function)
     def command(**given: Any) -> None:
-        call = Call(click.get_current_context(), given)
+        call = CommandCall(click.get_current_context(), given)
         hand_over()
         sys.exit(call.run(lambda: function(call, **given)))
 

@@ -10,11 +10,11 @@ import msgspec
 from click.shell_completion import BashComplete, FishComplete, ShellComplete, ZshComplete
 
 from octavo.cli import bench, events, facts, memory, option, queue, reindex, serve, transfer  # noqa: F401 - each adds its commands to the root
-from octavo.cli.command import Call, root, runs, several
+from octavo.cli.command import CommandCall, root, runs, several
 from octavo.config import Settings
 from octavo.kernel.ports import Finding, Store
 from octavo.stores import SCHEMES, open_store
-from octavo.stores.doctor import Report, examine
+from octavo.stores.doctor import DoctorReport, examine
 from octavo.util.extras import missing_packages, store_extra
 from octavo.util.file_modes import access, usable_folder
 from octavo.util.secrets import shown
@@ -46,7 +46,7 @@ octavo = root
 @option.flag("--strict", "Fail (status 1) when there is a warning.")
 @option.configured
 @runs
-async def doctor_command(call: Call, probe: bool, strict: bool) -> int:
+async def doctor_command(call: CommandCall, probe: bool, strict: bool) -> int:
     """Say what a store is and what is dangerous about it.
 
     It only looks, and makes no table, file or key. The probe works under a tenant of its own and leaves no record behind.
@@ -72,7 +72,7 @@ async def doctor_command(call: Call, probe: bool, strict: bool) -> int:
 
 @octavo.command("stores")
 @runs
-def stores_command(call: Call) -> int:
+def stores_command(call: CommandCall) -> int:
     """List the stores a URL can name.
 
     \b
@@ -97,7 +97,7 @@ def stores_command(call: Call) -> int:
 @octavo.command("completion")
 @click.argument("shell", type=click.Choice(tuple(_SHELLS)))
 @runs
-def completion_command(call: Call, shell: str) -> int:
+def completion_command(call: CommandCall, shell: str) -> int:
     """Print the script that lets a shell complete commands and options.
 
     \b
@@ -113,7 +113,7 @@ def completion_command(call: Call, shell: str) -> int:
     return call.document(shell=shell, script=script)
 
 
-async def _vector_findings(settings: Settings, store: Store, report: Report) -> list[Finding]:
+async def _vector_findings(settings: Settings, store: Store, report: DoctorReport) -> list[Finding]:
     """How many of the records that are to be found by meaning have their vectors, of each model."""
     from octavo.assemble import open_index
 
@@ -148,7 +148,7 @@ def _folder_findings(settings: Settings) -> Iterator[Finding]:
         yield Finding("queue", f"{waiting.directory}, which cannot be used", lost)
 
 
-def _say_report(call: Call, url: str, report: Report) -> None:
+def _say_report(call: CommandCall, url: str, report: DoctorReport) -> None:
     call.say(shown(url))
     names = [finding.name for finding in report.findings] + list(report.collections)
     wide = max(14, *(len(name) + 2 for name in names)) if names else 14

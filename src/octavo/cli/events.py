@@ -13,7 +13,7 @@ import click
 import msgspec
 
 from octavo.cli import option
-from octavo.cli.command import Call, check_exists, parse_time, root, runs, several
+from octavo.cli.command import CommandCall, check_exists, parse_time, root, runs, several
 from octavo.cli.transfer import moved_text
 from octavo.errors import ConfigError, StoreUnavailable
 from octavo.events import AgentEvent, BaseMemoryStore, EventStore, EventType, as_store, migrate, to_event
@@ -70,7 +70,7 @@ def events() -> None:
 @_when
 @option.limit(100)
 @runs
-async def list_command(call: Call, limit: int, **asked: Any) -> int:
+async def list_command(call: CommandCall, limit: int, **asked: Any) -> int:
     """Show the newest events, the newest last. With --json, one line of JSON for each.
 
     \b
@@ -91,7 +91,7 @@ async def list_command(call: Call, limit: int, **asked: Any) -> int:
 @option.flag("--follow -f", "Go on and show events as they come, until interrupted.")
 @option.text("--every", "AGE", "How often to look for more.", default="1s")
 @runs
-async def tail_command(call: Call, limit: int, follow: bool, every: str, **asked: Any) -> int:
+async def tail_command(call: CommandCall, limit: int, follow: bool, every: str, **asked: Any) -> int:
     """Show the last events, and with -f those that come. With --json, one line of JSON for each.
 
     \b
@@ -134,7 +134,7 @@ async def tail_command(call: Call, limit: int, follow: bool, every: str, **asked
 @option.flag("--everyone", "The events of everyone, in place of --agent or --session.")
 @runs
 async def search_command(
-    call: Call, query: str, limit: int, words: bool, everyone: bool, **asked: Any
+    call: CommandCall, query: str, limit: int, words: bool, everyone: bool, **asked: Any
 ) -> int:
     """Show events that hold QUERY anywhere in their data, the newest first. With --json, one line of JSON for each.
 
@@ -164,7 +164,7 @@ async def search_command(
 @events.command("stats")
 @_which
 @runs
-async def stats_command(call: Call, **asked: Any) -> int:
+async def stats_command(call: CommandCall, **asked: Any) -> int:
     """Count events, in all and by type, and say when the first and the last were.
 
     \b
@@ -187,7 +187,7 @@ async def stats_command(call: Call, **asked: Any) -> int:
 @option.text("--older-than", "AGE", "Remove events older than this: 7d, 12h, 30m, 90s.", required=True)
 @option.flag("--dry-run", "Only say how many there are.")
 @runs
-async def prune_command(call: Call, older_than: str, dry_run: bool, **asked: Any) -> int:
+async def prune_command(call: CommandCall, older_than: str, dry_run: bool, **asked: Any) -> int:
     """Remove events that are older than an age.
 
     \b
@@ -214,7 +214,7 @@ async def prune_command(call: Call, older_than: str, dry_run: bool, **asked: Any
 @option.resumable
 @runs
 async def migrate_command(
-    call: Call, source: str, target: str, batch: int, state: Path | None, restart: bool
+    call: CommandCall, source: str, target: str, batch: int, state: Path | None, restart: bool
 ) -> int:
     """Add every event of SOURCE to TARGET, in order, with ids and times.
 
@@ -237,7 +237,7 @@ async def migrate_command(
 class _Rows:
     """Shows events as they come: a row each for people, a line of JSON each for programs."""
 
-    def __init__(self, call: Call) -> None:
+    def __init__(self, call: CommandCall) -> None:
         self._call = call
         self._widths = [0, 0, 0]  # of the columns: as wide as what was seen so far
 

@@ -8,7 +8,7 @@ import click
 import msgspec
 
 from octavo.cli import option
-from octavo.cli.command import Call, parse_time, root, runs, several
+from octavo.cli.command import CommandCall, parse_time, root, runs, several
 from octavo.cli.memory import layer_of, open_memory
 from octavo.cli.tables import TEXT, WHEN, owner_text, plain, quoted, time_text, when
 from octavo.errors import ConfigError, NotFound
@@ -19,7 +19,7 @@ from octavo.kernel.text import spell
 from octavo.layers import Fact, Layer, LogEntry
 from octavo.layers.values import ACTIONS, LAYERS, Undone
 from octavo.memory import DEFAULT_USER, SOURCES, AsyncMemory
-from octavo.memory.retention import EXPIRED, Retention
+from octavo.memory.retention import EXPIRED, RetentionSweep
 from octavo.memory.searching import SOURCE_OF, Whose
 
 _memory_argument = click.argument("id_", metavar="ID")
@@ -35,7 +35,7 @@ _memory_argument = click.argument("id_", metavar="ID")
 @option.where
 @runs
 async def list_command(
-    call: Call, layer: Layer | None, category: str | None, limit: int, as_of: str | None, **named: Any
+    call: CommandCall, layer: Layer | None, category: str | None, limit: int, as_of: str | None, **named: Any
 ) -> int:
     """List the facts known about somebody, the newest first.
 
@@ -69,12 +69,12 @@ async def list_command(
     return call.document(**whose.owner, as_of=at, count=len(found), more=more, memories=found)
 
 
-def _note_more(call: Call, more: bool) -> None:
+def _note_more(call: CommandCall, more: bool) -> None:
     if more:
         call.note("there are more; --limit shows them")
 
 
-def _say_facts(call: Call, facts: Sequence[Fact]) -> None:
+def _say_facts(call: CommandCall, facts: Sequence[Fact]) -> None:
     header = [TEXT, "LAYER", "CATEGORY", "TOPIC", WHEN, "UNTIL (UTC)", "OWNER", "ID"]
     rows = [
         [
@@ -94,7 +94,7 @@ def _say_facts(call: Call, facts: Sequence[Fact]) -> None:
 @_memory_argument
 @option.where
 @runs
-async def show_command(call: Call, id_: str) -> int:
+async def show_command(call: CommandCall, id_: str) -> int:
     """Show one memory, its history and its sources.
 
     ID may also be that of a message, an event or a document that `octavo search` has found.
@@ -136,7 +136,7 @@ async def show_command(call: Call, id_: str) -> int:
     return call.document(memory=fact, history=history, sources=[_document(record) for record in sources])
 
 
-def _show_records(call: Call, records: Sequence[Record]) -> int:
+def _show_records(call: CommandCall, records: Sequence[Record]) -> int:
     for record in records:
         source, _, owner, name = _which(record)
         _say_one(
@@ -188,7 +188,7 @@ def _document(record: Record) -> dict[str, Any]:
     }
 
 
-def _say_one(call: Call, text: str, metadata: dict[str, Any], *, id: str, **fields: str) -> None:  # noqa: A002
+def _say_one(call: CommandCall, text: str, metadata: dict[str, Any], *, id: str, **fields: str) -> None:  # noqa: A002
     """A text as it is and what is known of it. It is indented, so that no line of it can pose as one of the fields."""
     for line in text.splitlines():
         call.say(f"    {line}")
@@ -208,7 +208,7 @@ def _say_one(call: Call, text: str, metadata: dict[str, Any], *, id: str, **fiel
 @option.where
 @runs
 async def history_command(
-    call: Call,
+    call: CommandCall,
     id_: str | None,
     layer: Layer | None,
     action: Any,
@@ -243,7 +243,7 @@ async def history_command(
     return call.document(count=len(entries), more=more, logs=entries)
 
 
-def _say_history(call: Call, entries: Sequence[LogEntry]) -> None:
+def _say_history(call: CommandCall, entries: Sequence[LogEntry]) -> None:
     rows = []
     for each in entries:
         state = each.after or each.before
@@ -267,7 +267,7 @@ def _say_history(call: Call, entries: Sequence[LogEntry]) -> None:
 @option.where
 @runs
 async def undo_command(
-    call: Call, log_id: str | None, add: tuple[str, ...], undo: str | None, dry_run: bool, **given: Any
+    call: CommandCall, log_id: str | None, add: tuple[str, ...], undo: str | None, dry_run: bool, **given: Any
 ) -> int:
     """Take back the last change of a memory, or many changes.
 
@@ -297,7 +297,7 @@ async def undo_command(
     return call.document(log=entry)
 
 
-def _tell_undone(call: Call, undone: Undone) -> int:
+def _tell_undone(call: CommandCall, undone: Undone) -> int:
     _say_history(call, undone.changes)
     for name, why in undone.kept.items():
         call.note(f"{plain(name)} stays as it is: {why}")
@@ -319,7 +319,7 @@ def _tell_undone(call: Call, undone: Undone) -> int:
 @option.where
 @runs
 async def delete_command(
-    call: Call, id_: str, reason: str | None, forever: bool, yes: bool, **owner: Any
+    call: CommandCall, id_: str, reason: str | None, forever: bool, yes: bool, **owner: Any
 ) -> int:
     """Remove a memory; that can be undone.
 
@@ -350,7 +350,7 @@ async def delete_command(
 @option.text("--agent agent_id", "NAME", "The agent whose own it was.")
 @option.where
 @runs
-async def allow_command(call: Call, id_: str, **owner: str | None) -> int:
+async def allow_command(call: CommandCall, id_: str, **owner: str | None) -> int:
     """Let what a memory said be learnt again.
 
     ID is that of a memory which was removed by `octavo delete --forever`. It stays removed; a text that says it again adds it.
@@ -368,7 +368,7 @@ async def allow_command(call: Call, id_: str, **owner: str | None) -> int:
 @option.flag("--dry-run", "Only say how much would go.")
 @option.where
 @runs
-async def prune_command(call: Call, dry_run: bool) -> int:
+async def prune_command(call: CommandCall, dry_run: bool) -> int:
     """Remove what has expired, and what is not kept any longer.
 
     Expired memories nobody sees any more, of whatever tenant they are; each removal is in the history. How long and how much is
@@ -380,7 +380,9 @@ async def prune_command(call: Call, dry_run: bool) -> int:
     """
     async with open_memory(call) as memory:
         with call.progress("would remove" if dry_run else "removed") as progress:
-            counted = await Retention(memory.layers, call.settings).prune(dry_run=dry_run, progress=progress)
+            counted = await RetentionSweep(memory.layers, call.settings).prune(
+                dry_run=dry_run, progress=progress
+            )
     done = "would remove" if dry_run else "removed"
     expired = counted.pop(EXPIRED)
     call.say(f"{done} {expired:,} expired {'memory' if expired == 1 else 'memories'}")

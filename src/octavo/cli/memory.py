@@ -9,7 +9,7 @@ import click
 import msgspec
 
 from octavo.cli import option
-from octavo.cli.command import Call, check_exists, parse_time, root, runs, several
+from octavo.cli.command import CommandCall, check_exists, parse_time, root, runs, several
 from octavo.cli.tables import TEXT, WHEN, figures, owner_text, plain, quoted, when
 from octavo.config import local_path
 from octavo.erasing import Certificate, scrub
@@ -47,7 +47,9 @@ _OF_ONE = ("layer", "category", *_ENDS, "reason")
 @option.reason
 @option.where
 @runs
-async def add_command(call: Call, said: str, no_infer: bool, metadata: str | None, **given: Any) -> int:
+async def add_command(
+    call: CommandCall, said: str, no_infer: bool, metadata: str | None, **given: Any
+) -> int:
     """Remember TEXT and the facts in it.
 
     With - for TEXT, it is read from stdin. It is kept as a message. Each fact in it is compared with what is known: it is inserted, updates a memory, or is
@@ -106,7 +108,7 @@ async def add_command(call: Call, said: str, no_infer: bool, metadata: str | Non
 @option.where
 @runs
 async def search_command(
-    call: Call,
+    call: CommandCall,
     question: str,
     sources: tuple[str, ...],
     layer: Layer | None,
@@ -156,7 +158,7 @@ async def search_command(
     )
 
 
-def _say_hits(call: Call, hits: Hits) -> None:
+def _say_hits(call: CommandCall, hits: Hits) -> None:
     rows = [
         (
             f"{hit.score:.2f}",
@@ -187,7 +189,9 @@ def _say_hits(call: Call, hits: Hits) -> None:
 @option.as_of
 @option.where
 @runs
-async def context_command(call: Call, question: str, max_tokens: int, as_of: str | None, **named: Any) -> int:
+async def context_command(
+    call: CommandCall, question: str, max_tokens: int, as_of: str | None, **named: Any
+) -> int:
     """Print what is known as a block for a prompt.
 
     It says what a model should know to answer QUESTION: who the user is, the conversation so far, and what else was found, each line with its date, within a budget. The block
@@ -229,7 +233,7 @@ async def context_command(call: Call, question: str, max_tokens: int, as_of: str
 @option.where
 @runs
 async def forget_command(
-    call: Call, dry_run: bool, keep_rejected: bool, scrub: bool | None, yes: bool, **named: str | None
+    call: CommandCall, dry_run: bool, keep_rejected: bool, scrub: bool | None, yes: bool, **named: str | None
 ) -> int:
     """Erase for good what belongs to somebody.
 
@@ -267,7 +271,7 @@ async def forget_command(
     return call.document(ok=certificate.scrub != "found", certificate=certificate)
 
 
-def _beside(call: Call, memory: AsyncMemory) -> dict[str, Any]:
+def _beside(call: CommandCall, memory: AsyncMemory) -> dict[str, Any]:
     """What stands beside the store; the vault's files may be another tenant's where one is named."""
     settings, vault = call.settings, None
     if settings.vault.enabled and "service.tenant" not in call.overrides:
@@ -275,13 +279,13 @@ def _beside(call: Call, memory: AsyncMemory) -> dict[str, Any]:
     return {"vault": vault, "queue": settings.failure_queue.directory}
 
 
-async def _scrubbed(call: Call, memory: AsyncMemory, beside: dict[str, Any]) -> list[Certificate]:
+async def _scrubbed(call: CommandCall, memory: AsyncMemory, beside: dict[str, Any]) -> list[Certificate]:
     key = memory.layers.digest_key
     with call.progress("scrubbed", "step") as tell:
         return await scrub(memory.store, key, **beside, progress=lambda _, done, total: tell(done, total))
 
 
-def _tell_scrubbed(call: Call, done: list[Certificate]) -> int:
+def _tell_scrubbed(call: CommandCall, done: list[Certificate]) -> int:
     for certificate in done:
         _say_erased(call, certificate)
     if not done:
@@ -290,7 +294,7 @@ def _tell_scrubbed(call: Call, done: list[Certificate]) -> int:
     return call.document(ok=not found, certificates=done)
 
 
-def _say_erased(call: Call, certificate: Certificate) -> None:
+def _say_erased(call: CommandCall, certificate: Certificate) -> None:
     looked = {
         "pending": "scrub: pending (octavo forget --scrub)",
         "done": f"scrub: done, {certificate.scanned.get('bytes', 0):,} bytes looked through, none of it found",
@@ -305,7 +309,7 @@ def _say_erased(call: Call, certificate: Certificate) -> None:
 
 
 @asynccontextmanager
-async def open_memory(call: Call, *, make: bool = False) -> AsyncIterator[AsyncMemory]:
+async def open_memory(call: CommandCall, *, make: bool = False) -> AsyncIterator[AsyncMemory]:
     """The memory of the settings; `make` may make its store."""
     settings = call.unqueued_settings()
     if not make:

@@ -10,7 +10,7 @@ import click
 import msgspec
 
 from octavo.cli import option
-from octavo.cli.command import Call, check_exists, indented, root, runs, several
+from octavo.cli.command import CommandCall, check_exists, indented, root, runs, several
 from octavo.cli.tables import time_text
 from octavo.errors import ConfigError, NotFound
 from octavo.kernel.model import Add, Op
@@ -54,7 +54,7 @@ def queue() -> None:
 @option.flag("--strict", "Fail (status 1) when there are dead letters or damaged lines.")
 @_folder_option
 @runs
-def status_command(call: Call, strict: bool) -> int:
+def status_command(call: CommandCall, strict: bool) -> int:
     """Say how much waits, how much was given up and what was damaged.
 
     Nothing is changed, and services may be running.
@@ -82,7 +82,7 @@ def status_command(call: Call, strict: bool) -> int:
 @option.limit(100, "At most N, oldest first.")
 @_folder_option
 @runs
-def list_command(call: Call, id_: str | None, waiting: bool, limit: int) -> int:
+def list_command(call: CommandCall, id_: str | None, waiting: bool, limit: int) -> int:
     """List dead letters with the errors that killed them, or show one whole.
 
     Nothing is changed, and services may be running.
@@ -118,7 +118,7 @@ def list_command(call: Call, id_: str | None, waiting: bool, limit: int) -> int:
 )
 @_folder_option
 @runs
-def replay_command(call: Call, ids: tuple[str, ...], everything: bool) -> int:
+def replay_command(call: CommandCall, ids: tuple[str, ...], everything: bool) -> int:
     """Put dead letters back into the queue, and bring what waits to its store.
 
     Without a store the letters only go back into the queue, where the next service that looks takes them over. With a store
@@ -158,7 +158,7 @@ def replay_command(call: Call, ids: tuple[str, ...], everything: bool) -> int:
 @option.yes
 @_folder_option
 @runs
-def discard_command(call: Call, ids: tuple[str, ...], everything: bool, yes: bool) -> int:
+def discard_command(call: CommandCall, ids: tuple[str, ...], everything: bool, yes: bool) -> int:
     """Forget dead letters for ever.
 
     \b
@@ -176,7 +176,7 @@ def discard_command(call: Call, ids: tuple[str, ...], everything: bool, yes: boo
     return call.document(ok=not missing, discarded=gone, missing=missing)
 
 
-def _folder(call: Call) -> Path:
+def _folder(call: CommandCall) -> Path:
     """The folder of the queue that is meant; ConfigError where none was named and none is there."""
     folder = Path(call.settings.failure_queue.directory)
     if "failure_queue.directory" in call.overrides and not folder.is_dir():
@@ -186,13 +186,13 @@ def _folder(call: Call) -> Path:
     return folder
 
 
-def _store_is_named(call: Call) -> bool:
+def _store_is_named(call: CommandCall) -> bool:
     """Whether an option or the environment names the store, and not the settings file."""
     named_by = call.resolved.origins.get("database.dsn", "")
     return bool(named_by) and not (call.by_file and named_by.startswith(str(call.config or option.CONFIG)))
 
 
-async def _deliver(call: Call, folder: Path, progress: Progress) -> tuple[int, int, str]:
+async def _deliver(call: CommandCall, folder: Path, progress: Progress) -> tuple[int, int, str]:
     """Bring what waits to the store; how many got there, how many did not, and why."""
     journal = _journal(call, folder)
     watching = asyncio.create_task(_watch(journal, progress))
@@ -216,7 +216,7 @@ async def _watch(journal: "Journal", progress: Progress) -> None:
         progress(status.replayed, status.replayed + status.waiting)
 
 
-def _journal(call: Call, folder: Path) -> "Journal":
+def _journal(call: CommandCall, folder: Path) -> "Journal":
     from octavo.stores import open_store
     from octavo.wraps.journal import Journal
 
@@ -244,7 +244,7 @@ def _missing(spool: Spool, ids: Sequence[str]) -> list[str]:
     return [id_ for id_ in dict.fromkeys(ids) if id_ not in there]
 
 
-def _note_missing(call: Call, missing: Sequence[str]) -> None:
+def _note_missing(call: CommandCall, missing: Sequence[str]) -> None:
     for id_ in missing:
         call.note(f"there is no dead letter {id_}")
 

@@ -9,7 +9,7 @@ import click
 import msgspec
 
 from octavo.cli import option
-from octavo.cli.command import Call, check_exists, root, runs, several
+from octavo.cli.command import CommandCall, check_exists, root, runs, several
 from octavo.cli.tables import time_text
 from octavo.config import Settings
 from octavo.errors import ConfigError, StoreUnavailable
@@ -45,7 +45,12 @@ _DONE |= {"unlinked": "file removed", "pending": "pending"}
 @option.configured
 @runs
 async def reindex_command(
-    call: Call, verify: bool, collections: tuple[str, ...], tenant: str | None, terms: bool, **vectors: Any
+    call: CommandCall,
+    verify: bool,
+    collections: tuple[str, ...],
+    tenant: str | None,
+    terms: bool,
+    **vectors: Any,
 ) -> int:
     """Build anew what a store is searched by.
 
@@ -131,7 +136,7 @@ async def _open_vectors(
 
 
 async def _rebuild(
-    call: Call, searching: Searches | None, indexed: Indexed | None, which: dict[str, Any]
+    call: CommandCall, searching: Searches | None, indexed: Indexed | None, which: dict[str, Any]
 ) -> dict[str, Any]:
     """Build everything anew; what was done."""
     done: dict[str, Any] = {"terms": {}, "embedded": None, "refused": 0, "other_spaces": []}
@@ -144,7 +149,7 @@ async def _rebuild(
     return done
 
 
-async def _forget_spaces(call: Call, indexed: Indexed, forget: Sequence[str]) -> list[str]:
+async def _forget_spaces(call: CommandCall, indexed: Indexed, forget: Sequence[str]) -> list[str]:
     """Remove the vectors of these models; what others there are beside the one in use."""
     for space in forget:
         await indexed.index.forget(space)
@@ -156,7 +161,7 @@ async def _forget_spaces(call: Call, indexed: Indexed, forget: Sequence[str]) ->
 
 
 async def _rebuild_terms(
-    call: Call, store: Searches, collections: Sequence[str] | None = None
+    call: CommandCall, store: Searches, collections: Sequence[str] | None = None
 ) -> dict[str, int]:
     """Build the index of terms anew; how many records of each collection are in it."""
     terms: dict[str, int] = {}
@@ -167,7 +172,7 @@ async def _rebuild_terms(
     return terms
 
 
-async def _rebuild_vectors(call: Call, indexed: Indexed, **which: Any) -> dict[str, Any]:
+async def _rebuild_vectors(call: CommandCall, indexed: Indexed, **which: Any) -> dict[str, Any]:
     """Embed what has no vector or one of another text; how many records were embedded, and how many could not be."""
     call.resumable = True
     with call.progress("embedded") as progress:
@@ -181,7 +186,7 @@ async def _rebuild_vectors(call: Call, indexed: Indexed, **which: Any) -> dict[s
 
 
 async def _verify(
-    call: Call, searching: Searches | None, indexed: Indexed | None, which: dict[str, Any]
+    call: CommandCall, searching: Searches | None, indexed: Indexed | None, which: dict[str, Any]
 ) -> tuple[int, dict[str, Any]]:
     """Compare the indexes with the records; how many differences there are, and which."""
     done: dict[str, Any] = {"terms": [], "vectors": None}
@@ -208,7 +213,7 @@ async def _verify(
     return count, done
 
 
-def _say_terms(call: Call, lexicon: Lexicon) -> int:
+def _say_terms(call: CommandCall, lexicon: Lexicon) -> int:
     """Say what is wrong with the terms of a collection; how many differences there are."""
     for id_ in lexicon.missing:
         call.say(f"{lexicon.collection} {id_}: not in the index of terms, or there with another text")
@@ -254,7 +259,7 @@ def vault() -> None:
 @vault.command("status")
 @_which
 @runs
-async def status_command(call: Call) -> int:
+async def status_command(call: CommandCall) -> int:
     """Say which documents there are, which wait to be synced and what is wrong.
 
     The store is not asked, so this works while it is down.
@@ -279,7 +284,7 @@ async def status_command(call: Call) -> int:
 @option.text("--versions", "KEY", "Instead: what this document said before, from the store.")
 @_which
 @runs
-async def list_command(call: Call, folder: str | None, versions: str | None) -> int:
+async def list_command(call: CommandCall, folder: str | None, versions: str | None) -> int:
     """List the documents, or those of a FOLDER such as users or facts.
 
     \b
@@ -305,7 +310,7 @@ async def list_command(call: Call, folder: str | None, versions: str | None) -> 
 @vault.command("sync")
 @_which
 @runs
-async def sync_command(call: Call) -> int:
+async def sync_command(call: CommandCall) -> int:
     """Bring the files and the store together.
 
     A file that a person edited wins; what gives way is kept as a version. It does no harm while a service is running.
@@ -321,7 +326,7 @@ async def sync_command(call: Call) -> int:
 @vault.command("reindex")
 @_which
 @runs
-async def vault_reindex_command(call: Call) -> int:
+async def vault_reindex_command(call: CommandCall) -> int:
     """Sync, then build anew what documents and all other records are found by.
 
     With vectors configured (vector.enabled), those that are missing or of another text are made and strays are dropped;
@@ -338,7 +343,7 @@ async def vault_reindex_command(call: Call) -> int:
 
 
 @asynccontextmanager
-async def _open_files(call: Call) -> AsyncIterator["Vault"]:
+async def _open_files(call: CommandCall) -> AsyncIterator["Vault"]:
     """The vault with what its files tell; its store is not opened."""
     from octavo.service.vault import Vault
 
@@ -350,7 +355,7 @@ async def _open_files(call: Call) -> AsyncIterator["Vault"]:
 
 
 @asynccontextmanager
-async def _open_vault(call: Call) -> AsyncIterator[tuple["Assembled", "Vault"]]:
+async def _open_vault(call: CommandCall) -> AsyncIterator[tuple["Assembled", "Vault"]]:
     """The vault with its store, and what else the settings put together."""
     from octavo.assemble import assemble
     from octavo.service.vault import Vault
@@ -362,7 +367,7 @@ async def _open_vault(call: Call) -> AsyncIterator[tuple["Assembled", "Vault"]]:
             yield assembled, vault
 
 
-def _root(call: Call) -> Path:
+def _root(call: CommandCall) -> Path:
     """The folder of the vault that is meant."""
     root = Path(call.settings.vault.root_path)
     # Or a command that was started in the wrong folder would make a vault there.
@@ -376,7 +381,7 @@ def _root(call: Call) -> Path:
     return root
 
 
-async def _sync(call: Call, vault: "Vault") -> "SyncReport":
+async def _sync(call: CommandCall, vault: "Vault") -> "SyncReport":
     report = await vault.sync()
     if report.store_error is not None:
         raise StoreUnavailable(report.store_error)
@@ -387,7 +392,7 @@ async def _sync(call: Call, vault: "Vault") -> "SyncReport":
     return report
 
 
-async def _reindex(call: Call, assembled: "Assembled") -> dict[str, Any]:
+async def _reindex(call: CommandCall, assembled: "Assembled") -> dict[str, Any]:
     """Build anew the vectors, if there are any, or else the index of terms."""
     store, indexed = assembled.store, assembled.indexed
     if indexed is None:
@@ -402,13 +407,13 @@ async def _reindex(call: Call, assembled: "Assembled") -> dict[str, Any]:
     return {"terms": {}, **await _rebuild_vectors(call, indexed)}
 
 
-def _say_keys(call: Call, word: str, keys: list[str]) -> None:
+def _say_keys(call: CommandCall, word: str, keys: list[str]) -> None:
     for key in keys[:_MOST_TOLD]:
         call.say(f"  {word:14}{key}")
     if len(keys) > _MOST_TOLD:
         call.say(f"  {word:14}and {len(keys) - _MOST_TOLD:,} more")
 
 
-def _note_problems(call: Call, problems: "list[Problem]") -> None:
+def _note_problems(call: CommandCall, problems: "list[Problem]") -> None:
     for problem in problems:
         call.note(f"{problem.path}: {problem.reason}")

@@ -9,15 +9,15 @@ import click
 import msgspec
 
 from octavo.cli import option
-from octavo.cli.command import Call, check_exists, parse_time, root, runs
+from octavo.cli.command import CommandCall, check_exists, parse_time, root, runs
 from octavo.cli.memory import open_memory
 from octavo.cli.tables import time_text
 from octavo.config import local_path
 from octavo.errors import ConfigError
 from octavo.kernel.ids import now
 from octavo.keys import ACCESS, KeyInfo, Keys
-from octavo.mcp.callers import Caller, Limits, Toolset
-from octavo.mcp.install import CLIENTS, Entry, plan
+from octavo.mcp.callers import ToolCaller, ToolLimits, Toolset
+from octavo.mcp.install import CLIENTS, ServerEntry, plan
 from octavo.stores import open_store
 from octavo.util.extras import missing_packages, store_extra
 from octavo.util.secrets import shown
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 )
 @option.flag("--sample", "Begin with one user to look at, user123.")
 @runs
-def serve_command(call: Call, sample: bool) -> int:
+def serve_command(call: CommandCall, sample: bool) -> int:
     """Serve memories, events and logs over HTTP.
 
     Each request is one line on stderr, of JSON unless that is a terminal; --quiet leaves only warnings. Stopped by SIGTERM or
@@ -76,13 +76,13 @@ def serve_command(call: Call, sample: bool) -> int:
         )
 
 
-def _check_packages(extra: str, call: Call) -> None:
+def _check_packages(extra: str, call: CommandCall) -> None:
     """Refuse to begin without what the command and its store need."""
     if needed := missing_packages(extra, *store_extra(call.settings.database.dsn)):
         raise ConfigError(f"octavo {call.command} needs {needed}")
 
 
-def _announce(call: Call, settings: "Settings", prepared: "Prepared", port: int) -> None:
+def _announce(call: CommandCall, settings: "Settings", prepared: "Prepared", port: int) -> None:
     """Say where it listens, on what store, who may call, and something to try."""
     server = settings.server
     host = f"[{server.host}]" if ":" in server.host else server.host
@@ -130,7 +130,7 @@ def keys() -> None:
 @option.store
 @runs
 async def create_command(
-    call: Call, name: str, access: Any, tenant: str | None, user: str | None, expires: str | None
+    call: CommandCall, name: str, access: Any, tenant: str | None, user: str | None, expires: str | None
 ) -> int:
     """Make a key called NAME and print it, this once.
 
@@ -155,7 +155,7 @@ async def create_command(
 @option.text("--tenant", "NAME", "Only this tenant's. [default: every tenant]")
 @option.store
 @runs
-async def list_command(call: Call, tenant: str | None) -> int:
+async def list_command(call: CommandCall, tenant: str | None) -> int:
     """List every key there is or was, oldest first; what it opens with is not known.
 
     \b
@@ -174,7 +174,7 @@ async def list_command(call: Call, tenant: str | None) -> int:
 @click.argument("key_id", metavar="ID")
 @option.store
 @runs
-async def revoke_command(call: Call, key_id: str) -> int:
+async def revoke_command(call: CommandCall, key_id: str) -> int:
     """Make the key ID useless for ever. Servers that run learn of it within 5 seconds.
 
     \b
@@ -187,7 +187,7 @@ async def revoke_command(call: Call, key_id: str) -> int:
 
 
 @asynccontextmanager
-async def _open_keys(call: Call, *, make: bool = False) -> AsyncIterator[Keys]:
+async def _open_keys(call: CommandCall, *, make: bool = False) -> AsyncIterator[Keys]:
     """The keys of the store that is named; `make` may make the store: the first key may come before the first run."""
     url = call.settings.database.dsn
     if local_path(url) == "":
@@ -224,7 +224,7 @@ def _row(info: KeyInfo) -> str:
 @option.flag("--yes -y", "With --install, do not ask.")
 @option.where
 @runs
-async def mcp_command(call: Call, client: str | None, yes: bool) -> int:
+async def mcp_command(call: CommandCall, client: str | None, yes: bool) -> int:
     """Serve memory over MCP on stdin and stdout.
 
     Claude Desktop, Claude Code, Cursor, VS Code and Codex start it by themselves: --install writes the lines for one of them, after it has shown the change, and keeps a
@@ -243,17 +243,19 @@ async def mcp_command(call: Call, client: str | None, yes: bool) -> int:
     _check_packages("mcp", call)
     from octavo.mcp.server import new_server
 
-    limits = Limits(answer_tokens=settings.mcp.max_tokens, content_bytes=settings.server.max_content_bytes)
+    limits = ToolLimits(
+        answer_tokens=settings.mcp.max_tokens, content_bytes=settings.server.max_content_bytes
+    )
     async with open_memory(call, make=True) as memory:
-        caller = Caller(memory=memory, user_id=settings.mcp.user)
+        caller = ToolCaller(memory=memory, user_id=settings.mcp.user)
         server = new_server(lambda _: caller, settings.mcp.toolset, limits)
         await server.run_stdio_async()
     return 0
 
 
-def _install(call: Call, client: str, *, yes: bool) -> int:
+def _install(call: CommandCall, client: str, *, yes: bool) -> int:
     """Show the change, ask, keep a copy, and write it."""
-    change = plan(client, Entry.of(call.settings, call.config or None))
+    change = plan(client, ServerEntry.of(call.settings, call.config or None))
     if not change.changes:
         call.say(f"{change.path} has these lines already")
         return call.document(path=str(change.path), changed=False, copy=None)

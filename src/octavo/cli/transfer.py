@@ -9,7 +9,7 @@ import click
 import msgspec
 
 from octavo.cli import option
-from octavo.cli.command import Call, check_exists, root, runs, several
+from octavo.cli.command import CommandCall, check_exists, root, runs, several
 from octavo.cli.tables import figures
 from octavo.errors import ConfigError
 from octavo.importers import FORMATS
@@ -50,7 +50,7 @@ _pace = option.together(
 @_pace
 @option.store
 @runs
-async def copy_command(call: Call, source: str, target: str | None, **given: Any) -> int:
+async def copy_command(call: CommandCall, source: str, target: str | None, **given: Any) -> int:
     """Copy every record of SOURCE into TARGET, or into the store of --store.
 
     Order, ids, times and marks are kept; what TARGET already keeps is left as it is, so that copying twice adds
@@ -85,7 +85,7 @@ async def copy_command(call: Call, source: str, target: str | None, **given: Any
 @option.store
 @runs
 async def export_command(
-    call: Call, source: str | None, file: str | None, format_: str, page: str | None, **given: Any
+    call: CommandCall, source: str | None, file: str | None, format_: str, page: str | None, **given: Any
 ) -> int:
     """Write every record of a store to a file of JSON lines, or its facts to a folder of Markdown.
 
@@ -148,7 +148,7 @@ async def export_command(
 @option.store
 @runs
 async def import_command(
-    call: Call, source: str, target: str | None, format_: str | None, **given: Any
+    call: CommandCall, source: str, target: str | None, format_: str | None, **given: Any
 ) -> int:
     """Add everything of SOURCE to a store: an exported file, or what another program keeps.
 
@@ -166,7 +166,7 @@ async def import_command(
     return await _import_export(call, source, store, given)
 
 
-async def _import_export(call: Call, file: str, store: str, given: dict[str, Any]) -> int:
+async def _import_export(call: CommandCall, file: str, store: str, given: dict[str, Any]) -> int:
     """Import what `octavo export` wrote."""
     if unused := [
         f"--{name.replace('_', '-')}" for name in ("dry_run", "tenant", "user", "session") if given[name]
@@ -212,7 +212,7 @@ def _check_file(file: str) -> None:
         raise ConfigError(f"{file!r} {wrong}")
 
 
-def _store(call: Call, url: str | None) -> str:
+def _store(call: CommandCall, url: str | None) -> str:
     """The store that is meant: the one that stands in its place, or of --store or the settings."""
     if url is not None:
         if "database.dsn" in call.overrides:
@@ -221,7 +221,7 @@ def _store(call: Call, url: str | None) -> str:
     return call.settings.database.dsn
 
 
-def _arguments(call: Call, given: dict[str, Any], source: str, target: str) -> dict[str, Any]:
+def _arguments(call: CommandCall, given: dict[str, Any], source: str, target: str) -> dict[str, Any]:
     """What a move is told: which records, how many at once, and where it keeps how far it has come."""
     told: dict[str, Any] = {}
     if "collections" in given:
@@ -244,7 +244,7 @@ def moved_text(done: str, moved: Any, thing: str = "record") -> str:
     return f"{done} {several(moved.read, thing)}{inside}"
 
 
-def _tell(call: Call, done: str, moved: Moved, **more: Any) -> int:
+def _tell(call: CommandCall, done: str, moved: Moved, **more: Any) -> int:
     """Print what a move came to; the exit status."""
     seconds, to_stdout = call.seconds, more.get("file") == "-" and done == "exported"
     call.say(f"{moved_text(done, moved)} in {seconds:.1f} s", err=to_stdout)
@@ -258,15 +258,17 @@ def _tell(call: Call, done: str, moved: Moved, **more: Any) -> int:
 # --- other programs' memory
 
 
-async def _import_foreign(call: Call, named: str, store: str, format_: str, given: dict[str, Any]) -> int:
+async def _import_foreign(
+    call: CommandCall, named: str, store: str, format_: str, given: dict[str, Any]
+) -> int:
     """Import what another program keeps, or only look at it."""
     # Loaded here: they load every face, which other commands need not wait for.
-    from octavo.importers.sources import Source, open_reader
-    from octavo.importers.values import Owner
+    from octavo.importers.sources import ImportSource, open_reader
+    from octavo.importers.values import DefaultOwner
     from octavo.importers.writing import bring, preview
 
-    source, read = Source.parse(named, format_), open_reader(format_)
-    owner = Owner(
+    source, read = ImportSource.parse(named, format_), open_reader(format_)
+    owner = DefaultOwner(
         tenant=given["tenant"] or "", user=given["user"] or DEFAULT_USER, session=given["session"] or None
     )
     begin = partial(read, source, owner)
@@ -286,7 +288,7 @@ async def _import_foreign(call: Call, named: str, store: str, format_: str, give
     return call.document(ok=not brought.bad, **msgspec.to_builtins(numbers), **more)
 
 
-def _tell_preview(call: Call, told: "Preview", source: str, store: str) -> int:
+def _tell_preview(call: CommandCall, told: "Preview", source: str, store: str) -> int:
     """Print what an import would bring; the exit status."""
     call.say(f"{source}: {several(told.read, 'record')}; nothing is written")
     rows = [(kind, f"{count:,}") for kind, count in sorted(told.kinds.items())]
@@ -303,7 +305,7 @@ def _tell_preview(call: Call, told: "Preview", source: str, store: str) -> int:
     return call.document(ok=not told.bad, **msgspec.to_builtins(numbers), **more)
 
 
-def _tell_rest(call: Call, told: "Brought") -> None:
+def _tell_rest(call: CommandCall, told: "Brought") -> None:
     """Say what did not become a record, and where that stands."""
     for reason, count in told.left_out.items():
         call.say(f"left out: {count:,} {reason}")
@@ -314,7 +316,7 @@ def _tell_rest(call: Call, told: "Brought") -> None:
         call.note(f"{told.bad:,} could not be read{more}")
 
 
-async def _export_folder(call: Call, store: str, to: str, given: dict[str, Any]) -> int:
+async def _export_folder(call: CommandCall, store: str, to: str, given: dict[str, Any]) -> int:
     """Export the facts of somebody as a memory folder."""
     from octavo.importers.markdown import write_memory_folder
 

@@ -253,10 +253,10 @@ class SummarisingMemory(TokenCounting):
 
     def _extract(self, messages: Sequence[BaseMessage], before: str) -> str:
         from octavo.kernel.terms.extract import extract  # its patterns take time to build
-        from octavo.kernel.terms.tokens import Line
+        from octavo.kernel.terms.tokens import SpokenLine
 
         lines = [
-            Line(
+            SpokenLine(
                 speaker(message, self.human_prefix, self.ai_prefix),
                 ROLES.get(message.type, message.type),
                 message.text,

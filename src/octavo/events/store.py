@@ -230,7 +230,7 @@ async def _with_words(store: Store, query: Query) -> list[Record]:
     return sorted(found.values(), key=lambda record: record.rank, reverse=True)[:most]
 
 
-class Keys(msgspec.Struct, kw_only=True):
+class ConfigKeys(msgspec.Struct, kw_only=True):
     """The keys every config may have."""
 
     retention: Any = None  # timedelta(days=7) or "7d": what is older is cleared
@@ -239,12 +239,12 @@ class Keys(msgspec.Struct, kw_only=True):
         raise NotImplementedError
 
 
-class MemoryKeys(Keys):
+class MemoryKeys(ConfigKeys):
     def url(self) -> str:
         return "memory://"
 
 
-class FileKeys(Keys):
+class FileKeys(ConfigKeys):
     base_path: str = "agent_memory"
     format: Literal["jsonl", "json"] = "jsonl"
     file_per_session: bool = True
@@ -259,7 +259,7 @@ class FileKeys(Keys):
         return f"file://{quote(self.base_path)}?{urlencode(options)}"
 
 
-class SQLiteKeys(Keys):
+class SQLiteKeys(ConfigKeys):
     db_path: str = "agent_memory.db"
     wal_mode: bool = True
 
@@ -269,7 +269,7 @@ class SQLiteKeys(Keys):
         return f"sqlite:///{quote(self.db_path, safe='/:')}"
 
 
-class ServerKeys(Keys):
+class ServerKeys(ConfigKeys):
     host: str = "localhost"
     port: int = 0
     user: str = ""
@@ -316,7 +316,7 @@ class RedisKeys(ServerKeys):
 class NamedStore(EventStore):
     """A documented store, made from its config."""
 
-    keys: ClassVar[type[Keys]]
+    keys: ClassVar[type[ConfigKeys]]
 
     def __init__(
         self, config: Mapping[str, Any] | None = None, *, retention: timedelta | str | None = None

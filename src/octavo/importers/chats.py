@@ -4,12 +4,12 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
-from octavo.importers.sources import Source
+from octavo.importers.sources import ImportSource
 from octavo.importers.values import (
+    DefaultOwner,
     Item,
     Items,
     LeftOut,
-    Owner,
     Times,
     Unreadable,
     make_message,
@@ -29,17 +29,17 @@ _LINE_FIELDS = (
 )
 
 
-def read_chatgpt(source: Source, owner: Owner) -> Items:
+def read_chatgpt(source: ImportSource, owner: DefaultOwner) -> Items:
     """ChatGPT's export: `conversations.json`, its folder or its zip. Of each tree, the branch that was shown last."""
     return _conversations(source, owner, _chatgpt_messages)
 
 
-def read_claude(source: Source, owner: Owner) -> Items:
+def read_claude(source: ImportSource, owner: DefaultOwner) -> Items:
     """Claude's export: `conversations.json`, its folder or its zip."""
     return _conversations(source, owner, _claude_messages)
 
 
-async def _conversations(source: Source, owner: Owner, read: Any) -> Items:
+async def _conversations(source: ImportSource, owner: DefaultOwner, read: Any) -> Items:
     for file in source.files("conversations.json", "conversations-*.json"):
         for place, told in file.items():
             if isinstance(told, dict):
@@ -57,7 +57,7 @@ def _text_or_blocks(blocks: list[dict[str, Any]]) -> Any:
 # --- ChatGPT
 
 
-def _chatgpt_messages(told: dict[str, Any], place: str, owner: Owner) -> Iterator[Item]:
+def _chatgpt_messages(told: dict[str, Any], place: str, owner: DefaultOwner) -> Iterator[Item]:
     mapping = told.get("mapping")
     session = told.get("conversation_id") or told.get("id")
     if not isinstance(mapping, dict) or not isinstance(session, str):
@@ -127,7 +127,7 @@ def _chatgpt_part(part: Any) -> dict[str, Any] | None:
 # --- Claude
 
 
-def _claude_messages(told: dict[str, Any], place: str, owner: Owner) -> Iterator[Item]:
+def _claude_messages(told: dict[str, Any], place: str, owner: DefaultOwner) -> Iterator[Item]:
     messages, session = told.get("chat_messages"), told.get("uuid")
     if not isinstance(messages, list) or not isinstance(session, str):
         yield Unreadable(place, "it has no `chat_messages` or no `uuid`, so it is no conversation of Claude")
@@ -171,7 +171,7 @@ def _claude_block(block: dict[str, Any]) -> dict[str, Any]:
 # --- lines
 
 
-async def read_chat_jsonl(source: Source, owner: Owner) -> Items:
+async def read_chat_jsonl(source: ImportSource, owner: DefaultOwner) -> Items:
     """Lines of `{"role", "content"}`; each file is a session. Times and ids are read if there are any."""
     for file in source.files("*.jsonl", "*.jsonl.gz"):
         scope, times, written = owner.talk(file.stem), Times(), file.modified

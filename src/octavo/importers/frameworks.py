@@ -11,12 +11,12 @@ from octavo.conversation.messages import BaseMessage, message_from_dict
 from octavo.conversation.store_history import to_record as conversation_record
 from octavo.events.records import AgentEvent
 from octavo.events.records import to_record as event_record
-from octavo.importers.sources import Row, Source, Tables, decoded, open_tables
+from octavo.importers.sources import ImportSource, Row, SourceTables, decoded, open_tables
 from octavo.importers.values import (
+    DefaultOwner,
     Item,
     Items,
     LeftOut,
-    Owner,
     Times,
     Unreadable,
     message_record,
@@ -31,7 +31,7 @@ from octavo.kernel.model import Record, Scope
 # --- LangChain
 
 
-async def read_langchain(source: Source, owner: Owner) -> Items:
+async def read_langchain(source: ImportSource, owner: DefaultOwner) -> Items:
     """`SQLChatMessageHistory`'s table `message_store`, or the files of `FileChatMessageHistory`, each a session.
 
     LangChain keeps no times: messages have the order they were kept in.
@@ -54,7 +54,7 @@ async def read_langchain(source: Source, owner: Owner) -> Items:
             yield tried(place, _langchain, item, owner, session, id_, clock)
 
 
-def _langchain(told: Any, owner: Owner, session: str, id_: str, clock: Times) -> Record:
+def _langchain(told: Any, owner: DefaultOwner, session: str, id_: str, clock: Times) -> Record:
     message: BaseMessage = message_from_dict(decoded(told))
     at = clock.next(None)
     record = conversation_record(message, owner.talk(session))
@@ -64,7 +64,7 @@ def _langchain(told: Any, owner: Owner, session: str, id_: str, clock: Times) ->
 # --- AgentScope
 
 
-async def read_agentscope(source: Source, owner: Owner) -> Items:
+async def read_agentscope(source: ImportSource, owner: DefaultOwner) -> Items:
     """`AsyncSQLAlchemyMemory`'s tables, or JSON files of `state_dict()` and of sessions, each a session."""
     if source.is_database:
         async with open_tables(source) as tables:
@@ -83,7 +83,7 @@ async def read_agentscope(source: Source, owner: Owner) -> Items:
                 yield state if bad else Unreadable(place, "it holds no state of a memory")
 
 
-async def _agentscope_tables(tables: Tables, owner: Owner) -> Items:
+async def _agentscope_tables(tables: SourceTables, owner: DefaultOwner) -> Items:
     await tables.need("AgentScope", "message", "session", "message_mark")
     users = {row["id"]: row["user_id"] async for row in tables.rows("session", "id")}
     marks: dict[str, list[str]] = {}
@@ -145,7 +145,7 @@ def _state_items(state: Mapping[str, Any], scope: Scope, place: str) -> Iterator
 # --- LightAgent
 
 
-async def read_lightagent(source: Source, owner: Owner) -> Items:
+async def read_lightagent(source: ImportSource, owner: DefaultOwner) -> Items:
     """The files of its FileMemoryStore (`session_….jsonl`, `events.json`, archives), or its table of events."""
     if source.is_database:
         async with open_tables(source) as tables:
@@ -160,7 +160,7 @@ async def read_lightagent(source: Source, owner: Owner) -> Items:
             yield tried(place, _event, item, owner)
 
 
-def _event(told: Row, owner: Owner) -> Record | LeftOut:
+def _event(told: Row, owner: DefaultOwner) -> Record | LeftOut:
     if not told.get("event_id"):
         raise KeyError("event_id")
     if told.get("timestamp") is not None:

@@ -9,12 +9,12 @@ from typing import Any
 import msgspec
 
 from octavo.errors import ConfigError
-from octavo.importers.sources import Source, SourceFile
+from octavo.importers.sources import ImportSource, SourceFile
 from octavo.importers.values import (
+    DefaultOwner,
     Item,
     Items,
     LeftOut,
-    Owner,
     Times,
     Unreadable,
     fact_records,
@@ -43,7 +43,7 @@ _UNSAFE = re.compile("[<>\x7f-\x9f\u2028\u2029]")  # what would end the comment,
 _TYPES: dict[Layer, str] = {"profile": "user", "event": "project"}  # as Claude Code sorts its memories
 
 
-class Block(msgspec.Struct, frozen=True):
+class MarkdownBlock(msgspec.Struct, frozen=True):
     """One bullet or paragraph of a page."""
 
     text: str
@@ -70,14 +70,14 @@ def text_sum(text: str) -> str:
     return stable_id(text)[:8]
 
 
-def blocks_of(body: str) -> Iterator[Block]:
+def blocks_of(body: str) -> Iterator[MarkdownBlock]:
     """The bullets and paragraphs of a page; what is indented below a bullet, and fenced code, belongs to it."""
     heading, start, bullet, fence = "", 0, False, ""
     held: list[str] = []
 
-    def made() -> Iterator[Block]:
+    def made() -> Iterator[MarkdownBlock]:
         if text := "\n".join(held).strip("\n"):
-            yield Block(text, start, heading, bullet)
+            yield MarkdownBlock(text, start, heading, bullet)
         held.clear()
 
     for number, line in enumerate(body.splitlines(), 1):
@@ -111,24 +111,24 @@ def blocks_of(body: str) -> Iterator[Block]:
     yield from made()
 
 
-async def read_markdown(source: Source, owner: Owner) -> Items:
+async def read_markdown(source: ImportSource, owner: DefaultOwner) -> Items:
     """Notes: each bullet and each paragraph is a fact."""
     for file in source.files("*.md"):
         for item in _read_page(file, owner, "markdown", whole=False):
             yield item
 
 
-async def read_memory_folder(source: Source, owner: Owner) -> Items:
+async def read_memory_folder(source: ImportSource, owner: DefaultOwner) -> Items:
     """A memory folder: the bullets of a topic file are facts, and one without bullets is one. The index leads to them."""
     folder = source.file if source.file.is_dir() else source.file.parent
     if not (folder / INDEX).is_file():
         raise ConfigError(f"there is no {INDEX} in {folder}")
-    for file in Source(path=folder).files("*.md"):
+    for file in ImportSource(path=folder).files("*.md"):
         for item in _read_page(file, owner, "claude-code", whole=file.path.name != INDEX):
             yield item
 
 
-def _read_page(file: SourceFile, owner: Owner, format_: str, *, whole: bool) -> Iterator[Item]:
+def _read_page(file: SourceFile, owner: DefaultOwner, format_: str, *, whole: bool) -> Iterator[Item]:
     path, shown = file.path, file.shown
     try:
         page = parse(path.read_text(encoding="utf-8"))
@@ -138,7 +138,7 @@ def _read_page(file: SourceFile, owner: Owner, format_: str, *, whole: bool) -> 
     skipped = page.head.count("\n")
     blocks = [msgspec.structs.replace(block, line=block.line + skipped) for block in blocks_of(page.body)]
     if whole and page.front and not all(block.bullet for block in blocks):
-        blocks = [Block(page.body.strip(), skipped + 1)]
+        blocks = [MarkdownBlock(page.body.strip(), skipped + 1)]
     times = Times(file.modified)
     for block in blocks:
         link = _LINK.match(block.text)
@@ -148,7 +148,9 @@ def _read_page(file: SourceFile, owner: Owner, format_: str, *, whole: bool) -> 
             yield tried(f"{shown}, line {block.line}", _fact, block, page.front, shown, times, owner, format_)
 
 
-def _fact(block: Block, front: dict[str, Any], shown: str, times: Times, owner: Owner, format_: str) -> Item:
+def _fact(
+    block: MarkdownBlock, front: dict[str, Any], shown: str, times: Times, owner: DefaultOwner, format_: str
+) -> Item:
     text, note = read_note(block.text)
     layer: Layer = "event" if front.get("layer") == "event" else "profile"
     category = front.get("category")

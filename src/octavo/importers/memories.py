@@ -6,12 +6,12 @@ from urllib.parse import parse_qsl
 import msgspec
 
 from octavo.errors import ConfigError
-from octavo.importers.sources import Row, Source, Tables, decoded, open_tables
+from octavo.importers.sources import ImportSource, Row, SourceTables, decoded, open_tables
 from octavo.importers.values import (
+    DefaultOwner,
     Item,
     Items,
     LeftOut,
-    Owner,
     Times,
     fact_records,
     make_message,
@@ -38,7 +38,7 @@ _LAYERS: dict[Layer, str] = {"profile": "profile_memories", "event": "event_memo
 # --- mem0
 
 
-async def read_mem0(source: Source, owner: Owner) -> Items:
+async def read_mem0(source: ImportSource, owner: DefaultOwner) -> Items:
     """What `get_all` answers, as a JSON file; or mem0's history database, of which the last state of each memory counts."""
     if source.is_database:
         async with open_tables(source) as tables:
@@ -60,7 +60,7 @@ def _listed(item: Any, place: str) -> list[tuple[str, Any]]:
     return [(place, item)]
 
 
-def _mem0_fact(told: Any, owner: Owner) -> Item:
+def _mem0_fact(told: Any, owner: DefaultOwner) -> Item:
     text = told.get("memory") or told.get("text") or told.get("data")
     if not isinstance(text, str):
         raise TypeError("it has no `memory`, so it is no memory of mem0")
@@ -85,7 +85,7 @@ def _mem0_fact(told: Any, owner: Owner) -> Item:
     )
 
 
-async def _mem0_history(tables: Tables, owner: Owner) -> Items:
+async def _mem0_history(tables: SourceTables, owner: DefaultOwner) -> Items:
     """The memories as their histories leave them. A history does not say whose they are."""
     held: list[Row] = []
     async for row in tables.rows("history", "memory_id", "created_at", "updated_at"):
@@ -103,14 +103,14 @@ async def _mem0_history(tables: Tables, owner: Owner) -> Items:
         yield tried(f"messages {row['id']}", _mem0_message, row, owner, clock)
 
 
-def _mem0_message(row: Row, owner: Owner, clock: Times) -> Record:
+def _mem0_message(row: Row, owner: DefaultOwner, clock: Times) -> Record:
     named = dict(parse_qsl(row["session_scope"] or ""))
     talk = owner.talk(named.get("run_id") or DEFAULT_SESSION, named.get("user_id"))
     message = make_message(row["id"], row["role"], row["content"], {}, row["name"])
     return message_record(message, talk, clock.next(moment(row["created_at"])))
 
 
-def _mem0_last(history: list[Row], owner: Owner) -> Item:
+def _mem0_last(history: list[Row], owner: DefaultOwner) -> Item:
     last = history[-1]
     if last["is_deleted"] or last["event"] == "DELETE":
         return LeftOut("memories that were deleted")
@@ -130,7 +130,7 @@ def _mem0_last(history: list[Row], owner: Owner) -> Item:
 # --- the official MCP memory server
 
 
-async def read_mcp_memory(source: Source, owner: Owner) -> Items:
+async def read_mcp_memory(source: ImportSource, owner: DefaultOwner) -> Items:
     """The graph of the official MCP memory server: JSON lines of entities and relations."""
     if source.file.is_dir():
         raise ConfigError(f"{source.file} is a folder; name the JSONL file of the memory server")
@@ -169,7 +169,7 @@ def _graph_record(line: Any, scope: Scope, times: Times) -> Record:
 # --- mk2
 
 
-async def read_mk2(source: Source, owner: Owner) -> Items:
+async def read_mk2(source: ImportSource, owner: DefaultOwner) -> Items:
     """mk2's database: events, turns, configs and knowledge."""
     async with open_tables(source) as tables:
         await tables.need("mk2", "events", "turns")
@@ -184,7 +184,7 @@ async def read_mk2(source: Source, owner: Owner) -> Items:
                     yield tried(f"{table} {row[key]}", _mk2_document, row, row[key], table, owner)
 
 
-def _mk2_event(row: Row, owner: Owner) -> Record:
+def _mk2_event(row: Row, owner: DefaultOwner) -> Record:
     obs = decoded(row["obs_json"])
     actor = obs.get("actor")
     named = actor.get("actor_id") if isinstance(actor, dict) else actor
@@ -195,7 +195,7 @@ def _mk2_event(row: Row, owner: Owner) -> Record:
     return msgspec.structs.replace(record, id=row["event_id"], seq=seq_of(at))
 
 
-def _mk2_turn(row: Row, owner: Owner) -> Record:
+def _mk2_turn(row: Row, owner: DefaultOwner) -> Record:
     began = moment(row["started_ts"]) or moment(row["created_at"]) or now()
     finished = moment(row["finished_ts"])
     more = {name: decoded(row[f"{name}_json"]) for name in ("tool_calls", "tool_results")}
@@ -220,7 +220,7 @@ def _mk2_turn(row: Row, owner: Owner) -> Record:
     )
 
 
-def _mk2_document(row: Row, key: str, table: str, owner: Owner) -> Record:
+def _mk2_document(row: Row, key: str, table: str, owner: DefaultOwner) -> Record:
     address = address_of(key)
     if address.collection != table:  # the first part of a key decides where a document belongs
         address = address_of(f"facts/{key}")
@@ -234,7 +234,7 @@ def _mk2_document(row: Row, key: str, table: str, owner: Owner) -> Record:
 # --- Z-Memory
 
 
-async def read_z_memory(source: Source, owner: Owner) -> Items:
+async def read_z_memory(source: ImportSource, owner: DefaultOwner) -> Items:
     """Z-Memory's database: profile and event memories, and their log."""
     async with open_tables(source) as tables:
         await tables.need("Z-Memory", *_LAYERS.values())
@@ -251,7 +251,7 @@ async def read_z_memory(source: Source, owner: Owner) -> Items:
                 yield tried(f"memory_logs {row['id']}", _z_row, row, whose.scope(owner.tenant))
 
 
-def _z_fact(row: Row, layer: Layer, owner: Owner) -> Item:
+def _z_fact(row: Row, layer: Layer, owner: DefaultOwner) -> Item:
     ends = moment(row.get("expiry_date"))
     return fact_records(
         owner,

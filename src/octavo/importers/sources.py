@@ -20,7 +20,7 @@ import msgspec
 from octavo.config import local_path
 from octavo.errors import ConfigError, StoreUnavailable
 from octavo.importers import FORMATS
-from octavo.importers.values import Items, Owner, Unreadable
+from octavo.importers.values import DefaultOwner, Items, Unreadable
 from octavo.stores.sql.urls import parse
 from octavo.util.extras import missing_packages, store_extra
 from octavo.util.secrets import shown
@@ -34,14 +34,14 @@ _NAMES = "SELECT table_name AS name FROM information_schema.tables WHERE table_s
 _BETWEEN = " \t\r\n,"
 
 
-class Source(msgspec.Struct, frozen=True):
+class ImportSource(msgspec.Struct, frozen=True):
     """Where memory comes from: a file or folder, or the URL of a database server."""
 
     path: Path | None = None
     url: str | None = None
 
     @classmethod
-    def parse(cls, given: str, format_: str) -> "Source":
+    def parse(cls, given: str, format_: str) -> "ImportSource":
         """What was named; ConfigError when it is not there, or cannot be what the format is read from."""
         if format_ not in FORMATS:
             raise ConfigError(f"unknown format {format_!r}; known: {', '.join(FORMATS)}")
@@ -125,16 +125,16 @@ class SourceFile(msgspec.Struct, frozen=True):
             yield from (_read_lines if lines else _read_array)(file, self.shown)
 
 
-class Reader(Protocol):
+class FormatReader(Protocol):
     """Reads one format from its beginning to its end."""
 
-    def __call__(self, source: Source, owner: Owner) -> Items: ...
+    def __call__(self, source: ImportSource, owner: DefaultOwner) -> Items: ...
 
 
-def open_reader(format_: str) -> Reader:
+def open_reader(format_: str) -> FormatReader:
     """The reader of a format."""
     module, _, name = FORMATS[format_][0].partition(":")
-    reader: Reader = getattr(importlib.import_module(f"octavo.importers.{module}"), name)
+    reader: FormatReader = getattr(importlib.import_module(f"octavo.importers.{module}"), name)
     return reader
 
 
@@ -193,7 +193,7 @@ def _read_lines(file: BinaryIO, name: str) -> Iterator[tuple[str, Any]]:
 # --- tables of other people's databases, read row by row
 
 
-class Tables:
+class SourceTables:
     """A database that is only read: `run` gives the rows of a statement, a few at a time."""
 
     def __init__(self, run: Callable[[str], AsyncIterator[Row]], names_sql: str, quote: str = '"') -> None:
@@ -226,7 +226,7 @@ def decoded(value: Any) -> Any:
 
 
 @asynccontextmanager
-async def open_tables(source: Source) -> AsyncIterator[Tables]:
+async def open_tables(source: ImportSource) -> AsyncIterator[SourceTables]:
     """The database in a file, or behind a URL."""
     if not source.is_database:
         raise ConfigError(f"{source.path} is no SQLite database")
@@ -242,7 +242,7 @@ async def open_tables(source: Source) -> AsyncIterator[Tables]:
 
 
 @asynccontextmanager
-async def _open_sqlite(path: Path) -> AsyncIterator[Tables]:
+async def _open_sqlite(path: Path) -> AsyncIterator[SourceTables]:
     connection = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)  # noqa: ASYNC240 - it only names the file
     connection.row_factory = sqlite3.Row
 
@@ -251,7 +251,7 @@ async def _open_sqlite(path: Path) -> AsyncIterator[Tables]:
             yield dict(row)
 
     try:
-        yield Tables(run, "SELECT name FROM sqlite_master WHERE type = 'table'")
+        yield SourceTables(run, "SELECT name FROM sqlite_master WHERE type = 'table'")
     except sqlite3.DatabaseError as error:
         raise StoreUnavailable(f"{path} cannot be read: {error}") from error
     finally:
@@ -259,7 +259,7 @@ async def _open_sqlite(path: Path) -> AsyncIterator[Tables]:
 
 
 @asynccontextmanager
-async def _open_postgres(url: str) -> AsyncIterator[Tables]:
+async def _open_postgres(url: str) -> AsyncIterator[SourceTables]:
     import asyncpg
 
     scheme, _, rest = url.partition("://")
@@ -274,13 +274,13 @@ async def _open_postgres(url: str) -> AsyncIterator[Tables]:
 
     try:
         async with connection.transaction(readonly=True):
-            yield Tables(run, f"{_NAMES}ANY (current_schemas(false))")
+            yield SourceTables(run, f"{_NAMES}ANY (current_schemas(false))")
     finally:
         await connection.close()
 
 
 @asynccontextmanager
-async def _open_mysql(url: str) -> AsyncIterator[Tables]:
+async def _open_mysql(url: str) -> AsyncIterator[SourceTables]:
     import asyncmy
     from asyncmy.cursors import SSDictCursor
 
@@ -307,6 +307,6 @@ async def _open_mysql(url: str) -> AsyncIterator[Tables]:
                     yield row
 
     try:
-        yield Tables(run, f"{_NAMES}DATABASE()", quote="`")
+        yield SourceTables(run, f"{_NAMES}DATABASE()", quote="`")
     finally:
         await connection.ensure_closed()

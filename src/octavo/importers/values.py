@@ -38,7 +38,7 @@ Item: TypeAlias = Record | tuple[Record, ...] | Unreadable | LeftOut
 Items: TypeAlias = AsyncGenerator[Item, None]
 
 
-class Owner(msgspec.Struct, frozen=True, kw_only=True):
+class DefaultOwner(msgspec.Struct, frozen=True, kw_only=True):
     """Whose it becomes where the source does not say."""
 
     tenant: str = ""
@@ -110,7 +110,7 @@ def make_message(
 
 
 def fact_records(
-    owner: Owner,
+    owner: DefaultOwner,
     id_: str,
     text: str,
     at: datetime | None,

@@ -14,7 +14,7 @@ from octavo.kernel.codec import encode_record, seal
 from octavo.kernel.model import Add, Query, Record, Scope
 from octavo.kernel.ports import Store
 from octavo.layers.records import LOG
-from octavo.transfer.copying import PAGE_BYTES, Moved, Progress, Step, Trail, checked_size
+from octavo.transfer.copying import PAGE_BYTES, CopyStep, Moved, Progress, Trail, checked_size
 
 _SAMPLES = 3  # of each collection
 _SAMPLE_CHARACTERS = 100
@@ -140,7 +140,9 @@ async def _run(
             return
         told.added += await _write(target, waiting)
         last, done = records[-1], told.resumed + told.read + len(records)
-        trail.mark(Step(tenant=last.scope.tenant, collection=last.collection, cursor=last.cursor, read=done))
+        trail.mark(
+            CopyStep(tenant=last.scope.tenant, collection=last.collection, cursor=last.cursor, read=done)
+        )
         told.count(records, progress, None)
         waiting.clear()
         count = waiting_bytes = 0

@@ -38,7 +38,7 @@ from octavo.util.sync import at_once
 _logger = logging.getLogger("octavo.layers")
 
 
-class Step(msgspec.Struct, frozen=True):
+class ChangeStep(msgspec.Struct, frozen=True):
     """A change of one memory: its ops, which are done together or, when somebody came before, not at all."""
 
     ops: list[Op]
@@ -47,13 +47,15 @@ class Step(msgspec.Struct, frozen=True):
     certain: bool = False  # it changes no memory, so nobody can come before it
 
 
-def insertion(record: Record, reason: str, metadata: dict[str, Any] | None = None) -> Step:
+def insertion(record: Record, reason: str, metadata: dict[str, Any] | None = None) -> ChangeStep:
     """A memory that begins, or that is there again under its old id."""
     log = _log(record, "insert", reason, None, record, metadata)
-    return Step([Add([record], expect=1), Add([log], expect=1)], log, record)
+    return ChangeStep([Add([record], expect=1), Add([log], expect=1)], log, record)
 
 
-def alteration(before: Record, after: Record, reason: str, metadata: dict[str, Any] | None = None) -> Step:
+def alteration(
+    before: Record, after: Record, reason: str, metadata: dict[str, Any] | None = None
+) -> ChangeStep:
     """A memory that becomes another version of itself."""
     log = _log(after, "update", reason, before, after, metadata)
     change = Change(
@@ -68,23 +70,23 @@ def alteration(before: Record, after: Record, reason: str, metadata: dict[str, A
         updated_at=after.updated_at or after.created_at,
         expect=1,
     )
-    return Step([change, Add([log], expect=1)], log, after)
+    return ChangeStep([change, Add([log], expect=1)], log, after)
 
 
 def removal(
     before: Record, action: Action, reason: str, at: datetime, metadata: dict[str, Any] | None = None
-) -> Step:
+) -> ChangeStep:
     """A memory that ends."""
     log = _log(msgspec.structs.replace(before, updated_at=at), action, reason, before, None, metadata)
-    return Step([Remove(_query(before), expect=1), Add([log], expect=1)], log, before)
+    return ChangeStep([Remove(_query(before), expect=1), Add([log], expect=1)], log, before)
 
 
 def remark(
     record: Record | None, scope: Scope, layer: Layer, reason: str, at: datetime, metadata: dict[str, Any]
-) -> Step:
+) -> ChangeStep:
     """A log row that says why nothing was changed."""
     log = log_record(scope, record.id if record else "", layer, "ignore", reason, at, metadata=metadata)
-    return Step([Add([log])], log, record or log, certain=True)
+    return ChangeStep([Add([log])], log, record or log, certain=True)
 
 
 def _log(
@@ -126,10 +128,10 @@ def next_version(before: Record, at: datetime, data: dict[str, Any], **changes: 
 
 def revision(
     before: Record, changes: dict[str, Any], at: datetime, why: str | None, event_ttl: timedelta | None
-) -> Step:
+) -> ChangeStep:
     """The step that changes what is given of a memory, or that says that nothing differs."""
     layer = LAYER_OF[before.collection]
-    was = checking.Ending(bool(before.data.get("is_permanent")), before.expires_at)
+    was = checking.Expiry(bool(before.data.get("is_permanent")), before.expires_at)
     told = {name: changes[name] for name in ("is_permanent", "expiry_date") if name in changes}
     ending = checking.ending(layer, at, was, event_ttl=event_ttl, **told)
     category = changes.get("category", UNSET)
@@ -162,7 +164,7 @@ def undoing(
     why: str | None,
     at: datetime,
     metadata: dict[str, Any] | None = None,
-) -> Step:
+) -> ChangeStep:
     """The step that takes back all changes of a memory from `entry` to its `last` one.
 
     `present` is what the last change made of it, if it left anything.

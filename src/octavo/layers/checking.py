@@ -124,7 +124,7 @@ def moment(what: str, value: Any, wrong: Wrong = InvalidQuery) -> datetime | Non
     return at
 
 
-class Ending(NamedTuple):
+class Expiry(NamedTuple):
     """Whether a memory is kept for ever, and when it ends."""
 
     is_permanent: bool
@@ -134,13 +134,13 @@ class Ending(NamedTuple):
 def ending(
     of: Layer,
     at: datetime,
-    was: Ending | None = None,
+    was: Expiry | None = None,
     *,
     is_permanent: Any = UNSET,
     expiry_date: datetime | UnsetType | None = UNSET,
     ttl_seconds: Any = None,
     event_ttl: timedelta | None = None,
-) -> Ending:
+) -> Expiry:
     """How long a memory is kept: as told, or as it was; else the profile for ever and events as long as configured.
 
     An `expiry_date` of None says that there is no end, not that there never may be one.
@@ -162,17 +162,17 @@ def ending(
             raise InvalidRecord(
                 f"expiry_date {expires_at.isoformat()} is in the past; forget() removes a memory at once"
             )
-        return Ending(False, expires_at)
+        return Expiry(False, expires_at)
     if is_permanent is True:
-        return Ending(True, None)
+        return Expiry(True, None)
     if was is not None and expiry_date is None:
-        return Ending(was.is_permanent and is_permanent is not False, None)
+        return Expiry(was.is_permanent and is_permanent is not False, None)
     if was is not None and not (was.is_permanent and is_permanent is False):
         return was
     permanent = of == "profile" and is_permanent is not False
     if of == "event" and event_ttl is not None:
-        return Ending(False, _later(at, event_ttl))
-    return Ending(permanent, None)
+        return Expiry(False, _later(at, event_ttl))
+    return Expiry(permanent, None)
 
 
 def _after(seconds: Any, at: datetime) -> datetime:

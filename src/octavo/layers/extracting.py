@@ -13,7 +13,7 @@ from octavo.kernel.model import Op, Query, Record
 from octavo.kernel.ports import heads
 from octavo.kernel.terms.matching import FOUND_BY
 from octavo.layers import checking, reasons
-from octavo.layers.changes import OwnerNotes, Step, alteration, insertion, next_version, remark
+from octavo.layers.changes import ChangeStep, OwnerNotes, alteration, insertion, next_version, remark
 from octavo.layers.reading import read_heads
 from octavo.layers.records import COLLECTIONS, LAYER_OF, Owner, happened_at_of, new_memory, topic_in, topic_of
 from octavo.layers.shared import Shared
@@ -40,7 +40,7 @@ ROUNDS = 12  # how often a fact is decided that others come before
 _PAUSE_SECONDS = 0.02  # and the longest pause before the second time; later ones are longer
 
 
-class Extraction:
+class TextExtraction:
     """One text of one owner on its way into memory."""
 
     def __init__(
@@ -55,7 +55,7 @@ class Extraction:
         self._said_at = source.created_at
         self._source = source.id
         self._metadata = metadata
-        self._done = [Step(list(done), source, source, certain=True)] if done else []
+        self._done = [ChangeStep(list(done), source, source, certain=True)] if done else []
         self._status: Status = "success"
 
     async def run(self) -> Extracted:
@@ -133,7 +133,7 @@ class Extraction:
         )
         return [_made_good(decision, known) for decision in decisions if decision.content.strip()]
 
-    def _step(self, decision: Decision, known: dict[str, Record]) -> tuple[Step, Outcome]:
+    def _step(self, decision: Decision, known: dict[str, Record]) -> tuple[ChangeStep, Outcome]:
         """What to write for a decision; `known` is brought up to what will be there afterwards."""
         target = known.get(decision.target or "")
         if decision.action != "ignore" and self._noted.rejects(decision.content, decision.happened_at):

@@ -16,9 +16,9 @@ from octavo.kernel.ids import new_id, now
 from octavo.kernel.model import Add, Op, Query, Record, Scope
 from octavo.kernel.ports import Embedder, Store
 from octavo.layers import checking, reasons
-from octavo.layers.changes import OwnerNotes, Step, insertion, removal, revision, undoing
-from octavo.layers.extracting import Extraction
-from octavo.layers.reading import Reading
+from octavo.layers.changes import ChangeStep, OwnerNotes, insertion, removal, revision, undoing
+from octavo.layers.extracting import TextExtraction
+from octavo.layers.reading import LayerReading
 from octavo.layers.records import (
     LOG,
     entry_of,
@@ -38,7 +38,7 @@ from octavo.util.secrets import KEY_FILE, DigestKey
 _LONGEST_TTL = timedelta(days=36_500)
 
 
-class LayeredMemory(Reading):
+class LayeredMemory(LayerReading):
     """Remembers for users and agents: the profile is who they are, events are what happened.
 
     Every change is written together with its log row, in one go. A store or extractor that is handed in stays open;
@@ -209,7 +209,7 @@ class LayeredMemory(Reading):
         """The same for a text that a record keeps already, such as a message; `done` is written together with the facts."""
         shared = self._begin()
         owner = checking.owner(user_id, agent_id, InvalidRecord)
-        extraction = Extraction(shared, owner, source, checking.metadata(metadata), done)
+        extraction = TextExtraction(shared, owner, source, checking.metadata(metadata), done)
         # One after the other: of two equal texts at once, the second must find what the first has made.
         async with shared.lock(self.tenant, owner):
             try:
@@ -253,7 +253,7 @@ class LayeredMemory(Reading):
             changes["metadata"] = checking.metadata(metadata)
         why = checking.reason(reason)
 
-        async def attempt() -> Step:
+        async def attempt() -> ChangeStep:
             before = await self._found(memory_id, user_id, agent_id, layer)
             return revision(before, changes, shared.after(before.updated_at), why, shared.event_ttl)
 
@@ -276,7 +276,7 @@ class LayeredMemory(Reading):
         shared = self._begin()
         why = checking.reason(reason)
 
-        async def attempt() -> Step:
+        async def attempt() -> ChangeStep:
             before = await self._found(memory_id, user_id, agent_id, layer)
             at = shared.after(before.updated_at)
             said = why or reasons.say("deleted", before.text)
@@ -348,7 +348,7 @@ class LayeredMemory(Reading):
         shared, memory_id = self._shared, entries[0].memory_id
         by_version = {entry.version: entry for entry in entries}
 
-        async def attempt() -> Step:
+        async def attempt() -> ChangeStep:
             newest = await shared.last_change(memory_id, self.tenant)
             if newest is None or (last := entry_of(newest)).version not in by_version:
                 later = "" if newest is None else f": {newest.id!r} is newer ({newest.kind})"
@@ -366,7 +366,7 @@ class LayeredMemory(Reading):
             return entries[-1]
         return entry_of((await shared.change(self.tenant, memory_id, attempt)).log)
 
-    async def _allowed(self, step: Step, undone: LogEntry) -> Step:
+    async def _allowed(self, step: ChangeStep, undone: LogEntry) -> ChangeStep:
         """The step that also lifts the rejection which the undone change was."""
         if undone.metadata.get("rejected"):
             noted = await self._read_notes(step.log.scope)

@@ -23,7 +23,7 @@ _LOOKED = 1000  # rows of the log that a list of bounded size looks through for 
 _LOG_BYTES = 4 * 2**20  # of the log that are in memory at once
 
 
-class Reading:
+class LayerReading:
     """What can be asked of a tenant's memory.
 
     Each list ends where it would take more than `max_bytes`, after one memory or row at the earliest, and goes on `after`

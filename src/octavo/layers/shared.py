@@ -15,7 +15,7 @@ from octavo.errors import Conflict, NotFound, OctavoError, StoreClosed, StoreUna
 from octavo.kernel.model import Op, Query, Record, Scope
 from octavo.kernel.ports import ListsTenants, Resembles, Store, written
 from octavo.layers import reasons
-from octavo.layers.changes import Step, removal
+from octavo.layers.changes import ChangeStep, removal
 from octavo.layers.records import COLLECTIONS, LOG
 from octavo.layers.values import LAYERS, Action, Extractor, Layer, Status
 from octavo.search.recall import Recall
@@ -115,7 +115,7 @@ class Shared:
         """Write the ops; answer where they are now."""
         return "success" if (await written(self.store, ops)).stored else "queued"
 
-    async def take(self, steps: Sequence[Step]) -> tuple[Status, list[bool]]:
+    async def take(self, steps: Sequence[ChangeStep]) -> tuple[Status, list[bool]]:
         """Write the steps in one go; answer which of them nobody came before."""
         try:
             status = await self.write([op for step in steps for op in step.ops])
@@ -127,7 +127,9 @@ class Shared:
             return "queued" if any_queued else "success", [won for _, [won] in taken]
         return status, [True] * len(steps)
 
-    async def change(self, tenant: str, memory: str, attempt: Callable[[], Awaitable[Step]]) -> Step:
+    async def change(
+        self, tenant: str, memory: str, attempt: Callable[[], Awaitable[ChangeStep]]
+    ) -> ChangeStep:
         """Take the step that `attempt` makes of what is there now, as often as others come before it."""
         # Within a process changes of one memory queue up here: racing each other, most would only be tried again.
         async with self.lock(tenant, memory):

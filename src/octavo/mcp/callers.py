@@ -12,7 +12,7 @@ from octavo.memory import AsyncMemory
 Toolset: TypeAlias = Literal["memory", "graph", "mem0"]
 
 
-class Caller(msgspec.Struct, frozen=True, kw_only=True):
+class ToolCaller(msgspec.Struct, frozen=True, kw_only=True):
     """Who calls a tool: the memory they see, the user they are, and whether they may change anything."""
 
     memory: AsyncMemory
@@ -25,7 +25,7 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
         return Scope(tenant=self.memory.layers.tenant, user=self.user_id)
 
 
-class Limits(msgspec.Struct, frozen=True, kw_only=True):
+class ToolLimits(msgspec.Struct, frozen=True, kw_only=True):
     """How much one call may say and be answered."""
 
     answer_tokens: int = 2000
@@ -33,7 +33,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 #: Finds the caller of an HTTP request; over stdio there is no request, and always the same caller.
-FindCaller: TypeAlias = Callable[[Any], Caller]
+FindCaller: TypeAlias = Callable[[Any], ToolCaller]
 
 #: The caller of the call that is under way.
-CALLER: ContextVar[Caller] = ContextVar("octavo.mcp.caller")
+CALLER: ContextVar[ToolCaller] = ContextVar("octavo.mcp.caller")

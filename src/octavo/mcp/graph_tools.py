@@ -14,13 +14,13 @@ from octavo.mcp.graph import Graph
 from octavo.mcp.server import ADDS, DESTROYS, READS, tool
 
 
-class _Part(BaseModel):
+class _GraphPart(BaseModel):
     """As the official server's schemas are: other fields are let pass, and not kept."""
 
     model_config = ConfigDict(populate_by_name=True, strict=True)
 
 
-class Entity(_Part):
+class Entity(_GraphPart):
     """Somebody or something."""
 
     name: str = Field(description="The name of the entity")
@@ -28,7 +28,7 @@ class Entity(_Part):
     observations: list[str] = Field(description="What was observed of it")
 
 
-class Relation(_Part):
+class Relation(_GraphPart):
     """How one entity stands to another."""
 
     from_: str = Field(alias="from", description="The name of the entity where the relation starts")
@@ -36,21 +36,21 @@ class Relation(_Part):
     relationType: str = Field(description="The type of the relation, in active voice")  # noqa: N815
 
 
-class Addition(_Part):
+class Addition(_GraphPart):
     """What was observed of an entity."""
 
     entityName: str = Field(description="The name of the entity")  # noqa: N815
     contents: list[str] = Field(description="The observations to add")
 
 
-class Deletion(_Part):
+class Deletion(_GraphPart):
     """What is no longer observed of an entity."""
 
     entityName: str = Field(description="The name of the entity")  # noqa: N815
     observations: list[str] = Field(description="The observations to delete")
 
 
-class Added(_Part):
+class Added(_GraphPart):
     """Which observations were new."""
 
     entityName: str  # noqa: N815

@@ -24,14 +24,14 @@ NAME = "octavo"  # under which programs know it
 _TABLE = f"mcp_servers.{NAME}"
 
 
-class Entry(msgspec.Struct, frozen=True):
+class ServerEntry(msgspec.Struct, frozen=True):
     """How `octavo mcp` is started, from whatever folder."""
 
     command: str
     args: list[str]
 
     @classmethod
-    def of(cls, settings: Settings, config: str | None) -> "Entry":
+    def of(cls, settings: Settings, config: str | None) -> "ServerEntry":
         """The command for these settings: every path in it is absolute, and no password is."""
         url = settings.database.dsn
         if shown(url) != url:
@@ -63,7 +63,7 @@ class Entry(msgspec.Struct, frozen=True):
         return cls(str(Path(command).absolute()), args)
 
 
-class Client(msgspec.Struct, frozen=True):
+class McpClient(msgspec.Struct, frozen=True):
     """A program that speaks MCP: where its settings are, and under which name it lists servers."""
 
     title: str
@@ -72,7 +72,7 @@ class Client(msgspec.Struct, frozen=True):
     typed: bool = False  # whether it wants to be told that this is stdio
 
 
-class Change(msgspec.Struct, frozen=True):
+class SettingsChange(msgspec.Struct, frozen=True):
     """A settings file as it is and as it would be."""
 
     path: Path
@@ -124,17 +124,19 @@ def _desktop() -> Path:
 
 
 CLIENTS = {
-    "claude-desktop": Client("Claude Desktop", _desktop),
-    "claude-code": Client("Claude Code", lambda: Path.cwd() / ".mcp.json", typed=True),
-    "cursor": Client("Cursor", lambda: Path.home() / ".cursor" / "mcp.json"),
-    "vscode": Client("VS Code", lambda: Path.cwd() / ".vscode" / "mcp.json", section="servers", typed=True),
-    "codex": Client(
+    "claude-desktop": McpClient("Claude Desktop", _desktop),
+    "claude-code": McpClient("Claude Code", lambda: Path.cwd() / ".mcp.json", typed=True),
+    "cursor": McpClient("Cursor", lambda: Path.home() / ".cursor" / "mcp.json"),
+    "vscode": McpClient(
+        "VS Code", lambda: Path.cwd() / ".vscode" / "mcp.json", section="servers", typed=True
+    ),
+    "codex": McpClient(
         "Codex", lambda: Path(os.environ.get("CODEX_HOME") or Path.home() / ".codex") / "config.toml"
     ),
 }
 
 
-def plan(client: str, entry: Entry) -> Change:
+def plan(client: str, entry: ServerEntry) -> SettingsChange:
     """What has to change in a program's settings so that it starts this entry; everything else in them stays."""
     known = CLIENTS[client]
     path = known.path()
@@ -143,18 +145,18 @@ def plan(client: str, entry: Entry) -> Change:
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path} is not UTF-8: {error}") from None
     if path.suffix == ".toml":
-        return Change(path, before, _with_table(path, before or "", entry))
-    return Change(path, before, _with_server(path, before, known, entry))
+        return SettingsChange(path, before, _with_table(path, before or "", entry))
+    return SettingsChange(path, before, _with_server(path, before, known, entry))
 
 
-def lines(client: str, entry: Entry) -> str:
+def lines(client: str, entry: ServerEntry) -> str:
     """The lines to paste into the settings of a program that has none yet."""
     known = CLIENTS[client]
     path = known.path()
     return _table(entry) if path.suffix == ".toml" else _with_server(path, None, known, entry)
 
 
-def _with_server(path: Path, before: str | None, known: Client, entry: Entry) -> str:
+def _with_server(path: Path, before: str | None, known: McpClient, entry: ServerEntry) -> str:
     server = {"command": entry.command, "args": entry.args}
     if known.typed:
         server = {"type": "stdio", **server}
@@ -174,7 +176,7 @@ def _with_server(path: Path, before: str | None, known: Client, entry: Entry) ->
     return json.dumps(held, indent=2, ensure_ascii=False) + "\n"
 
 
-def _with_table(path: Path, before: str, entry: Entry) -> str:
+def _with_table(path: Path, before: str, entry: ServerEntry) -> str:
     wanted = {"command": entry.command, "args": entry.args}
     try:
         held = tomllib.loads(before)
@@ -197,7 +199,7 @@ def _with_table(path: Path, before: str, entry: Entry) -> str:
     return after
 
 
-def _table(entry: Entry) -> str:
+def _table(entry: ServerEntry) -> str:
     # A string of JSON is one of TOML too.
     args = ", ".join(json.dumps(arg, ensure_ascii=False) for arg in entry.args)
     return f"[{_TABLE}]\ncommand = {json.dumps(entry.command, ensure_ascii=False)}\nargs = [{args}]\n"

@@ -13,7 +13,7 @@ from octavo.kernel.ids import now
 from octavo.kernel.model import Query, Scope
 from octavo.kernel.ports import ListsNames, heads, read_page
 from octavo.kernel.terms.matching import content
-from octavo.mcp.callers import CALLER, Limits
+from octavo.mcp.callers import CALLER, ToolLimits
 from octavo.mcp.server import MemoryServer
 from octavo.search.hits import one_line
 
@@ -125,7 +125,7 @@ def _may_see(key: str) -> bool:
     return user_of(key) in (None, CALLER.get().user_id)
 
 
-def add_prompts(server: MemoryServer, limits: Limits) -> None:
+def add_prompts(server: MemoryServer, limits: ToolLimits) -> None:
     """Two ways to begin a conversation with what is known."""
 
     async def what_do_you_know_about_me() -> str:

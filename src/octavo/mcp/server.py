@@ -23,7 +23,7 @@ from pydantic import AnyUrl, ValidationError, create_model
 
 from octavo import __version__
 from octavo.errors import Conflict, InvalidQuery, InvalidRecord, NotFound, OctavoError
-from octavo.mcp.callers import CALLER, FindCaller, Limits, Toolset
+from octavo.mcp.callers import CALLER, FindCaller, ToolLimits, Toolset
 
 _log = logging.getLogger("octavo.mcp")
 _TOLD = (NotFound, InvalidQuery, InvalidRecord, Conflict)
@@ -138,10 +138,10 @@ class MemoryServer(MCPServer[Any]):
 
 
 def new_server(
-    find_caller: FindCaller, toolset: Toolset = "memory", limits: Limits | None = None
+    find_caller: FindCaller, toolset: Toolset = "memory", limits: ToolLimits | None = None
 ) -> MemoryServer:
     """A server with the tools of a toolset, which finds out with each call whose memory it is."""
-    limits = limits or Limits()
+    limits = limits or ToolLimits()
     if toolset == "graph":
         from octavo.mcp.graph_tools import graph_tools
 

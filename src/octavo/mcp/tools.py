@@ -12,7 +12,7 @@ from octavo.kernel.codec import MAX_NAME_BYTES
 from octavo.kernel.model import utc
 from octavo.mcp import answers
 from octavo.mcp.answers import cursor_of, cut, fitting, result, token
-from octavo.mcp.callers import CALLER, Caller, Limits
+from octavo.mcp.callers import CALLER, ToolCaller, ToolLimits
 from octavo.mcp.server import ADDS, DESTROYS, READS, tool
 from octavo.memory.memory import remember
 
@@ -50,7 +50,7 @@ Question = Annotated[
 When = Annotated[datetime | None, Field(description="A time of ISO 8601, such as 2026-01-31T12:00:00Z.")]
 
 
-def memory_tools(limits: Limits) -> list[Tool]:
+def memory_tools(limits: ToolLimits) -> list[Tool]:
     """The tools, with how much each may take and answer."""
 
     async def remember(
@@ -223,7 +223,7 @@ class Entities(BaseModel):
     results: list[Entity]
 
 
-def mem0_tools(limits: Limits) -> list[Tool]:
+def mem0_tools(limits: ToolLimits) -> list[Tool]:
     """The tools, with how much each may take and answer."""
 
     async def add_memory(
@@ -300,7 +300,9 @@ def mem0_tools(limits: Limits) -> list[Tool]:
 # --- what the toolsets share
 
 
-async def keep(caller: Caller, text: str, session_id: str | None, limits: Limits) -> answers.Remembered:
+async def keep(
+    caller: ToolCaller, text: str, session_id: str | None, limits: ToolLimits
+) -> answers.Remembered:
     """Keep a text, and say what became of it."""
     _check_size(text, limits)
     added = await remember(caller.memory, text, user_id=caller.user_id, session_id=session_id)
@@ -308,7 +310,9 @@ async def keep(caller: Caller, text: str, session_id: str | None, limits: Limits
     return answers.Remembered(status=added.status, memories=changes, note=added.note)
 
 
-async def list_page(caller: Caller, limit: int, after: str | None, limits: Limits) -> answers.Memories:
+async def list_page(
+    caller: ToolCaller, limit: int, after: str | None, limits: ToolLimits
+) -> answers.Memories:
     """A page of facts that fits, and where the next one begins."""
     begin = cursor_of(after)
     page = await caller.memory.get_all(user_id=caller.user_id, limit=limit, after=begin)
@@ -319,7 +323,7 @@ async def list_page(caller: Caller, limit: int, after: str | None, limits: Limit
 
 
 async def revise(
-    caller: Caller, memory_id: str, text: str, reason: str | None, limits: Limits
+    caller: ToolCaller, memory_id: str, text: str, reason: str | None, limits: ToolLimits
 ) -> answers.Memory:
     """Let a fact of the caller's say this."""
     _check_size(text, limits)
@@ -332,7 +336,9 @@ async def revise(
     return _shown(answers.Memory.of(fact), limits)
 
 
-async def forget(caller: Caller, memory_id: str, reason: str | None, limits: Limits) -> answers.Memory:
+async def forget(
+    caller: ToolCaller, memory_id: str, reason: str | None, limits: ToolLimits
+) -> answers.Memory:
     """Delete a fact of the caller's."""
     try:
         fact = await caller.memory.layers.forget(memory_id, user_id=caller.user_id, reason=reason)
@@ -341,7 +347,7 @@ async def forget(caller: Caller, memory_id: str, reason: str | None, limits: Lim
     return _shown(answers.Memory.of(fact), limits)
 
 
-def _shown(memory: answers.Memory, limits: Limits) -> answers.Memory:
+def _shown(memory: answers.Memory, limits: ToolLimits) -> answers.Memory:
     return memory.model_copy(update={"text": cut(memory.text, limits.answer_tokens // 2)})
 
 
@@ -352,7 +358,7 @@ def _missing(memory_id: str) -> NotFound:
     )
 
 
-def _check_size(text: str, limits: Limits) -> None:
+def _check_size(text: str, limits: ToolLimits) -> None:
     if len(text.encode("utf-8", "replace")) > limits.content_bytes:
         raise InvalidRecord(f"text is longer than {limits.content_bytes:,} bytes; remember it in parts")
 

@@ -25,7 +25,7 @@ from octavo.wraps.vectors.waiting import waiting
 
 __all__ = [
     "FORMATS",
-    "Asked",
+    "AskedQuestion",
     "Case",
     "Compared",
     "Data",
@@ -50,7 +50,7 @@ _PATIENCE_SECONDS = 1.0  # between two looks at what keeps vectors from being ma
 Progress: TypeAlias = Callable[[int, int | None], None]
 
 
-class Asked(msgspec.Struct, frozen=True, kw_only=True):
+class AskedQuestion(msgspec.Struct, frozen=True, kw_only=True):
     """One question, what came back, and how good that was."""
 
     name: str
@@ -75,7 +75,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
 class Run(msgspec.Struct, frozen=True, kw_only=True):
     """All answers of one store, and how long it took to be ready for them."""
 
-    asked: list[Asked]
+    asked: list[AskedQuestion]
     records: int
     write_seconds: float
     first_answer_seconds: float  # the first question also waits for the index
@@ -153,12 +153,12 @@ class Trial:
                 return
 
     async def ask(
-        self, progress: Progress | None = None, on_answer: Callable[[Asked], None] | None = None
+        self, progress: Progress | None = None, on_answer: Callable[[AskedQuestion], None] | None = None
     ) -> Run:
         """Ask every question, one after the other; only recall itself is timed."""
         notes: dict[str, int] = {}
         first = await self._first_answer()
-        asked: list[Asked] = []
+        asked: list[AskedQuestion] = []
         for talk, case, other in self._plan:
             answer = await self._answer(talk, case, other, notes)
             asked.append(answer)
@@ -183,7 +183,9 @@ class Trial:
         await recall.recall(f"{case.question} ?", self._of(talk), collections=(COLLECTION,))
         return time.perf_counter() - started
 
-    async def _answer(self, talk: Talk, case: Case, other: Talk | None, notes: dict[str, int]) -> Asked:
+    async def _answer(
+        self, talk: Talk, case: Case, other: Talk | None, notes: dict[str, int]
+    ) -> AskedQuestion:
         here, recall = self._of(talk), self._recall(talk)
         started = time.perf_counter()
         hits = await recall.recall(case.question, here, LIMIT, collections=(COLLECTION,))
@@ -200,7 +202,7 @@ class Trial:
             there, recall = self._of(other), self._recall(other)
             elsewhere = await recall.recall(case.question, there, 1, collections=(COLLECTION,))
             apart = elsewhere.probably_absent
-        return Asked(
+        return AskedQuestion(
             name=case.name,
             user=talk.user,
             category=case.category,
@@ -318,7 +320,7 @@ class Compared(msgspec.Struct, frozen=True, kw_only=True):
 
 def summary(run: Run) -> Summary:
     """A run in figures, all in all and by category."""
-    by_category: dict[str, list[Asked]] = defaultdict(list)
+    by_category: dict[str, list[AskedQuestion]] = defaultdict(list)
     for asked in run.asked:
         by_category[asked.category].append(asked)
     times = [asked.ms for asked in run.asked]
@@ -352,7 +354,7 @@ def compared(reference: Run, other: Run) -> Compared:
     )
 
 
-def _figures(asked: list[Asked]) -> Figures:
+def _figures(asked: list[AskedQuestion]) -> Figures:
     names = list(asked[0].scores) if asked else []
     return Figures(
         questions=len(asked), scores={name: mean([each.scores[name] for each in asked]) for name in names}

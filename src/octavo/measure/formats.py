@@ -144,14 +144,14 @@ def _read(value: Any, type_: Any, where: str) -> Any:
 # LoCoMo.
 
 
-class _Turn(msgspec.Struct):
+class _DataTurn(msgspec.Struct):
     dia_id: str
     text: str
     speaker: str | None = None
     blip_caption: str | None = None
 
 
-class _Asked(msgspec.Struct):
+class _DataQuestion(msgspec.Struct):
     question: str
     evidence: list[Any] = []
     category: Any = None
@@ -159,7 +159,7 @@ class _Asked(msgspec.Struct):
 
 class _Conversation(msgspec.Struct):
     conversation: dict[str, Any]
-    qa: list[_Asked]
+    qa: list[_DataQuestion]
     sample_id: str | int | None = None
 
 
@@ -220,7 +220,7 @@ def _turns(conversation: dict[str, Any], user: str, where: str, data: Data) -> l
         told = locomo_time(conversation.get(f"{session}_date_time"))
         data.unread_times += told is None
         begun = begun + timedelta(days=1) if told is None else told
-        turns: list[_Turn] = _read(conversation[session], list[_Turn], f"{where}, {session}")
+        turns: list[_DataTurn] = _read(conversation[session], list[_DataTurn], f"{where}, {session}")
         for nth, turn in enumerate(turns):
             if turn.dia_id in seen:
                 raise ValueError(f"{where}, {session}: the id {turn.dia_id!r} is there twice")

@@ -49,7 +49,7 @@ _OPENING = re.compile(
 )
 
 
-class Line(msgspec.Struct, frozen=True):
+class ContextLine(msgspec.Struct, frozen=True):
     """One line that was chosen, and the order it is shown in within its part."""
 
     text: str
@@ -116,7 +116,7 @@ def build(
     fence = fence_for(head + body for rows in waiting.values() for _, _, head, body in rows)
     words = _WORDS[language]
     frame = count(f"{fence}memory\n{words['head']}\n{fence}\n")
-    chosen: dict[Part, list[Line]] = {part: [] for part in SHARES}
+    chosen: dict[Part, list[ContextLine]] = {part: [] for part in SHARES}
     used: dict[Part, int] = dict.fromkeys(SHARES, 0)
     seen = Seen(shown)
 
@@ -140,7 +140,7 @@ def build(
             if line is None:
                 left.append((rank, record, head, body))
             elif seen.adds(record):
-                chosen[part].append(Line(line, rank, record))
+                chosen[part].append(ContextLine(line, rank, record))
                 used[part] += title + cost(line)
         waiting[part] = left
 
@@ -154,7 +154,7 @@ def build(
 
 
 def _block(
-    chosen: dict[Part, list[Line]],
+    chosen: dict[Part, list[ContextLine]],
     used: dict[Part, int],
     fence: str,
     words: dict[str, str],

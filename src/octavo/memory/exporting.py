@@ -14,7 +14,7 @@ from octavo.kernel.ports import Store, walk
 from octavo.kernel.shapes import SHAPES
 from octavo.kernel.terms.matching import content
 from octavo.search.hits import one_line
-from octavo.transfer.copying import PAGE_BYTES, Moved, Progress, Reach
+from octavo.transfer.copying import PAGE_BYTES, CopiedRecords, Moved, Progress
 from octavo.transfer.files import FORMAT, End, Header, export
 from octavo.util.file_modes import open_file
 
@@ -31,7 +31,7 @@ _TITLES = {
 _SIGNS = re.compile(r"([\\`*_\[\]<>#|~])")
 
 
-class PersonReach(Reach, frozen=True):
+class PersonReach(CopiedRecords, frozen=True):
     """All records of a user, and those of nobody in sessions where he is the only user."""
 
     sessions: Sequence[str] = ()
@@ -68,14 +68,14 @@ async def export_user(
     return moved
 
 
-async def write_page(store: Store, reach: Reach, path: Path | str) -> None:
+async def write_page(store: Store, reach: CopiedRecords, path: Path | str) -> None:
     """Write the page for people."""
     with FileIO(path, "wb", opener=open_file) as file:
         async for text in markdown(store, reach):
             file.write(text)
 
 
-async def json_lines(store: Store, reach: Reach) -> AsyncIterator[bytes]:
+async def json_lines(store: Store, reach: CopiedRecords) -> AsyncIterator[bytes]:
     """The lines of an export, a page of records at a time."""
     yield msgspec.json.encode(Header(FORMAT)) + b"\n"
     count = 0
@@ -85,7 +85,7 @@ async def json_lines(store: Store, reach: Reach) -> AsyncIterator[bytes]:
     yield msgspec.json.encode(End(count)) + b"\n"
 
 
-async def markdown(store: Store, reach: Reach) -> AsyncIterator[bytes]:
+async def markdown(store: Store, reach: CopiedRecords) -> AsyncIterator[bytes]:
     """The same for people: each thing on a line with its time, under what it is."""
     yield f"# What is kept about {_plain(reach.scope.user or '')}\n".encode()
     title = ""
@@ -102,7 +102,7 @@ async def markdown(store: Store, reach: Reach) -> AsyncIterator[bytes]:
     yield f"\nThat is all: {count:,} records.\n".encode()
 
 
-async def _pages(store: Store, reach: Reach) -> AsyncIterator[list[Record]]:
+async def _pages(store: Store, reach: CopiedRecords) -> AsyncIterator[list[Record]]:
     for query in reach.queries():
         async for page in walk(store, query, _PAGE, PAGE_BYTES):
             yield page

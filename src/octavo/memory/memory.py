@@ -27,7 +27,7 @@ from octavo.memory.exporting import export_user
 from octavo.memory.messages import Added, Said, read_messages
 from octavo.memory.pending import PendingFacts, note_for
 from octavo.memory.searching import SOURCE_OF, SOURCES, StoreAsOf, Whose, distinct, search, with_neighbours
-from octavo.memory.undoing import Undoing
+from octavo.memory.undoing import UndoMany
 from octavo.search.hits import Context, Hits
 from octavo.search.recall import Recall
 from octavo.transfer import Moved
@@ -221,7 +221,7 @@ class AsyncMemory:
         What was changed again since is left as it is, and named in `kept`. A dry run says what would be taken back.
         """
         whose = Whose(self.layers.tenant, user_id, agent_id)
-        return await Undoing(self.layers, whose, reason, dry_run=dry_run).run(add, _moment(since), undo)
+        return await UndoMany(self.layers, whose, reason, dry_run=dry_run).run(add, _moment(since), undo)
 
     # --- finding
 

@@ -120,7 +120,7 @@ def _short(value: object) -> str:
 # --- calls of the OpenAI SDK: the messages in one, where memory is put, and the answer, whole or in pieces
 
 
-class Call(Protocol):
+class ModelCall(Protocol):
     """One call, and what has come of it so far."""
 
     kwargs: dict[str, Any]  # what the SDK is called with

@@ -30,7 +30,7 @@ _TICK = timedelta(microseconds=1)
 _log = logging.getLogger("octavo.memory")
 
 
-class Retention:
+class RetentionSweep:
     """Removes what the settings do not keep, of all tenants of the store; what waits in a queue is never removed.
 
     A message whose facts are still to be found stays until they are.

@@ -28,7 +28,7 @@ _PAGE, _PAGE_BYTES = 200, 2**22
 _LONGEST = MAX_RECORD_BYTES // 2  # bytes of a message that its log row can hold
 
 
-class Undoing:
+class UndoMany:
     """One undo of many changes of one owner."""
 
     def __init__(

@@ -13,11 +13,11 @@ from octavo.errors import ConfigError
 from octavo.memory import messages as calls
 from octavo.memory.keeping import Keeper, Options
 from octavo.memory.memory import AsyncMemory, Memory
-from octavo.memory.messages import Call, ChatCall, Message, ResponsesCall
+from octavo.memory.messages import ChatCall, Message, ModelCall, ResponsesCall
 from octavo.util.user_code import caught
 
 #: The resources of a client whose calls have memory, and how these are spelt.
-_CALLS: dict[str, Callable[[dict[str, Any]], Call]] = {
+_CALLS: dict[str, Callable[[dict[str, Any]], ModelCall]] = {
     "chat.completions": ChatCall,
     "beta.chat.completions": ChatCall,
     "responses": ResponsesCall,
@@ -65,7 +65,7 @@ def with_memory(
 class _Turn:
     """One call: what is asked of memory before it, and what is kept after it."""
 
-    def __init__(self, call: Call, keeper: Keeper, options: Options) -> None:
+    def __init__(self, call: ModelCall, keeper: Keeper, options: Options) -> None:
         self.call = call
         self._keeper, self._options = keeper, options
         self._talk: list[Message] = []

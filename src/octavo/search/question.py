@@ -10,7 +10,7 @@ import msgspec
 from octavo.errors import InvalidQuery
 from octavo.kernel.model import Query, Scope
 from octavo.kernel.shapes import SHAPES
-from octavo.kernel.terms.dates import Span, relative_spans, spans
+from octavo.kernel.terms.dates import DayRange, relative_spans, spans
 from octavo.kernel.terms.english import STOP_WORDS
 from octavo.kernel.terms.terms import terms
 from octavo.kernel.terms.topics import topics
@@ -60,7 +60,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     terms: tuple[str, ...]
     parts: tuple[tuple[int, ...], ...] = ()  # where the terms of each part stand among all terms
     aside: frozenset[int] = frozenset()  # terms of the small talk around what is asked
-    spans: tuple[Span, ...] = ()  # the times it names
+    spans: tuple[DayRange, ...] = ()  # the times it names
     asks: bool = True  # it is a question, and not something said to see what belongs to it
     overview: bool = False  # it asks for whatever is known
     personal: bool = False  # it names the person whose memory it is asked of

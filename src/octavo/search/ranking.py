@@ -15,7 +15,7 @@ import msgspec
 
 from octavo.kernel.model import Record
 from octavo.kernel.terms import is_topic
-from octavo.kernel.terms.dates import Span
+from octavo.kernel.terms.dates import DayRange
 from octavo.kernel.terms.matches import MOST, Match
 from octavo.kernel.terms.terms import unspaced
 from octavo.kernel.terms.topics import is_definite
@@ -185,7 +185,7 @@ def standard(scores: Sequence[float]) -> list[float]:
     return [(score - mean) / deviation for score in scores] if deviation > 1e-9 else [0.0] * len(scores)
 
 
-def time_fit(named: Sequence[Span], at: datetime) -> float:
+def time_fit(named: Sequence[DayRange], at: datetime) -> float:
     """1.0 for a time inside one of the spans; half of that ten days after, or five before.
 
     What happened is told later: a record from soon after the day is likelier about it than one from before.
@@ -195,7 +195,7 @@ def time_fit(named: Sequence[Span], at: datetime) -> float:
     return 0.0 if off is None else float(0.5 ** (off / _HALF_LIFE_DAYS))
 
 
-def _days_off(span: Span, day: date) -> int:
+def _days_off(span: DayRange, day: date) -> int:
     return 2 * (span.first - day).days if day < span.first else max(0, (day - span.last).days)
 
 

@@ -27,7 +27,7 @@ from octavo.server.problems import problem
 from octavo.util.secrets import DigestKey
 
 if TYPE_CHECKING:
-    from octavo.server.app import Memories
+    from octavo.server.app import TenantMemories
 
 #: What needs no key.
 OPEN = frozenset({"/health", "/health/live", "/health/ready", "/docs", "/openapi.json"})
@@ -121,7 +121,7 @@ class Door:
     """Lets callers in, or says why not."""
 
     def __init__(
-        self, settings: Settings, memories: "Memories", *, timer: Callable[[], float] = time.monotonic
+        self, settings: Settings, memories: "TenantMemories", *, timer: Callable[[], float] = time.monotonic
     ) -> None:
         self.needs_key = settings.server.needs_key
         self._memories = memories

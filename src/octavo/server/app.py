@@ -23,7 +23,7 @@ from octavo.errors import OctavoError
 from octavo.kernel.terms import topics
 from octavo.keys import Keys
 from octavo.layers import LayeredMemory
-from octavo.memory.retention import Retention
+from octavo.memory.retention import RetentionSweep
 from octavo.server.access import MCP, Cors, Door
 from octavo.server.gate import CALLER, REQUEST_ID, AsPage, Gate, readable
 from octavo.server.logs import Secrets
@@ -85,7 +85,7 @@ def create(
 ) -> FastAPI:
     """An application; it opens its store when it starts, and closes it when it stops if it was not handed in."""
     secrets = Secrets(settings)
-    held = Memories(settings, assembled)
+    held = TenantMemories(settings, assembled)
 
     metrics = None if held.assembled.meter is None else Metrics(held, held.assembled.meter, metrics_folder)
     mcp = McpEndpoint(settings)
@@ -192,7 +192,7 @@ def _answer_errors(app: FastAPI, secrets: Secrets, page: AsPage | None) -> None:
     app.add_exception_handler(Exception, unknown)
 
 
-class Memories:
+class TenantMemories:
     """The layers and the service of every tenant, over one store that is opened and closed here."""
 
     def __init__(self, settings: Settings, assembled: Assembled | None = None) -> None:
@@ -209,7 +209,7 @@ class Memories:
         self._asking: asyncio.Task[Health] | None = None
         self._asked = 0.0
         self._first_sweep: asyncio.Task[None] | None = None
-        self._retention = Retention(self._layers, settings)
+        self._retention = RetentionSweep(self._layers, settings)
         self._pruning: asyncio.Task[None] | None = None
         #: Whether the server was told to stop, and takes what comes until those who send it have noticed.
         self.draining = False

@@ -24,7 +24,7 @@ from octavo.util.metrics import OTHER, Family, Meter, Samples, merged, prometheu
 from octavo.wraps.metered import STORE_FAMILIES
 
 if TYPE_CHECKING:
-    from octavo.server.app import Memories
+    from octavo.server.app import TenantMemories
 
 _REQUEST_SECONDS = "octavo_http_request_seconds"
 _REQUESTS = "octavo_http_requests_total"
@@ -78,7 +78,7 @@ class Metrics:
     ever smaller than one that another worker told before, which Prometheus would take for a restart.
     """
 
-    def __init__(self, memories: "Memories", meter: Meter, folder: Path | None = None) -> None:
+    def __init__(self, memories: "TenantMemories", meter: Meter, folder: Path | None = None) -> None:
         self.meter = meter
         self.under_way: Callable[[], int] = lambda: 0
         self._memories = memories

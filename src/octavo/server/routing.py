@@ -25,7 +25,7 @@ from octavo.util.sync import let_others
 from octavo.wraps.journal import Journal
 
 if TYPE_CHECKING:
-    from octavo.server.app import Memories
+    from octavo.server.app import TenantMemories
 
 #: Values in a body: each is made, checked and written several times, while everybody else waits.
 _MOST_VALUES = 20_000
@@ -46,9 +46,9 @@ class Admitted(Request):
         return self.caller.tenant
 
     @property
-    def held(self) -> "Memories":
+    def held(self) -> "TenantMemories":
         """What the server holds."""
-        held: Memories = self.app.state.memories
+        held: TenantMemories = self.app.state.memories
         return held
 
     @property

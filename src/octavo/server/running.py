@@ -268,12 +268,12 @@ class Config(uvicorn.Config):
 
     def __init__(self, server: Server, app: Any, **named: Any) -> None:
         # uvicorn's own timer ends with the first byte, and closes only after all was read: it is not asked.
-        own = {"http": Connection, "timeout_keep_alive": 86_400, "backlog": _ACCEPTED_AT_ONCE}
+        own = {"http": CallerConnection, "timeout_keep_alive": 86_400, "backlog": _ACCEPTED_AT_ONCE}
         super().__init__(app, **{**named, **own})
         self.server = server
 
 
-class Connection(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
+class CallerConnection(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
     """A connection of a caller: new, sending headers, with a request under way, or idle."""
 
     config: Config
@@ -307,9 +307,9 @@ class Connection(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
         super().connection_lost(exc)
 
     @property
-    def _waiting(self) -> "dict[Connection, None]":
+    def _waiting(self) -> "dict[CallerConnection, None]":
         """The connections of this server that ask nothing, the oldest first."""
-        waiting: dict[Connection, None] = self.server_state.__dict__.setdefault("waiting", {})
+        waiting: dict[CallerConnection, None] = self.server_state.__dict__.setdefault("waiting", {})
         return waiting
 
     def _look(self, *, answered: bool = False) -> None:

@@ -9,7 +9,7 @@ from octavo.util.cache import Cache, size_of
 _MOST_BYTES = 4 * 2**20  # of one session: one that says much must not push out all others
 
 
-class _Session:
+class _RecentSession:
     """The newest records of one session, the oldest first, and the bytes they take."""
 
     def __init__(self) -> None:
@@ -34,14 +34,14 @@ class Recent:
     def __init__(self, per_session: int = 200, *, sessions: int = 1000) -> None:
         self._per_session = per_session
         self._session_of: dict[tuple[str, str], str] = {}
-        self._sessions: Cache[tuple[str, str], _Session] = Cache(sessions, self._forget)
+        self._sessions: Cache[tuple[str, str], _RecentSession] = Cache(sessions, self._forget)
 
     def put(self, record: Record) -> None:
         """Remember a record that was acknowledged; one already held stays as it is."""
         if self._per_session <= 0:
             return
         place = (record.collection, record.scope.session or "")
-        session = self._sessions.get(place) or _Session()
+        session = self._sessions.get(place) or _RecentSession()
         if record.id in session.records:
             return
         session.hold(seal(record))
@@ -76,7 +76,7 @@ class Recent:
         newest = sorted(held.records.values() if held else (), key=_rank, reverse=True)
         return [sealed.record for sealed in newest[:limit]]
 
-    def _forget(self, place: tuple[str, str], session: _Session) -> None:
+    def _forget(self, place: tuple[str, str], session: _RecentSession) -> None:
         for id_ in list(session.records):
             self._session_of.pop((place[0], id_), None)
 

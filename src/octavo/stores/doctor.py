@@ -27,7 +27,7 @@ class Latency(msgspec.Struct, frozen=True):
     remove_ms: float
 
 
-class Report(msgspec.Struct, frozen=True, kw_only=True):
+class DoctorReport(msgspec.Struct, frozen=True, kw_only=True):
     """Everything `octavo doctor` has to say about a store."""
 
     findings: list[Finding]
@@ -39,7 +39,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
         return [finding for finding in self.findings if finding.warning]
 
 
-async def examine(store: Store, *, probe: bool = True) -> Report:
+async def examine(store: Store, *, probe: bool = True) -> DoctorReport:
     """Ask a store what it is and count what it keeps; with `probe`, also write, read and remove a few records.
 
     The probe works under a tenant of its own and leaves no record behind.
@@ -57,7 +57,7 @@ async def examine(store: Store, *, probe: bool = True) -> Report:
         findings.append(Finding("counted", f"the first {MOST_COUNTED} tenants"))
     collections = await _counts(store, tenants[:MOST_COUNTED])
     latency = await _probed(store, findings) if probe else None
-    return Report(findings=findings, collections=collections, latency=latency)
+    return DoctorReport(findings=findings, collections=collections, latency=latency)
 
 
 async def _counts(store: Store, tenants: list[str]) -> dict[str, int]:

@@ -13,7 +13,7 @@ from octavo.testing.life import Crowds, Life, Races
 from octavo.testing.searching import Indexing, Searching
 from octavo.testing.strategies import Ask, Program, Seek, Write, programs, searching_programs
 from octavo.testing.texts import Bodies, Texts
-from octavo.testing.writes import Ending, Volume, Writes
+from octavo.testing.writes import Volume, WriteEnding, Writes
 
 __all__ = ["Ask", "Program", "Seek", "StoreContract", "Write", "programs", "searching_programs"]
 
@@ -23,7 +23,7 @@ class StoreContract(
     Texts,
     Bodies,
     Writes,
-    Ending,
+    WriteEnding,
     Hostile,
     Races,
     Life,

@@ -18,13 +18,13 @@ from octavo.kernel.ids import new_id
 from octavo.kernel.model import Add, Head, NameCount, Op, Query, Record, Scope, ScopePart
 from octavo.kernel.ports import ListsHeads, ListsNames, Store
 from octavo.testing.strategies import Program, Write, programs, spelled
-from octavo.testing.subject import NOON, Subject, on_a_store, refused
+from octavo.testing.subject import NOON, StoreUnderTest, on_a_store, refused
 from octavo.util.user_code import caught
 
 MOST_BESIDE_BYTES = 8192  # names, marks and times that a store may keep in one text with the bodies
 
 
-class Agreement(Subject):
+class Agreement(StoreUnderTest):
     """`OCTAVO_PROGRAMS` says how many programs are run."""
 
     def test_programs_agree(self) -> None:
@@ -54,7 +54,7 @@ class Agreement(Subject):
 USERS = ("10", "9", "A", "Z", "a", "a b", "ab", "lin", "z", "é", "小明", "ﬁ", "🎉")
 
 
-class Naming(Subject):
+class Naming(StoreUnderTest):
     """Which users, agents and sessions there are; run only for stores that are `octavo.kernel.ports.ListsNames`."""
 
     @on_a_store
@@ -110,7 +110,7 @@ def _listing(store: Store) -> ListsNames:
 
 
 def run_on_a_store(
-    subject: Subject,
+    subject: StoreUnderTest,
     strategy: SearchStrategy[Program],
     compare: Callable[[Store, Program], Coroutine[Any, Any, None]],
     share: int = 1,

@@ -7,7 +7,7 @@ from octavo.errors import InvalidQuery, InvalidRecord
 from octavo.kernel.codec import MAX_RECORD_BYTES
 from octavo.kernel.model import Add, Change, Cursor, Op, Query, Record, Remove, Scope, Tally
 from octavo.kernel.ports import Store
-from octavo.testing.subject import Subject, count, message, messages, on_a_store, refused
+from octavo.testing.subject import StoreUnderTest, count, message, messages, on_a_store, refused
 
 T = TypeVar("T", Record, Query)
 
@@ -123,7 +123,7 @@ def _made(kind: type[T], home: Scope, fields: dict[str, Any], **more: Any) -> T:
     return kind(**{"collection": "messages", **more, **fields, "scope": scope})
 
 
-class Hostile(Subject):
+class Hostile(StoreUnderTest):
     async def _only_the_first_is_kept(self, store: Store, home: Scope) -> None:
         found = await store.find(messages(home))
         assert [(record.id, record.text, record.marks) for record in found] == [("first", "kept", ("m",))]

@@ -15,11 +15,11 @@ from octavo.kernel.model import Add, Change, Op, Query, Record, Remove, Scope
 from octavo.kernel.ports import Describes, Searches, Store
 from octavo.testing.agreement import same, spelling
 from octavo.testing.processes import BOARD, crowd, own, shared
-from octavo.testing.subject import Subject, count, message, messages, on_a_store, refused
+from octavo.testing.subject import StoreUnderTest, count, message, messages, on_a_store, refused
 from octavo.testing.texts import BODIES, NAMES
 
 
-class Life(Subject):
+class Life(StoreUnderTest):
     @on_a_store
     async def test_it_is_a_store(self, store: Store, home: Scope) -> None:
         """It has the verbs of the port, and what it says about itself is named."""
@@ -122,7 +122,7 @@ def _notes(home: Scope, names: Sequence[str], **fields: Any) -> Add:
     return Add([message(name, home, **fields) for name in names])
 
 
-class Races(Subject):
+class Races(StoreUnderTest):
     @on_a_store
     async def test_merges_at_once(self, store: Store, home: Scope) -> None:
         """Changes of one record made at the same time all stay: each read what the one before had written."""
@@ -262,7 +262,7 @@ class Races(Subject):
         assert names in ({"kept"}, {"kept", "gone"})
 
 
-class Crowds(Subject):
+class Crowds(StoreUnderTest):
     """`OCTAVO_TORTURE=full` makes the crowd large."""
 
     def test_many_processes(self) -> None:

@@ -14,7 +14,7 @@ from octavo.stores import open_store
 BOARD = "board"
 
 
-class Report(msgspec.Struct, frozen=True):
+class WriterReport(msgspec.Struct, frozen=True):
     """What one writer was told by its store."""
 
     added: int
@@ -31,7 +31,7 @@ def own(writer: str, number: int) -> str:
     return f"{writer}-{number}"
 
 
-async def write(store: Store, tenant: str, writer: str, writes: int) -> Report:
+async def write(store: Store, tenant: str, writer: str, writes: int) -> WriterReport:
     """Add shared and own ids eight calls at a time; every tenth call also puts a key on the record all write to."""
     added = merged = 0
     scope = Scope(tenant=tenant, session="crowd")
@@ -50,10 +50,10 @@ async def write(store: Store, tenant: str, writer: str, writes: int) -> Report:
 
     for start in range(0, writes, 8):
         await asyncio.gather(*(call(number) for number in range(start, min(start + 8, writes))))
-    return Report(added=added, merged=merged)
+    return WriterReport(added=added, merged=merged)
 
 
-async def crowd(url: str, tenant: str, processes: int, writes: int) -> list[Report]:
+async def crowd(url: str, tenant: str, processes: int, writes: int) -> list[WriterReport]:
     """Let so many processes make so many calls each, starting at the same moment; each must end without an error."""
     children = [
         await start_child(__file__, url, tenant, f"w{number}", str(writes)) for number in range(processes)
@@ -62,7 +62,8 @@ async def crowd(url: str, tenant: str, processes: int, writes: int) -> list[Repo
         for child in children:  # each has imported all it needs; the store is opened by all at once
             assert await next_line(child) == "ready"
         return [
-            msgspec.json.decode(answer, type=Report) for answer in await asyncio.gather(*map(_end, children))
+            msgspec.json.decode(answer, type=WriterReport)
+            for answer in await asyncio.gather(*map(_end, children))
         ]
     finally:
         await stop_children(children)

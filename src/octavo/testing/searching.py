@@ -23,7 +23,7 @@ from octavo.kernel.terms.matching import matching
 from octavo.kernel.terms.terms import terms as terms_of
 from octavo.testing.agreement import outcome, run_on_a_store
 from octavo.testing.strategies import Program, Seek, Write, searching_programs, spelled
-from octavo.testing.subject import NOON, Subject, on_a_store, refused
+from octavo.testing.subject import NOON, StoreUnderTest, on_a_store, refused
 
 #: Text as people and programs write it; every term of each must find it.
 LANGUAGES = (
@@ -64,7 +64,7 @@ def on_an_index(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
     """`on_a_store`, of a store that searches."""
 
     @functools.wraps(test)
-    async def run(self: Subject, store: Store, home: Scope) -> None:
+    async def run(self: StoreUnderTest, store: Store, home: Scope) -> None:
         searching(store)
         await test(self, store, home)
 
@@ -98,7 +98,7 @@ async def right(store: Store, query: Query, terms: tuple[str, ...], records: lis
     return answer
 
 
-class Searching(Subject):
+class Searching(StoreUnderTest):
     """Run only for stores that are `octavo.kernel.ports.Searches`; `OCTAVO_PROGRAMS` says how many programs are run, thrice."""
 
     def test_searches_agree(self) -> None:
@@ -270,7 +270,7 @@ def _common(number: int, home: Scope) -> Record:
     )
 
 
-class Indexing(Subject):
+class Indexing(StoreUnderTest):
     """Run only for stores that are `octavo.kernel.ports.Searches`."""
 
     @on_an_index

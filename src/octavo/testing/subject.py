@@ -20,7 +20,7 @@ T = TypeVar("T", Store, VectorIndex)
 NOON = datetime(2024, 6, 1, 12, tzinfo=UTC)
 
 
-class Subject:
+class StoreUnderTest:
     """What a subclass says about its store: `open`, and `url` or `again` when its records outlive a store object.
 
     Every test writes under a tenant of its own, so one database may serve them all and nothing is cleaned between them.

@@ -9,7 +9,7 @@ from octavo.kernel.model import Add, Change, Query, Record, Remove, Scope
 from octavo.kernel.ports import Store
 from octavo.kernel.shapes import SHAPES
 from octavo.testing.agreement import spelling
-from octavo.testing.subject import Subject, count, ids, message, messages, on_a_store
+from octavo.testing.subject import StoreUnderTest, count, ids, message, messages, on_a_store
 
 #: (what is looked for, what was written, whether it is found). Judged by hand, not by the code under test.
 NEEDLES = (
@@ -128,7 +128,7 @@ NAMES = (
 )  # fmt: skip
 
 
-class Texts(Subject):
+class Texts(StoreUnderTest):
     @on_a_store
     async def test_caseless_search(self, store: Store, home: Scope) -> None:
         """A text search finds what the table of nasty pairs says, and nothing else."""
@@ -272,7 +272,7 @@ BODIES: tuple[dict[str, Any], ...] = (
 )
 
 
-class Bodies(Subject):
+class Bodies(StoreUnderTest):
     @on_a_store
     async def test_bodies_come_back(self, store: Store, home: Scope) -> None:
         """JSON that was added or changed comes back equal: true is not 1, floats to the last bit, keys in their order."""

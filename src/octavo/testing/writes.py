@@ -9,14 +9,14 @@ from octavo.errors import Conflict, InvalidQuery, InvalidRecord
 from octavo.kernel.codec import MAX_RECORD_BYTES
 from octavo.kernel.model import START, Add, Change, Op, Query, Rank, Record, Remove, Scope, Tally
 from octavo.kernel.ports import Store, walk
-from octavo.testing.subject import NOON, Subject, count, ids, message, messages, on_a_store, refused
+from octavo.testing.subject import NOON, StoreUnderTest, count, ids, message, messages, on_a_store, refused
 
 
 def _note(name: str, home: Scope, text: str = "") -> Record:
     return message(name, home, text=text, created_at=NOON, seq=1)
 
 
-class Writes(Subject):
+class Writes(StoreUnderTest):
     @on_a_store
     async def test_what_is_expected(self, store: Store, home: Scope) -> None:
         """An op that meets another number of records than it expects leaves its whole batch undone."""
@@ -144,7 +144,7 @@ class Writes(Subject):
         assert backwards == ranks[::-1]
 
 
-class Ending(Subject):
+class WriteEnding(StoreUnderTest):
     @on_a_store
     async def test_an_end_moves_with_its_record(self, store: Store, home: Scope) -> None:
         """A record that ends at another time, no longer, or is gone, is not found by the end it had."""
@@ -178,7 +178,7 @@ class Ending(Subject):
         assert await ids(store, every) == ["b", "c"]
 
 
-class Volume(Subject):
+class Volume(StoreUnderTest):
     @on_a_store
     async def test_forty_thousand_at_once(self, store: Store, home: Scope) -> None:
         """A batch of 40,000 records (`largest_batch`) is one call: kept whole, counted, paged, changed and removed."""

@@ -45,7 +45,7 @@ class Moved(msgspec.Struct, kw_only=True):
             progress(done, None if total is None else max(done, total))
 
 
-class Step(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class CopyStep(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How far a move has come: up to and including the record at the cursor, everything is in the target."""
 
     tenant: str = ""
@@ -88,8 +88,8 @@ class Trail:
         self._run = run
         self._head = msgspec.json.encode(_Head(octavo_resume=1, run=run)) + b"\n"
         self._file: FileIO | None = None
-        self.steps: dict[tuple[str, str], Step] = {}
-        self.last: Step | None = None
+        self.steps: dict[tuple[str, str], CopyStep] = {}
+        self.last: CopyStep | None = None
         self._whole_bytes = self._load()
 
     def _load(self) -> int:
@@ -104,7 +104,7 @@ class Trail:
         first, *others = whole.splitlines() or [found]
         try:
             head = msgspec.json.decode(first, type=_Head)
-            steps = [msgspec.json.decode(line, type=Step) for line in others]
+            steps = [msgspec.json.decode(line, type=CopyStep) for line in others]
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise ConfigError(
                 f"{self._path} is not the state of a move ({error}); name another file"
@@ -115,12 +115,12 @@ class Trail:
             self.steps[step.tenant, step.collection] = self.last = step
         return len(whole)
 
-    def step(self, query: Query) -> Step:
+    def step(self, query: Query) -> CopyStep:
         """Where the move of one tenant's collection stands."""
         place = query.scope.tenant, query.collection
-        return self.steps.get(place) or Step(tenant=place[0], collection=place[1])
+        return self.steps.get(place) or CopyStep(tenant=place[0], collection=place[1])
 
-    def mark(self, step: Step) -> None:
+    def mark(self, step: CopyStep) -> None:
         """Write down that everything up to this step is acknowledged."""
         self.last = step
         if self._path is None:
@@ -156,7 +156,7 @@ class Trail:
         self.close()
 
 
-class Reach(msgspec.Struct, frozen=True):
+class CopiedRecords(msgspec.Struct, frozen=True):
     """Which records of a store are meant: these collections of these tenants, inside this scope."""
 
     tenants: list[str]
@@ -164,7 +164,9 @@ class Reach(msgspec.Struct, frozen=True):
     scope: Scope
 
     @classmethod
-    async def of(cls, store: Store, collections: Sequence[str] | None, scope: Scope | None) -> "Reach":
+    async def of(
+        cls, store: Store, collections: Sequence[str] | None, scope: Scope | None
+    ) -> "CopiedRecords":
         """What was asked for; without a scope, every tenant the store can name (the empty one when it cannot)."""
         named = tuple(SHAPES) if collections is None else tuple(dict.fromkeys(collections))
         if unknown := [name for name in named if name not in SHAPES]:
@@ -205,7 +207,7 @@ class Sink(Protocol):
 
 
 async def move(
-    store: Store, reach: Reach, sink: Sink, trail: Trail, batch: int, progress: Progress | None
+    store: Store, reach: CopiedRecords, sink: Sink, trail: Trail, batch: int, progress: Progress | None
 ) -> Moved:
     """Put every record of the reach into the sink, page by page, from the end of the trail on."""
     while True:
@@ -261,7 +263,7 @@ async def copy(
     With `resume`, an interrupted copy that is called again with the same file goes on where it stopped.
     """
     size = checked_size(batch)
-    reach = await Reach.of(source, collections, scope)
+    reach = await CopiedRecords.of(source, collections, scope)
     with Trail(resume, reach.run("copy")) as trail:
         moved = await move(source, reach, _StoreSink(target), trail, size, progress)
         trail.clear()

@@ -18,7 +18,16 @@ from octavo.kernel.codec import MAX_RECORD_BYTES, encode_record, seal
 from octavo.kernel.model import Add, Record, Scope
 from octavo.kernel.ports import Store
 from octavo.kernel.text import printable_json, spell
-from octavo.transfer.copying import PAGE_BYTES, Moved, Progress, Reach, Step, Trail, checked_size, move
+from octavo.transfer.copying import (
+    PAGE_BYTES,
+    CopiedRecords,
+    CopyStep,
+    Moved,
+    Progress,
+    Trail,
+    checked_size,
+    move,
+)
 from octavo.util.disk import sync_folder
 from octavo.util.file_modes import keep_mode, open_file
 from octavo.util.system import POSIX, lock_file
@@ -87,7 +96,7 @@ async def export(
     batch: int = 1000,
     progress: Progress | None = None,
     resume: Path | str | None = None,
-    reach: Reach | None = None,
+    reach: CopiedRecords | None = None,
 ) -> Moved:
     """Write every record of the store, or of that reach, as a line of JSON; a path ending in .gz is compressed.
 
@@ -95,7 +104,7 @@ async def export(
     interrupted export that is called again with the same file goes on where it stopped.
     """
     size = checked_size(batch)
-    reach = reach or await Reach.of(store, collections, scope)
+    reach = reach or await CopiedRecords.of(store, collections, scope)
     with (
         _open_target(to) as out,
         Trail(resume if isinstance(out, _Part) else None, reach.run("export")) as trail,
@@ -107,7 +116,7 @@ async def export(
     return moved
 
 
-class _Stream:
+class _LineStream:
     """A stream somebody else opened and will close."""
 
     added = 0
@@ -143,7 +152,7 @@ class _Stream:
         return offset == 0
 
 
-class _Part(_Stream):
+class _Part(_LineStream):
     """A file in the making, beside the one it will become."""
 
     def __init__(self, path: Path) -> None:
@@ -184,14 +193,14 @@ class _Part(_Stream):
 
 
 @contextmanager
-def _open_target(to: Path | str | BinaryIO) -> Iterator[_Stream]:
+def _open_target(to: Path | str | BinaryIO) -> Iterator[_LineStream]:
     if not isinstance(to, Path | str):
-        yield _Stream(to)
+        yield _LineStream(to)
         return
     path = Path(to).resolve()  # through a symbolic link, so that the rename does not replace the link
     if path.exists() and not path.is_file():  # a pipe or a device has no place beside it for a part
         with path.open("wb") as stream:
-            yield _Stream(stream)
+            yield _LineStream(stream)
     else:
         with closing(_Part(path)) as part:
             yield part
@@ -383,7 +392,7 @@ class _Import:
         moved.count(records, self.progress, total)
         if marked:
             last = records[-1]
-            step = Step(
+            step = CopyStep(
                 tenant=last.scope.tenant,
                 collection=last.collection,
                 cursor=last.cursor,

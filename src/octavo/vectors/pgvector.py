@@ -12,7 +12,7 @@ from octavo.stores.sql.drivers.postgres import PostgresDriver
 from octavo.stores.sql.statements import Ask, Build, Do, Script
 from octavo.stores.sql.urls import parse
 from octavo.vectors.base import uncut
-from octavo.vectors.sql import Question, SpaceTable, SqlIndex, near
+from octavo.vectors.sql import SpaceTable, SqlIndex, VectorQuestion, near
 
 T = TypeVar("T")
 _MOST_INDEXED = 2000  # dimensions that pgvector's HNSW takes
@@ -132,7 +132,7 @@ class PgVectorIndex(SqlIndex):
                 return []
             raise
 
-    def _rank(self, known: SpaceTable, question: Question) -> Script[list[Near]]:
+    def _rank(self, known: SpaceTable, question: VectorQuestion) -> Script[list[Near]]:
         """The nearest of all inside; if those are many, as the HNSW index has them, scanning on until enough are inside."""
         test, values = question.inside(1, self.collection_test)
         most = self._exact_below

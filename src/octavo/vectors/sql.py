@@ -230,17 +230,17 @@ class SqlIndex(BaseIndex):
     async def _nearest(
         self, space: str, vector: Vector, scope: Scope, collections: list[str], limit: int
     ) -> list[Near]:
-        question = Question(self._bound(vector), scope, collections, limit)
+        question = VectorQuestion(self._bound(vector), scope, collections, limit)
         return await self._driver.read(lambda: self._nearest_script(space, len(vector), question))
 
-    def _nearest_script(self, space: str, got: int, question: "Question") -> Script[list[Near]]:
+    def _nearest_script(self, space: str, got: int, question: "VectorQuestion") -> Script[list[Near]]:
         known = yield from self._find_space(space)
         if known is None:
             return []
         _check_length(space, known, got)
         return (yield from self._rank(known, question))
 
-    def _rank(self, known: SpaceTable, question: "Question") -> Script[list[Near]]:
+    def _rank(self, known: SpaceTable, question: "VectorQuestion") -> Script[list[Near]]:
         """The nearest of all entries inside, each of them compared."""
         test, values = question.inside(2, self.collection_test)
         # Ordered by the distance in millionths, as scores are told, so that every tie is broken by key.
@@ -251,7 +251,7 @@ class SqlIndex(BaseIndex):
         return [near(row) for row in (yield Ask(sql, [question.vector, *values]))]
 
 
-class Question(NamedTuple):
+class VectorQuestion(NamedTuple):
     """What is asked for: a vector as the driver takes it, and where its neighbours may be."""
 
     vector: Any

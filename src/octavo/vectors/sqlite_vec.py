@@ -27,7 +27,7 @@ class SqliteVecIndex(SqlIndex):
     def __init__(
         self, path: str, prefix: str = "", *, durability: str = "full", timeout: float = 60.0
     ) -> None:
-        super().__init__(_Driver(path, durability, timeout), prefix)
+        super().__init__(_VecDriver(path, durability, timeout), prefix)
 
     def _vector_type(self, dimensions: int) -> str:
         del dimensions
@@ -43,7 +43,7 @@ class SqliteVecIndex(SqlIndex):
         return f"vec_distance_cosine(embedding, {hole})"
 
 
-class _Driver(SQLiteDriver):
+class _VecDriver(SQLiteDriver):
     """Connections that have sqlite-vec."""
 
     def _connect(self) -> apsw.Connection:

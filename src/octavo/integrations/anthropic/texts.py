@@ -11,7 +11,7 @@ from octavo.errors import InvalidRecord
 from octavo.kernel.ids import now
 from octavo.kernel.model import Record
 from octavo.service.vault.documents import Held
-from octavo.service.vault.names import Address, address_of
+from octavo.service.vault.names import DocumentPlace, address_of
 
 _MOST_LINES = 999_999
 #: A hidden document that keeps a folder without files.
@@ -37,7 +37,7 @@ def shown(key: str) -> str:
     return f"/{key}"
 
 
-def address(below: str) -> Address:
+def address(below: str) -> DocumentPlace:
     """The document of a path below the top; ToolError for one that is too long, or that no text can spell."""
     try:
         return address_of(f"{_TOP[1:]}/{below}")

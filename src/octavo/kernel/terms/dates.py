@@ -92,36 +92,36 @@ def _on_calendar(day: Day) -> bool:
     return True
 
 
-class Span(NamedTuple):
+class DayRange(NamedTuple):
     """From a day to a day, both included."""
 
     first: date
     last: date
 
 
-def spans(text: str, at: datetime) -> tuple[Span, ...]:
+def spans(text: str, at: datetime) -> tuple[DayRange, ...]:
     """The days, months and years a text names; what has no year may be of any of the last ten, or the next."""
     return tuple(dict.fromkeys(span for day in days(text) for span in _spans_of_day(day, at.date())))
 
 
-def relative_spans(text: str, at: datetime) -> tuple[Span, ...]:
+def relative_spans(text: str, at: datetime) -> tuple[DayRange, ...]:
     """The times a text counts back from now: yesterday, last week, 上个月, 三天前."""
     found = [make(match, at.date()) for pattern, make in _RELATIVE for match in pattern.finditer(text)]
     return tuple(dict.fromkeys(found))
 
 
-def calendar_span(today: date, unit: str, n: int) -> Span:
+def calendar_span(today: date, unit: str, n: int) -> DayRange:
     """The day, calendar week, month or year that many units after today's, or before it."""
     if unit == "day":
         day = today + timedelta(days=n)
-        return Span(day, day)
+        return DayRange(day, day)
     if unit == "week":
         monday = today + timedelta(days=7 * n - today.weekday())
-        return Span(monday, monday + timedelta(days=6))
+        return DayRange(monday, monday + timedelta(days=6))
     if unit == "year":
-        return Span(date(today.year + n, 1, 1), date(today.year + n, 12, 31))
+        return DayRange(date(today.year + n, 1, 1), date(today.year + n, 12, 31))
     year, month = divmod(today.year * 12 + today.month - 1 + n, 12)
-    return Span(date(year, month + 1, 1), date(year, month + 1, monthrange(year, month + 1)[1]))
+    return DayRange(date(year, month + 1, 1), date(year, month + 1, monthrange(year, month + 1)[1]))
 
 
 def last_weekday(today: date, weekday: int) -> date:
@@ -145,36 +145,38 @@ def _han_digit(word: str) -> int:
     return "零一二三四五六七八九".find(word.replace("两", "二")[:1]) if word else 0
 
 
-def _spans_of_day(day: Day, today: date) -> list[Span]:
+def _spans_of_day(day: Day, today: date) -> list[DayRange]:
     years = [day.year] if day.year else range(today.year - _YEARS_BACK, today.year + 2)
     if day.month is None:
-        return [Span(date(year, 1, 1), date(year, 12, 31)) for year in years]
+        return [DayRange(date(year, 1, 1), date(year, 12, 31)) for year in years]
     found = []
     for year in years:
         most = monthrange(year, day.month)[1]
         if day.day is None or day.day <= most:  # there is no 29 February in most years
-            found.append(Span(date(year, day.month, day.day or 1), date(year, day.month, day.day or most)))
+            found.append(
+                DayRange(date(year, day.month, day.day or 1), date(year, day.month, day.day or most))
+            )
     return found
 
 
-_MakeSpan: TypeAlias = Callable[["re.Match[str]", date], Span]
+_MakeSpan: TypeAlias = Callable[["re.Match[str]", date], DayRange]
 
 
-def _units_ago(match: "re.Match[str]", today: date) -> Span:
+def _units_ago(match: "re.Match[str]", today: date) -> DayRange:
     unit = UNITS[match[2].lower()]
     return calendar_span(today, unit, -min(small_number(match[1].lower()), 1000 if unit == "day" else 100))
 
 
-def _last_weekday(match: "re.Match[str]", today: date) -> Span:
+def _last_weekday(match: "re.Match[str]", today: date) -> DayRange:
     """Last Friday: the latest one before today."""
     day = last_weekday(today, WEEKDAYS[match[1].lower()])
-    return Span(day, day)
+    return DayRange(day, day)
 
 
-def _weekday_of_last_week(match: "re.Match[str]", today: date) -> Span:
+def _weekday_of_last_week(match: "re.Match[str]", today: date) -> DayRange:
     """上周五: the Friday of the week before this one."""
     day = calendar_span(today, "week", -1).first + timedelta(days=WEEKDAYS[match[1]])
-    return Span(day, day)
+    return DayRange(day, day)
 
 
 def _units(unit: str, n: int) -> _MakeSpan:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from octavo.kernel.terms.english import STOP_WORDS, stem
 from octavo.kernel.terms.terms import terms, unspaced
-from octavo.kernel.terms.tokens import Line, estimate_tokens
+from octavo.kernel.terms.tokens import SpokenLine, estimate_tokens
 
 LONGEST_SENTENCE = 280  # characters; of a longer one the beginning is quoted
 
@@ -38,7 +38,7 @@ class _Sentence(NamedTuple):
     favour: float
 
 
-def extract(lines: Sequence[Line], max_tokens: int, before: str = "") -> str:
+def extract(lines: Sequence[SpokenLine], max_tokens: int, before: str = "") -> str:
     """At most about `max_tokens` of what the lines and the summary `before` them say; "" when they say nothing."""
     sentences = _sentences(lines, before)
     if not sentences:
@@ -53,7 +53,7 @@ def extract(lines: Sequence[Line], max_tokens: int, before: str = "") -> str:
     return "\n".join(sentences[at].shown for at in sorted(chosen))
 
 
-def _sentences(lines: Sequence[Line], before: str) -> list[_Sentence]:
+def _sentences(lines: Sequence[SpokenLine], before: str) -> list[_Sentence]:
     found: dict[str, _Sentence] = {}  # what is said twice in the same words is said once
     for kept in before.splitlines():
         if kept := _clean(kept):

@@ -23,7 +23,7 @@ def estimate_tokens(text: str) -> int:
     return math.ceil(len(_PIECES.findall(text)) + spaces + 1.25 * letters + 2 * (len(others) - letters))
 
 
-class Line(NamedTuple):
+class SpokenLine(NamedTuple):
     """One thing said; a `whole` one is not to be taken apart into sentences."""
 
     speaker: str

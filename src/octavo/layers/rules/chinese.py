@@ -4,8 +4,15 @@ import re
 from functools import lru_cache
 from typing import ClassVar
 
-from octavo.layers.rules.clauses import DEEPEST, ClauseReader, Context, Sentence, Subject, clauses_zh
-from octavo.layers.rules.facts import CHINESE, YES, Fact, category_of, is_personal, plain
+from octavo.layers.rules.clauses import (
+    DEEPEST,
+    ClauseReader,
+    ClauseSubject,
+    ReadingContext,
+    Sentence,
+    clauses_zh,
+)
+from octavo.layers.rules.facts import CHINESE, YES, StatedFact, category_of, is_personal, plain
 from octavo.layers.rules.moments import times
 from octavo.layers.rules.profile import CHINESE_PROFILE, compared_day
 from octavo.layers.values import OwnerType
@@ -13,7 +20,7 @@ from octavo.layers.values import OwnerType
 DETAILS = ("（", "）")
 
 
-def read_chinese(sentence: Sentence, context: Context) -> None:
+def read_chinese(sentence: Sentence, context: ReadingContext) -> None:
     """Add the facts about the owner in one sentence, in order, to what the context has found."""
     context.begin(sentence.text)
     reader = ChineseReader(context)
@@ -58,7 +65,7 @@ class ChineseReader(ClauseReader):
     table = CHINESE
     names: ClassVar[dict[OwnerType, str]] = {"user": "用户", "agent": "智能体"}
 
-    def clause_facts(self, clause: str, depth: int = 0) -> list[Fact]:
+    def clause_facts(self, clause: str, depth: int = 0) -> list[StatedFact]:
         """What one clause says of the owner; `depth` is how often somebody told that somebody told."""
         if depth > DEEPEST:
             return []
@@ -68,14 +75,16 @@ class ChineseReader(ClauseReader):
             wish = CHINESE.WISHED.sub("", re.sub("请|麻烦|你", "", clause[self.after_fillers(clause) :]))
             key = plain(re.sub("我|自己", "", wish))
             return [
-                Fact("profile", "preference", f"用户希望{wish.replace('我', '自己')}", {f"wish:{key}": YES})
+                StatedFact(
+                    "profile", "preference", f"用户希望{wish.replace('我', '自己')}", {f"wish:{key}": YES}
+                )
             ]
         to_agent = self.context.owner_type == "agent" and bare.startswith(("你", "您"))
         if CHINESE.COMMAND.match(bare) and not to_agent:
             return []
         if (statement := CHINESE_PROFILE.about_owner(clause)) is not None:
             content = self.with_name(clause[self.after_fillers(clause) :])
-            return [Fact("profile", statement.category, content, statement.slots[0])]
+            return [StatedFact("profile", statement.category, content, statement.slots[0])]
         subject = self._subject(clause)
         said = clause[subject.said :]
         if subject.owner is not False and CHINESE.DONE_TALKING.fullmatch(said):
@@ -101,7 +110,7 @@ class ChineseReader(ClauseReader):
             return False
         return self._subject(clause).owner is None or CHINESE.OF_OTHER.match(bare) is not None
 
-    def _stated(self, clause: str, subject: Subject) -> list[Fact]:
+    def _stated(self, clause: str, subject: ClauseSubject) -> list[StatedFact]:
         """What the owner says of themselves, their people and things in a shape that no rule knows, kept as it was said."""
         said = clause[subject.said :]
         if self.context.owner_type == "agent" or CHINESE.AT_HAND.search(clause) or len(said) < 2:
@@ -131,9 +140,9 @@ class ChineseReader(ClauseReader):
         category = "preference" if named else category_of(said)
         if last and last.category == "career" and re.match("现在|后来|如今|目前", clause):
             category = "career"  # 我不当护士了，现在摆花摊
-        return [Fact("profile", category, self.content(clause, subject), {f"says:{plain(said)}": YES})]
+        return [StatedFact("profile", category, self.content(clause, subject), {f"says:{plain(said)}": YES})]
 
-    def _of_owners(self, clause: str, subject: Subject, said: str) -> list[Fact]:
+    def _of_owners(self, clause: str, subject: ClauseSubject, said: str) -> list[StatedFact]:
         """我老婆田蜜是麻醉医生: what is said of the owner's people and things."""
         died = said.startswith("走了") and "年" in clause  # 我爸前年走了; but 我爸昨天走了
         if CHINESE.NO_TALK_OF.match(said) and not died:
@@ -146,9 +155,9 @@ class ChineseReader(ClauseReader):
         )
         who = plain(clause[subject.start : subject.end].lstrip("我们咱家的用户"))
         slots = {f"{who} {key}": value for key, value in slots.items()}
-        return [Fact("profile", "preference", self.content(clause, subject), slots)]
+        return [StatedFact("profile", "preference", self.content(clause, subject), slots)]
 
-    def _reported(self, clause: str, subject: Subject, length: int, depth: int) -> list[Fact]:
+    def _reported(self, clause: str, subject: ClauseSubject, length: int, depth: int) -> list[StatedFact]:
         """What somebody told: of the owner, if the owner told it of themselves or somebody else of the owner."""
         before = self.context.about_owner
         speaker = before if subject.owner is None else subject.owner
@@ -172,7 +181,7 @@ class ChineseReader(ClauseReader):
             return self._happening("conversation", clause, subject)
         return []
 
-    def _owner_facts(self, clause: str, subject: Subject) -> list[Fact]:
+    def _owner_facts(self, clause: str, subject: ClauseSubject) -> list[StatedFact]:
         """What the words after a subject say: something that lasts, a habit, or something that happened."""
         said = clause[subject.said :]
         found = times(clause, self.context.at)
@@ -197,15 +206,15 @@ class ChineseReader(ClauseReader):
         day = "".join(when.words for when in found)
         if CHINESE.DAY_OF_YEAR.search(day) and re.fullmatch("(?:是)?(?:出生|生|过?生日)的?", said):
             slots = {"birthday": compared_day(day)}
-            return [Fact("profile", "preference", self.content(clause, subject), slots)]
+            return [StatedFact("profile", "preference", self.content(clause, subject), slots)]
         if CHINESE.HABIT.search(clause) and not re.search("[了过我]", said) and not said.startswith("在"):
             slots = {f"habit:{plain(said)}": YES}
-            return [Fact("profile", "preference", self.content(clause, subject), slots)]
+            return [StatedFact("profile", "preference", self.content(clause, subject), slots)]
         done = re.search("刚|已经|终于|总算|正", clause[subject.end : subject.said]) is not None
         if subject.owner and not timed and not done and CHINESE.LASTS.search(said):
             # 结婚五年了, 去过西藏: it happened, and it is so for good
             slots = {f"says:{plain(said)}": YES}
-            return [Fact("profile", category_of(said), self.content(clause, subject), slots)]
+            return [StatedFact("profile", category_of(said), self.content(clause, subject), slots)]
         category = event_category(said, timed=timed, sure=subject.owner is True, done=done)
         weather = CHINESE.WEATHER.search(said) and not CHINESE.AHEAD.match(said)  # 明天要下雨: of nobody
         about_owner = _is_feeling(said) or bool(weather)
@@ -215,13 +224,15 @@ class ChineseReader(ClauseReader):
             return []
         return self._happening(category, clause, subject) if category else []
 
-    def _subject(self, clause: str) -> Subject:
+    def _subject(self, clause: str) -> ClauseSubject:
         """Whom the clause speaks of: the owner of the memory, somebody else, or whoever was spoken of before."""
         at = self.after_leading(clause)
 
-        def subject(owner: bool, written: int, end: int, kin: bool = False, own: bool = False) -> Subject:
+        def subject(
+            owner: bool, written: int, end: int, kin: bool = False, own: bool = False
+        ) -> ClauseSubject:
             said = self.skipped(clause, end, CHINESE.ADVERB, timed=True)
-            return Subject(owner, at, written, said, kin=kin, possessive=own)
+            return ClauseSubject(owner, at, written, said, kin=kin, possessive=own)
 
         people, close, owner = _owner_patterns(
             self.context.owner_type, self.context.narrated, self.context.pronoun_is_owner
@@ -245,24 +256,24 @@ class ChineseReader(ClauseReader):
             return subject(False, match.end(), match.end())
         if self.context.narrated and clause.startswith(("我", "助手"), at):
             return subject(False, at + 1, at + 1)
-        return Subject(None, at, at, at)
+        return ClauseSubject(None, at, at, at)
 
-    def _happening(self, category: str, clause: str, subject: Subject) -> list[Fact]:
+    def _happening(self, category: str, clause: str, subject: ClauseSubject) -> list[StatedFact]:
         """What happened to the owner, or to somebody close to them."""
         implies = subject.owner is not False
         return self.event(category, clause, subject, clause[subject.said :], implies=implies)
 
-    def implied(self, clause: str) -> Fact | None:
+    def implied(self, clause: str) -> StatedFact | None:
         """What is so since it happened."""
         name = self.name
         if match := CHINESE.MOVED.search(clause):
-            return Fact(
+            return StatedFact(
                 "profile", "preference", f"{name}住在{match['to']}", {"residence": plain(match["to"])}
             )
         if match := CHINESE.QUIT.match(clause):
             where = match["where"] or ""
             content = f"{name}不再在{where}工作" if where else f"{name}辞去了原来的工作"
-            return Fact(
+            return StatedFact(
                 "profile",
                 "career",
                 content,
@@ -270,14 +281,14 @@ class ChineseReader(ClauseReader):
             )
         if (match := re.search("(结婚|离婚)了", clause)) and not re.search("[要想快没不]|打算|准备", clause):
             status = {"结婚": "已婚", "离婚": "离异"}[match[1]]
-            return Fact("profile", "preference", name + status, {"civil status": plain(status)})
+            return StatedFact("profile", "preference", name + status, {"civil status": plain(status)})
         return None
 
     def with_name(self, text: str) -> str:
         """The text with the owner's name where it says "I"."""
         return text if self.context.narrated else re.sub("我们|咱们|我|咱|俺", self.name, text)
 
-    def content(self, clause: str, subject: Subject | None) -> str:
+    def content(self, clause: str, subject: ClauseSubject | None) -> str:
         """The clause as a statement of its own."""
         start, name = self.after_fillers(clause), self.name
         if subject is None or subject.owner is None:

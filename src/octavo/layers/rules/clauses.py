@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import ClassVar, NamedTuple
 
-from octavo.layers.rules.facts import CHINESE, COMMON, ENGLISH, Fact, Statement, Table, words
+from octavo.layers.rules.facts import CHINESE, COMMON, ENGLISH, ProfileStatement, RuleTable, StatedFact, words
 from octavo.layers.rules.moments import When, times, without_times
 from octavo.layers.values import OwnerType
 
@@ -170,7 +170,7 @@ def _expanded(text: str) -> str:
 
 
 @dataclass
-class Context:
+class ReadingContext:
     """Who owns the memory, how the text speaks of them, and what the last clauses were about."""
 
     owner_type: OwnerType
@@ -182,11 +182,11 @@ class Context:
     other: str = (
         ""  # whom of the owner's people, or what of their things, was spoken of last, as it was written
     )
-    found: list[Fact] = field(default_factory=list)  # what the text was read to say so far
+    found: list[StatedFact] = field(default_factory=list)  # what the text was read to say so far
     open: bool = False  # whether what follows may still tell details of the last fact
 
     @classmethod
-    def of(cls, text: str, owner_type: OwnerType, at: datetime) -> "Context":
+    def of(cls, text: str, owner_type: OwnerType, at: datetime) -> "ReadingContext":
         """The context in which a text begins."""
         narrated = owner_type == "user" and bool(
             CHINESE.NARRATED.search(text) or ENGLISH.NARRATED.search(text)
@@ -203,7 +203,7 @@ class Context:
         self.when = None
         self.open = self.open and COMMON.GOES_ON.match(sentence) is not None
 
-    def add(self, facts: list[Fact]) -> None:
+    def add(self, facts: list[StatedFact]) -> None:
         """What a clause was read to say; the clauses after it may add details."""
         self.found += facts
         self.open = bool(facts)
@@ -234,7 +234,7 @@ class Context:
         return named
 
 
-class Subject(NamedTuple):
+class ClauseSubject(NamedTuple):
     """Who a clause speaks of (None: it does not say), where that is written, and where what is said begins."""
 
     owner: bool | None
@@ -248,12 +248,12 @@ class Subject(NamedTuple):
 class ClauseReader:
     """What reading a clause takes in either language; the rest each language knows by itself."""
 
-    table: Table
+    table: RuleTable
     names: ClassVar[dict[OwnerType, str]]  # what the owner is called in a statement
     gap = ""  # what may stand between words
     space = ""  # what does
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: ReadingContext) -> None:
         self.context = context
         self.name = self.names[context.owner_type]
 
@@ -281,34 +281,34 @@ class ClauseReader:
                 at += 1
         return at
 
-    def content(self, clause: str, subject: Subject | None) -> str:
+    def content(self, clause: str, subject: ClauseSubject | None) -> str:
         """The clause as a statement of its own."""
         raise NotImplementedError
 
-    def implied(self, clause: str) -> Fact | None:
+    def implied(self, clause: str) -> StatedFact | None:
         """What is so since it happened."""
         raise NotImplementedError
 
-    def lasting(self, statement: Statement, clause: str, subject: Subject) -> list[Fact]:
+    def lasting(self, statement: ProfileStatement, clause: str, subject: ClauseSubject) -> list[StatedFact]:
         """The facts of a statement; the things of a list become a clause each."""
         category = statement.category
         if len(statement.items) < 2:
             content = self.content(clause, subject)
-            return [Fact("profile", category, content, slots) for slots in statement.slots]
+            return [StatedFact("profile", category, content, slots) for slots in statement.slots]
         start = clause.find(statement.items[0], subject.said)
         head = clause[:start] if start > 0 else clause[: subject.said] + self.space
         return [
-            Fact("profile", category, self.content(head + item, subject), slots)
+            StatedFact("profile", category, self.content(head + item, subject), slots)
             for slots, item in zip(statement.slots, statement.items, strict=True)
         ]
 
     def event(
-        self, category: str, clause: str, subject: Subject | None, said: str, *, implies: bool
-    ) -> list[Fact]:
+        self, category: str, clause: str, subject: ClauseSubject | None, said: str, *, implies: bool
+    ) -> list[StatedFact]:
         """What happened; the words that it is compared by leave out when it was."""
         when = self.context.moment(clause)
         compared = without_times(clause[self.after_fillers(clause) :], self.context.at)
-        fact = Fact(
+        fact = StatedFact(
             "event",
             category,
             self.content(clause, subject),

@@ -4,8 +4,24 @@ import re
 from functools import lru_cache
 from typing import ClassVar
 
-from octavo.layers.rules.clauses import DEEPEST, ClauseReader, Context, Sentence, Subject, clauses_en
-from octavo.layers.rules.facts import ENGLISH, YES, Fact, Statement, category_of, denied, is_personal, plain
+from octavo.layers.rules.clauses import (
+    DEEPEST,
+    ClauseReader,
+    ClauseSubject,
+    ReadingContext,
+    Sentence,
+    clauses_en,
+)
+from octavo.layers.rules.facts import (
+    ENGLISH,
+    YES,
+    ProfileStatement,
+    StatedFact,
+    category_of,
+    denied,
+    is_personal,
+    plain,
+)
 from octavo.layers.rules.moments import times
 from octavo.layers.rules.profile import ENGLISH_PROFILE
 from octavo.layers.values import OwnerType
@@ -27,7 +43,7 @@ _BETWEEN_PERFECT = frozenset(ENGLISH.words["BETWEEN_PERFECT"])
 _PERFECT = _PAST.union(ENGLISH.words["PERFECT"])
 
 
-def read_english(sentence: Sentence, context: Context) -> None:
+def read_english(sentence: Sentence, context: ReadingContext) -> None:
     """Add the facts about the owner in one sentence, in order, to what the context has found."""
     context.begin(sentence.text)
     reader = EnglishReader(context)
@@ -58,7 +74,7 @@ class EnglishReader(ClauseReader):
     names: ClassVar[dict[OwnerType, str]] = {"user": "The user", "agent": "The agent"}
     gap, space = " ,", " "
 
-    def clause_facts(self, clause: str, *, first: bool = False, depth: int = 0) -> list[Fact]:
+    def clause_facts(self, clause: str, *, first: bool = False, depth: int = 0) -> list[StatedFact]:
         """What one clause says of the owner; `depth` is how often somebody told that somebody told."""
         if depth > DEEPEST:
             return []
@@ -70,11 +86,13 @@ class EnglishReader(ClauseReader):
         if self.context.owner_type == "user" and ENGLISH.STANDING.search(bare):
             wish = re.sub(r"(?i)^please\s+|^(?:i want|i would like|i need) you to ", "", bare)
             key = re.sub(r"(?i)\b(?:the user wants the agent to|me|them|please)\b", "", wish)
-            return [Fact("profile", "preference", f"The user wants: {wish}", {f"wish:{plain(key)}": YES})]
+            return [
+                StatedFact("profile", "preference", f"The user wants: {wish}", {f"wish:{plain(key)}": YES})
+            ]
         if bare.lower().startswith(_WISH):
             return self.clause_facts(bare[len(_WISH) :], first=first, depth=depth + 1)
         if (statement := ENGLISH_PROFILE.about_owner(clause)) is not None:
-            return [Fact("profile", statement.category, self.in_third_person(bare), statement.slots[0])]
+            return [StatedFact("profile", statement.category, self.in_third_person(bare), statement.slots[0])]
         subject = self._subject(clause)
         after = clause[subject.end :].lstrip()
         if subject.possessive:
@@ -112,7 +130,7 @@ class EnglishReader(ClauseReader):
         found = self._owner_facts(clause, subject, said, adverbs=after[:adverbs])
         return found or self._stated(clause, subject, said, depth)
 
-    def _about_another(self, clause: str, depth: int) -> list[Fact]:
+    def _about_another(self, clause: str, depth: int) -> list[StatedFact]:
         """A clause about somebody or something with a name, or one without a subject: an order."""
         match = ENGLISH.SPEAKER.match(clause, self.after_leading(clause))
         if match and (report := ENGLISH.REPORT.match(clause, match.end())):
@@ -120,7 +138,7 @@ class EnglishReader(ClauseReader):
             return _hearsay(self.clause_facts(clause[report.end() :], depth=depth + 1))
         return self._around_owner(clause)
 
-    def _around_owner(self, clause: str) -> list[Fact]:
+    def _around_owner(self, clause: str) -> list[StatedFact]:
         """What happened about the owner, of which something else is the subject."""
         if not re.match(r"(?:it|this|that|there|the|you)\b", clause, _I):
             self.context.about_owner = False
@@ -138,7 +156,7 @@ class EnglishReader(ClauseReader):
     def _mine(self) -> str:
         return "the user's" if self.context.narrated else "my"
 
-    def _stated(self, clause: str, subject: Subject, said: str, depth: int) -> list[Fact]:
+    def _stated(self, clause: str, subject: ClauseSubject, said: str, depth: int) -> list[StatedFact]:
         """What the owner says of themselves in a shape that no rule knows, kept as it was said; small talk is not."""
         stated = ENGLISH.STATED.match(said) or (said.startswith("be ") and is_personal(said))
         agents = self.context.owner_type == "agent"
@@ -148,9 +166,9 @@ class EnglishReader(ClauseReader):
         left = self.context.open and ENGLISH.LEFT_WORK.search(self.context.found[-1].content)
         category = "career" if works or left else category_of(said)
         content = self.content(clause, subject)
-        return [Fact("profile", category, content, {f"says:{plain(said)}": YES})]
+        return [StatedFact("profile", category, content, {f"says:{plain(said)}": YES})]
 
-    def _mentioning(self, clause: str, depth: int) -> list[Fact]:
+    def _mentioning(self, clause: str, depth: int) -> list[StatedFact]:
         """What is said of something else that concerns the owner: "Shellfish makes my throat swell", a date that is fixed."""
         bare = clause[self.after_fillers(clause) :]
         if (
@@ -164,9 +182,9 @@ class EnglishReader(ClauseReader):
             return self.event("event", clause, None, clause, implies=False)
         if not ENGLISH.OWNERS_OWN.search(bare) or ENGLISH.THINKS_SO.search(bare):
             return []
-        return [Fact("profile", "preference", self.in_third_person(bare), {f"says:{plain(bare)}": YES})]
+        return [StatedFact("profile", "preference", self.in_third_person(bare), {f"says:{plain(bare)}": YES})]
 
-    def _of_owners(self, clause: str, subject: Subject, after: str) -> list[Fact]:
+    def _of_owners(self, clause: str, subject: ClauseSubject, after: str) -> list[StatedFact]:
         """My X …: what is said of the owner's people and things."""
         match = ENGLISH.OWN_RELATION_NAMED.match(after)
         who, said = (match[0].strip(" ,"), after[match.end() :].strip(" ,")) if match else ("", after)
@@ -187,10 +205,12 @@ class EnglishReader(ClauseReader):
             statement.slots[0] if statement and len(statement.slots) == 1 else {f"says:{plain(said)}": YES}
         )
         return [
-            Fact("profile", "preference", content, {f"{kind} {key}": value for key, value in slots.items()})
+            StatedFact(
+                "profile", "preference", content, {f"{kind} {key}": value for key, value in slots.items()}
+            )
         ]
 
-    def _possessive(self, clause: str, subject: Subject, after: str, depth: int) -> list[Fact]:
+    def _possessive(self, clause: str, subject: ClauseSubject, after: str, depth: int) -> list[StatedFact]:
         """My job is …: of the owner; my mother is …: of somebody else, unless it is what happened to her."""
         based = re.sub(r"\b(?:is|are|was|were|am)\b", "be", after, count=1, flags=_I)
         if (
@@ -212,7 +232,9 @@ class EnglishReader(ClauseReader):
             return self.event("other", clause, subject, after, implies=False)
         return [] if ENGLISH.THINKS_SO.search(after) else stated
 
-    def _owner_facts(self, clause: str, subject: Subject, said: str, *, adverbs: str) -> list[Fact]:
+    def _owner_facts(
+        self, clause: str, subject: ClauseSubject, said: str, *, adverbs: str
+    ) -> list[StatedFact]:
         """What the words after the owner say: something that lasts, a habit, or something that happened."""
         timed = bool(times(clause, self.context.at))
         category = event_category(said, timed=timed)
@@ -225,39 +247,39 @@ class EnglishReader(ClauseReader):
             return self.lasting(lasting, clause, subject)
         content = self.content(clause, subject)
         if subject.owner and ENGLISH.LASTS.match(said) and not ENGLISH.POINTING.search(said):
-            return [Fact("profile", category_of(said), content, {f"says:{plain(said)}": YES})]
+            return [StatedFact("profile", category_of(said), content, {f"says:{plain(said)}": YES})]
         if category == "other" and not timed and re.search(r"\balways\b", clause, _I):
-            return [Fact("profile", "personality", content, {f"trait:{plain(said)}": YES})]
+            return [StatedFact("profile", "personality", content, {f"trait:{plain(said)}": YES})]
         verb, _, rest = said.partition(" ")
         habit = subject.owner and rest and verb.lower() in _HABITS and not ENGLISH.POINTING.search(said)
         if category is None and (habit or (ENGLISH.HABITUAL.search(clause) and re.match(r"\w+", said))):
             works = ENGLISH.WORKS_SO.match(said) or ENGLISH.AT_WORK.match(clause)
             kind = "career" if habit and works else "preference"
-            return [Fact("profile", kind, content, {f"habit:{plain(said)}": YES})]
+            return [StatedFact("profile", kind, content, {f"habit:{plain(said)}": YES})]
         return self.event(category, clause, subject, said, implies=bool(subject.owner)) if category else []
 
-    def _subject(self, clause: str) -> Subject:
+    def _subject(self, clause: str) -> ClauseSubject:
         """Whom the clause speaks of: the owner of the memory, somebody else, or whoever was spoken of before."""
         at = self.after_leading(clause)
         owned, owner = _owner_patterns(
             self.context.owner_type, self.context.narrated, self.context.pronoun_is_owner
         )
         if match := owned.match(clause, at):
-            return Subject(True, at, match.end(), match.end(), possessive=True)
+            return ClauseSubject(True, at, match.end(), match.end(), possessive=True)
         if match := owner.match(clause, at):
-            return Subject(True, at, match.end(), match.end())
+            return ClauseSubject(True, at, match.end(), match.end())
         others = (
             (ENGLISH.OTHER_SUBJECT, ENGLISH.NARRATOR) if self.context.narrated else (ENGLISH.OTHER_SUBJECT,)
         )
         for pattern in others:
             if match := pattern.match(clause, at):
-                return Subject(False, at, match.end(), match.end())
-        return Subject(None, at, at, at)
+                return ClauseSubject(False, at, match.end(), match.end())
+        return ClauseSubject(None, at, at, at)
 
-    def implied(self, clause: str) -> Fact | None:
+    def implied(self, clause: str) -> StatedFact | None:
         """What is so since it happened."""
         if match := ENGLISH.MOVED.search(clause):
-            return Fact(
+            return StatedFact(
                 "profile",
                 "preference",
                 f"{self.name} lives in {match['to']}",
@@ -266,7 +288,7 @@ class EnglishReader(ClauseReader):
         if (match := ENGLISH.QUIT.search(clause)) and not ENGLISH.DENIED.search(clause):
             where = match["where"] or ""
             content = f"{self.name} no longer works {f'at {self.in_third_person(where)}' if where else 'where they did'}"
-            return Fact(
+            return StatedFact(
                 "profile",
                 "career",
                 content,
@@ -274,7 +296,7 @@ class EnglishReader(ClauseReader):
             )
         if match := re.search(r"\bgot (married|engaged|divorced)\b", clause, _I):
             status = match[1].lower()
-            return Fact("profile", "preference", f"{self.name} is {status}", {"civil status": status})
+            return StatedFact("profile", "preference", f"{self.name} is {status}", {"civil status": status})
         return None
 
     def in_third_person(self, text: str) -> str:
@@ -285,7 +307,7 @@ class EnglishReader(ClauseReader):
             text = pattern.sub(other, text)
         return text
 
-    def content(self, clause: str, subject: Subject | None) -> str:
+    def content(self, clause: str, subject: ClauseSubject | None) -> str:
         """The clause as a statement of its own."""
         start = self.after_fillers(clause)
         if subject is None:
@@ -305,12 +327,12 @@ class EnglishReader(ClauseReader):
         )
 
 
-def _hearsay(facts: list[Fact]) -> list[Fact]:
+def _hearsay(facts: list[StatedFact]) -> list[StatedFact]:
     """What others tell of the owner: what they are like, all their friends may know; anything else is only said."""
     return [fact for fact in facts if fact.category == "personality"]
 
 
-def _is_passing(said: str, lasting: Statement, timed: bool) -> bool:
+def _is_passing(said: str, lasting: ProfileStatement, timed: bool) -> bool:
     """Whether what could last is only a happening: "I got a raise", "I started a new job"."""
     if lasting.category in ("education", "career") and not re.match(
         r"be (?:\w+ )?(?:meeting|flying|going)", said

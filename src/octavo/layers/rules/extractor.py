@@ -7,9 +7,9 @@ from typing import Literal, NamedTuple
 from octavo.layers import reasons
 from octavo.layers.records import topic_of
 from octavo.layers.rules.clauses import LONGEST_CLAUSE, MOST_CHARACTERS
-from octavo.layers.rules.facts import CHINESE, COMMON, ENGLISH, Fact, alike, has_han, words
+from octavo.layers.rules.facts import CHINESE, COMMON, ENGLISH, StatedFact, alike, has_han, words
 from octavo.layers.rules.profile import CHINESE_PROFILE, ENGLISH_PROFILE
-from octavo.layers.rules.reading import GRADED_MANY, MOST_OF_MEMORY, Memories, memories_of, read, reading
+from octavo.layers.rules.reading import GRADED_MANY, MOST_OF_MEMORY, KnownFacts, memories_of, read, reading
 from octavo.layers.values import Decision, Known, Layer, OwnerType
 from octavo.util.sync import at_once, in_turns
 
@@ -32,13 +32,13 @@ _CATEGORISED = 1000  # characters; what kind of thing a text tells is told by it
 _ANY_TIME = datetime(2000, 1, 1)  # noqa: DTZ001 - a category does not depend on the time
 
 
-class Match(NamedTuple):
+class FactMatch(NamedTuple):
     """What a fact is beside what is known, and the memory and the fact in it that say so."""
 
     likeness: Likeness
     known: Known | None = None
-    fact: Fact | None = None
-    facts: tuple[Fact, ...] = ()  # all that the memory says
+    fact: StatedFact | None = None
+    facts: tuple[StatedFact, ...] = ()  # all that the memory says
 
 
 class RuleExtractor:
@@ -66,7 +66,7 @@ def _deciding(
 ) -> Generator[None, None, list[Decision]]:
     memories = yield from memories_of(known, owner_type)
     facts = yield from _once((yield from reading(text, owner_type, at)), at)
-    matches: list[Match] = []
+    matches: list[FactMatch] = []
     for fact in facts:
         matches.append(compare(fact, memories, at))
         yield
@@ -77,7 +77,7 @@ def _deciding(
     for fact, first in zip(facts, matches, strict=True):
         match = first
         if match.known and _ACTIONS[match.likeness] == "update" and match.known.id in superseded:
-            match = Match("new")  # one text supersedes a memory once
+            match = FactMatch("new")  # one text supersedes a memory once
         found.append(_decision(fact, match, memories.count, changed))
         if match.known and found[-1].action == "update":
             superseded.add(match.known.id)
@@ -88,10 +88,10 @@ def _deciding(
     return found
 
 
-def _once(facts: list[Fact], at: datetime) -> Generator[None, None, list[Fact]]:
+def _once(facts: list[StatedFact], at: datetime) -> Generator[None, None, list[StatedFact]]:
     """The facts of a text, each once; of two that contradict each other the later one."""
-    kept: dict[str, Fact] = {}
-    before = Memories()
+    kept: dict[str, StatedFact] = {}
+    before = KnownFacts()
     stated = {key for fact in facts for key in fact.slots}
     for n, fact in enumerate(facts):
         if fact.slots and all(key.startswith("not ") and key[4:] in stated for key in fact.slots):
@@ -110,7 +110,9 @@ def _once(facts: list[Fact], at: datetime) -> Generator[None, None, list[Fact]]:
     return list(kept.values())
 
 
-def _decision(fact: Fact, match: Match, compared: int, changed: Sequence[Fact | None] = ()) -> Decision:
+def _decision(
+    fact: StatedFact, match: FactMatch, compared: int, changed: Sequence[StatedFact | None] = ()
+) -> Decision:
     action = _ACTIONS[match.likeness]
     layer, category, content = fact.layer, fact.category, fact.content
     if match.known is not None:
@@ -142,7 +144,7 @@ def _decision(fact: Fact, match: Match, compared: int, changed: Sequence[Fact | 
     )
 
 
-def _implied(fact: Fact, memories: Memories, at: datetime, superseded: set[str]) -> Decision | None:
+def _implied(fact: StatedFact, memories: KnownFacts, at: datetime, superseded: set[str]) -> Decision | None:
     """What a happening changes in the profile: who moved to Lisbon no longer lives in Berlin."""
     if not fact.implied or fact.negated:
         return None
@@ -174,11 +176,11 @@ def categorise(text: str, layer: Layer) -> str | None:
 # --- comparing
 
 
-def compare(fact: Fact, memories: Memories, at: datetime) -> Match:
+def compare(fact: StatedFact, memories: KnownFacts, at: datetime) -> FactMatch:
     """The nearest match of a fact among the memories: the same one before one that changes."""
     if (same := memories.same(fact)) is not None:
-        return Match("same", *same)
-    changed: Match | None = None
+        return FactMatch("same", *same)
+    changed: FactMatch | None = None
     own_words = fact.words or words(fact.content)
     for known, other, facts in memories.near(fact):
         likeness = (
@@ -187,11 +189,11 @@ def compare(fact: Fact, memories: Memories, at: datetime) -> Match:
             else _by_words(fact, own_words, other, known, at)
         )
         if likeness in ("same", "vaguer"):
-            return Match(likeness, known, other, facts)
+            return FactMatch(likeness, known, other, facts)
         # Of a memory that was not read to its end, what was not read would be lost with the change.
         if likeness != "new" and changed is None and len(known.content) <= MOST_OF_MEMORY:
-            changed = Match(likeness, known, other, facts)
-    return changed or Match("new")
+            changed = FactMatch(likeness, known, other, facts)
+    return changed or FactMatch("new")
 
 
 def _by_slots(new: dict[str, str], old: dict[str, str]) -> Likeness:
@@ -262,14 +264,16 @@ def _graded(new: str, old: str) -> Likeness:
     return "changed"
 
 
-def _by_words(fact: Fact, own_words: frozenset[str], other: Fact, known: Known, at: datetime) -> Likeness:
+def _by_words(
+    fact: StatedFact, own_words: frozenset[str], other: StatedFact, known: Known, at: datetime
+) -> Likeness:
     if not alike(own_words, other.words) or (not fact.slots and not _same_day(fact, known, at)):
         return "new"
     negated = fact.negated if not fact.slots else COMMON.NEGATED.search(fact.content) is not None
     return "same" if negated == other.negated else "denied"
 
 
-def _same_day(fact: Fact, known: Known, at: datetime) -> bool:
+def _same_day(fact: StatedFact, known: Known, at: datetime) -> bool:
     new, old = fact.happened_at, known.happened_at
     if new is None:
         # Told without a time: the happening of these days that was told with one, if there is one.

@@ -33,7 +33,7 @@ class FactPattern(NamedTuple):
     category: str
 
 
-class Table:
+class RuleTable:
     """One language as the rules know it, or what is of none; its patterns are attributes, under their names."""
 
     def __init__(self, name: str, flags: re.RegexFlag = re.NOFLAG, **given: str) -> None:
@@ -88,9 +88,9 @@ def _alternatives(words: tuple[str, ...]) -> str:
     return "(?:" + "|".join(re.escape(word).replace(r"\ ", " ") for word in longest_first) + ")"
 
 
-CHINESE = Table("chinese")
-ENGLISH = Table("english", re.IGNORECASE)
-COMMON = Table("common", re.IGNORECASE, MONTHS=MONTH_NAMES, WEEKDAYS=WEEKDAY_NAMES, COUNTS=NUMBER_NAMES)
+CHINESE = RuleTable("chinese")
+ENGLISH = RuleTable("english", re.IGNORECASE)
+COMMON = RuleTable("common", re.IGNORECASE, MONTHS=MONTH_NAMES, WEEKDAYS=WEEKDAY_NAMES, COUNTS=NUMBER_NAMES)
 #: Words that mean the same, or nearly so, by the one that stands for them.
 SYNONYMS = COMMON.pairs("SYNONYMS")
 _WEAK = STOP_WORDS.union(COMMON.words["WEAK"])
@@ -112,7 +112,7 @@ _DENIED = frozenset(
 )
 
 
-class Fact(NamedTuple):
+class StatedFact(NamedTuple):
     """One statement: what it is about and what it says of it (`slots`), or, for what happened, its words.
 
     A slot of something that can have one value only is {"occupation": "nurse"}; of something that can have many,
@@ -127,11 +127,11 @@ class Fact(NamedTuple):
     negated: bool = False
     happened_at: datetime | None = None
     time_text: str = ""
-    implied: "Fact | None" = None  # what changes with what happened: who moved lives elsewhere now
+    implied: "StatedFact | None" = None  # what changes with what happened: who moved lives elsewhere now
     quote: str = ""  # the sentence that says so
 
 
-class Statement(NamedTuple):
+class ProfileStatement(NamedTuple):
     """A category, and the slots of each fact of it; `items` are the things of a list as they were written."""
 
     category: str
@@ -191,7 +191,7 @@ def has_han(text: str) -> bool:
     return COMMON.HAN.search(text) is not None and COMMON.SPOKEN_ENGLISH.match(text) is None
 
 
-def denied(statement: Statement | None) -> Statement | None:
+def denied(statement: ProfileStatement | None) -> ProfileStatement | None:
     """That something is not so, or no more; None where that says nothing."""
     if statement is None or not all(
         ":" in key or key in _DENIED for slots in statement.slots for key in slots

@@ -5,9 +5,19 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from octavo.kernel.terms.dates import small_number
-from octavo.layers.rules.facts import CHINESE, ENGLISH, NO, SYNONYMS, YES, Statement, Table, denied, plain
+from octavo.layers.rules.facts import (
+    CHINESE,
+    ENGLISH,
+    NO,
+    SYNONYMS,
+    YES,
+    ProfileStatement,
+    RuleTable,
+    denied,
+    plain,
+)
 
-_Kind: TypeAlias = Callable[["re.Match[str]", str, str], Statement | None]
+_Kind: TypeAlias = Callable[["re.Match[str]", str, str], ProfileStatement | None]
 _ENGLISH_ANTONYMS, _SAME_TRAITS = ENGLISH.pairs("ANTONYMS"), ENGLISH.pairs("SAME_TRAITS")
 _STAYS_WHOLE = (" than ", " over ", " to ", " between ")
 _AFTER_PLACE = re.compile(r" (?:with|for|since|and|but|near|now)\b")
@@ -25,12 +35,12 @@ class ProfileRules:
     of, `no` and `hates` are there when it is denied.
     """
 
-    def __init__(self, table: Table) -> None:
+    def __init__(self, table: RuleTable) -> None:
         self._rules: list[tuple[re.Pattern[str], _Kind, str, str]] = [
             (each.pattern, getattr(self, each.kind), each.slot, each.category) for each in table.facts
         ]
 
-    def statement(self, said: str) -> Statement | None:
+    def statement(self, said: str) -> ProfileStatement | None:
         """What the words after a subject say; None when they say nothing that lasts."""
         for pattern, kind, slot, category in self._rules:
             if (match := pattern.match(said)) and (found := kind(match, slot, category)) is not None:
@@ -45,38 +55,38 @@ class ProfileRules:
         """The things of a list, each as it is written and as it is compared; none where there is no thing."""
         raise NotImplementedError
 
-    def one(self, match: "re.Match[str]", slot: str, category: str) -> Statement | None:
+    def one(self, match: "re.Match[str]", slot: str, category: str) -> ProfileStatement | None:
         """Something of which there is one: an age, an employer."""
-        return Statement(category, [{slot: plain(self.cleaned(match["v"]))}])
+        return ProfileStatement(category, [{slot: plain(self.cleaned(match["v"]))}])
 
-    def affirmed(self, match: "re.Match[str]", slot: str, category: str) -> Statement | None:
+    def affirmed(self, match: "re.Match[str]", slot: str, category: str) -> ProfileStatement | None:
         """Something of which there may be many, so that the value is part of the name."""
         name = f"{slot}:{plain(self.cleaned(match['v']))}"
-        return Statement(category, [{name: NO if is_denied(match) else YES}])
+        return ProfileStatement(category, [{name: NO if is_denied(match) else YES}])
 
-    def listed(self, match: "re.Match[str]", slot: str, category: str) -> Statement | None:
+    def listed(self, match: "re.Match[str]", slot: str, category: str) -> ProfileStatement | None:
         """Things of which there may be many, one fact each."""
         items = self.listed_items(match["v"])
         if not items:
             return None
         value = YES if is_denied(match) == bool(match.groupdict().get("hates")) else NO
         slots = [{f"{slot}:{plain(compared)}": value} for _, compared in items]
-        return Statement(category, slots, tuple(item for item, _ in items))
+        return ProfileStatement(category, slots, tuple(item for item, _ in items))
 
-    def keyed(self, match: "re.Match[str]", _slot: str, category: str) -> Statement | None:
+    def keyed(self, match: "re.Match[str]", _slot: str, category: str) -> ProfileStatement | None:
         """Something that the clause names itself: my shoe size is 43."""
-        return Statement(category, [{plain(match["k"]): plain(match["v"])}])
+        return ProfileStatement(category, [{plain(match["k"]): plain(match["v"])}])
 
-    def favourite(self, match: "re.Match[str]", _slot: str, category: str) -> Statement | None:
+    def favourite(self, match: "re.Match[str]", _slot: str, category: str) -> ProfileStatement | None:
         """The one of its kind that is liked best."""
         kind = match["k"] + match.groupdict().get("x", "")
-        return Statement(category, [{f"favourite:{plain(kind)}": plain(match["v"])}])
+        return ProfileStatement(category, [{f"favourite:{plain(kind)}": plain(match["v"])}])
 
-    def civil_status(self, match: "re.Match[str]", _slot: str, category: str) -> Statement | None:
+    def civil_status(self, match: "re.Match[str]", _slot: str, category: str) -> ProfileStatement | None:
         """Married or not."""
         value = match["v"].lower()
         name = "not civil status" if is_denied(match) else "civil status"
-        return Statement(category, [{name: SYNONYMS.get(value, value)}])
+        return ProfileStatement(category, [{name: SYNONYMS.get(value, value)}])
 
 
 def is_denied(match: "re.Match[str]") -> bool:
@@ -90,7 +100,7 @@ def is_denied(match: "re.Match[str]") -> bool:
 class EnglishProfile(ProfileRules):
     """The kinds of statements that English has of its own."""
 
-    def statement(self, said: str) -> Statement | None:
+    def statement(self, said: str) -> ProfileStatement | None:
         """What the words after a subject say; of what is at hand ("I love it") no memory can name anything."""
         if ENGLISH.POINTING.search(said):
             return None
@@ -111,7 +121,7 @@ class EnglishProfile(ProfileRules):
             items = [value]  # a long item is a sentence
         return [(item, plain(ENGLISH.OBJECT_VERB.sub("", item))) for item in items]
 
-    def job(self, match: "re.Match[str]", _slot: str, category: str) -> Statement | None:
+    def job(self, match: "re.Match[str]", _slot: str, category: str) -> ProfileStatement | None:
         """A role, whom it is held for, and where."""
         groups = match.groupdict()
         role, slots = self.cleaned(groups.get("v") or ""), {}
@@ -129,38 +139,42 @@ class EnglishProfile(ProfileRules):
             slots["workplace"] = plain(self.cleaned(groups["p"]))
         if is_denied(match):
             slots = {f"not {key}": value for key, value in slots.items()}
-        return Statement(category, [slots])
+        return ProfileStatement(category, [slots])
 
-    def trait(self, match: "re.Match[str]", _slot: str, category: str) -> Statement | None:
+    def trait(self, match: "re.Match[str]", _slot: str, category: str) -> ProfileStatement | None:
         """What somebody is like; of two opposites one is the other denied."""
         word, yes = match["v"].lower(), not is_denied(match)
         if word in _ENGLISH_ANTONYMS:
             word, yes = _ENGLISH_ANTONYMS[word], not yes
-        return Statement(category, [{f"trait:{plain(_SAME_TRAITS.get(word, word))}": YES if yes else NO}])
+        return ProfileStatement(
+            category, [{f"trait:{plain(_SAME_TRAITS.get(word, word))}": YES if yes else NO}]
+        )
 
-    def residence(self, match: "re.Match[str]", _slot: str, category: str) -> Statement | None:
+    def residence(self, match: "re.Match[str]", _slot: str, category: str) -> ProfileStatement | None:
         """Where somebody lives."""
         where = plain(_AFTER_PLACE.split(self.cleaned(match["v"]))[0])
-        return Statement(category, [{"not residence" if is_denied(match) else "residence": where}])
+        return ProfileStatement(category, [{"not residence" if is_denied(match) else "residence": where}])
 
-    def origin(self, match: "re.Match[str]", _slot: str, category: str) -> Statement | None:
+    def origin(self, match: "re.Match[str]", _slot: str, category: str) -> ProfileStatement | None:
         """Where somebody comes from; "born in 1990" is when."""
         where = match["v"] or match["w"]
-        return Statement(category, [{"birthday" if _BORN_ON.match(where) else "home town": plain(where)}])
+        return ProfileStatement(
+            category, [{"birthday" if _BORN_ON.match(where) else "home town": plain(where)}]
+        )
 
-    def named(self, match: "re.Match[str]", _slot: str, category: str) -> Statement | None:
+    def named(self, match: "re.Match[str]", _slot: str, category: str) -> ProfileStatement | None:
         """I'm Tom; but I'm British."""
         slot = "nationality" if match["v"].endswith(("ish", "an", "ese", "ch")) else "name"
-        return Statement(category, [{slot: plain(match["v"])}])
+        return ProfileStatement(category, [{slot: plain(match["v"])}])
 
-    def about_owner(self, clause: str) -> Statement | None:
+    def about_owner(self, clause: str) -> ProfileStatement | None:
         """What is said of the owner though something else is the subject: "family comes first for me"."""
         if match := ENGLISH.FAVOURITE.match(clause):
             return self.favourite(match, "", "preference")
         if not ENGLISH.TO_OWNER.search(clause):
             return None
         value = plain(re.sub(r"(?i)the user|me|my|them|him|her", "", clause))
-        return Statement("value", [{f"value:{value}": YES}])
+        return ProfileStatement("value", [{f"value:{value}": YES}])
 
 
 def _lasting_verb(match: "re.Match[str]") -> str:
@@ -182,7 +196,7 @@ def _role_and_place(role: str) -> tuple[str, str, str]:
 class ChineseProfile(ProfileRules):
     """The kinds of statements that Chinese has of its own."""
 
-    def statement(self, said: str) -> Statement | None:
+    def statement(self, said: str) -> ProfileStatement | None:
         """What the words after a subject say; of what is at hand (我喜欢这个回答) no memory can name anything."""
         said = CHINESE.IN_DEALING.sub("", said)
         if CHINESE.POINTING.search(said):
@@ -205,7 +219,7 @@ class ChineseProfile(ProfileRules):
         full = [items[0], *(item if CHINESE.VERB_BEFORE.match(item) else verb + item for item in items[1:])]
         return [(item, plain(CHINESE.OBJECT_VERBS.sub("", item))) for item in full]
 
-    def job(self, match: "re.Match[str]", _slot: str, category: str) -> Statement | None:
+    def job(self, match: "re.Match[str]", _slot: str, category: str) -> ProfileStatement | None:
         """A role, and whom it is held for or where."""
         found, groups = {}, match.groupdict()
         value = groups.get("v") or ""
@@ -215,53 +229,55 @@ class ChineseProfile(ProfileRules):
             found["occupation"] = plain(_YEARS.sub("", value))
         if groups.get("e"):
             found["workplace" if CHINESE.PLACES.search(groups["e"]) else "employer"] = plain(groups["e"])
-        return Statement(category, [found])
+        return ProfileStatement(category, [found])
 
-    def trait(self, match: "re.Match[str]", _slot: str, category: str) -> Statement | None:
+    def trait(self, match: "re.Match[str]", _slot: str, category: str) -> ProfileStatement | None:
         """What somebody is like; of two opposites one is the other denied."""
         word = plain(match["v"])
         yes = not (match.groupdict().get("no") or "").startswith(("不", "没"))
         if match["v"] in _CHINESE_ANTONYMS:
             word, yes = _CHINESE_ANTONYMS[match["v"]], yes == (match["v"] in _AFFIRMING)
-        return Statement(category, [{f"trait:{word}": YES if yes else NO}])
+        return ProfileStatement(category, [{f"trait:{word}": YES if yes else NO}])
 
-    def major(self, match: "re.Match[str]", _slot: str, category: str) -> Statement | None:
+    def major(self, match: "re.Match[str]", _slot: str, category: str) -> ProfileStatement | None:
         """本科 and 硕士 have a subject each: the second does not take the place of the first."""
-        return Statement(category, [{f"major {match['k'] or ''}".strip(): plain(match["v"])}])
+        return ProfileStatement(category, [{f"major {match['k'] or ''}".strip(): plain(match["v"])}])
 
-    def skill(self, match: "re.Match[str]", _slot: str, category: str) -> Statement | None:
+    def skill(self, match: "re.Match[str]", _slot: str, category: str) -> ProfileStatement | None:
         """英语不太好: how well something is done; said without any "how", nothing is said."""
         how = match[0][match.end("v") - match.start() :]
         if not how:
             return None
-        return Statement(category, [{f"can:{plain(match['v'])}": NO if _NOT_WELL.search(how) else YES}])
+        return ProfileStatement(
+            category, [{f"can:{plain(match['v'])}": NO if _NOT_WELL.search(how) else YES}]
+        )
 
-    def origin(self, match: "re.Match[str]", _slot: str, category: str) -> Statement | None:
+    def origin(self, match: "re.Match[str]", _slot: str, category: str) -> ProfileStatement | None:
         """来自湖南, 是湖南人; 是好人 says of nobody where they come from."""
         if match[0].startswith("是") and (not match[0].endswith("人") or CHINESE.NO_HOME.search(match[0])):
             return None
-        return Statement(category, [{"home town": plain(match["v"])}])
+        return ProfileStatement(category, [{"home town": plain(match["v"])}])
 
-    def birthday(self, match: "re.Match[str]", _slot: str, category: str) -> Statement | None:
+    def birthday(self, match: "re.Match[str]", _slot: str, category: str) -> ProfileStatement | None:
         """The day, or the year, that somebody was born."""
-        return Statement(category, [{"birthday": compared_day(match["v"])}]) if match["v"] else None
+        return ProfileStatement(category, [{"birthday": compared_day(match["v"])}]) if match["v"] else None
 
-    def age(self, match: "re.Match[str]", _slot: str, category: str) -> Statement | None:
+    def age(self, match: "re.Match[str]", _slot: str, category: str) -> ProfileStatement | None:
         """How many years."""
-        return Statement(category, [{"age": str(small_number(match["v"] or match["w"]))}])
+        return ProfileStatement(category, [{"age": str(small_number(match["v"] or match["w"]))}])
 
-    def contact(self, match: "re.Match[str]", slot: str, category: str) -> Statement | None:
+    def contact(self, match: "re.Match[str]", slot: str, category: str) -> ProfileStatement | None:
         """Something named by the clause; a telephone's number is no telephone."""
         if match["k"][:2] in ("电话", "手机") and re.search(r"\d{7}", match["v"]):
-            return Statement(category, [{"手机号": plain(match["v"])}])
+            return ProfileStatement(category, [{"手机号": plain(match["v"])}])
         return self.keyed(match, slot, category)
 
-    def about_owner(self, clause: str) -> Statement | None:
+    def about_owner(self, clause: str) -> ProfileStatement | None:
         """What is said of the owner though something else is the subject: 对我来说家人最重要."""
         if CHINESE.MATTERS_TO_OWNER.search(clause):
-            return Statement("value", [{f"value:{plain(re.sub('我|用户|他|她', '', clause))}": YES}])
+            return ProfileStatement("value", [{f"value:{plain(re.sub('我|用户|他|她', '', clause))}": YES}])
         if match := CHINESE.PRINCIPLE_OF_OWNER.match(clause):
-            return Statement("value", [{f"value:{plain(match['v'])}": YES}])
+            return ProfileStatement("value", [{f"value:{plain(match['v'])}": YES}])
         if match := CHINESE.FAVOURITE_OF_OWNER.match(clause):
             return self.favourite(match, "", "preference")
         if match := CHINESE.CALLED.match(clause):

@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 from octavo.layers.rules.chinese import read_chinese
-from octavo.layers.rules.clauses import MOST_CHARACTERS, Context, Sentence, own_words, sentences
+from octavo.layers.rules.clauses import MOST_CHARACTERS, ReadingContext, Sentence, own_words, sentences
 from octavo.layers.rules.english import read_english
-from octavo.layers.rules.facts import COMMON, Fact, has_han, words
+from octavo.layers.rules.facts import COMMON, StatedFact, has_han, words
 from octavo.layers.rules.moments import without_times
 from octavo.layers.values import Known, OwnerType
 from octavo.util.cache import Cache, size_of
@@ -20,7 +20,7 @@ MOST_OF_MEMORY = 2000  # characters of one memory there is; it is compared by wh
 _MOST_COMPARED = 100_000  # characters of all of them together; the nearest come first
 _ANY_TIME = datetime(2000, 1, 1, tzinfo=UTC)  # memories bring their own time; this one is never looked at
 #: What contents were found to say: each is asked for again whenever its owner says something.
-_read: Cache[tuple[str, OwnerType], tuple[Fact, ...]] = Cache()
+_read: Cache[tuple[str, OwnerType], tuple[StatedFact, ...]] = Cache()
 #: Of these a longer value says more of the same thing, and a shorter one less.
 GRADED_MANY = ("school:", "degree:", "has:", "business:")
 _PART = re.compile("[^，,]+[，,]?")
@@ -28,16 +28,16 @@ _FORMERLY_MANY = ("like:", "is:", "has:", "can:", "habit:")
 _FORMERLY = ("occupation", "employer", "residence", "workplace", "work", "leads")
 
 
-def read(text: str, owner_type: OwnerType, at: datetime) -> list[Fact]:
+def read(text: str, owner_type: OwnerType, at: datetime) -> list[StatedFact]:
     """What the text says of its owner that is worth keeping, in the order of the text."""
     return at_once(reading(text, owner_type, at))
 
 
-def reading(text: str, owner_type: OwnerType, at: datetime) -> Generator[None, None, list[Fact]]:
+def reading(text: str, owner_type: OwnerType, at: datetime) -> Generator[None, None, list[StatedFact]]:
     """`read` in steps: about a sentence each."""
     text = own_words(COMMON.EMPTY_LINES.sub("\n\n", text[:MOST_CHARACTERS]), owner_type)
     yield
-    context = Context.of(text, owner_type, at)
+    context = ReadingContext.of(text, owner_type, at)
     text = COMMON.QUOTED.sub(" ", text)
     if context.narrated:
         text = COMMON.ASIDE.sub("", text)  # details of a memory; whose they are, only its own text said
@@ -68,7 +68,7 @@ def _by_language(sentence: Sentence) -> list[Sentence]:
     return [Sentence(part.strip(" ，,"), sentence.asks and part is joined[-1]) for part in joined]
 
 
-def _as_former(fact: Fact) -> Fact:
+def _as_former(fact: StatedFact) -> StatedFact:
     """What was so once is not what is so now: it must not supersede it."""
     if not fact.slots or not COMMON.FORMER.search(fact.content):
         return fact
@@ -88,11 +88,11 @@ class KnownFact(NamedTuple):
     """One fact of a memory there is."""
 
     known: Known
-    fact: Fact
-    facts: tuple[Fact, ...]
+    fact: StatedFact
+    facts: tuple[StatedFact, ...]
 
 
-class Memories:
+class KnownFacts:
     """The facts that are known, found by what they are about: a fact is compared with few of them."""
 
     def __init__(self) -> None:
@@ -101,7 +101,7 @@ class Memories:
         self._events: list[KnownFact] = []  # what has no slots is compared by its words
         self._by_content: dict[str, KnownFact] = {}
 
-    def add(self, known: Known, facts: tuple[Fact, ...]) -> None:
+    def add(self, known: Known, facts: tuple[StatedFact, ...]) -> None:
         self.count += 1
         if known.content and len(facts) == 1:
             self._by_content.setdefault(known.content, KnownFact(known, facts[0], facts))
@@ -112,12 +112,12 @@ class Memories:
             for key in fact.slots:
                 self._by_topic.setdefault(_topic(key), []).append(entry)
 
-    def same(self, fact: Fact) -> KnownFact | None:
+    def same(self, fact: StatedFact) -> KnownFact | None:
         """The memory that says this in the very same words, of whatever day they are."""
         found = self._by_content.get(fact.content)
         return found if found and fact.layer == "profile" == found.known.layer else None
 
-    def near(self, fact: Fact) -> Iterator[KnownFact]:
+    def near(self, fact: StatedFact) -> Iterator[KnownFact]:
         """The facts that may be the same as this one, or be changed by it."""
         for key in fact.slots:
             yield from self._by_topic.get(_topic(key), ())
@@ -132,9 +132,9 @@ def _topic(key: str) -> str:
     return key.partition(":")[0] if key.startswith(GRADED_MANY) else key.removeprefix("not ")
 
 
-def memories_of(known: Sequence[Known], owner_type: OwnerType) -> Generator[None, None, Memories]:
+def memories_of(known: Sequence[Known], owner_type: OwnerType) -> Generator[None, None, KnownFacts]:
     """The memories there are with what they say, in steps."""
-    found = Memories()
+    found = KnownFacts()
     room = _MOST_COMPARED
     for one in known:
         content = one.content[:MOST_OF_MEMORY]
@@ -145,7 +145,7 @@ def memories_of(known: Sequence[Known], owner_type: OwnerType) -> Generator[None
     return found
 
 
-def facts_of(content: str, owner_type: OwnerType) -> Generator[None, None, tuple[Fact, ...]]:
+def facts_of(content: str, owner_type: OwnerType) -> Generator[None, None, tuple[StatedFact, ...]]:
     """What a memory says, in steps; read once, then remembered."""
     known = _read.get((content, owner_type))
     if known is not None:
@@ -153,11 +153,11 @@ def facts_of(content: str, owner_type: OwnerType) -> Generator[None, None, tuple
     found = tuple((yield from reading(content, owner_type, _ANY_TIME)))
     if not found:  # what no rule understands is still compared by its words
         left = words(without_times(content, _ANY_TIME))
-        found = (Fact("event", "other", content, {}, left, COMMON.NEGATED.search(content) is not None),)
+        found = (StatedFact("event", "other", content, {}, left, COMMON.NEGATED.search(content) is not None),)
     _read.put((content, owner_type), found, size_of(content) + sum(map(_size, found)))
     return found
 
 
-def _size(fact: Fact) -> int:
+def _size(fact: StatedFact) -> int:
     """The bytes a fact takes, about; its words are mostly the same few objects."""
     return 600 + size_of(fact.content, *fact.slots) + 64 * len(fact.words)

@@ -35,7 +35,7 @@ __all__ = [
     "PARTS",
     "PATHS",
     "Answered",
-    "Figures",
+    "EverydayFigures",
     "Language",
     "Pair",
     "Part",
@@ -137,7 +137,7 @@ class Answered(msgspec.Struct, frozen=True, kw_only=True):
     found: tuple[str, ...]  # texts of the first three
 
 
-class Figures(msgspec.Struct, frozen=True, kw_only=True):
+class EverydayFigures(msgspec.Struct, frozen=True, kw_only=True):
     """Shares from 0 to 1 over the answers of one language and path; None where nothing was asked or said."""
 
     language: Language
@@ -190,7 +190,7 @@ async def ask_people(
     return answered
 
 
-def figures_of(answered: Sequence[Answered]) -> Figures:
+def figures_of(answered: Sequence[Answered]) -> EverydayFigures:
     """What the answers of one language and path come to."""
     asked = [one for one in answered if one.pair.answers]
     unanswerable = [one for one in answered if not one.pair.answers]
@@ -199,7 +199,7 @@ def figures_of(answered: Sequence[Answered]) -> Figures:
     for one in asked:
         if one.place is None:
             missed[one.pair.kind] = missed.get(one.pair.kind, 0) + 1
-    return Figures(
+    return EverydayFigures(
         language=answered[0].pair.language,
         path=answered[0].path,
         answerable=len(asked),

@@ -19,7 +19,7 @@ from octavo.memory.searching import SOURCES, StoreAsOf, Whose, distinct
 from octavo.search.hits import Hit, Recalled, WhyNot
 from octavo.search.recall import Recall
 from octavo.server.console import drawing
-from octavo.server.console.pages import Page, Pages
+from octavo.server.console.pages import ConsoleRequest, Pages
 from octavo.server.requests import MAX_QUESTION_BYTES, Body, Name, Source, When
 
 pages = Pages()
@@ -36,7 +36,7 @@ SIGNALS = {
 }
 
 
-class _Asked(Body):
+class _QuestionForm(Body):
     """A question, whose memory it is put to, and when."""
 
     q: Annotated[str, Field(max_length=MAX_QUESTION_BYTES)] = ""
@@ -50,14 +50,14 @@ class _Asked(Body):
     tokens: Annotated[int, Field(ge=0, le=_MOST_TOKENS)] = 1000
 
 
-def _read_question(page: Page) -> _Asked:
-    asked = page.read(_Asked)
+def _read_question(page: ConsoleRequest) -> _QuestionForm:
+    asked = page.read(_QuestionForm)
     own = page.user_id(asked.user)
     return asked.model_copy(update={"user": own})
 
 
 @pages.add("GET", "/search")
-async def show_search(page: Page) -> Response:
+async def show_search(page: ConsoleRequest) -> Response:
     """What answers a question best, how each hit stands by each signal, and why something is not among them."""
     asked = _read_question(page)
     found: Recalled | None = None
@@ -106,7 +106,7 @@ async def show_search(page: Page) -> Response:
 
 
 @pages.add("GET", "/context")
-async def show_context(page: Page) -> Response:
+async def show_context(page: ConsoleRequest) -> Response:
     """The block that an agent would get for a question within a budget, and what each part of it takes."""
     asked = _read_question(page)
     made = None
@@ -140,7 +140,7 @@ async def _late(store: Store, collections: Collection[str]) -> dict[str, int]:
     return {name: count for name, count in zip(names, waiting, strict=True) if count > _MOST_LATE}
 
 
-def _names_somebody(asked: _Asked) -> bool:
+def _names_somebody(asked: _QuestionForm) -> bool:
     return bool(asked.user or asked.agent or asked.session)
 
 

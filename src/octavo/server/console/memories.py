@@ -16,9 +16,8 @@ from octavo.kernel.ids import now
 from octavo.kernel.model import Cursor, Query, Record
 from octavo.kernel.ports import IndexesLater, read_page
 from octavo.layers.records import COLLECTIONS, Owner
-from octavo.layers.values import ACTIONS, CATEGORIES, LAYERS, Action, Fact, Layer, LogEntry
-from octavo.layers.values import Page as Listed
-from octavo.server.console.pages import Page, Pages
+from octavo.layers.values import ACTIONS, CATEGORIES, LAYERS, Action, Fact, Layer, LogEntry, Page
+from octavo.server.console.pages import ConsoleRequest, Pages
 from octavo.server.requests import After, Body, Name, Revision, Undoing, When, token
 from octavo.server.routes import memories
 from octavo.server.routing import Admitted
@@ -36,7 +35,7 @@ _FILTERS = ("user", "agent", "layer", "action", "since", "until")
 _COLUMNS = ("created_at", "action", "memory_layer", "memory_id", "version", "reason", "before", "after", "id")
 
 
-class _Asked(Body):
+class _LogFilters(Body):
     """Which rows of the log are shown."""
 
     after: After = None
@@ -50,7 +49,7 @@ class _Asked(Body):
 
 
 @pages.add("GET", "/memories/{memory:name}")
-async def show_memory(page: Page) -> Response:
+async def show_memory(page: ConsoleRequest) -> Response:
     """A memory as it is, or was before it went; where it came from, and every change of it."""
     request, name = page, page.path_params["memory"]
     layers, only = request.layers, request.user_id()
@@ -78,7 +77,7 @@ async def show_memory(page: Page) -> Response:
 
 
 @pages.add("POST", "/memories/{memory:name}")
-async def edit_memory(page: Page) -> Response:
+async def edit_memory(page: ConsoleRequest) -> Response:
     """Let a memory say something else."""
     memory = await _find_memory(page)
     body = page.read(Revision, "content", "category", "reason")
@@ -87,7 +86,7 @@ async def edit_memory(page: Page) -> Response:
 
 
 @pages.add("POST", "/memories/{memory:name}/reject")
-async def reject_memory(page: Page) -> Response:
+async def reject_memory(page: ConsoleRequest) -> Response:
     """Remove a memory, and with it what it says forever, if that is asked for."""
     memory = await _find_memory(page)
     reason = page.read(Undoing).reason
@@ -106,7 +105,7 @@ async def reject_memory(page: Page) -> Response:
 
 
 @pages.add("POST", "/undo/{row:name}")
-async def undo_change(page: Page) -> Response:
+async def undo_change(page: ConsoleRequest) -> Response:
     """Take back the last change of a memory."""
     body = page.read(Undoing)
     undone = await memories.undo_change(page.path_params["row"], page, body)
@@ -115,7 +114,7 @@ async def undo_change(page: Page) -> Response:
 
 
 @pages.add("GET", "/log")
-async def show_log(page: Page) -> Response:
+async def show_log(page: ConsoleRequest) -> Response:
     """Every change of the tenant's memories, or of somebody's, newest first."""
     asked = _read_filters(page)
     rows = await _rows(page, asked, _ROWS, asked.after)
@@ -131,7 +130,7 @@ async def show_log(page: Page) -> Response:
 
 
 @pages.add("GET", "/log/export")
-async def export_log(page: Page) -> Response:
+async def export_log(page: ConsoleRequest) -> Response:
     """The same rows for another program: a table, or one JSON value a line."""
     asked = _read_filters(page)
     first = await _rows(page, asked, _ROWS, asked.after)
@@ -141,8 +140,8 @@ async def export_log(page: Page) -> Response:
     return response
 
 
-def _read_filters(page: Page) -> _Asked:
-    asked = page.read(_Asked)
+def _read_filters(page: ConsoleRequest) -> _LogFilters:
+    asked = page.read(_LogFilters)
     if (
         asked.until is not None and len(page.query_params["until"]) == _DATE
     ):  # a day that is named is meant whole
@@ -150,7 +149,7 @@ def _read_filters(page: Page) -> _Asked:
     return asked
 
 
-async def _rows(request: Admitted, asked: _Asked, limit: int, after: Cursor | None) -> Listed[LogEntry]:
+async def _rows(request: Admitted, asked: _LogFilters, limit: int, after: Cursor | None) -> Page[LogEntry]:
     if asked.agent is not None:
         request.owner(None, asked.agent)
     return await request.layers.logs(
@@ -166,7 +165,7 @@ async def _rows(request: Admitted, asked: _Asked, limit: int, after: Cursor | No
     )
 
 
-async def _lines(request: Admitted, asked: _Asked, rows: Listed[LogEntry]) -> AsyncIterator[bytes]:
+async def _lines(request: Admitted, asked: _LogFilters, rows: Page[LogEntry]) -> AsyncIterator[bytes]:
     if asked.form == "csv":
         yield _row(_COLUMNS)
     told = 0
@@ -195,7 +194,7 @@ def _row(values: tuple[object, ...]) -> bytes:
     return out.getvalue().encode()
 
 
-async def _find_memory(page: Page) -> Fact:
+async def _find_memory(page: ConsoleRequest) -> Fact:
     """The memory in the path, if the caller may see it."""
     request = page
     return await request.layers.get(request.path_params["memory"], user_id=request.user_id())

@@ -24,7 +24,7 @@ from octavo.kernel.ports import Describes, ListsNames, Store, heads
 from octavo.kernel.shapes import SHAPES
 from octavo.keys import ACCESS, Access
 from octavo.layers.records import COLLECTIONS
-from octavo.server.console.pages import Page, Pages
+from octavo.server.console.pages import ConsoleRequest, Pages
 from octavo.server.requests import Body, Name
 from octavo.service.records import EVENTS, TURNS
 from octavo.wraps.journal import DeadLetter, inspect
@@ -44,7 +44,7 @@ _CHANGES, _LETTERS, _ERASURES, _VERSIONS = 10, 100, 20, 20  # that are shown
 
 
 @pages.add("GET", "")
-async def show_overview(page: Page) -> Response:
+async def show_overview(page: ConsoleRequest) -> Response:
     """All numbers of the tenant; while there are none, how to begin."""
     held, store, scope = page.held, page.store, Scope(tenant=page.tenant)
     tallies = dict(
@@ -71,7 +71,7 @@ async def show_overview(page: Page) -> Response:
 
 
 @pages.add("GET", "/activity.svg")
-async def draw_activity(page: Page) -> Response:
+async def draw_activity(page: ConsoleRequest) -> Response:
     """What was said and done on each of the last thirty days, as far as it is counted; nobody waits for it."""
     days = await _numbers_of(page).days()
     response = page.render("activity.svg", days=days, most=max(count or 0 for _, count in days) or 1)
@@ -154,7 +154,7 @@ class _Numbers:
         return total
 
 
-def _numbers_of(page: Page) -> _Numbers:
+def _numbers_of(page: ConsoleRequest) -> _Numbers:
     """Those of the caller's tenant, which all its pages share."""
     if not hasattr(page.app.state, "numbers"):
         page.app.state.numbers = functools.lru_cache(_MOST_TENANTS)(functools.partial(_Numbers, page.store))
@@ -186,7 +186,7 @@ async def _alive(store: Store, scope: Scope, collection: str) -> Tally:
 
 
 @pages.add("GET", "/reliability")
-async def show_reliability(page: Page) -> Response:
+async def show_reliability(page: ConsoleRequest) -> Response:
     """The queue, what was given up, the last erasures and for how long things are kept."""
     held, journal = page.held, page.held.assembled.journal
     # The oldest dead letters that hold nothing of another tenant.
@@ -205,14 +205,14 @@ async def show_reliability(page: Page) -> Response:
 
 
 @pages.add("POST", "/reliability/replay")
-async def replay(page: Page) -> Response:
+async def replay(page: ConsoleRequest) -> Response:
     """Try at once to store what waits."""
     await page.journal.replay_now()
     return page.redirect(page.address("reliability", done="replayed"))
 
 
 @pages.add("POST", "/reliability/letters/{letter:name}")
-async def settle_letter(page: Page) -> Response:
+async def settle_letter(page: ConsoleRequest) -> Response:
     """Put a write that was given up back into the queue, or forget it for ever."""
     journal, name = page.journal, page.path_params["letter"]
     letter = await journal.dead_letter(name)
@@ -247,7 +247,7 @@ def _does(letter: DeadLetter) -> str:
 
 
 @pages.add("GET", "/vault")
-async def list_documents(page: Page) -> Response:
+async def list_documents(page: ConsoleRequest) -> Response:
     """The documents by key, and what is not in step with the store."""
     async with page.vault or nullcontext() as vault:
         documents = None if vault is None else await vault.list()
@@ -256,7 +256,7 @@ async def list_documents(page: Page) -> Response:
 
 
 @pages.add("GET", "/vault/{key:name}")
-async def show_document(page: Page) -> Response:
+async def show_document(page: ConsoleRequest) -> Response:
     """One document as it reads, and what it said before."""
     key = page.path_params["key"]
     async with page.vault or nullcontext() as vault:
@@ -282,13 +282,13 @@ class _NewKey(Body):
 
 
 @pages.add("GET", "/access")
-async def show_access(page: Page) -> Response:
+async def show_access(page: ConsoleRequest) -> Response:
     """The keys of the tenant and all settings, without what must stay secret."""
     return await _access(page)
 
 
 @pages.add("POST", "/access/keys")
-async def create_key(page: Page) -> Response:
+async def create_key(page: ConsoleRequest) -> Response:
     """Make a key for this tenant, and show it this once."""
     asked = page.read(_NewKey)
     ends = None if asked.days is None else timedelta(days=asked.days)
@@ -299,7 +299,7 @@ async def create_key(page: Page) -> Response:
 
 
 @pages.add("POST", "/access/keys/{key:name}/revoke")
-async def revoke_key(page: Page) -> Response:
+async def revoke_key(page: ConsoleRequest) -> Response:
     """Make a key of this tenant useless for ever."""
     keys, name = page.held.keys, page.path_params["key"]
     if name not in {each.id for each in await keys.list(page.tenant)}:
@@ -308,7 +308,7 @@ async def revoke_key(page: Page) -> Response:
     return page.redirect(page.address("access", done="revoked"))
 
 
-async def _access(page: Page, made: str = "") -> Response:
+async def _access(page: ConsoleRequest, made: str = "") -> Response:
     held = page.held
     return page.render(
         "access.html",

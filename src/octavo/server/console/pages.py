@@ -48,7 +48,7 @@ _HEADERS = {
 }
 
 
-class Page(Admitted):
+class ConsoleRequest(Admitted):
     """One request of a browser, and how it is answered."""
 
     def __init__(self, request: Request) -> None:
@@ -158,7 +158,7 @@ class Page(Admitted):
         response.delete_cookie(name, path=f"{self.root}{CONSOLE}", httponly=True, samesite="strict")
 
 
-Endpoint = Callable[[Page], Awaitable[Response]]
+Endpoint = Callable[[ConsoleRequest], Awaitable[Response]]
 
 
 class PageRoute(Route):
@@ -187,7 +187,7 @@ def _answering(function: Endpoint) -> Callable[[Request], Awaitable[Response]]:
     """What is wrong with a form or a page is told as all errors are, and comes back to `refusal_page`."""
 
     async def answer(request: Request) -> Response:
-        page = Page(request)
+        page = ConsoleRequest(request)
         if request.method == "POST":
             await page.read_form()
         return await function(page)
@@ -197,7 +197,7 @@ def _answering(function: Endpoint) -> Callable[[Request], Awaitable[Response]]:
 
 def refusal_page(scope: Scope, told: Response) -> Response:
     """A refusal as a page; whoever only has to sign in is asked to."""
-    page = Page(Request(scope))
+    page = ConsoleRequest(Request(scope))
     if told.status_code == 401 and scope["method"] in ("GET", "HEAD"):
         return page.redirect(page.address("sign-in", next=page.here()))
     made = page.problem(told.status_code, msgspec.json.decode(bytes(told.body), type=Problem).detail)

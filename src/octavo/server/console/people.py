@@ -14,7 +14,7 @@ from octavo.kernel.model import Cursor, Query, Scope
 from octavo.kernel.ports import ListsNames, Store, heads
 from octavo.layers.records import Owner
 from octavo.layers.values import CATEGORIES, LAYERS, OwnerType
-from octavo.server.console.pages import Page, Pages
+from octavo.server.console.pages import ConsoleRequest, Pages
 from octavo.server.requests import AfterName, Body, Name, NewMemory, token
 from octavo.server.routes import memories, users
 from octavo.service.records import EVENTS
@@ -29,7 +29,7 @@ _NEWEST = 1000  # records of somebody that are looked through for their sessions
 _LAST = "\U0010ffff"
 
 
-class _Asked(Body):
+class _PeopleFilters(Body):
     """Which people are listed."""
 
     after: AfterName = None
@@ -37,7 +37,7 @@ class _Asked(Body):
 
 
 @pages.add("GET", "/people")
-async def list_people(page: Page) -> Response:
+async def list_people(page: ConsoleRequest) -> Response:
     """Everybody by name, or those whose name begins so."""
     if (only := page.user_id()) is not None:
         return page.redirect(page.address("people", only))
@@ -45,13 +45,13 @@ async def list_people(page: Page) -> Response:
 
 
 @pages.add("GET", "/agents")
-async def list_agents(page: Page) -> Response:
+async def list_agents(page: ConsoleRequest) -> Response:
     """The agents that keep memories of their own, or record what they do."""
     return await _list(page, "agent")
 
 
-async def _list(page: Page, part: OwnerType) -> Response:
-    asked = page.read(_Asked)
+async def _list(page: ConsoleRequest, part: OwnerType) -> Response:
+    asked = page.read(_PeopleFilters)
     found, following = await users.users_page(
         page.store, page.tenant, PAGE, begin(asked.after, asked.name), part
     )
@@ -65,7 +65,7 @@ async def _list(page: Page, part: OwnerType) -> Response:
 
 @pages.add("GET", "/people/{user:name}")
 @pages.add("GET", "/agents/{agent:name}")
-async def show_owner(page: Page) -> Response:
+async def show_owner(page: ConsoleRequest) -> Response:
     """The profile of somebody, or of an agent, as cards, what happened, the sessions and the last changes."""
     owner, layers, most = _owner(page), page.layers, page.page_bytes
     whose: dict[str, Any] = {f"{owner.type}_id": owner.id}
@@ -91,14 +91,14 @@ async def show_owner(page: Page) -> Response:
 
 
 @pages.add("POST", "/people")
-async def find_or_add(page: Page) -> Response:
+async def find_or_add(page: ConsoleRequest) -> Response:
     """Begin with somebody new."""
-    return page.redirect(page.address("people", page.read(_Asked, "name").name or " "))
+    return page.redirect(page.address("people", page.read(_PeopleFilters, "name").name or " "))
 
 
 @pages.add("POST", "/people/{user:name}/memories")
 @pages.add("POST", "/agents/{agent:name}/memories")
-async def add_memory(page: Page) -> Response:
+async def add_memory(page: ConsoleRequest) -> Response:
     """Remember something about somebody, or for an agent."""
     owner = _owner(page)
     body = page.read(NewMemory, "content", "memory_layer", "category", "reason", "expiry_date")
@@ -108,7 +108,7 @@ async def add_memory(page: Page) -> Response:
 
 
 @pages.add("GET", "/people/{user:name}/export")
-async def export_person(page: Page) -> Response:
+async def export_person(page: ConsoleRequest) -> Response:
     """All that is kept about somebody, to keep: lines of JSON, or a page of Markdown."""
     reads = page.query_params.get("as") == "page"
     response = await users.export_user(_owner(page).id, page, page=reads)
@@ -117,7 +117,7 @@ async def export_person(page: Page) -> Response:
 
 
 @pages.add("GET", "/people/{user:name}/forget")
-async def ask_to_forget(page: Page) -> Response:
+async def ask_to_forget(page: ConsoleRequest) -> Response:
     """What would be erased; nothing is. Of somebody who has much, all of it is counted only on request."""
     user = _owner(page).id
     exact = page.query_params.get("exact") == "on"
@@ -139,7 +139,7 @@ async def ask_to_forget(page: Page) -> Response:
 
 
 @pages.add("POST", "/people/{user:name}/forget")
-async def forget_person(page: Page) -> Response:
+async def forget_person(page: ConsoleRequest) -> Response:
     """Erase all that is kept about somebody, who was named once more."""
     user = _owner(page).id
     if page.sent.get("name", "").strip() != user.strip():
@@ -152,10 +152,10 @@ async def forget_person(page: Page) -> Response:
     )
 
 
-def _owner(page: Page) -> Owner:
+def _owner(page: ConsoleRequest) -> Owner:
     """The user or the agent in the path, if the caller may see what is theirs."""
     kind: OwnerType = "user" if "user" in page.path_params else "agent"
-    named = {kind: page.read(_Asked, "name", name=page.path_params[kind]).name}
+    named = {kind: page.read(_PeopleFilters, "name", name=page.path_params[kind]).name}
     [owner] = page.owner(named.get("user"), named.get("agent")).values()
     return Owner(kind, owner)
 

@@ -16,7 +16,7 @@ from octavo.kernel.ports import Store, heads, read_page
 from octavo.kernel.terms.matching import content
 from octavo.kernel.text import spell
 from octavo.layers.reading import read_heads
-from octavo.server.console.pages import SHOWN, Page, Pages
+from octavo.server.console.pages import SHOWN, ConsoleRequest, Pages
 from octavo.server.console.people import begin, recent_sessions, sessions_by_name
 from octavo.server.requests import After, AfterName, Body, Name, token
 from octavo.service.records import EVENTS, TURNS
@@ -30,7 +30,7 @@ SHOWING = (MESSAGES, EVENTS, "events", TURNS)
 _ENDS = (EventType.TOOL_CALL_SUCCESS, EventType.TOOL_CALL_ERROR)
 
 
-class _Asked(Body):
+class _SessionFilters(Body):
     """Which sessions, or which steps of one, are shown."""
 
     name: Name | None = None
@@ -43,7 +43,7 @@ class _Steps(Body):
     kind: Name | None = None
 
 
-class Step(msgspec.Struct, frozen=True, kw_only=True):
+class TimelineStep(msgspec.Struct, frozen=True, kw_only=True):
     """One thing in a timeline; a tool's call and its end are one."""
 
     record: Record
@@ -61,9 +61,9 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @pages.add("GET", "/sessions")
-async def list_sessions(page: Page) -> Response:
+async def list_sessions(page: ConsoleRequest) -> Response:
     """The sessions by name, each with how much there is of it and when it was last heard of."""
-    asked = page.read(_Asked)
+    asked = page.read(_SessionFilters)
     store, scope = page.store, _scope(page)
     if scope.user is not None:
         return page.render(
@@ -79,7 +79,7 @@ async def list_sessions(page: Page) -> Response:
 
 
 @pages.add("GET", "/sessions/{session:name}")
-async def show_session(page: Page) -> Response:
+async def show_session(page: ConsoleRequest) -> Response:
     """What happened in a session, newest first, a page at a time at the same cost however long it is."""
     asked = page.read(_Steps)
     store = page.store
@@ -107,7 +107,7 @@ async def show_session(page: Page) -> Response:
 
 
 @pages.add("GET", "/sessions/{session:name}/tail")
-async def follow_session(page: Page) -> Response:
+async def follow_session(page: ConsoleRequest) -> Response:
     """Tell a page when something new has come; it asks for the whole again."""
     asked = page.read(_Steps, "after")
     scope = replace(_scope(page), session=page.path_params["session"])
@@ -159,7 +159,7 @@ def merged(read: Sequence[tuple[list[Record], Cursor | None]]) -> tuple[list[Rec
     return page, last if len(page) == len(within) else page[-1].cursor
 
 
-def paired(found: Sequence[Record]) -> list[Step]:
+def paired(found: Sequence[Record]) -> list[TimelineStep]:
     """The records as steps: the end of a tool's call stands with its beginning."""
     ends = {key: record for record in found if record.kind in _ENDS and (key := _call(record))}
     begun = {_call(record) for record in found if record.kind == EventType.TOOL_CALL_START}
@@ -171,7 +171,7 @@ def paired(found: Sequence[Record]) -> list[Step]:
         ended = ends.get(key) if key and record.kind == EventType.TOOL_CALL_START else None
         marks = given_marks(record) if record.collection == MESSAGES else ()
         steps.append(
-            Step(
+            TimelineStep(
                 record=record,
                 text=_show_record(record),
                 marks=marks,
@@ -197,5 +197,5 @@ def _show_record(record: Record) -> str:
     return content(record.text, record.data)
 
 
-def _scope(page: Page) -> Scope:
+def _scope(page: ConsoleRequest) -> Scope:
     return Scope(tenant=page.tenant, user=page.user_id())

@@ -10,7 +10,7 @@ from starlette.routing import Route
 from octavo.kernel.ids import now
 from octavo.server.access import CONSOLE, SIGN_IN_COOKIE, SIGN_IN_LASTS
 from octavo.server.console import asking, memories, operating, people, sessions
-from octavo.server.console.pages import LANGUAGE, Page, Pages, environment
+from octavo.server.console.pages import LANGUAGE, ConsoleRequest, Pages, environment
 
 pages = Pages()
 _TYPES = {
@@ -36,7 +36,7 @@ def routes() -> list[Route]:
 
 
 @pages.add("GET", "/static/{name}")
-async def show_file(page: Page) -> Response:
+async def show_file(page: ConsoleRequest) -> Response:
     """The stylesheet or the program of all pages."""
     name = page.path_params["name"]
     if name not in _STATIC:
@@ -45,7 +45,7 @@ async def show_file(page: Page) -> Response:
 
 
 @pages.add("GET", "/language")
-async def choose_language(page: Page) -> Response:
+async def choose_language(page: ConsoleRequest) -> Response:
     """Show every page in this language from now on."""
     response = page.redirect(page.following())
     chosen = "zh" if page.query_params.get("to") == "zh" else "en"
@@ -54,7 +54,7 @@ async def choose_language(page: Page) -> Response:
 
 
 @pages.add("GET", "/sign-in")
-async def show_sign_in(page: Page) -> Response:
+async def show_sign_in(page: ConsoleRequest) -> Response:
     """Ask for an API key, where one is needed."""
     if not page.held.settings.server.needs_key:
         return page.redirect(page.address())
@@ -62,7 +62,7 @@ async def show_sign_in(page: Page) -> Response:
 
 
 @pages.add("POST", "/sign-in")
-async def sign_in(page: Page) -> Response:
+async def sign_in(page: ConsoleRequest) -> Response:
     """Give the browser a cookie that is good as long as the key is, and half a day at most."""
     key = await page.held.keys.check(page.sent.get("key", "").strip())
     if key is None:
@@ -75,7 +75,7 @@ async def sign_in(page: Page) -> Response:
 
 
 @pages.add("POST", "/sign-out")
-async def sign_out(page: Page) -> Response:
+async def sign_out(page: ConsoleRequest) -> Response:
     """Take the cookie back."""
     response = page.redirect(page.address("sign-in"))
     page.drop_cookie(response, SIGN_IN_COOKIE)
@@ -83,7 +83,7 @@ async def sign_out(page: Page) -> Response:
 
 
 @pages.add("GET", "/{rest:path}")
-async def show_nothing(page: Page) -> Response:
+async def show_nothing(page: ConsoleRequest) -> Response:
     """Say that there is no such page; one that is asked for with a slash behind it is found without."""
     rest = page.path_params["rest"]
     if not rest or rest.endswith("/"):

@@ -7,7 +7,7 @@ from starlette.requests import Request
 from starlette.types import Message, Receive, Scope, Send
 
 from octavo.config import Settings
-from octavo.mcp.callers import Caller, Limits
+from octavo.mcp.callers import ToolCaller, ToolLimits
 from octavo.server.problems import problem
 from octavo.server.routing import Admitted, check_values
 from octavo.util.extras import missing_packages
@@ -74,7 +74,7 @@ class McpEndpoint:
         from octavo.mcp.server import new_server
 
         own, server = self._settings.mcp, self._settings.server
-        limits = Limits(answer_tokens=own.max_tokens, content_bytes=server.max_content_bytes)
+        limits = ToolLimits(answer_tokens=own.max_tokens, content_bytes=server.max_content_bytes)
         return StreamableHTTPSessionManager(
             # The SDK's own application would come with routes and checks of its own.
             new_server(self._find_caller, own.toolset, limits)._lowlevel_server,  # noqa: SLF001
@@ -83,8 +83,8 @@ class McpEndpoint:
             max_request_body_size=server.max_body_bytes,
         )
 
-    def _find_caller(self, request: Request) -> Caller:
+    def _find_caller(self, request: Request) -> ToolCaller:
         admitted = Admitted(request.scope)
         caller = admitted.caller
         user = caller.user or self._settings.mcp.user
-        return Caller(memory=admitted.memory, user_id=user, may_write=caller.access != "read")
+        return ToolCaller(memory=admitted.memory, user_id=user, may_write=caller.access != "read")

@@ -12,7 +12,7 @@ import msgspec
 
 from octavo.errors import StoreError
 from octavo.kernel.ids import new_id
-from octavo.service.vault.names import SUFFIX, TOPS, Address, address_of, key_of, summed
+from octavo.service.vault.names import SUFFIX, TOPS, DocumentPlace, address_of, key_of, summed
 from octavo.util.disk import sync_folder
 from octavo.util.file_modes import keep_mode, make_folder, open_file
 from octavo.util.system import WARY
@@ -58,7 +58,7 @@ class Unusable(Exception):  # noqa: N818 - it never leaves the package
         self.passing = passing
 
 
-class Scan(msgspec.Struct):
+class VaultScan(msgspec.Struct):
     """What is in the vault: documents by key, what is wrong, and where nothing can be said of what is there."""
 
     found: dict[str, tuple[str, Stamp]] = {}
@@ -89,14 +89,14 @@ class Folder:
             raise _failed(self.root, error) from error
         return missing
 
-    def scan(self, known: dict[str, str]) -> Scan:
+    def scan(self, known: dict[str, str]) -> VaultScan:
         """All documents, with their stamps, unread; of two files with one key, the `known` or the proper one counts."""
-        scan = Scan()
+        scan = VaultScan()
         for top in TOPS:
             self._walk(top, scan, known, 0)
         return scan
 
-    def _walk(self, folder: str, scan: Scan, known: dict[str, str], depth: int) -> None:
+    def _walk(self, folder: str, scan: VaultScan, known: dict[str, str], depth: int) -> None:
         try:
             with os.scandir(self.root / folder) as listing:
                 entries = sorted(listing, key=lambda entry: entry.name)
@@ -123,7 +123,7 @@ class Folder:
             elif entry.is_dir():
                 self._walk(path, scan, known, depth + 1)
 
-    def _note(self, path: str, entry: "os.DirEntry[str]", scan: Scan, known: dict[str, str]) -> None:
+    def _note(self, path: str, entry: "os.DirEntry[str]", scan: VaultScan, known: dict[str, str]) -> None:
         key = key_of(path)
         try:
             if path.encode("utf-8", "replace").decode() != path:
@@ -148,7 +148,7 @@ class Folder:
             scan.problems.append(Problem(other, f"{path} is the same document, {key!r}; rename one"))
         scan.found[key] = (path, Stamp.of(found))
 
-    def locate(self, address: Address) -> str:
+    def locate(self, address: DocumentPlace) -> str:
         """The path of the document's file, or the one it will have."""
         at, *names = address.path.split("/")
         for name in names:

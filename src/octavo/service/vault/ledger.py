@@ -14,7 +14,7 @@ import msgspec
 from octavo.errors import StoreError
 from octavo.service.vault.documents import Content, Document, parse
 from octavo.service.vault.folder import Folder, Stamp, Unusable
-from octavo.service.vault.names import Address, key_of
+from octavo.service.vault.names import DocumentPlace, key_of
 
 NAME = "metadata.json"
 _RACY_NS = 2 * 10**9  # some file systems tell times in steps of two seconds
@@ -22,7 +22,7 @@ _ROUNDS = 3
 _Moment: TypeAlias = Annotated[datetime, msgspec.Meta(tz=True)]
 
 
-class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class LedgerEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One document as it was last sent or taken."""
 
     md5: str
@@ -60,12 +60,12 @@ class Ledger:
     def __init__(self, folder: Folder) -> None:
         self._folder = folder
         self._path = folder.root / NAME
-        self.entries: dict[str, Entry] = {}
+        self.entries: dict[str, LedgerEntry] = {}
         self.damaged = False  # whether the file, as it was last read, could not be
         self._stamp: Stamp | None = None
         self._reading = threading.Lock()  # readers do not hold the vault's lock
 
-    def load(self) -> dict[str, Entry]:
+    def load(self) -> dict[str, LedgerEntry]:
         """The entries, read if the file is not the one read last; what is damaged is made anew by the next sync."""
         with self._reading:
             try:
@@ -74,7 +74,7 @@ class Ledger:
                     raw = self._path.read_bytes()
                     self._stamp, self.entries, self.damaged = stamp, {}, True
                     with suppress(msgspec.DecodeError, UnicodeDecodeError):
-                        self.entries = msgspec.json.decode(raw, type=dict[str, Entry])
+                        self.entries = msgspec.json.decode(raw, type=dict[str, LedgerEntry])
                         self.damaged = False
             except (FileNotFoundError, NotADirectoryError):
                 self._stamp, self.entries, self.damaged = None, {}, False
@@ -82,7 +82,7 @@ class Ledger:
                 raise StoreError(f"the vault cannot read {self._path}: {error.strerror}") from error
             return self.entries
 
-    def save(self, entries: dict[str, Entry]) -> None:
+    def save(self, entries: dict[str, LedgerEntry]) -> None:
         """Write these entries, whole or not at all; a damaged file is kept under another name."""
         if entries == self.entries and not self.damaged:
             return
@@ -146,11 +146,11 @@ def decide(
     return Verdict.PULL if file in known and not unconfirmed else Verdict.CONFLICT
 
 
-class Found(msgspec.Struct, frozen=True):
+class FoundFile(msgspec.Struct, frozen=True):
     """A document's file as it was read; content and stamp are None when there is none."""
 
-    address: Address
-    entry: Entry | None
+    address: DocumentPlace
+    entry: LedgerEntry | None
     path: str  # where it is, or would be
     content: Content | None = None
     stamp: Stamp | None = None
@@ -190,7 +190,9 @@ class Found(msgspec.Struct, frozen=True):
         )
 
 
-def look(folder: Folder, address: Address, entry: Entry | None, path: str | None = None) -> Found:
+def look(
+    folder: Folder, address: DocumentPlace, entry: LedgerEntry | None, path: str | None = None
+) -> FoundFile:
     """Read the document's file; Unusable when it cannot be a document."""
     if path is None:
         # A damaged metadata.json may name any file: only one that has this key is believed.
@@ -200,7 +202,7 @@ def look(folder: Folder, address: Address, entry: Entry | None, path: str | None
     checked = time.time_ns()
     read = folder.read(path)
     if read is None:
-        return Found(address, entry, path)
+        return FoundFile(address, entry, path)
     raw, stamp = read
     try:
         text = raw.decode()
@@ -208,10 +210,10 @@ def look(folder: Folder, address: Address, entry: Entry | None, path: str | None
         raise Unusable(f"byte {error.start} is not UTF-8; save the file as UTF-8") from None
     if "\0" in text:
         raise Unusable("it holds a NUL character")
-    return Found(address, entry, path, parse(text), stamp, checked)
+    return FoundFile(address, entry, path, parse(text), stamp, checked)
 
 
-def read_document(folder: Folder, address: Address, entry: Entry | None) -> Found:
+def read_document(folder: Folder, address: DocumentPlace, entry: LedgerEntry | None) -> FoundFile:
     """Read the document's file, once more if somebody is writing it; StoreError when it cannot be a document."""
     for left in reversed(range(_ROUNDS)):
         try:

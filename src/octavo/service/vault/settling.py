@@ -31,8 +31,8 @@ from octavo.service.vault.documents import (
     version_id,
 )
 from octavo.service.vault.folder import Folder, Problem, Unusable
-from octavo.service.vault.ledger import Entry, Found, Ledger, Verdict, decide, look, read_document
-from octavo.service.vault.names import Address, address_of
+from octavo.service.vault.ledger import FoundFile, Ledger, LedgerEntry, Verdict, decide, look, read_document
+from octavo.service.vault.names import DocumentPlace, address_of
 
 T = TypeVar("T")
 _log = logging.getLogger("octavo.vault")
@@ -43,7 +43,7 @@ _ROUNDS = 3
 class Plan(msgspec.Struct, frozen=True):
     """One document, what is to be done about it, and the ops that do it."""
 
-    found: Found
+    found: FoundFile
     held: Held | None
     verdict: Verdict
     after: Content | None  # what the file says then
@@ -81,7 +81,7 @@ class Settler:
 
     # One document, as a caller wants it.
 
-    async def put(self, address: Address, body: str, front: dict[str, Any] | None) -> Document:
+    async def put(self, address: DocumentPlace, body: str, front: dict[str, Any] | None) -> Document:
         """Keep a text in the file, and in the store now or later.
 
         The file is made ready before the store is asked and takes its place after: whichever of the two refuses a text,
@@ -109,7 +109,7 @@ class Settler:
             _log.warning("the document %r was put, and not noted: %s", address.key, error)
         return msgspec.structs.replace(new, entry=entry).document
 
-    async def remove(self, address: Address) -> bool:
+    async def remove(self, address: DocumentPlace) -> bool:
         """Delete the record and the file; the text is kept as a version first."""
         found = await asyncio.to_thread(self.read, address)
         plan, stored = await self._sent(found, None)
@@ -118,7 +118,7 @@ class Settler:
         await asyncio.to_thread(self._ledger.save, entries)
         return plan.verdict is not Verdict.FORGET
 
-    async def _sent_or_kept(self, found: Found, content: Content) -> tuple[Plan, bool] | None:
+    async def _sent_or_kept(self, found: FoundFile, content: Content) -> tuple[Plan, bool] | None:
         """What was sent, and whether it arrived. None while the store is away: the file will have the text for both."""
         try:
             return await self._sent(found, content)
@@ -131,7 +131,7 @@ class Settler:
             _log.debug("the document %r waits for the next sync: %s", found.key, error)
             return None
 
-    async def _sent(self, found: Found, after: Content | None) -> tuple[Plan, bool]:
+    async def _sent(self, found: FoundFile, after: Content | None) -> tuple[Plan, bool]:
         """Have the store say this, None being nothing: what was done, and whether it arrived or waits in a queue.
 
         At first blindly, where the file tells what the store has: such a write can wait in a queue, and replaces no other
@@ -159,7 +159,7 @@ class Settler:
             work if isinstance(self._store, Queues) else answer_within(self._patience_seconds, work)
         )
 
-    def _as_noted(self, found: Found) -> Held | None:
+    def _as_noted(self, found: FoundFile) -> Held | None:
         """The document as the store has it if nobody else has changed it since the file was last settled."""
         entry, content = found.entry, found.content
         if entry is None or content is None:
@@ -167,7 +167,7 @@ class Settler:
         times = (entry.created_at, entry.updated_at)
         return Held(self._records.document(found.address, content, entry.version, times))
 
-    def read(self, address: Address) -> Found:
+    def read(self, address: DocumentPlace) -> FoundFile:
         """The document's file and what is noted of it. Blocking."""
         return read_document(self._folder, address, self._ledger.load().get(address.key))
 
@@ -197,7 +197,7 @@ class Settler:
         outcomes = await self._applied(plans, report)
         return await asyncio.to_thread(self._finished, outcomes, report)
 
-    def _look(self, keys: Iterable[str], paths: Mapping[str, str], report: SyncReport) -> list[Found]:
+    def _look(self, keys: Iterable[str], paths: Mapping[str, str], report: SyncReport) -> list[FoundFile]:
         entries, found = self._ledger.load(), []
         for address in map(address_of, keys):
             path = paths.get(address.key)
@@ -207,7 +207,7 @@ class Settler:
                 report.problems.append(Problem(path or address.path, str(error)))
         return found
 
-    async def _find_held(self, addresses: Sequence[Address]) -> dict[str, Held]:
+    async def _find_held(self, addresses: Sequence[DocumentPlace]) -> dict[str, Held]:
         """What the store has of these documents, by key."""
         held: dict[str, Held] = {}
         for collection in COLLECTIONS:
@@ -216,7 +216,7 @@ class Settler:
                 held |= self._records.held(await self._store.find(self._records.all(collection, ids)))
         return held
 
-    async def _buried(self, found: Sequence[Found], held: Mapping[str, Held]) -> set[str]:
+    async def _buried(self, found: Sequence[FoundFile], held: Mapping[str, Held]) -> set[str]:
         """Of the documents the store does not have, those whose text it remembers deleting."""
         missing = {
             each.key: version_id(each.entry.version, each.entry.md5, deleted=True)
@@ -295,7 +295,7 @@ class Settler:
 
     # What both have in common.
 
-    def _plan(self, found: Found, held: Held | None, verdict: Verdict, after: Content | None) -> Plan:
+    def _plan(self, found: FoundFile, held: Held | None, verdict: Verdict, after: Content | None) -> Plan:
         """The ops that settle a document, every text that gives way kept as a version before."""
         entry, key, at = found.entry, found.key, self._clock()
         ours, theirs = (entry.version if entry else 0), (held.version if held else 0)
@@ -325,7 +325,7 @@ class Settler:
         ops += self._records.swapped(record, held)
         return msgspec.structs.replace(plan, version=version)
 
-    def _finish(self, plan: Plan, stored: bool, entries: dict[str, Entry]) -> None:
+    def _finish(self, plan: Plan, stored: bool, entries: dict[str, LedgerEntry]) -> None:
         """Bring the file and these entries up to what was written. Blocking."""
         found = plan.found
         if plan.after is not None:
@@ -337,14 +337,14 @@ class Settler:
         if stored or not plan.writes:  # until then the entry says that the file was deleted
             entries.pop(found.key, None)
 
-    def _placed(self, found: Found, content: Content, staged: Path | None = None) -> Found:
+    def _placed(self, found: FoundFile, content: Content, staged: Path | None = None) -> FoundFile:
         """Put a text in the place of the file's. Blocking."""
         staged = staged or self._folder.stage(found.path, content.raw)
         checked = time.time_ns()
         stamp = self._folder.replace(found.path, staged, found.stamp)
-        return Found(found.address, found.entry, found.path, content, stamp, checked)
+        return FoundFile(found.address, found.entry, found.path, content, stamp, checked)
 
-    def _entry(self, found: Found, plan: Plan, *, stored: bool) -> Entry:
+    def _entry(self, found: FoundFile, plan: Plan, *, stored: bool) -> LedgerEntry:
         """What is noted of the file as it is now, and whether the store is known to have it."""
         content, old, held, at = plan.after or Content("", "", {}), found.entry, plan.held, self._clock()
         stored = stored or not plan.writes
@@ -354,7 +354,7 @@ class Settler:
             earlier = tuple(md5 for md5 in dict.fromkeys(known) if md5 != content.md5)[:_MOST_EARLIER]
         kept_at = held.record.updated_at if held and held.md5 == content.md5 else None
         updated_at = old.updated_at if old and old.md5 == content.md5 else kept_at or at
-        return Entry(
+        return LedgerEntry(
             md5=content.md5,
             version=plan.version,
             size=len(content.raw),
@@ -369,7 +369,7 @@ class Settler:
         )
 
 
-def _wanted(found: Found, held: Held | None, after: Content | None) -> Verdict:
+def _wanted(found: FoundFile, held: Held | None, after: Content | None) -> Verdict:
     """What is done so that the document says this, whatever file and store say; None being nothing."""
     if after is None:
         return Verdict.REMOVE if held else Verdict.FORGET if found.content is None else Verdict.UNLINK

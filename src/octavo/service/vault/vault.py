@@ -23,9 +23,9 @@ from octavo.service.vault.documents import (
     VaultStatus,
     version_of,
 )
-from octavo.service.vault.folder import Folder, Problem, Scan, Stamp, Unusable
-from octavo.service.vault.ledger import Entry, Ledger, look
-from octavo.service.vault.names import Address, address_of
+from octavo.service.vault.folder import Folder, Problem, Stamp, Unusable, VaultScan
+from octavo.service.vault.ledger import Ledger, LedgerEntry, look
+from octavo.service.vault.names import DocumentPlace, address_of
 from octavo.service.vault.settling import Settler, look_at_error
 from octavo.util.disk import FileLock
 
@@ -250,12 +250,14 @@ class Vault:
             self._listed_at = time.monotonic()
             self._listing_seconds = self._listed_at - begun if report.store_error is None else 0.0
 
-    def _scan(self) -> tuple[Scan, dict[str, Entry]]:
+    def _scan(self) -> tuple[VaultScan, dict[str, LedgerEntry]]:
         """The files there are, and the entries of metadata.json. Blocking."""
         entries = self._ledger.load()
         return self._folder.scan({key: entry.path for key, entry in entries.items()}), entries
 
-    def _compare(self, scan: Scan, entries: dict[str, Entry]) -> tuple[set[str], set[str], set[str]]:
+    def _compare(
+        self, scan: VaultScan, entries: dict[str, LedgerEntry]
+    ) -> tuple[set[str], set[str], set[str]]:
         """The keys whose files are not as they were when files and store last agreed, and those that are. Blocking.
 
         Only files that have another stamp are read. Those that were merely touched, or written in the very moment they
@@ -280,14 +282,14 @@ class Vault:
         gone = {key for key in entries if key not in scan.found and not _hidden(key, scan, entries)}
         return changed | gone, same, touched
 
-    def _unsettled(self, changed: set[str], scan: Scan) -> set[str]:
+    def _unsettled(self, changed: set[str], scan: VaultScan) -> set[str]:
         """Those of the changed files that the poll before saw otherwise: an editor may be in the middle of them."""
         seen = {key: scan.found[key][1] if key in scan.found else None for key in changed}
         rested = {key for key in seen if key in self._restless and self._restless[key] == seen[key]}
         self._restless = {key: stamp for key, stamp in seen.items() if key not in rested}
         return changed - rested
 
-    async def _settle_batches(self, keys: Sequence[str], scan: Scan, report: SyncReport) -> None:
+    async def _settle_batches(self, keys: Sequence[str], scan: VaultScan, report: SyncReport) -> None:
         """Have these documents settled; the lock is held for a batch, not for all of them."""
         paths = {key: path for key, (path, _) in scan.found.items()}
         while keys:
@@ -359,7 +361,7 @@ class Vault:
 
     # How it is done.
 
-    def _open(self, key: str = "system") -> Address:
+    def _open(self, key: str = "system") -> DocumentPlace:
         if self._closed:
             raise StoreClosed("this Vault was closed; make another one")
         return address_of(key)
@@ -413,7 +415,7 @@ def existing_vault(root: str | Path, store: Store, tenant: str) -> Vault | None:
     return Vault(root, store, scope=Scope(tenant=tenant)) if Path(root).is_dir() else None
 
 
-def _hidden(key: str, scan: Scan, entries: dict[str, Entry]) -> bool:
+def _hidden(key: str, scan: VaultScan, entries: dict[str, LedgerEntry]) -> bool:
     """Whether nothing can be said about the file of this key, which must then not be taken for deleted."""
     entry = entries.get(key)
     return scan.hides(key, entry.path if entry else address_of(key).path)

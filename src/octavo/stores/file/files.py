@@ -31,7 +31,7 @@ _LONGEST = 120  # leaves room for an archive's stamp below the 255 bytes a file 
 _NAME = re.compile(r"(?P<stem>.+?)(?:\.\d{8}T\d{6}Z-(?P<stamp>[0-9a-f]{16}))?(?P<suffix>\.jsonl?)", re.DOTALL)
 
 
-class Layout(msgspec.Struct, frozen=True, kw_only=True):
+class FileLayout(msgspec.Struct, frozen=True, kw_only=True):
     """How a directory is written; it is read alike whichever way it was written."""
 
     format: str = "jsonl"
@@ -52,7 +52,7 @@ class Part(msgspec.Struct, frozen=True, array_like=True):
     backup: str = ""  # of a file that is replaced whole: where its old content is kept
 
 
-class Addition(msgspec.Struct):
+class FileAddition(msgspec.Struct):
     """A part and the bytes that it adds; `lines` says by how many lines its family grows."""
 
     part: Part
@@ -77,10 +77,10 @@ class IntentLock(FileLock):
             os.fsync(self._fd)
 
 
-class Files:
+class DataFiles:
     """The data files of one directory. Paths are below it; whatever changes a file is called under the lock."""
 
-    def __init__(self, root: Path, layout: Layout) -> None:
+    def __init__(self, root: Path, layout: FileLayout) -> None:
         self.root = root
         self._prefix = f"{root}/"
         self._own = root / ".octavo"
@@ -149,7 +149,7 @@ class Files:
 
     # --- adding lines: planned, then done, and undone if that fails
 
-    def plan(self, family: str, lines: list[bytes], state: tuple[int, int]) -> Addition:
+    def plan(self, family: str, lines: list[bytes], state: tuple[int, int]) -> FileAddition:
         """What adding lines to a family, whose file is in this state, comes to; nothing that anybody reads is touched yet."""
         size, changed_ns = state
         data, grows = b"".join(lines), len(lines)
@@ -166,9 +166,9 @@ class Files:
             data, grows = joined(kept, family), len(kept) - before
             backup, size = self._backup(family) if size else "", 0
         part = Part(family, size, changed_ns, size + len(data), zlib.crc32(data), archive, backup)
-        return Addition(part, data, grows)
+        return FileAddition(part, data, grows)
 
-    def do(self, addition: Addition) -> None:
+    def do(self, addition: FileAddition) -> None:
         """Add what was planned."""
         part = addition.part
         if part.archive:

@@ -26,7 +26,7 @@ _OPTIONAL: list[tuple[str, Any, Any]] = [
 ]  # fmt: skip
 
 
-class BadLine(ValueError):  # noqa: N818 - never leaves the file store
+class BrokenLine(ValueError):  # noqa: N818 - never leaves the file store
     """A line that is no record: torn, mangled, or missing what makes a record."""
 
 
@@ -74,7 +74,7 @@ class Spelling:
             if line.removed:
                 return (line.id, scope.place), raw, None
             if line.created_at is None:
-                raise BadLine("no time")
+                raise BrokenLine("no time")
             sealed = seal(Record(
                 collection=self._collection, id=line.id, kind=line.kind or "", scope=scope, text=line.text,
                 data=line.data or {}, metadata=line.metadata or {}, marks=line.marks, created_at=line.created_at,
@@ -82,7 +82,7 @@ class Spelling:
                 seq=position if line.seq is None else line.seq,
             ))  # fmt: skip
         except (msgspec.DecodeError, ValueError, RecursionError) as error:
-            raise BadLine(str(error)) from error
+            raise BrokenLine(str(error)) from error
         return sealed.key, raw if line.seq is not None else self.line(sealed)[:-1], sealed
 
 
@@ -108,7 +108,7 @@ class FamilyLines:
         for raw in lines:
             try:
                 key, line, sealed = self._spelling.read(raw, self.total)
-            except BadLine:
+            except BrokenLine:
                 self.bad.append(raw)
                 continue
             self.total += 1

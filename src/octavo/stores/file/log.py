@@ -42,7 +42,7 @@ from octavo.kernel.codec import CheckedAdd, Prepared, StoredRecord, seal
 from octavo.kernel.model import Query, Remove, Scope
 from octavo.kernel.shapes import SHAPES
 from octavo.stores.draft import Effect, Key, Lookup, drafted
-from octavo.stores.file.files import Files, IntentLock, Layout, Part, family_of
+from octavo.stores.file.files import DataFiles, FileLayout, IntentLock, Part, family_of
 from octavo.stores.file.lines import spelling
 from octavo.stores.sql import reading, writing
 from octavo.stores.sql.dialects.sqlite import SQLite
@@ -88,9 +88,9 @@ _intent = msgspec.json.Decoder(_Intent).decode
 class FileLog:
     """The one writer of a folder in this process; used by one thread, with its connection to the index."""
 
-    def __init__(self, root: Path, layout: Layout) -> None:
+    def __init__(self, root: Path, layout: FileLayout) -> None:
         self._layout = layout
-        self._files = Files(root, layout)
+        self._files = DataFiles(root, layout)
         self._lock = IntentLock(root / ".octavo" / "lock")
         self._db: apsw.Connection
         self._tables: Tables

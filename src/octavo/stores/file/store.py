@@ -15,7 +15,7 @@ from octavo.kernel.model import Query, Scope
 from octavo.kernel.ports import Finding, Scrubbed
 from octavo.kernel.shapes import SHAPES
 from octavo.stores.base import Progress
-from octavo.stores.file.files import ROTATE_BYTES, Files, Layout
+from octavo.stores.file.files import ROTATE_BYTES, DataFiles, FileLayout
 from octavo.stores.file.log import LOCK_SECONDS, FileLog
 from octavo.stores.sql.drivers import Batch
 from octavo.stores.sql.drivers.sqlite import SQLiteDriver, go_over_to_wal
@@ -38,14 +38,14 @@ def delete_index(root: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-class _Driver(SQLiteDriver):
+class _FolderDriver(SQLiteDriver):
     """SQLite's driver for the index of a folder, whose commits are the log's.
 
     The index is in memory as long as nobody has written to the folder, so that looking makes nothing in it. When it is not
     the folder's any more, another one is opened, and what was asked of it is asked again.
     """
 
-    def __init__(self, root: Path, layout: Layout) -> None:
+    def __init__(self, root: Path, layout: FileLayout) -> None:
         self._root = root
         self._file = root / ".octavo" / "index.db"
         self._identity: tuple[int, int] | None = None
@@ -196,9 +196,11 @@ class FileStore(SQLStore):
         if rotate_bytes < 1:
             raise ConfigError(f"rotate_bytes must be 1 or more; got {rotate_bytes}")
         self._path = Path(path).absolute()
-        self._layout = Layout(format=format, per_session=per_session, rotate_bytes=rotate_bytes, sync=sync)
-        self._files = Files(self._path, self._layout)
-        self._index = _Driver(self._path, self._layout)
+        self._layout = FileLayout(
+            format=format, per_session=per_session, rotate_bytes=rotate_bytes, sync=sync
+        )
+        self._files = DataFiles(self._path, self._layout)
+        self._index = _FolderDriver(self._path, self._layout)
         super().__init__(self._index)
 
     @property

@@ -60,7 +60,7 @@ def _turns_at(pool: Any) -> asyncio.Semaphore:
     return known[1]
 
 
-class Connection:
+class LoopClient:
     """A client as one event loop uses it."""
 
     def __init__(self, client: Any) -> None:

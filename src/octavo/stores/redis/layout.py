@@ -35,7 +35,7 @@ _YEAR_ONE = datetime(1, 1, 1, tzinfo=UTC)
 _NUL = b"\0"
 
 
-class Asked(msgspec.Struct, frozen=True):
+class ReadPlan(msgspec.Struct, frozen=True):
     """What a query has to read: a sorted set, what stands in front of its members, and the counter beside it."""
 
     base: bytes
@@ -46,7 +46,7 @@ class Asked(msgspec.Struct, frozen=True):
     alone: bool  # whether the set holds nothing but what the scope covers
 
 
-class Layout:
+class KeyLayout:
     """Names every key of a store from its prefix."""
 
     def __init__(self, prefix: str) -> None:
@@ -75,7 +75,7 @@ class Layout:
         shared = [base + what + name for name in names for what in (b"order:", b"kinds:", b"places:")]
         return (*own, base + b"names", base + b"ends", base + b"parts", *shared)
 
-    def asked(self, query: Query) -> Asked:
+    def asked(self, query: Query) -> ReadPlan:
         """The narrowest sorted set that holds all a query can find."""
         scope = query.scope
         base = self.base(query.collection, scope.tenant)
@@ -85,13 +85,13 @@ class Layout:
             if query.marks is not None and len(query.marks) == 1:
                 order, mark = base + b"marks:" + place, query.marks[0].encode() + _NUL
             places = base + b"places:tenant"
-            return Asked(base, order, mark, base + b"kinds:place:" + place, places, alone=True)
+            return ReadPlan(base, order, mark, base + b"kinds:place:" + place, places, alone=True)
         named = [(part, value) for part in _PARTS if (value := getattr(scope, part))]
         asked = sum(getattr(scope, part) is not None for part in _PARTS)
         name = _part(*named[0]) if named else b"tenant"
         alone = asked == len(named) <= 1
         order, kinds, places = (base + what + name for what in (b"order:", b"kinds:", b"places:"))
-        return Asked(base, order, b"", kinds, places, alone=alone)
+        return ReadPlan(base, order, b"", kinds, places, alone=alone)
 
 
 def _part(part: str, value: str) -> bytes:
@@ -124,7 +124,7 @@ def micros(at: datetime) -> int:
     return seconds * 1_000_000 + at.microsecond
 
 
-class Span(msgspec.Struct, frozen=True):
+class RankRange(msgspec.Struct, frozen=True):
     """The part of an order to read, from `low` up to but not including `high`; b"" has no bound."""
 
     low: bytes
@@ -133,7 +133,7 @@ class Span(msgspec.Struct, frozen=True):
     forward: bool
 
     @classmethod
-    def of(cls, query: Query) -> "Span":
+    def of(cls, query: Query) -> "RankRange":
         """What the times and the cursor of a query leave."""
         forward = query.after is not None and not query.newest_first
         low = b"" if query.since is None else b"%015x" % micros(query.since)
@@ -148,11 +148,11 @@ class Span(msgspec.Struct, frozen=True):
                 low, past_low = at, True
         return cls(low, past_low, high, forward)
 
-    def beyond(self, last: bytes) -> "Span":
+    def beyond(self, last: bytes) -> "RankRange":
         """What is left to read once `last` has been."""
         if self.forward:
-            return Span(last, True, self.high, True)
-        return Span(self.low, self.past_low, last, False)
+            return RankRange(last, True, self.high, True)
+        return RankRange(self.low, self.past_low, last, False)
 
     def bounds(self, mark: bytes) -> tuple[bytes, bytes]:
         """The two ends as ZRANGEBYLEX (or its reverse) takes them, behind a mark."""

@@ -7,8 +7,8 @@ from typing import NamedTuple, TypeAlias
 import msgspec
 
 from octavo.kernel.model import START, Head, NameCount, Query, Record, Scope, ScopePart, Tally
-from octavo.stores.redis.connection import Connection
-from octavo.stores.redis.layout import ORDER_WIDTH, TIME_WIDTH, Layout, Span, decode_body, end, moment
+from octavo.stores.redis.connection import LoopClient
+from octavo.stores.redis.layout import ORDER_WIDTH, TIME_WIDTH, KeyLayout, RankRange, decode_body, end, moment
 from octavo.stores.redis.scripts import LIST_NAMES, READ, TALLY, unpack
 
 #: A page ends at so many members or bytes: Redis serves nobody else while it is put together.
@@ -23,7 +23,7 @@ _ANY_BYTES = 2**53
 Found: TypeAlias = tuple[Record, bytes]
 
 
-class Page(NamedTuple):
+class ScriptPage(NamedTuple):
     """What one script call read."""
 
     version: bytes
@@ -32,10 +32,10 @@ class Page(NamedTuple):
     found: list[Found]
 
 
-class Reader:
+class RedisReader:
     """Answers questions as the memory store does."""
 
-    def __init__(self, connection: Connection, layout: Layout) -> None:
+    def __init__(self, connection: LoopClient, layout: KeyLayout) -> None:
         self._connection = connection
         self._layout = layout
 
@@ -181,9 +181,9 @@ class Reader:
         found = [kept[record.key] for record in query.over(record for record, _ in kept.values())]
         return found, pages[0].version
 
-    async def _pages(self, query: Query, *, cut: bool) -> AsyncGenerator[Page, None]:
+    async def _pages(self, query: Query, *, cut: bool) -> AsyncGenerator[ScriptPage, None]:
         """What matches, page by page in reading order; where everything in the order does, from the offset on."""
-        asked, span = self._layout.asked(query), Span.of(query)
+        asked, span = self._layout.asked(query), RankRange.of(query)
         spoken_for = {"since": None, "until": None, **({"marks": None} if asked.mark else {})}
         sure = asked.alone and query.kinds is None and msgspec.structs.replace(query, **spoken_for).plain
         skip = query.offset if sure else 0
@@ -223,14 +223,14 @@ class Reader:
         most_bytes: int = _ANY_BYTES,
         forward: bool = True,
         cut: bool = False,
-    ) -> Page:
+    ) -> ScriptPage:
         """What stands in these ranges of the first key, read at one moment."""
         command = b"ZRANGEBYLEX" if forward else b"ZREVRANGEBYLEX"
         numbers = [b"%d" % number for number in (width, most, skip, most_bytes, cut)]
         bounds = [bound for both in ranges for bound in both]
         answer = await self._connection.run(READ, keys, base, command, *numbers, *bounds)
         version, skipped, last, *bodies = unpack(answer)
-        return Page(
+        return ScriptPage(
             version,
             int(skipped),
             last,

@@ -18,8 +18,8 @@ from octavo.kernel.ports import Lexicon
 from octavo.kernel.terms.matches import Match, Matches, narrow
 from octavo.kernel.terms.matching import count_terms, index_text
 from octavo.stores.base import Progress
-from octavo.stores.redis.connection import Connection
-from octavo.stores.redis.layout import Layout, decode_body
+from octavo.stores.redis.connection import LoopClient
+from octavo.stores.redis.layout import KeyLayout, decode_body
 from octavo.stores.redis.scripts import KEEP_TERMS, SEEK, pack, unpack
 
 _PLACES = 500  # looked at by one call
@@ -48,7 +48,7 @@ class _Made(NamedTuple):
 class Searcher:
     """Looks for terms, and keeps those that were made."""
 
-    def __init__(self, connection: Connection, layout: Layout) -> None:
+    def __init__(self, connection: LoopClient, layout: KeyLayout) -> None:
         self._connection = connection
         self._layout = layout
 

@@ -14,9 +14,9 @@ from octavo.kernel.ports import Finding, Lexicon, PoolUse, Scrubbed
 from octavo.kernel.shapes import SHAPES
 from octavo.kernel.terms.matches import COMMON, LOOKED, Matches, is_unfiltered, newest
 from octavo.stores.base import Progress, SearchingStore, unheard
-from octavo.stores.redis.connection import Connection, PrimaryPool
-from octavo.stores.redis.layout import Layout
-from octavo.stores.redis.reading import Reader
+from octavo.stores.redis.connection import LoopClient, PrimaryPool
+from octavo.stores.redis.layout import KeyLayout
+from octavo.stores.redis.reading import RedisReader
 from octavo.stores.redis.searching import Searcher
 from octavo.stores.redis.upkeep import findings, scrub
 from octavo.stores.redis.writing import Writer
@@ -46,13 +46,13 @@ class RedisStore(SearchingStore):
                 f"ttl is a number of seconds from 1 on, or None to keep records for good; got {ttl!r}"
             )
         self.client: Any = Redis(connection_pool=client) if isinstance(client, ConnectionPool) else client
-        self._layout = Layout(prefix)
+        self._layout = KeyLayout(prefix)
         self._ttl = ttl
         self._owned = owned
         self._left = False  # whether the client was used in an event loop that has ended
         # From the moment the store is open in an event loop:
-        self._connection: Connection
-        self._reader: Reader
+        self._connection: LoopClient
+        self._reader: RedisReader
         self._writer: Writer
         self._searcher: Searcher
 
@@ -133,8 +133,8 @@ class RedisStore(SearchingStore):
         if self._left and self._owned:
             self.client = _renewed(self.client)
         self._left = False
-        self._connection = Connection(self.client)
-        self._reader = Reader(self._connection, self._layout)
+        self._connection = LoopClient(self.client)
+        self._reader = RedisReader(self._connection, self._layout)
         self._writer = Writer(self._connection, self._layout, self._ttl, self._reader)
         self._searcher = Searcher(self._connection, self._layout)
 

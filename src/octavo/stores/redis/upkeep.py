@@ -7,15 +7,15 @@ from typing import Any
 from octavo.errors import StoreError, StoreUnavailable
 from octavo.kernel.ports import Finding, Scrubbed
 from octavo.stores.base import Progress
-from octavo.stores.redis.connection import Connection
-from octavo.stores.redis.layout import Layout
+from octavo.stores.redis.connection import LoopClient
+from octavo.stores.redis.layout import KeyLayout
 
 _AT_ONCE = 500
 _REWRITE_SECONDS = 3600.0  # for Redis to write its file anew
 _LOOK_SECONDS = 0.05
 
 
-async def findings(connection: Connection, ttl: int | None) -> list[Finding]:
+async def findings(connection: LoopClient, ttl: int | None) -> list[Finding]:
     """Facts and warnings; what the server does not tell is left out or said to be unknown."""
     info = await _info(connection, "server", "persistence", "memory")
     server = f"{info.get('server_name', 'redis')} {info.get('redis_version', 'of unknown version')}"
@@ -30,7 +30,7 @@ async def findings(connection: Connection, ttl: int | None) -> list[Finding]:
     return found
 
 
-async def _info(connection: Connection, *sections: str) -> dict[str, Any]:
+async def _info(connection: LoopClient, *sections: str) -> dict[str, Any]:
     """What the server tells of itself."""
     told: dict[str, Any] = {}
     for section in sections:
@@ -38,7 +38,7 @@ async def _info(connection: Connection, *sections: str) -> dict[str, Any]:
     return told
 
 
-async def _saves(connection: Connection) -> str | None:
+async def _saves(connection: LoopClient) -> str | None:
     """The save points, or None where the server keeps its configuration to itself, as hosted ones do."""
     try:
         settings = _one_node(await connection.ask("CONFIG GET", "save"))
@@ -86,7 +86,7 @@ def _memory(info: dict[str, Any]) -> Finding:
 # --- what removed records leave behind: words in the indexes of terms, and commands in the append-only file
 
 
-async def scrub(connection: Connection, layout: Layout, progress: Progress) -> Scrubbed:
+async def scrub(connection: LoopClient, layout: KeyLayout, progress: Progress) -> Scrubbed:
     """Drop what can be made anew, and have the files of Redis written anew, as far as it takes such orders."""
     progress(0, 2)
     done = ["indexes of terms dropped"]
@@ -101,7 +101,7 @@ async def scrub(connection: Connection, layout: Layout, progress: Progress) -> S
     return Scrubbed(done=tuple(done), unreached=tuple(unreached))
 
 
-async def _drop_terms(connection: Connection, layout: Layout) -> None:
+async def _drop_terms(connection: LoopClient, layout: KeyLayout) -> None:
     cursor: Any = b"0"
     while True:
         cursor, keys = await connection.ask(
@@ -113,7 +113,7 @@ async def _drop_terms(connection: Connection, layout: Layout) -> None:
             return
 
 
-async def _rewrite_log(connection: Connection) -> bool:
+async def _rewrite_log(connection: LoopClient) -> bool:
     """Whether Redis has an append-only file, and has written it anew."""
     try:
         if not (await _info(connection, "persistence")).get("aof_enabled"):
@@ -127,7 +127,7 @@ async def _rewrite_log(connection: Connection) -> bool:
         return False
 
 
-async def _idle(connection: Connection) -> dict[str, Any]:
+async def _idle(connection: LoopClient) -> dict[str, Any]:
     """What the server tells once it does not write its file anew."""
     until = time.monotonic() + _REWRITE_SECONDS
     while True:

@@ -13,9 +13,9 @@ from octavo.kernel.codec import CheckedAdd, Prepared, StoredRecord
 from octavo.kernel.model import Query, Scope
 from octavo.stores.draft import Effect, Key, Lookup, draft
 from octavo.stores.gather import Gathering
-from octavo.stores.redis.connection import Connection
-from octavo.stores.redis.layout import Layout, decode_stored, encode_body, end, member
-from octavo.stores.redis.reading import Reader
+from octavo.stores.redis.connection import LoopClient
+from octavo.stores.redis.layout import KeyLayout, decode_stored, encode_body, end, member
+from octavo.stores.redis.reading import RedisReader
 from octavo.stores.redis.scripts import ENROL, WRITE, pack
 
 #: Redis takes no argument beyond 512 MiB, and drops the connection of whoever sends one.
@@ -35,7 +35,9 @@ _Adds: TypeAlias = list[Sequence[StoredRecord]]  # the records of each op of a b
 class Writer:
     """Writes through the scripts, and keeps the list of tenants."""
 
-    def __init__(self, connection: Connection, layout: Layout, ttl: int | None, reader: Reader) -> None:
+    def __init__(
+        self, connection: LoopClient, layout: KeyLayout, ttl: int | None, reader: RedisReader
+    ) -> None:
         self._connection = connection
         self._layout = layout
         self._ttl = ttl or 0
@@ -75,7 +77,7 @@ class Writer:
         for attempt in range(_ATTEMPTS):
             # Whoever has lost a race waits behind those of this process who have, so that somebody always wins.
             async with self._retrying if attempt else contextlib.nullcontext():
-                seen = _Seen(self._reader, self._layout)
+                seen = _SeenIds(self._reader, self._layout)
                 with contextlib.suppress(_Moved):
                     effects, counts = await seen.drafted(ops)
                     if not effects or await self._swap(effects, seen):
@@ -100,7 +102,7 @@ class Writer:
         digits = iter(await self._write(call, tenants))
         return [[sum([next(digits) == _ADDED for _ in records]) for records in adds] for adds in group]
 
-    async def _swap(self, effects: Iterable[Effect], seen: "_Seen") -> bool:
+    async def _swap(self, effects: Iterable[Effect], seen: "_SeenIds") -> bool:
         """Bring the effects about if what they were made from still holds; whether it did."""
         call = _Call(self._layout, swap=uuid4().hex.encode())
         tenants = set()
@@ -142,7 +144,7 @@ class Writer:
 class _Call:
     """The words of one call of WRITE: the keys of each place, and of the counters to watch, and what is to be done."""
 
-    def __init__(self, layout: Layout, swap: bytes = b"") -> None:
+    def __init__(self, layout: KeyLayout, swap: bytes = b"") -> None:
         self._layout = layout
         self._swap = swap
         self._places: dict[tuple[bytes, ...], bytes] = {}  # by their keys: their numbers
@@ -197,10 +199,10 @@ class _Moved(Exception):  # noqa: N818
     """Two looks at one record saw different things."""
 
 
-class _Seen:
+class _SeenIds:
     """What a draft has seen of Redis, and must still be so when its effects are brought about."""
 
-    def __init__(self, reader: Reader, layout: Layout) -> None:
+    def __init__(self, reader: RedisReader, layout: KeyLayout) -> None:
         self.bodies: dict[tuple[str, Key], bytes] = {}
         self.taken: list[StoredRecord] = []  # adds that found their id taken rely on it
         self.versions: dict[bytes, bytes] = {}  # by counter

@@ -13,9 +13,9 @@ from octavo.stores.sql import searching, substrings
 from octavo.stores.sql.dialects import Row
 from octavo.stores.sql.drivers import Driver
 from octavo.stores.sql.schema import Table
-from octavo.stores.sql.searching import Search
+from octavo.stores.sql.searching import TermSearch
 from octavo.stores.sql.statements import PAUSE_CHARACTERS, Ask, Pause, Script, listed
-from octavo.stores.sql.term_index import Entry, TermIndex, entry
+from octavo.stores.sql.term_index import IndexedRecord, SqlTermIndex, entry
 from octavo.util.cache import Cache
 
 T = TypeVar("T")
@@ -28,7 +28,7 @@ _IDLE_SECONDS = 0.2  # after a write, before what it left is indexed
 _BREATH_SECONDS = 0.01  # between two transactions that nobody waits for
 
 
-class Indexing:
+class TermIndexing:
     """The indexes of one store's tables, of those collections that this process searches."""
 
     def __init__(self, driver: Driver) -> None:
@@ -51,7 +51,7 @@ class Indexing:
         self._follow_terms(table)
         while True:
             # Made anew each time: a driver that has lost its connection asks again.
-            found = await self._driver.read(lambda: Search(index, query, terms).answer(sizes, most))  # noqa: B023
+            found = await self._driver.read(lambda: TermSearch(index, query, terms).answer(sizes, most))  # noqa: B023
             if found is not None:
                 return found
             if not await self._to_its_end(self._catch_up(index)):
@@ -62,7 +62,7 @@ class Indexing:
         self._follow_terms(table)
         return await self._driver.read(lambda: searching.lag(table.index, most))
 
-    async def _catch_up(self, index: TermIndex) -> int:
+    async def _catch_up(self, index: SqlTermIndex) -> int:
         """Index as much as waits now, and answer how much that was; what comes meanwhile is the next one's."""
         waiting = await self._driver.read(lambda: searching.lag(index, _ALL))
         indexed, done = 0, 1
@@ -202,7 +202,7 @@ class Indexing:
         return done
 
 
-def index_some(index: TermIndex, most: int) -> Script[int]:
+def index_some(index: SqlTermIndex, most: int) -> Script[int]:
     """Index some of what waits, in a transaction of its own; answer how many records that were."""
     numbers = yield from index.claim(most)
     if numbers:
@@ -212,7 +212,7 @@ def index_some(index: TermIndex, most: int) -> Script[int]:
     return len(numbers)
 
 
-def _entries_of(rows: Sequence[Row]) -> Script[list[Entry]]:
+def _entries_of(rows: Sequence[Row]) -> Script[list[IndexedRecord]]:
     """The entries of records, of which an index's `content` was read."""
     made = []
     work = 0
@@ -224,7 +224,7 @@ def _entries_of(rows: Sequence[Row]) -> Script[list[Entry]]:
     return made
 
 
-def _reindex_some(index: TermIndex, after: int, most: int) -> Script[tuple[int | None, int]]:
+def _reindex_some(index: SqlTermIndex, after: int, most: int) -> Script[tuple[int | None, int]]:
     """Have some records indexed as if they were new; answer where to go on, and how many they were."""
     rows = yield Ask(
         f"SELECT rowno FROM {index.table.name} WHERE rowno > {int(after)} ORDER BY rowno LIMIT {int(most)}"
@@ -236,7 +236,7 @@ def _reindex_some(index: TermIndex, after: int, most: int) -> Script[tuple[int |
 
 
 def _compare_some(
-    index: TermIndex, after: int, most: int, missing: set[str]
+    index: SqlTermIndex, after: int, most: int, missing: set[str]
 ) -> Script[tuple[int | None, int]]:
     """Compare some records with their entries; answer where to go on and how many they were, and name the wrong ones."""
     table = index.table
@@ -259,13 +259,13 @@ def _compare_some(
     return (rows[-1][0] if len(rows) == most else None), len(rows)
 
 
-def _strays(index: TermIndex) -> Script[list[int]]:
+def _strays(index: SqlTermIndex) -> Script[list[int]]:
     """The numbers of entries whose record is gone."""
     joined = f"{index.terms} AS b LEFT JOIN {index.table.name} ON rowno = b.number"
     return [row[0] for row in (yield Ask(f"SELECT b.number FROM {joined} WHERE rowno IS NULL"))]
 
 
-def _forget_strays(index: TermIndex) -> Script[None]:
+def _forget_strays(index: SqlTermIndex) -> Script[None]:
     if strays := (yield from _strays(index)):
         yield from index.forget(strays)
 

@@ -66,7 +66,7 @@ def list_tables(dialect: Dialect, prefix: str) -> Script[frozenset[str]]:
 def names_of(table: Table) -> list[str]:
     """The tables that belong to this one, itself first."""
     marks = [table.prefix + table.shape.marks_table] if table.marks else []
-    trigrams = [substrings.Names(table).plain] if table.dialect.name == "sqlite" else []
+    trigrams = [substrings.TrigramNames(table).plain] if table.dialect.name == "sqlite" else []
     return [table.plain_name, *marks, *table.index.names(), *trigrams]
 
 

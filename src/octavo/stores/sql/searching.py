@@ -16,7 +16,7 @@ from octavo.stores.sql.compile import Where, open_parts
 from octavo.stores.sql.dialects import Row
 from octavo.stores.sql.reading import axis_asked, scope_in
 from octavo.stores.sql.statements import PAUSE_CHARACTERS, Ask, Pause, Script, listed
-from octavo.stores.sql.term_index import ScopeTags, TermIndex, entry, scope_tags, spelled
+from octavo.stores.sql.term_index import ScopeTags, SqlTermIndex, entry, scope_tags, spelled
 from octavo.util.cache import Cache, size_of
 
 _REMEMBERED_SECONDS = 60  # for so long a scope counts as wide or narrow before it is measured again
@@ -33,7 +33,7 @@ _Found: TypeAlias = tuple[datetime, int, str, Scope, int, tuple[int, ...]]
 Sizes: TypeAlias = Cache[tuple[str, ...], tuple[bool, float]]
 
 
-def lag(index: TermIndex, most: int) -> Script[int]:
+def lag(index: SqlTermIndex, most: int) -> Script[int]:
     """How many records wait to be indexed, counted up to a little more than `most`."""
     source, test = index.late
     where = f" WHERE {test}" if test else ""
@@ -41,17 +41,17 @@ def lag(index: TermIndex, most: int) -> Script[int]:
     return int((yield Ask(sql))[0][0])
 
 
-def unindexed(index: TermIndex, query: Query) -> Script[set[str]]:
+def unindexed(index: SqlTermIndex, query: Query) -> Script[set[str]]:
     """The ids of the records that answer the query and wait to be indexed."""
     where = Where(index.table, query.unpaged)
     sql = f"SELECT {index.table.column('id')} FROM {index.table.name} WHERE {where.sql} AND {index.waits}"
     return {row[0] for row in (yield Ask(sql, where.values))}
 
 
-class Search:
+class TermSearch:
     """One question to the index of a table: what was asked, and the records found so far."""
 
-    def __init__(self, index: TermIndex, query: Query, terms: Sequence[str]) -> None:
+    def __init__(self, index: SqlTermIndex, query: Query, terms: Sequence[str]) -> None:
         self._index, self._table = index, index.table
         self._query = query
         self._terms = terms

@@ -63,7 +63,7 @@ class ConnectionLost(StoreUnavailable):
     """A pooled connection turned out to be dead; nothing of the script has been committed."""
 
 
-class NoAnswer(StoreUnavailable):
+class StatementTimeout(StoreUnavailable):
     """A statement was not answered in time: its connection is of no more use, and takes no ROLLBACK either."""
 
 

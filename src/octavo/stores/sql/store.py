@@ -14,7 +14,7 @@ from octavo.stores.base import Progress, SearchingStore, unheard
 from octavo.stores.sql import reading, searching, substrings, writing
 from octavo.stores.sql.compile import Nominated
 from octavo.stores.sql.drivers import Driver
-from octavo.stores.sql.indexing import Indexing
+from octavo.stores.sql.indexing import TermIndexing
 from octavo.stores.sql.migrations import ensure, list_tables, missing, names_of
 from octavo.stores.sql.schema import Table, Tables
 from octavo.stores.sql.statements import Ask, Script
@@ -41,7 +41,7 @@ class SQLStore(SearchingStore):
         """Have nothing that belongs to an event loop."""
         self._making = asyncio.Lock()
         self._looking: asyncio.Task[frozenset[str]] | None = None  # that has not begun to read yet
-        self._indexing: Indexing | None = None  # from the first search on
+        self._indexing: TermIndexing | None = None  # from the first search on
 
     async def _open(self) -> None:
         await self._driver.open()
@@ -157,9 +157,9 @@ class SQLStore(SearchingStore):
         names = [quote(name) for table in there if table is not None for name in names_of(table)]
         return await self._driver.scrub([*names, self._tables.counts] if names else [], progress or unheard)
 
-    def _indexes(self) -> Indexing:
+    def _indexes(self) -> TermIndexing:
         if self._indexing is None:
-            self._indexing = Indexing(self._driver)
+            self._indexing = TermIndexing(self._driver)
         return self._indexing
 
     async def _table(self, collection: str) -> Table:

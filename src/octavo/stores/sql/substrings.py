@@ -29,7 +29,7 @@ _WORD = re.compile(r"[^\W_]{3}")
 _ASCII_WORD = re.compile(r"[a-z0-9]{3}")
 
 
-class Names:
+class TrigramNames:
     """What belongs to the index of trigrams of one table."""
 
     def __init__(self, table: Table) -> None:
@@ -43,7 +43,7 @@ class Names:
 
 def create(table: Table) -> Script[None]:
     """Make the index of a new table, where the database has one."""
-    names = Names(table)
+    names = TrigramNames(table)
     if table.dialect.name == "sqlite":
         yield Do(
             # The text was folded before it was kept. Positions and columns are not asked for.
@@ -91,7 +91,7 @@ def _nominate(table: Table, query: Query) -> Script[tuple[Nominated | None, bool
 
 
 def _nominate_sqlite(table: Table, text: str) -> Script[tuple[Nominated | None, bool]]:
-    index, late = Names(table).index, _late(table)
+    index, late = TrigramNames(table).index, _late(table)
     [[waiting]] = yield Ask(f"SELECT COUNT(*) FROM ({late} LIMIT {_LATE + 1})")
     if waiting > _LATE:
         return None, True
@@ -139,7 +139,7 @@ def _has_trigrams(table: Table) -> Script[bool]:
         "SELECT 1 FROM pg_index JOIN pg_class c ON c.oid = indexrelid JOIN pg_namespace n ON n.oid = relnamespace "
         "WHERE indisvalid AND n.nspname = ANY(current_schemas(false)) AND relname = $1"
     )
-    return bool((yield Ask(sql, (Names(table).plain,))))
+    return bool((yield Ask(sql, (TrigramNames(table).plain,))))
 
 
 def index_some(table: Table, most: int) -> Script[int]:
@@ -154,7 +154,7 @@ def index_some(table: Table, most: int) -> Script[int]:
     numbers = numbers or [row[0] for row in rows[:1]]
     if numbers:
         yield Do(
-            f"INSERT INTO {Names(table).index} (rowid, search) SELECT rowno, {search} FROM {table.name} "
+            f"INSERT INTO {TrigramNames(table).index} (rowid, search) SELECT rowno, {search} FROM {table.name} "
             f"WHERE rowno IN ({listed(numbers)}) ORDER BY rowno"
         )
     return len(numbers)
@@ -165,7 +165,7 @@ def make_anew(table: Table) -> Script[bool]:
     if table.dialect.name != "sqlite":
         yield from create(table)
         return False
-    names = Names(table)
+    names = TrigramNames(table)
     [[upto]] = yield Ask(f"SELECT {names.upto}")
     if upto:
         yield Do(f"INSERT INTO {names.index} ({names.index}) VALUES ('delete-all')")
@@ -176,7 +176,7 @@ def lost(table: Table, after: int, most: int) -> Script[list[int]]:
     """Of some rows, the numbers of those that SQLite's index should have and does not find."""
     if table.dialect.name != "sqlite":
         return []
-    names = Names(table)
+    names = TrigramNames(table)
     search = table.column("search")
     rows = yield Ask(
         f"SELECT rowno, {search} FROM {table.name} WHERE rowno > {int(after)} AND rowno <= {names.upto} "
@@ -192,7 +192,7 @@ def lost(table: Table, after: int, most: int) -> Script[list[int]]:
 
 def _late(table: Table, fields: str = "rowno") -> str:
     """A select of the rows that SQLite's index does not have yet: their numbers are higher than all it has."""
-    return f"SELECT {fields} FROM {table.name} NOT INDEXED WHERE rowno > {Names(table).upto}"
+    return f"SELECT {fields} FROM {table.name} NOT INDEXED WHERE rowno > {TrigramNames(table).upto}"
 
 
 def _match(text: str) -> str:

@@ -29,7 +29,7 @@ AT_ONCE = 1000  # numbers in one statement
 _PLAIN = re.compile(r"[a-z0-9\x80-\ud7ff\ue000-\U0010ffff]{1,64}").fullmatch
 
 
-class Entry(NamedTuple):
+class IndexedRecord(NamedTuple):
     """One record in the index; its words each once, between single spaces, and those that repeat once more."""
 
     number: int
@@ -39,7 +39,7 @@ class Entry(NamedTuple):
     tags: str
 
 
-def entry(number: int, scope: tuple[str, str, str, str], text: str, data: str) -> Entry:
+def entry(number: int, scope: tuple[str, str, str, str], text: str, data: str) -> IndexedRecord:
     """The entry of a record, from what its table keeps."""
     found, length = index_terms(*stored_index_text(text, data))
     words = [spelled(term) for term in found]
@@ -48,7 +48,7 @@ def entry(number: int, scope: tuple[str, str, str, str], text: str, data: str) -
     if len(distinct) < len(words):
         seen: set[str] = set()
         more = " ".join([word for word in words if word in seen or seen.add(word)])  # type: ignore[func-returns-value]
-    return Entry(number, length, f" {' '.join(distinct)} ", more, " ".join(tags(*scope)))
+    return IndexedRecord(number, length, f" {' '.join(distinct)} ", more, " ".join(tags(*scope)))
 
 
 def spelled(term: str) -> str:
@@ -83,7 +83,7 @@ def _digest(text: str, size: int = 8) -> str:
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=size).hexdigest()
 
 
-class TermIndex:
+class SqlTermIndex:
     """What all three have in common. The scripts run inside the transaction of whoever calls them."""
 
     #: What to select from to see every record that waits, and a test of it, if it takes one.
@@ -130,7 +130,7 @@ class TermIndex:
         """Note that what was claimed has been indexed."""
         raise NotImplementedError
 
-    def put(self, entries: list[Entry]) -> Script[None]:
+    def put(self, entries: list[IndexedRecord]) -> Script[None]:
         """Have these entries in place of those that are kept under their numbers."""
         raise NotImplementedError
 
@@ -164,7 +164,7 @@ class TermIndex:
         """How many indexed records are in a scope, counted up to `most`."""
         raise NotImplementedError
 
-    def lost(self, entries: Sequence[Entry]) -> Script[list[int]]:
+    def lost(self, entries: Sequence[IndexedRecord]) -> Script[list[int]]:
         """The numbers of entries that the database's own index does not find by all of their words."""
         del entries
         yield from ()
@@ -178,13 +178,13 @@ class TermIndex:
         """Let the planner look at tables that have grown by much: until it does so by itself, it guesses."""
         yield from ()
 
-    def entries(self, numbers: Sequence[int]) -> Script[list[Entry]]:
+    def entries(self, numbers: Sequence[int]) -> Script[list[IndexedRecord]]:
         """What is kept under these numbers now, whatever the transaction saw before."""
-        found: list[Entry] = []
+        found: list[IndexedRecord] = []
         for start in range(0, len(numbers), AT_ONCE):
             some = listed(numbers[start : start + AT_ONCE])
             sql = f"SELECT number, length, bag, more, tags FROM {self.terms} WHERE number IN ({some})"
-            found += [Entry(*row) for row in (yield Ask(sql + self.table.dialect.lock_rows))]
+            found += [IndexedRecord(*row) for row in (yield Ask(sql + self.table.dialect.lock_rows))]
         return found
 
     def bind(self, values: list[Any], value: Any) -> str:

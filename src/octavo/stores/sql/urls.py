@@ -12,7 +12,7 @@ from octavo.errors import ConfigError
 _PREFIX = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,30}")
 
 
-class Address(msgspec.Struct):
+class DatabaseUrl(msgspec.Struct):
     """A URL taken apart; options are popped as they are understood, so that what is left is unknown."""
 
     scheme: str
@@ -68,7 +68,7 @@ class Address(msgspec.Struct):
             raise ConfigError(f"unknown option {', '.join(unknown)} in the {self.scheme} URL; known: {known}")
 
 
-def parse(url: str) -> Address:
+def parse(url: str) -> DatabaseUrl:
     """Take a URL apart, or say what is wrong with it without showing its password."""
     try:
         url.encode()  # what is half a surrogate pair, no driver can send
@@ -83,7 +83,7 @@ def parse(url: str) -> Address:
     if len(hosts) > 1 and not all(host for host, _ in hosts):
         raise ConfigError(f"a host is missing between the commas of the {parts.scheme} URL")
     user, _, password = login.partition(":")
-    return Address(
+    return DatabaseUrl(
         scheme=parts.scheme.partition("+")[0],
         hosts=hosts,
         user=unquote(user),

@@ -21,7 +21,7 @@ _LOG_NAME = re.compile(
 _LOCK_SECONDS = 10.0  # whoever holds the shared lock writes a few lines; longer than this it is stuck
 
 
-class Names:
+class QueueNames:
     """What the files are called: `failed_events.jsonl` is slot 1, `failed_events.2.jsonl` slot 2, `….jsonl.7` a full part of either."""
 
     def __init__(self, directory: Path) -> None:

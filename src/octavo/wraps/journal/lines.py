@@ -84,7 +84,7 @@ class Queued(msgspec.Struct, frozen=True, tag_field="is", tag="queued"):
     n: int
 
 
-class Done(msgspec.Struct, frozen=True, tag_field="is", tag="done"):
+class DoneUpTo(msgspec.Struct, frozen=True, tag_field="is", tag="done"):
     """Every write up to a number is done, except those that are left. Each such line says it all; the last one counts."""
 
     upto: int = 0
@@ -95,20 +95,20 @@ class Done(msgspec.Struct, frozen=True, tag_field="is", tag="done"):
         return n <= self.upto and n not in self.left
 
 
-class Line(NamedTuple):
+class LogLine(NamedTuple):
     """A line of a log as it stands there: a write with its number, what is done, or something damaged or unknown."""
 
     start: int
     data: bytes
     n: int = 0
-    done: Done | None = None
+    done: DoneUpTo | None = None
 
     @property
     def damaged(self) -> bool:
         return not self.n and self.done is None
 
 
-_log_line = msgspec.json.Decoder(Queued | Done).decode
+_log_line = msgspec.json.Decoder(Queued | DoneUpTo).decode
 _waiting_line = msgspec.json.Decoder(Waiting).decode
 _dead_line = msgspec.json.Decoder(DeadLetter).decode
 
@@ -121,7 +121,7 @@ def queued_line(n: int, entry: Waiting) -> bytes:
         raise InvalidRecord(f"a write cannot be queued, since JSON cannot say it: {error}") from error
 
 
-def done_line(done: Done) -> bytes:
+def done_line(done: DoneUpTo) -> bytes:
     """The line that says what is done."""
     return sealed(_encode(done)[1:])
 
@@ -159,7 +159,7 @@ def _read(data: bytes, decode: Callable[[bytes], T]) -> T | None:
         return None
 
 
-def read_lines(file: BinaryIO, start: int = 0) -> Iterator[Line]:
+def read_lines(file: BinaryIO, start: int = 0) -> Iterator[LogLine]:
     """The lines of a log from an offset on, without blank ones."""
     file.seek(start)
     for data in file:
@@ -168,14 +168,14 @@ def read_lines(file: BinaryIO, start: int = 0) -> Iterator[Line]:
         start += len(data)
 
 
-def _line(start: int, data: bytes) -> Line:
+def _line(start: int, data: bytes) -> LogLine:
     says = _read(data, _log_line)
     if isinstance(says, Queued):
-        return Line(start, data, n=says.n)
-    return Line(start, data, done=says)
+        return LogLine(start, data, n=says.n)
+    return LogLine(start, data, done=says)
 
 
-def read_writes(file: BinaryIO, done: Done, start: int = 0) -> Iterator[tuple[Line, Waiting | None]]:
+def read_writes(file: BinaryIO, done: DoneUpTo, start: int = 0) -> Iterator[tuple[LogLine, Waiting | None]]:
     """The lines of writes that are not done, from an offset on, and those that cannot be read, with None."""
     for line in read_lines(file, start):
         if line.damaged:
@@ -184,12 +184,12 @@ def read_writes(file: BinaryIO, done: Done, start: int = 0) -> Iterator[tuple[Li
             yield line, read_waiting(line.data)
 
 
-class Scan:
+class LogScan:
     """What the files of a log say, read from the oldest on: which writes stand in them, and which of those are done."""
 
     def __init__(self) -> None:
         self.numbers = array("Q")
-        self.done = Done()
+        self.done = DoneUpTo()
 
     def read(self, file: BinaryIO) -> list[bytes]:
         """Read one more file; answer its damaged lines."""

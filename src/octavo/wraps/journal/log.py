@@ -27,15 +27,15 @@ from octavo.util.file_modes import make_folder, open_file
 from octavo.util.system import read_at
 from octavo.util.words import several
 from octavo.wraps.journal.files import (
-    Names,
+    QueueNames,
     SharedFile,
     replace_file,
 )
 from octavo.wraps.journal.lines import (
-    Done,
+    DoneUpTo,
     Durability,
     Left,
-    Scan,
+    LogScan,
     Waiting,
     done_line,
     queued_line,
@@ -82,7 +82,7 @@ class Log:
     """The log of one slot, whose lock is held: everything is on disk, and only the oldest writes are in memory."""
 
     def __init__(
-        self, names: Names, slot: int, lock: FileLock, quarantine: SharedFile, limits: Limits
+        self, names: QueueNames, slot: int, lock: FileLock, quarantine: SharedFile, limits: Limits
     ) -> None:
         self.slot = slot
         self.damaged = 0  # lines that could not be quarantined and still stand here
@@ -98,7 +98,7 @@ class Log:
         self._next = 1  # the number of the next write
         self._unwritten: list[bytes] = []  # lines that need not be on disk yet
         self._taken = 0  # how many of these have been loaded already
-        self._done = Done()
+        self._done = DoneUpTo()
         self._noted = True  # the disk says what is done
 
     @property
@@ -129,7 +129,7 @@ class Log:
 
     def open(self) -> None:
         """Read what is there; damage is quarantined, never fatal."""
-        scan = Scan()
+        scan = LogScan()
         for path in self._names.slots().get(self.slot, []):
             with contextlib.suppress(FileNotFoundError):
                 damaged = self._scan(path, scan)
@@ -141,7 +141,7 @@ class Log:
         if not self.unread:
             self._clear()
 
-    def _scan(self, path: Path, scan: Scan) -> bool:
+    def _scan(self, path: Path, scan: LogScan) -> bool:
         """Read a file and move its damaged lines to the quarantine, so that each is counted once; whether they stay."""
         with path.open("rb") as file:
             damaged = scan.read(file)
@@ -246,7 +246,7 @@ class Log:
         left = (
             frozenset(passed | self._done.left) - finished
         )  # some that were left before may not be in memory yet
-        self._done, self._noted = Done(upto, left), False
+        self._done, self._noted = DoneUpTo(upto, left), False
         if not self.waiting:
             self._clear()
             return
@@ -272,10 +272,12 @@ class Log:
             kept += [msgspec.structs.replace(entry, ops=ops)] if ops else []
         for path in self._names.backups(self.slot):
             with path.open("rb") as opened:
-                backup = [(line.n, entry) for line, entry in read_writes(opened, Done()) if entry is not None]
+                backup = [
+                    (line.n, entry) for line, entry in read_writes(opened, DoneUpTo()) if entry is not None
+                ]
             left_of = [(n, msgspec.structs.replace(entry, ops=left(entry.ops))) for n, entry in backup]
             replace_file(path, [queued_line(n, entry) for n, entry in left_of if entry.ops])
-        lines = [done_line(Done(self._next - 1))] if kept else []
+        lines = [done_line(DoneUpTo(self._next - 1))] if kept else []
         lines += [queued_line(n, entry) for n, entry in enumerate(kept, self._next)]
         self._close_active()
         replace_file(self._names.active(self.slot), lines, sync=self._limits.durability == "fsync")
@@ -430,7 +432,7 @@ def _whole_lines(path: Path) -> Iterator[bytes]:
                 yield line.data.removesuffix(b"\n") + b"\n"
 
 
-def claim(names: Names, *, empty: bool = False) -> tuple[int, FileLock]:
+def claim(names: QueueNames, *, empty: bool = False) -> tuple[int, FileLock]:
     """The first slot that no process holds, and its lock, which now is held; an empty one if that is asked for."""
     slot = 1
     while True:

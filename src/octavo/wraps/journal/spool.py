@@ -16,13 +16,13 @@ from octavo.errors import ConfigError, NotFound, StoreClosed
 from octavo.kernel.ids import now
 from octavo.util.disk import FileLock
 from octavo.util.file_modes import make_folder
-from octavo.wraps.journal.files import DeadLetters, Names, SharedFile, translated_errors
+from octavo.wraps.journal.files import DeadLetters, QueueNames, SharedFile, translated_errors
 from octavo.wraps.journal.lines import (
     DeadLetter,
     Durability,
     Erased,
     Left,
-    Scan,
+    LogScan,
     Slot,
     SpoolStatus,
     Waiting,
@@ -61,7 +61,7 @@ class Spool:
             raise ConfigError(f'durability must be "fsync", "flush" or "memory"; got {durability!r}')
         self._limits = Limits(**given, max_backups=max_backups, durability=durability)
         self.directory = Path(directory)
-        self._names = Names(self.directory)
+        self._names = QueueNames(self.directory)
         self._quarantine = SharedFile(self._names.bad, sync=durability == "fsync")
         self.dead = DeadLetters(self._names.dead, self._quarantine)
         self._logs: list[Log] = []  # the first is this process's own
@@ -254,7 +254,7 @@ def _id(entry: Waiting) -> str:
 
 def inspect(directory: str | Path) -> SpoolStatus:
     """What waits in all slots, what was given up, what was damaged; read only, safe while services run."""
-    names = Names(Path(directory))
+    names = QueueNames(Path(directory))
     slots: list[Slot] = []
     oldest: list[datetime] = []
     with _opened_files(names) as opened:
@@ -281,13 +281,13 @@ def inspect(directory: str | Path) -> SpoolStatus:
 
 def peek(directory: str | Path) -> Iterator[Waiting]:
     """What waits in all slots, oldest first; read only, safe while services run."""
-    with _opened_files(Names(Path(directory))) as opened:
+    with _opened_files(QueueNames(Path(directory))) as opened:
         yield from merge(*map(_entries, opened.values()), key=_id)
 
 
 def _entries(files: list[BinaryIO]) -> Iterator[Waiting]:
     """What waits in the files of one slot."""
-    scan = Scan()
+    scan = LogScan()
     for file in files:
         scan.read(file)
     for file in files:
@@ -295,7 +295,7 @@ def _entries(files: list[BinaryIO]) -> Iterator[Waiting]:
 
 
 @contextmanager
-def _opened_files(names: Names) -> Iterator[dict[int, list[BinaryIO]]]:
+def _opened_files(names: QueueNames) -> Iterator[dict[int, list[BinaryIO]]]:
     """Every slot's files, opened at one moment: one that is renamed or removed meanwhile is still read as it was."""
     for last in (False, False, False, True):
         with ExitStack() as stack:

@@ -13,8 +13,8 @@ from octavo.kernel.model import Add, Query, Scope
 from octavo.kernel.ports import EntryKey, Store, walk
 from octavo.wraps.vectors.waiting import (
     Key,
-    Outcome,
     Target,
+    VectorOutcome,
     key_of,
     keys_in,
     markers,
@@ -39,10 +39,10 @@ CREATE TABLE keys (
 
 
 #: Told after each step what came of it; what it raises ends the work.
-Each: TypeAlias = Callable[[Outcome], Awaitable[None]]
+Each: TypeAlias = Callable[[VectorOutcome], Awaitable[None]]
 
 
-class Reach(NamedTuple):
+class ComparedRecords(NamedTuple):
     """Which records are compared: these collections, of one tenant or of every one there is at that moment.
 
     Only when every tenant is known can an entry be called stray.
@@ -93,7 +93,7 @@ class Difference(NamedTuple):
 class Comparison:
     """What should be in a space and what is there, side by side in a temporary file."""
 
-    def __init__(self, store: Store, target: Target, reach: Reach) -> None:
+    def __init__(self, store: Store, target: Target, reach: ComparedRecords) -> None:
         import apsw  # half of what `octavo` on the command line would load, and seldom needed
 
         self._store = store
@@ -123,19 +123,19 @@ class Comparison:
                 rows = [(key_of(record), self._target.wants(passage_of(record))) for record in page]
                 self._note("want", [(key.entry, key.scope, want) for key, want in rows if want])
                 self.records += len(page)
-                await each(Outcome())
+                await each(VectorOutcome())
         for tenant in await self._reach.tenants():
             async for page in walk(self._store, waiting(tenant), _FEW_MARKERS):
                 self._note("waits", [(key.entry, None, "yes") for marker in page for key in keys_in(marker)])
                 self.markers += len(page)
-                await each(Outcome())
+                await each(VectorOutcome())
         entries = self._target.index.walk(self._target.space)
         try:
             async for found in entries:
                 here = [(key, None, have) for key, have in found if key.collection in self._reach.collections]
                 self._note("have", here)
                 self.entries += len(here)
-                await each(Outcome())
+                await each(VectorOutcome())
         finally:
             if isinstance(entries, AsyncGenerator):  # given up half way, it may hold a connection
                 await entries.aclose()
@@ -158,7 +158,7 @@ class Comparison:
             )
             await each(outcome)
 
-    async def _mend(self, rows: list[Difference]) -> Outcome:
+    async def _mend(self, rows: list[Difference]) -> VectorOutcome:
         outcome = await refresh(self._store, [self._target], [row.key for row in rows if row.key is not None])
         strays = [row.entry for row in rows if row.key is None]
         alive = {key.entry for key in await self._living(strays)}

@@ -12,13 +12,13 @@ from octavo.errors import ConfigError, InvalidQuery, StoreClosed, StoreError
 from octavo.kernel.model import Add, Op, Query, Record, Scope, Tally
 from octavo.kernel.ports import Embedder, Near, Store, TellsDigests, VectorIndex
 from octavo.kernel.shapes import SHAPES
-from octavo.wraps.vectors.comparing import Comparison, Differences, Reach
+from octavo.wraps.vectors.comparing import ComparedRecords, Comparison, Differences
 from octavo.wraps.vectors.upkeep import Upkeep
 from octavo.wraps.vectors.waiting import (
     MOST_CHARACTERS,
     PENDING,
-    Outcome,
     Target,
+    VectorOutcome,
     markers,
     passage_of,
     touched,
@@ -247,7 +247,7 @@ class Indexed(Wrap):
         total = await reach.total(self.inner) if progress else None
         with closing(Comparison(self.inner, Target(self._index, self._embedder), reach)) as comparison:
 
-            async def each(_: Outcome) -> None:
+            async def each(_: VectorOutcome) -> None:
                 if progress is not None:
                     progress(comparison.records, total)
 
@@ -267,7 +267,7 @@ class Indexed(Wrap):
         embedded = await self._upkeep.drain(await reach.tenants())
         with closing(Comparison(self.inner, Target(self._index, self._embedder), reach)) as comparison:
 
-            async def each(outcome: Outcome) -> None:
+            async def each(outcome: VectorOutcome) -> None:
                 nonlocal embedded
                 embedded += outcome.embedded
                 self._upkeep.count(outcome)
@@ -280,7 +280,7 @@ class Indexed(Wrap):
             await self._upkeep.filled()
         return embedded
 
-    def _reach(self, collections: Sequence[str] | None, tenant: str | None) -> Reach:
+    def _reach(self, collections: Sequence[str] | None, tenant: str | None) -> ComparedRecords:
         if self._closed:
             raise StoreClosed("this Indexed store was closed; make another one")
         named = None if collections is None else _checked(collections)

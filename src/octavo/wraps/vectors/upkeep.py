@@ -16,8 +16,17 @@ from octavo.errors import OctavoError, StoreClosed
 from octavo.kernel.ids import now
 from octavo.kernel.model import START, Add, Op, Record
 from octavo.kernel.ports import Embedder, ListsTenants, Store, VectorIndex
-from octavo.wraps.vectors.comparing import Comparison, Reach
-from octavo.wraps.vectors.waiting import Key, Outcome, Target, keys_in, markers, refresh, removal, waiting
+from octavo.wraps.vectors.comparing import ComparedRecords, Comparison
+from octavo.wraps.vectors.waiting import (
+    Key,
+    Target,
+    VectorOutcome,
+    keys_in,
+    markers,
+    refresh,
+    removal,
+    waiting,
+)
 
 _log = logging.getLogger(__name__)
 _BATCH = 128  # markers read at once, and records embedded between two removals of markers
@@ -127,7 +136,7 @@ class Upkeep:
         self._quiet.clear()
         self._wake.set()
 
-    def count(self, outcome: Outcome) -> None:
+    def count(self, outcome: VectorOutcome) -> None:
         """Add up what was done; markers have been written for what the model refused."""
         self.embedded += outcome.embedded
         self.dropped += outcome.dropped
@@ -163,7 +172,7 @@ class Upkeep:
             await asyncio.wait({self._task})  # cancelling the wait does not cancel the batch
         self._end_filling()
 
-    def reach(self, collections: Sequence[str] | None = None, tenant: str | None = None) -> Reach:
+    def reach(self, collections: Sequence[str] | None = None, tenant: str | None = None) -> ComparedRecords:
         """The records to look after, or those of them that were asked for."""
         wanted = self._collections if collections is None else tuple(collections)
 
@@ -171,7 +180,7 @@ class Upkeep:
             return await self._tenants() if tenant is None else [tenant]
 
         every = tenant is None and isinstance(self._store, ListsTenants)
-        return Reach(wanted, tenants, every_tenant=every)
+        return ComparedRecords(wanted, tenants, every_tenant=every)
 
     async def drain(self, tenants: Iterable[str]) -> int:
         """Embed what waits now, in the caller's own time; what fails is raised. Answers how many were embedded."""
@@ -287,7 +296,7 @@ class Upkeep:
     async def _fill(self) -> datetime | None:
         """Embed every record that has no vector in the new space, with what was just written in between; forget the old one."""
 
-        async def meanwhile(outcome: Outcome) -> None:
+        async def meanwhile(outcome: VectorOutcome) -> None:
             self.count(outcome)
             await self._work()
 

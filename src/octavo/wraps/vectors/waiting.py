@@ -171,7 +171,7 @@ def passage_of(record: Record) -> Passage | None:
     return Passage(whole[:MOST_CHARACTERS], digest(whole))
 
 
-class Outcome:
+class VectorOutcome:
     """What came of an attempt to bring vectors up to date."""
 
     def __init__(self) -> None:
@@ -192,7 +192,7 @@ class Target:
         """The digest of the vector there should be; None when there should be none."""
         return found.digest if found is not None and self.embedder.reads(found.text) else None
 
-    async def write(self, texts: dict[Key, Passage | None], outcome: Outcome) -> None:
+    async def write(self, texts: dict[Key, Passage | None], outcome: VectorOutcome) -> None:
         """Put a vector for each text and drop those of the rest; a text the model refuses is named in the outcome."""
         wanted = {key: found for key, found in texts.items() if found is not None and self.wants(found)}
         vectors = await _vectors(self.embedder, [found.text for found in wanted.values()])
@@ -214,10 +214,10 @@ class Target:
 
 
 async def refresh(
-    store: Store, targets: Sequence[Target], keys: Iterable[Key], outcome: Outcome | None = None
-) -> Outcome:
+    store: Store, targets: Sequence[Target], keys: Iterable[Key], outcome: VectorOutcome | None = None
+) -> VectorOutcome:
     """Bring the vectors of these records up to date in every target; what came of it is added to the outcome."""
-    outcome = outcome or Outcome()
+    outcome = outcome or VectorOutcome()
     texts = await passages(store, keys)
     while texts:
         for target in targets:

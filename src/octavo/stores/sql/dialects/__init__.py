@@ -8,7 +8,7 @@ from octavo.stores.sql.statements import Script
 
 if TYPE_CHECKING:
     from octavo.stores.sql.schema import Table
-    from octavo.stores.sql.term_index import TermIndex
+    from octavo.stores.sql.term_index import SqlTermIndex
 
 Row = Sequence[Any]
 
@@ -25,7 +25,7 @@ class Dialect:
     """One database's spelling of types, placeholders, functions and conflict-ignoring inserts."""
 
     name: ClassVar[str]
-    terms: "ClassVar[type[TermIndex]]"  # its index of terms
+    terms: "ClassVar[type[SqlTermIndex]]"  # its index of terms
     types: ClassVar[dict[str, str]]
     contains: ClassVar[str]  # a format of column and needle
     lock_rows: ClassVar[str] = " FOR UPDATE"

@@ -12,7 +12,7 @@ from octavo.errors import InvalidQuery, StoreError, StoreUnavailable
 from octavo.kernel.model import NAMES_HELD
 from octavo.stores.sql.dialects import Counters, Dialect, Row, chunks
 from octavo.stores.sql.statements import Ask, ConnectionLost, Contended, Do, Duplicate, Script, listed
-from octavo.stores.sql.term_index import AT_ONCE, Entry, ScopeTags, TermIndex
+from octavo.stores.sql.term_index import AT_ONCE, IndexedRecord, ScopeTags, SqlTermIndex
 
 if TYPE_CHECKING:
     from octavo.stores.sql.schema import Table
@@ -28,7 +28,7 @@ _LOST = {
 _UNABLE = {1021, 1037, 1040, 1041, 1114, 1180, 1203, 1226, 1290, 1792, 1836, 3024}
 
 
-class MySQLTerms(TermIndex):
+class MySQLTerms(SqlTermIndex):
     """A table of postings. Each record says itself that it waits, so that an append takes no further statement."""
 
     # In a caller's transaction of REPEATABLE READ a plain select sees only what was there when the transaction began to
@@ -73,7 +73,7 @@ class MySQLTerms(TermIndex):
             some = listed(numbers[start : start + AT_ONCE])
             yield Do(f"UPDATE {self.table.name} SET unindexed = {flag} WHERE rowno IN ({some})")
 
-    def put(self, entries: list[Entry]) -> Script[None]:
+    def put(self, entries: list[IndexedRecord]) -> Script[None]:
         yield from self.forget([one.number for one in entries])
         most = (self.table.dialect.most_bytes or 0) // 8
         for chunk in chunks(list(entries), most_rows=500, most_characters=most):
@@ -298,7 +298,7 @@ def _token(tag: str, word: str = "") -> int:
     return int.from_bytes(raw, signed=True)
 
 
-def _tokens(entry: Entry) -> set[int]:
+def _tokens(entry: IndexedRecord) -> set[int]:
     """Every number under which an entry is found."""
     named = entry.tags.split(" ")
     words = [word for word in entry.bag.split(" ") if word]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from octavo.stores.sql.dialects import Counters, Dialect, Row, chunks
 from octavo.stores.sql.statements import Ask, Do, Script
-from octavo.stores.sql.term_index import Entry, ScopeTags, TermIndex
+from octavo.stores.sql.term_index import IndexedRecord, ScopeTags, SqlTermIndex
 
 if TYPE_CHECKING:
     from octavo.stores.sql.schema import Table
@@ -15,7 +15,7 @@ _MOST_BYTES = 1_000_000  # of the words in one tsvector, which ends at 1 MiB
 _ARRAYS = {"time": "timestamptz[]", "int": "bigint[]", "flag": "boolean[]"}
 
 
-class PostgreSQLTerms(TermIndex):
+class PostgreSQLTerms(SqlTermIndex):
     """A tsvector of the words as they are, with a GIN index. The insert of a record puts its number into the queue.
 
     A number in the queue is locked while it is indexed, or removed: who comes second sees what the first has done.
@@ -59,7 +59,7 @@ class PostgreSQLTerms(TermIndex):
     def settle(self, numbers: Sequence[int]) -> Script[None]:
         yield Do(f"DELETE FROM {self.waiting} WHERE number = ANY($1::bigint[])", (list(numbers),))
 
-    def put(self, entries: list[Entry]) -> Script[None]:
+    def put(self, entries: list[IndexedRecord]) -> Script[None]:
         sql = (
             f"INSERT INTO {self.terms} (number, length, bag, more, tags, lexemes) "
             "SELECT n, l, b, m, t, x::tsvector FROM unnest($1::bigint[], $2::bigint[], $3::text[], $4::text[], $5::text[], "
@@ -243,7 +243,7 @@ def _tsquery(asked: ScopeTags, words: Sequence[str] | None) -> str:
     return " & ".join([*[f"'{tag}'" for tag in asked.tags], *held])
 
 
-def _lexemes(one: Entry) -> str:
+def _lexemes(one: IndexedRecord) -> str:
     """An entry's words and tags as the text of a tsvector; none of them holds a quote or a backslash."""
     words = one.bag.strip(" ")
     if len(words) * 4 > _MOST_BYTES:

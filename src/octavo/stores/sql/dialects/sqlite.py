@@ -8,7 +8,7 @@ import msgspec
 
 from octavo.stores.sql.dialects import Counters, Dialect, Row
 from octavo.stores.sql.statements import Ask, Do, DoEach, Script, listed
-from octavo.stores.sql.term_index import AT_ONCE, Entry, ScopeTags, TermIndex
+from octavo.stores.sql.term_index import AT_ONCE, IndexedRecord, ScopeTags, SqlTermIndex
 
 if TYPE_CHECKING:
     from octavo.stores.sql.schema import Table
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _encode = msgspec.json.Encoder().encode
 
 
-class SQLiteTerms(TermIndex):
+class SQLiteTerms(SqlTermIndex):
     """An external-content FTS5 table. Row numbers follow the order of commits, so all rows after the last entry wait."""
 
     def __init__(self, table: "Table") -> None:
@@ -64,7 +64,7 @@ class SQLiteTerms(TermIndex):
     def settle(self, numbers: Sequence[int]) -> Script[None]:
         yield from self._delete(self.waiting, numbers)
 
-    def put(self, entries: list[Entry]) -> Script[None]:
+    def put(self, entries: list[IndexedRecord]) -> Script[None]:
         yield from self._drop([one.number for one in entries])
         yield DoEach(
             f"INSERT INTO {self.terms} (number, length, bag, more, tags) VALUES (?, ?, ?, ?, ?)", entries
@@ -86,7 +86,7 @@ class SQLiteTerms(TermIndex):
             )
             yield from self._delete(self.terms, [one.number for one in old])
 
-    def lost(self, entries: Sequence[Entry]) -> Script[list[int]]:
+    def lost(self, entries: Sequence[IndexedRecord]) -> Script[list[int]]:
         lost: list[int] = []
         for one in entries:
             match = '"' + '" AND "'.join(f"{one.tags} {one.bag}".split()) + '"'

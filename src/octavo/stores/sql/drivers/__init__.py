@@ -21,10 +21,10 @@ from octavo.stores.sql.statements import (
     ConnectionLost,
     Contended,
     Do,
-    NoAnswer,
     Pause,
     Script,
     Statement,
+    StatementTimeout,
 )
 
 T = TypeVar("T")
@@ -220,7 +220,7 @@ class Driver:
     async def _run_or_undo(self, connection: Any, script: Script[T], first: Statement) -> T:
         try:
             return await run(script, lambda statement: self.send(connection, statement), first)
-        except (ConnectionLost, NoAnswer):
+        except (ConnectionLost, StatementTimeout):
             raise  # there is nobody to say ROLLBACK to
         except BaseException:
             with contextlib.suppress(StoreError):

@@ -15,8 +15,8 @@ from octavo.kernel.ports import Finding, PoolUse
 from octavo.stores.sql.dialects import Dialect
 from octavo.stores.sql.dialects.mysql import MySQL, error_of, in_parts
 from octavo.stores.sql.drivers import BUILD_SECONDS, CONNECT_SECONDS, Driver, Spare, run
-from octavo.stores.sql.statements import Ask, Build, ConnectionLost, Do, DoEach, NoAnswer, Statement
-from octavo.stores.sql.urls import Address
+from octavo.stores.sql.statements import Ask, Build, ConnectionLost, Do, DoEach, Statement, StatementTimeout
+from octavo.stores.sql.urls import DatabaseUrl
 from octavo.util.words import several
 
 _AMPLE_BYTES = 4 * MAX_RECORD_BYTES
@@ -26,7 +26,7 @@ _LOCK_SECONDS = 50  # how long MySQL waits for a lock unless told otherwise
 class MySQLDriver(Driver):
     """A pool of connections that compare byte for byte and keep microseconds."""
 
-    def __init__(self, address: Address) -> None:
+    def __init__(self, address: DatabaseUrl) -> None:
         self._pool_size = address.option("pool_size", 10, int)
         super().__init__(lanes=min(2, self._pool_size))
         self.dialect: Dialect = MySQL()
@@ -188,7 +188,7 @@ class MySQLDriver(Driver):
                     await cursor.execute(sql)
                     return cursor.rowcount if isinstance(statement, Do) else await cursor.fetchall()
             except TimeoutError as error:
-                raise NoAnswer(f"MySQL did not answer within {seconds:g} s") from error
+                raise StatementTimeout(f"MySQL did not answer within {seconds:g} s") from error
 
     async def describe(self) -> list[Finding]:
         names = ("version", "innodb_flush_log_at_trx_commit", "max_allowed_packet", "collation_database")

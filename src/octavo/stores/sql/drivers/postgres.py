@@ -22,11 +22,11 @@ from octavo.stores.sql.statements import (
     Do,
     DoEach,
     Duplicate,
-    NoAnswer,
     Script,
     Statement,
+    StatementTimeout,
 )
-from octavo.stores.sql.urls import Address
+from octavo.stores.sql.urls import DatabaseUrl
 
 T = TypeVar("T")
 #: What asyncpg takes from a URL, and settings of a session that are often put there; others go in `options=-c name=value`.
@@ -59,7 +59,7 @@ class PostgresDriver(Driver):
 
     autocommits = True
 
-    def __init__(self, address: Address) -> None:
+    def __init__(self, address: DatabaseUrl) -> None:
         self._pool_size = address.option("pool_size", 10, int)
         super().__init__(lanes=min(2, self._pool_size))
         self.dialect: Dialect = PostgreSQL()
@@ -134,7 +134,7 @@ class PostgresDriver(Driver):
         except ConnectionLost:
             await self._expire(pool)  # where one has died, the others have too
             raise
-        except NoAnswer:
+        except StatementTimeout:
             if len(self._dsns) > 1:  # another may have taken over from a server that stands still
                 await self._expire(pool)
             # asyncpg has asked for an end of it. Given up at once, it would go on and keep its locks; waited for, it may take
@@ -204,7 +204,7 @@ class PostgresDriver(Driver):
                     return await connection.executemany(statement.sql, statement.rows)
                 return await connection.fetch(statement.sql, *statement.values)
             except TimeoutError as error:
-                raise NoAnswer(f"PostgreSQL did not answer within {self._timeout:g} s") from error
+                raise StatementTimeout(f"PostgreSQL did not answer within {self._timeout:g} s") from error
 
     async def describe(self) -> list[Finding]:
         sql = "SELECT name, setting FROM pg_settings WHERE name = ANY($1::text[])"
@@ -269,7 +269,7 @@ def _spell_host(host: str, port: int | None) -> str:
     return (f"[{host}]" if ":" in host else quote(host, safe="")) + (f":{port}" if port else "")
 
 
-def _dsn(address: Address, host: tuple[str, int | None]) -> str:
+def _dsn(address: DatabaseUrl, host: tuple[str, int | None]) -> str:
     login = quote(address.user, safe="") + (
         f":{quote(address.password, safe='')}" if address.password else ""
     )
