@@ -92,3 +92,12 @@ def verdict(task: asyncio.Task[Any]) -> BaseException | None:
 def late(what: str, seconds: float) -> StoreUnavailable:
     """The error of a call that was not answered in time."""
     return StoreUnavailable(f"{what} did not answer within {max(seconds, 0):.3g} s")
+
+
+async def within(seconds: float, event: asyncio.Event) -> bool:
+    """Whether the event came in time; waits no longer than so many seconds."""
+    try:
+        async with asyncio.timeout(max(0.0, seconds)):
+            return await event.wait()
+    except TimeoutError:
+        return False

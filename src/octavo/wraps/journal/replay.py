@@ -8,6 +8,7 @@ from typing import Literal, TypeAlias
 
 from octavo.errors import OctavoError, StoreClosed, StoreUnavailable
 from octavo.kernel.model import Op, Query, Scope
+from octavo.wraps.attempts import within
 from octavo.wraps.journal.delivery import Delivery, Queue, delay, said
 
 State: TypeAlias = Literal["up", "down", "recovering"]
@@ -94,7 +95,7 @@ class Replay:
     async def door(self, seconds: float) -> None:
         """Wait, for a moment at most, while the last queued writes are brought to the store."""
         if not self._door.is_set() and seconds > 0:
-            await _within(min(seconds, _DOOR_SECONDS), self._door)
+            await within(min(seconds, _DOOR_SECONDS), self._door)
 
     async def caught_up(self, deadline: float) -> None:
         """Return when what was queued before is in the store, or raise StoreUnavailable."""
@@ -104,7 +105,7 @@ class Replay:
                 raise StoreClosed("this Journal was closed; make another one")
             # Whoever could only wait in vain, since the next try comes later than he can wait, is told at once.
             in_vain = self.state == "down" and deadline < self._try_at
-            if in_vain or not await _within(deadline - loop.time(), self._changed):
+            if in_vain or not await within(deadline - loop.time(), self._changed):
                 raise self._unreadable()
 
     def _may_read(self) -> bool:
@@ -155,7 +156,7 @@ class Replay:
             if seconds <= 0:
                 return
             self._wake.clear()
-            await _within(seconds, self._wake)
+            await within(seconds, self._wake)
 
     async def _turn(self) -> None:
         asked, self._asked = self._asked, []
@@ -296,12 +297,3 @@ def _answer(asked: "Sequence[asyncio.Future[None]]") -> None:
     for one in asked:
         if not one.done():
             one.set_result(None)
-
-
-async def _within(seconds: float, event: asyncio.Event) -> bool:
-    """Whether the event came in time."""
-    try:
-        async with asyncio.timeout(seconds):
-            return await event.wait()
-    except TimeoutError:
-        return False

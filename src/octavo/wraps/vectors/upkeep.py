@@ -1,7 +1,6 @@
 """The background task that keeps an index up to date with its store, whatever fails meanwhile."""
 
 import asyncio
-import contextlib
 import enum
 import logging
 import os
@@ -16,6 +15,7 @@ from octavo.errors import OctavoError, StoreClosed
 from octavo.kernel.ids import now
 from octavo.kernel.model import START, Add, Op, Record
 from octavo.kernel.ports import Embedder, ListsTenants, Store, VectorIndex
+from octavo.wraps.attempts import within
 from octavo.wraps.vectors.comparing import ComparedRecords, Comparison
 from octavo.wraps.vectors.waiting import (
     Key,
@@ -234,7 +234,7 @@ class Upkeep:
             except OctavoError as error:
                 self._failed(error)
                 failures += 1
-                await _within(self._delay(failures), self._stop)
+                await within(self._delay(failures), self._stop)
 
     async def _work(self) -> None:
         """Look for tenants whose markers nobody here knows of, if it is time, and do a batch of every job that is due."""
@@ -259,7 +259,7 @@ class Upkeep:
                 self._failed(error)
                 self._failures[job] = self._failures.get(job, 0) + 1
                 again = self._due[job] = now() + timedelta(seconds=self._delay(self._failures[job]))
-                await _within(self._retry_seconds[0], self._stop)  # what fails one will often fail the next
+                await within(self._retry_seconds[0], self._stop)  # what fails one will often fail the next
             finally:
                 self._at_work = None
                 if again is not None:
@@ -272,7 +272,7 @@ class Upkeep:
             self._quiet.set()
         self._wake.clear()
         if not self._stopping:  # asked to while it was at work, it would sleep through that
-            await _within((soonest - now()).total_seconds(), self._wake)
+            await within((soonest - now()).total_seconds(), self._wake)
 
     def _failed(self, error: BaseException) -> None:
         self.failures += 1
@@ -357,10 +357,3 @@ class Upkeep:
         await self._index.complete(self._new.space)
         spaces = await self._index.spaces()
         self._noted = any(space.complete for space in spaces if space.name == self._new.space)
-
-
-async def _within(seconds: float, event: asyncio.Event) -> None:
-    """Wait for the event, but no longer than so many seconds."""
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(max(0.0, seconds)):
-            await event.wait()
