@@ -56,6 +56,21 @@ def test_first_in_first_out(spool):
     assert (spool.waiting, spool.oldest_at) == (0, None)
 
 
+def test_skipping(spool):
+    """What is skipped stays where it is; what comes behind it can be had and done, as far as there is room in memory."""
+    entries = writes(4)
+    spool.put(entries)
+    blocked = ids(entries[:2])
+    assert spool.head(4, skip=blocked) == entries[2:]
+    spool.done([entries[2].id])
+    assert spool.head(2, skip=blocked) == entries[3:]
+    spool.put(more := writes(5))
+    assert spool.head(10, skip=blocked) == [entries[3], more[0]]  # four in memory, and no more
+    spool.done([entries[3].id])
+    left = [*entries[:2], *more]
+    assert reopened(spool).head(100) == left
+
+
 def test_every_kind_of_write_comes_back_equal(spool):
     """Ops are written down whole: a transaction of several stays one, in its order."""
     at = datetime(2026, 3, 1, 12, tzinfo=UTC)

@@ -6,10 +6,12 @@ import logging
 import random
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from typing import TypeVar
+
+import msgspec
 
 from octavo.errors import (
     Conflict,
@@ -26,8 +28,8 @@ from octavo.kernel.ports import Store, heads
 from octavo.stores.gather import Gathering
 from octavo.util.tracing import span
 from octavo.wraps.attempts import Attempts, late, verdict
-from octavo.wraps.journal.lines import Waiting
-from octavo.wraps.journal.repeatable import Repeatable, keeps_oldest
+from octavo.wraps.journal.lines import Erased, Left, Waiting
+from octavo.wraps.journal.repeatable import Repeatable, keeps_oldest, overlap, touched_scopes
 from octavo.wraps.journal.spool import Spool
 
 T = TypeVar("T")
@@ -127,12 +129,20 @@ class Queue:
         return [None] * len(entries)
 
 
+class HeldWrite(msgspec.Struct, frozen=True):
+    """A write that failed by itself, and when it is tried again."""
+
+    entry: Waiting
+    scopes: frozenset[Scope]
+    due: float
+
+
 class Delivery:
     """Writes entries of the queue to the store, in order.
 
     A write that fails is judged by a second, tiny one: if that fails as well, the store is down and nobody is to blame.
-    Only a write that fails while others succeed is tried a few times, and then becomes a dead letter. Until then, all others
-    stay behind it.
+    Only a write that fails while others succeed is tried a few times, and then becomes a dead letter. Until then, those that
+    may touch the same records stay behind it, and the others pass.
     """
 
     def __init__(
@@ -154,10 +164,13 @@ class Delivery:
         self._backoff = backoff
         self._opening: asyncio.Task[object] | None = None
         self._give_up_at = 0.0
+        self._held: dict[str, HeldWrite] = {}
+        self._behind: dict[
+            str, frozenset[Scope]
+        ] = {}  # those that stay behind a held one, with what they touch
         self.store_open = False
         self.collection: str | None = None  # one that is written to
         self.question: Query | None = None  # the last that was not answered
-        self.retry_at: float | None = None  # when the first, which has failed by itself, is tried again
         self.replayed = self.buried = 0
 
     # --- the store; each of these answers what is wrong with it, or None
@@ -233,7 +246,8 @@ class Delivery:
 
     async def next_entries(self) -> list[Waiting]:
         """The oldest that can be brought now, as many as one call should bring."""
-        head = await self._queue.run(lambda: self._queue.spool.head(_MOST_ENTRIES))
+        skip = {*self._held, *self._behind}
+        head = await self._queue.run(lambda: self._queue.spool.head(_MOST_ENTRIES, skip))
         size = 0
         together = Repeatable()  # should their answer be lost, all of them are brought again
         for at, entry in enumerate(head):
@@ -244,6 +258,7 @@ class Delivery:
 
     async def deliver(self, entries: list[Waiting]) -> BaseException | None:
         """Bring these to the store, all in one call if that is possible."""
+        entries = [entry for entry in entries if not self._stays(entry)]
         if done := [entry for entry in entries if entry.id in self._attempts.applied]:
             # They ended late, and well: a store that somebody wrote may not know that it has them.
             entries = [entry for entry in entries if entry.id not in self._attempts.applied]
@@ -294,16 +309,26 @@ class Delivery:
             found += [op for op in ops if any(held[id_] > 1 for id_ in op.query.ids or ())]
         return found
 
+    async def retry(self, *, at_once: bool) -> BaseException | None:
+        """Bring those again that failed by themselves and are due."""
+        now = asyncio.get_running_loop().time()
+        for held in list(self._held.values()):
+            if (at_once or held.due <= now) and (down := await self.deliver([held.entry])) is not None:
+                return down
+        return None
+
     async def _one_by_one(self, entries: list[Waiting], error: BaseException) -> BaseException | None:
         if (down := await self._down(entries[0], error)) is not None:
             return down
         stored: list[Waiting] = []
         try:
             for entry in entries:
+                if self._stays(entry):
+                    continue
                 own = await self._apply(entry.ops, self._patience)
                 if own is None:
                     stored.append(entry)
-                elif (down := await self._judge(entry, own)) is not None or self.retry_at is not None:
+                elif (down := await self._judge(entry, own)) is not None:
                     return down
             return None
         finally:
@@ -324,7 +349,8 @@ class Delivery:
             except NotFound:  # it was erased meanwhile
                 return None
             if entry.attempts < self._max_retries:
-                self.retry_at = asyncio.get_running_loop().time() + delay(self._backoff, entry.attempts)
+                due = asyncio.get_running_loop().time() + delay(self._backoff, entry.attempts)
+                self._held[entry.id] = HeldWrite(entry, touched_scopes(entry.ops), due)
                 return None
         await self._bury([entry], said(error))
         return None
@@ -352,6 +378,23 @@ class Delivery:
 
     # --- what becomes of a write
 
+    @property
+    def due(self) -> float | None:
+        """When the first of those that failed is tried again; None when there is none."""
+        return min((held.due for held in self._held.values()), default=None)
+
+    def blocks(self, scopes: frozenset[Scope]) -> bool:
+        """Whether a write that cannot be brought now may touch these scopes."""
+        blocked = [*(held.scopes for held in self._held.values()), *self._behind.values()]
+        return any(overlap(scopes, others) for others in blocked)
+
+    def _stays(self, entry: Waiting) -> bool:
+        """Whether it has to stay behind one that was queued before it and failed."""
+        if not self._held or entry.id in self._held or not self.blocks(scopes := touched_scopes(entry.ops)):
+            return False
+        self._behind[entry.id] = scopes
+        return True
+
     async def bury_old(self, queued_before: datetime, error: str) -> bool:
         """Make dead letters of what was queued before that; whether there may be more of them."""
         head = await self._queue.run(lambda: self._queue.spool.head(_MOST_ENTRIES))
@@ -365,14 +408,26 @@ class Delivery:
             ids = [entry.id for entry in entries]
             await self._queue.run(lambda: self._queue.spool.done(ids))
             self.replayed += len(ids)
-            self._attempts.applied.difference_update(ids)
+            self._let_go(ids)
 
     async def _bury(self, entries: Sequence[Waiting], error: str) -> None:
         ids = [entry.id for entry in entries]
         await self._queue.run(lambda: self._queue.spool.bury(ids, error))
         self.buried += len(ids)
-        self._attempts.applied.difference_update(ids)
         _log.error("%d queued writes became dead letters: %s", len(ids), error)
+        self._let_go(ids)
+
+    async def erase(self, left: Left, names: Collection[bytes]) -> Erased:
+        """Take somebody's writes out of the queue; what failed is looked at again, in its order."""
+        self._held.clear()
+        self._behind.clear()
+        return await self._queue.run(lambda: self._queue.spool.erase(left, names))
+
+    def _let_go(self, ids: Sequence[str]) -> None:
+        self._attempts.applied.difference_update(ids)
+        for id_ in ids:
+            if self._held.pop(id_, None) is not None:
+                self._behind.clear()  # some of them may go now; they are looked at again, in their order
 
 
 def delay(backoff: tuple[float, float], fails: int) -> float:

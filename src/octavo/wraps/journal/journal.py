@@ -14,7 +14,7 @@ import msgspec
 from octavo.errors import ConfigError, OctavoError, StoreClosed, StoreError, StoreUnavailable
 from octavo.kernel.codec import asked
 from octavo.kernel.ids import now
-from octavo.kernel.model import Op, Query, Record, Tally
+from octavo.kernel.model import Op, Query, Record, Scope, Tally
 from octavo.kernel.ports import Finding, Store, Written
 from octavo.util.tracing import span
 from octavo.util.words import several
@@ -206,15 +206,16 @@ class Journal(Wrap):
         return tally
 
     async def _ask(self, verb: str, *args: Any, **named: Any) -> Any:
-        """Ask the store something, once it has what was queued before."""
+        """Ask the store something, once it has what was queued before and may concern the question."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._timeout
         query = asked(args[0]) if args and isinstance(args[0], Query) else None
         if query is not None:
             args = (query, *args[1:])
+        scope = query.scope if query else next((arg for arg in args if isinstance(arg, Scope)), None)
         await self._ready(deadline)
         await self._open_store(deadline)
-        await self._replay.caught_up(deadline)
+        await self._replay.caught_up(scope, deadline)
         try:
             return await self._attempts.read(
                 getattr(self.inner, verb)(*args, **named), deadline - loop.time()
@@ -299,7 +300,10 @@ class Journal(Wrap):
 
     async def erase(self, left: Left, names: Collection[bytes] = ()) -> Erased:
         """Take out of the queue and the dead letters what is not `left` of each write; see `Spool.erase`."""
-        return await self._with_queue(lambda: self._queue.spool.erase(left, names))
+        await self._ready()
+        erased = await self._delivery.erase(left, names)
+        await self._queue.look()
+        return erased
 
     async def _with_queue(self, work: Callable[[], T]) -> T:
         await self._ready()

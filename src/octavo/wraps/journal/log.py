@@ -14,7 +14,7 @@ import contextlib
 import errno
 import logging
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import datetime
 from itertools import chain, islice
 from pathlib import Path
@@ -159,11 +159,13 @@ class Log:
             return True
         return False
 
-    def head(self, most: int) -> list[Waiting]:
-        """The oldest that wait: as many as there is room for in memory."""
-        while len(self.loaded) < most and self._load():
-            pass
-        return [each.entry for each in islice(self.loaded.values(), most)]
+    def head(self, most: int, skip: Collection[str]) -> list[Waiting]:
+        """The oldest that wait, without those to be skipped: as many as there is room for in memory."""
+        while True:
+            waiting = (each.entry for id_, each in self.loaded.items() if id_ not in skip)
+            found = list(islice(waiting, most))
+            if len(found) == most or not self._load():
+                return found
 
     def _load(self) -> bool:
         """Read the next batch into memory; whether there was one, and room for it."""

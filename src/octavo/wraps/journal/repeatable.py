@@ -1,13 +1,15 @@
-"""Which writes may be done twice.
+"""Which writes may be done twice, and whose records they touch.
 
 A commit whose answer was lost is applied again. Adds by id, and changes and removals of what they name, come out the same; "the
 newest one" is another one the second time.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from octavo.kernel.codec import CheckedAdd, prepare
-from octavo.kernel.model import START, Add, Op, Query, Remove
+from octavo.kernel.model import START, Add, Op, Query, Remove, Scope
+
+_MOST_SCOPES = 64  # a write that touches more is taken to touch the whole of its tenants
 
 
 def checked(ops: Sequence[Op]) -> list[Op]:
@@ -99,15 +101,32 @@ def _meet(one: Query, other: Query) -> bool:
         return False
     if one.ids is not None and other.ids is not None and not set(one.ids) & set(other.ids):
         return False
-    these, those = one.scope, other.scope
-    return (
-        these.tenant == those.tenant
-        and _same(these.user, those.user)
-        and _same(these.agent, those.agent)
-        and _same(these.session, those.session)
+    return overlap([one.scope], [other.scope])
+
+
+def touched_scopes(ops: Sequence[Op]) -> frozenset[Scope]:
+    """The scopes whose records the ops may touch, where None means any."""
+    scopes: set[Scope] = set()
+    for op in ops:
+        scopes.update([record.scope for record in op.records] if isinstance(op, Add) else [op.query.scope])
+    if len(scopes) > _MOST_SCOPES:
+        return frozenset(Scope(tenant=scope.tenant) for scope in scopes)
+    return frozenset(scopes)
+
+
+def overlap(these: Iterable[Scope], those: Iterable[Scope]) -> bool:
+    """Whether a record could be in one of these and in one of those."""
+    return any(
+        one.tenant == other.tenant
+        and _same(one.user, other.user)
+        and _same(one.agent, other.agent)
+        and _same(one.session, other.session)
+        for one in these
+        for other in those
     )
 
 
 def _same(one: str | None, other: str | None) -> bool:
-    # A record of nobody has None or "", and a query for anybody has None. Taking all of these as the same is on the safe side.
+    # A record of nobody has None or "", and a query for anybody has None. Taking all of these as the same is on the safe
+    # side: a write may wait for one that does not concern it, and never overtakes one that does.
     return not one or not other or one == other

@@ -46,6 +46,7 @@ class Replay:
         self.next_try_at: datetime | None = None
         self._doubt = False  # a question was not answered
         self._readable = True  # the last question was answered, as far as anybody knows
+        self._all_held = False  # whatever waits failed by itself, or stays behind such a one
         self._fails = 0
         self._asked: list[asyncio.Future[None]] = []  # those who wait for an attempt right now
         self._door = asyncio.Event()  # new writes may go on
@@ -97,10 +98,10 @@ class Replay:
         if not self._door.is_set() and seconds > 0:
             await within(min(seconds, _DOOR_SECONDS), self._door)
 
-    async def caught_up(self, deadline: float) -> None:
-        """Return when what was queued before is in the store, or raise StoreUnavailable."""
+    async def caught_up(self, scope: Scope | None, deadline: float) -> None:
+        """Return when what was queued before and may touch this scope is in the store, or raise StoreUnavailable."""
         loop = asyncio.get_running_loop()
-        while self.behind and not self._may_read():
+        while self.behind and not self._may_read(scope):
             if self._stopping:
                 raise StoreClosed("this Journal was closed; make another one")
             # Whoever could only wait in vain, since the next try comes later than he can wait, is told at once.
@@ -108,9 +109,10 @@ class Replay:
             if in_vain or not await within(deadline - loop.time(), self._changed):
                 raise self._unreadable()
 
-    def _may_read(self) -> bool:
-        """Whether nothing is lacking: a store that takes no write is read all the same."""
-        return self._readable and not self._queue.waiting and self._queue.idle
+    def _may_read(self, scope: Scope | None) -> bool:
+        if not self._queue.waiting and self._queue.idle:
+            return self._readable  # a store that takes no write, and lacks none, is read all the same
+        return self._all_held and scope is not None and not self._delivery.blocks(frozenset([scope]))
 
     async def now(self) -> int:
         """Try at once, whatever the backoff says; answer how many writes reached the store."""
@@ -165,8 +167,8 @@ class Replay:
             if asked or loop.time() >= self._look_at:
                 self._look_at = loop.time() + _LOOK_SECONDS
                 await self._adopt()
-            if self._doubt or (self.behind and (asked or loop.time() >= self._try_at)):
-                await self._empty()
+            if self.behind or self._doubt:
+                await self._empty(at_once=bool(asked))
             await self._queue.look()
         except (OSError, OctavoError) as error:  # of the journal's own disk
             self._down(error)
@@ -187,10 +189,9 @@ class Replay:
         if self._queue.waiting and not self.behind:
             self._fall_behind()
 
-    async def _empty(self) -> None:
+    async def _empty(self, *, at_once: bool) -> None:
         """Bring what waits to the store, until nothing does, or the store is down, or the rest has to wait."""
-        self._delivery.retry_at = None
-        down = await self._unreachable()
+        down = await self._unreachable() or await self._delivery.retry(at_once=at_once)
         while down is None and not self._stopping:
             entries = await self._delivery.next_entries() if self._queue.waiting else []
             if entries:
@@ -198,11 +199,9 @@ class Replay:
                     # The last ones. Were others let in behind them, a busy program would never see the end of its queue.
                     self._door.clear()
                 down = await self._delivery.deliver(entries)
-                if down is None and self._delivery.retry_at is not None:
-                    self._fails = 0
-                    self._try_at = self._delivery.retry_at
-                    self._door.set()
-                    return
+            elif (due := self._delivery.due) is not None:
+                self._only_held(due)
+                return
             elif not self._queue.idle:
                 await self._queue.settle()
             elif self._queue.waiting:  # the disk does not give back what is on it: ask again, but not at once
@@ -242,11 +241,11 @@ class Replay:
 
     def _fall_behind(self) -> None:
         self.behind = True
+        self._all_held = False
         if self.state != "down":
             self.state = "recovering"
-            if self._delivery.retry_at is None:  # one that fails by itself is not hurried
-                self._try_at = 0.0
-                self._wake.set()
+            self._try_at = 0.0
+            self._wake.set()
 
     def _down(self, error: BaseException) -> None:
         self.last_error = said(error)
@@ -254,6 +253,7 @@ class Replay:
             what = f"queued in {self._queue.spool.directory}" if self._queue.error is None else "refused"
             _log.warning("the store cannot be written to; writes are %s: %s", what, self.last_error)
         self.behind = True
+        self._all_held = False
         self.state = "down"
         seconds = delay(self._backoff, self._fails)
         self._fails += 1
@@ -266,13 +266,20 @@ class Replay:
     def _up(self) -> None:
         if self.behind:
             _log.info("the store answers, and nothing is queued any more")
-        self.behind = False
+        self.behind = self._all_held = False
         self.state = "up"
         self._readable = True
         self._fails = 0
         self._try_at = _NEVER
         self.next_try_at = None
         self._door.set()
+        self._tell_readers()
+
+    def _only_held(self, due: float) -> None:
+        """Nothing can be brought before then; if all that waits was looked at, readers whom it does not concern may pass."""
+        self._fails = 0
+        self._try_at = due
+        self._all_held = not self._queue.spool.unread
         self._tell_readers()
 
     def _tell_readers(self) -> None:

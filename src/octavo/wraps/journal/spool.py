@@ -98,10 +98,10 @@ class Spool:
         with self._ready():
             self._logs[0].check()
 
-    def head(self, most: int) -> list[Waiting]:
-        """The oldest that wait, in order, as far as they fit in memory."""
+    def head(self, most: int, skip: Collection[str] = ()) -> list[Waiting]:
+        """The oldest that wait, in order, without those whose ids are to be skipped, as far as they fit in memory."""
         with self._ready():
-            heads = [log.head(most) for log in self._logs]
+            heads = [log.head(most, skip) for log in self._logs]
             # Behind the last that a log has in memory, the next one in order may be one that it has only on disk.
             ends = [next(reversed(log.loaded), "") for log in self._logs if log.unread]
             found = takewhile(lambda entry: not ends or entry.id <= min(ends), merge(*heads, key=_id))
