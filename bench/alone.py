@@ -22,7 +22,7 @@ from bench.places import Places
 from bench.raw.servers import Asyncmy, Asyncpg
 from bench.subject import Subject
 from octavo.config import Telemetry
-from octavo.stores.sql.statements import Ask
+from octavo.stores.sql.statements import Fetch
 
 TICK = os.sysconf("SC_CLK_TCK")
 #: Where a function stands, and what its time is called.
@@ -180,7 +180,7 @@ async def _server_of(driver: Any, kind: str) -> Callable[[], float]:
     """A clock of the seconds that the processor has worked for a database."""
     sql = "SELECT @@pid_file" if kind == "mysql" else "SHOW data_directory"
     async with driver.connection() as connection:
-        [[told]] = await driver.send(connection, Ask(sql))
+        [[told]] = await driver.send(connection, Fetch(sql))
     path = Path(told) if kind == "mysql" else Path(told) / "postmaster.pid"
     server = int(path.read_text().split()[0])
 

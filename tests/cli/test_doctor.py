@@ -8,7 +8,7 @@ import pytest
 from redis import Redis
 
 from octavo import Add, Query, Record, open_store
-from octavo.stores.sql.statements import Ask
+from octavo.stores.sql.statements import Fetch
 from servers import KINDS
 
 SQL_TABLES = "SELECT table_name FROM information_schema.tables WHERE table_schema = "
@@ -27,7 +27,7 @@ async def names_in(url):
     async with open_store(url) as store:
         schema = "DATABASE()" if url.startswith("mysql") else "'public'"
         async with store._driver.connection() as connection:
-            return sorted(row[0] for row in await store._driver.send(connection, Ask(SQL_TABLES + schema)))
+            return sorted(row[0] for row in await store._driver.send(connection, Fetch(SQL_TABLES + schema)))
 
 
 @pytest.fixture(params=[(), ("--no-probe",)], ids=["plain", "no-probe"])

@@ -6,7 +6,7 @@ import time
 import pytest
 
 from octavo import Add, Change, Query, Record, Scope, StoreUnavailable, open_store
-from octavo.stores.sql.statements import Ask, Do
+from octavo.stores.sql.statements import Do, Fetch
 from servers import KINDS, fresh, running
 
 SERVERS = [kind for kind in KINDS if kind != "pgvector"]  # that is a PostgreSQL too
@@ -132,7 +132,7 @@ async def test_a_stuck_call_does_not_stop_the_others(fresh_url, kind):
         driver = other._driver
         async with driver.connection() as holder:
             await driver.send(holder, Do("BEGIN"))
-            rows = await driver.send(holder, Ask("SELECT rowno FROM messages FOR UPDATE"))
+            rows = await driver.send(holder, Fetch("SELECT rowno FROM messages FOR UPDATE"))
             assert len(rows) == 2
             held = Query(collection="messages", scope=HERE, ids=("held",))
             for _ in range(4):  # more often than there are connections

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from octavo import open_store
-from octavo.stores.sql.statements import Ask, Do
+from octavo.stores.sql.statements import Do, Fetch
 from running_server import octavo_serves
 from servers import fresh, running
 
@@ -39,7 +39,7 @@ async def _server_told(url, *statements):
         answers = []
         for one in statements:
             select = one.startswith("SELECT")
-            rows = await store._driver.send(connection, Ask(one) if select else Do(one))
+            rows = await store._driver.send(connection, Fetch(one) if select else Do(one))
             answers.append([tuple(row) for row in rows] if select else [])
         return answers
 

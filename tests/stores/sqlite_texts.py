@@ -7,7 +7,7 @@ import apsw
 
 from octavo import Query, Record, Scope, Tally
 from octavo.stores.sql import substrings
-from octavo.stores.sql.statements import Ask, Do
+from octavo.stores.sql.statements import Do, Fetch
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 EVENTS = Query(collection="events")
@@ -33,7 +33,7 @@ def event(number, text, **more):
 
 async def ask(store, sql, values=()):
     def script():
-        return (yield Ask(sql, values))
+        return (yield Fetch(sql, values))
 
     return await store._driver.read(script)
 

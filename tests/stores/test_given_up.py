@@ -6,7 +6,7 @@ import itertools
 import pytest
 
 from octavo import Query, open_store
-from octavo.stores.sql.statements import Ask
+from octavo.stores.sql.statements import Fetch
 
 ENDLESS = {
     "sqlite": "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n WHERE x < 1e9) SELECT COUNT(*) FROM n",
@@ -25,7 +25,7 @@ async def test_a_read_that_was_given_up_stops(kind, tmp_path, request):
     url = f"sqlite:///{tmp_path}/o.db" if kind == "sqlite" else request.getfixturevalue("fresh_url")(kind)
 
     def asked(sql):
-        return (yield Ask(sql))
+        return (yield Fetch(sql))
 
     async with asyncio.timeout(60), open_store(url) as store:
         await store.find(Query(collection="events", limit=1))

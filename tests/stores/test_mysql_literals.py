@@ -5,7 +5,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from octavo import open_store
-from octavo.stores.sql.statements import Ask, Do
+from octavo.stores.sql.statements import Do, Fetch
 from octavo.testing.texts import NEEDLES
 
 HOSTILE = (
@@ -28,7 +28,7 @@ async def answered(request, fresh_mysql):
 
         async def ask(values):
             picks = ", ".join(["%s"] * len(values))
-            return (await store._driver.send(connection, Ask(f"SELECT {picks}", values)))[0]
+            return (await store._driver.send(connection, Fetch(f"SELECT {picks}", values)))[0]
 
         yield ask
 

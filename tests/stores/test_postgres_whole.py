@@ -7,7 +7,7 @@ import pytest
 
 from octavo import Add, Query, Record, Remove, Scope, StoreUnavailable, open_store
 from octavo.stores.sql import drivers
-from octavo.stores.sql.statements import Ask, ConnectionLost
+from octavo.stores.sql.statements import ConnectionLost, Fetch
 
 ALL = Query(collection="events")
 
@@ -104,9 +104,9 @@ async def test_a_cancelled_transaction_leaves_nothing_open(fresh_postgres):
         await store.apply([Add([record(0)])])
 
         def slow():
-            yield Ask("SELECT 1")
+            yield Fetch("SELECT 1")
             begun.set()
-            yield Ask("SELECT pg_sleep(60)")
+            yield Fetch("SELECT pg_sleep(60)")
 
         begun = asyncio.Event()
         cancelled = asyncio.create_task(store._driver.write(slow))

@@ -6,7 +6,7 @@ import pytest
 
 from octavo import Add, Query, Record, open_store
 from octavo.stores.sql import drivers
-from octavo.stores.sql.statements import Ask, Do
+from octavo.stores.sql.statements import Do, Fetch
 
 ALL = Query(collection="messages")
 WHO = {"postgres": "SELECT pg_backend_pid()", "mysql": "SELECT CONNECTION_ID()"}
@@ -31,7 +31,7 @@ async def connection_of(store, kind):
     """The server's number of the connection that a call gets."""
     driver = store._driver
     async with driver.connection() as connection:
-        return (await driver.send(connection, Ask(WHO[kind])))[0][0]
+        return (await driver.send(connection, Fetch(WHO[kind])))[0][0]
 
 
 async def test_a_lone_caller_keeps_its_connection(url, kind):

@@ -18,7 +18,7 @@ from octavo.stores.sql.dialects.sqlite import SQLite
 from octavo.stores.sql.drivers import sqlite
 from octavo.stores.sql.reading import find
 from octavo.stores.sql.schema import Table
-from octavo.stores.sql.statements import Ask, Do
+from octavo.stores.sql.statements import Do, Fetch
 
 SCHEMAS = Path(__file__).with_name("schema_1")
 DOCUMENTED = {
@@ -48,7 +48,7 @@ def record(**more):
 
 def ask(store, sql, values=()):
     def script():
-        return (yield Ask(sql, values))
+        return (yield Fetch(sql, values))
 
     return store._driver.read(script)
 

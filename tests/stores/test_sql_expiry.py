@@ -8,7 +8,7 @@ from octavo import Add, Query, Record, Scope, open_store
 from octavo.kernel.shapes import SHAPES
 from octavo.stores.sql.compile import READ, count, select
 from octavo.stores.sql.schema import Table
-from octavo.stores.sql.statements import Ask
+from octavo.stores.sql.statements import Fetch
 
 NOON = datetime(2024, 6, 1, 12, tzinfo=UTC)
 ENDED = Query(collection="episodes", expired_at=NOON, limit=100)
@@ -38,12 +38,12 @@ async def add_many(store, collection: str = "episodes") -> None:
 
 def ask(store, sql, values=()):
     def script():
-        return (yield Ask(sql, values))
+        return (yield Fetch(sql, values))
 
     return store._driver.read(script)
 
 
-async def plan(store, asked: Ask) -> str:
+async def plan(store, asked: Fetch) -> str:
     """How the database goes about it."""
     dialect = store._driver.dialect.name
     how = "EXPLAIN QUERY PLAN " if dialect == "sqlite" else "EXPLAIN "

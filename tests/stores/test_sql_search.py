@@ -12,7 +12,7 @@ from octavo import Add, Change, Query, Record, Remove, Scope, open_store
 from octavo.kernel.terms.matches import MOST
 from octavo.kernel.terms.matching import matching
 from octavo.stores.sql import SQLAlchemyStore, indexing
-from octavo.stores.sql.statements import Ask, Do
+from octavo.stores.sql.statements import Do, Fetch
 from octavo.stores.sql.term_index import entry, scope_tags, spelled, tags
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -43,7 +43,7 @@ def note(number, text="", **more):
 
 def ask(store, sql, values=()):
     def script():
-        return (yield Ask(sql, values))
+        return (yield Fetch(sql, values))
 
     return store._driver.read(script)
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class State(dict[str, Any]):
+class AwaitedState(dict[str, Any]):
     """A state that is there already: a dict like any other, and `await` gives the same dict."""
 
     def __await__(self) -> Generator[Any, None, Self]:
@@ -61,9 +61,9 @@ class InMemoryMemory(ChatMemory):
         told = [[message.to_dict(), marks] for message, marks in content]
         at_once(super().load_state_dict({CONTENT: told}, strict=False))
 
-    def state_dict(self) -> State:  # type: ignore[override] # it can be awaited, and need not be
+    def state_dict(self) -> AwaitedState:  # type: ignore[override] # it can be awaited, and need not be
         """All of the memory as one plain value, which JSON can say."""
-        return State(at_once(super().state_dict()))
+        return AwaitedState(at_once(super().state_dict()))
 
     def load_state_dict(self, state: Mapping[str, Any], strict: bool = True) -> Done:  # type: ignore[override]
         """Hold what a state tells, in place of what is held now; all of it or nothing."""

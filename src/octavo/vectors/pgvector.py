@@ -9,7 +9,7 @@ from octavo.errors import ConfigError, StoreError
 from octavo.kernel.model import Scope
 from octavo.kernel.ports import Near, Vector
 from octavo.stores.sql.drivers.postgres import PostgresDriver
-from octavo.stores.sql.statements import Ask, Build, Do, Script
+from octavo.stores.sql.statements import Build, Do, Fetch, Script
 from octavo.stores.sql.urls import parse
 from octavo.vectors.base import uncut
 from octavo.vectors.sql import SpaceTable, SqlIndex, VectorQuestion, near
@@ -79,7 +79,7 @@ class PgVectorIndex(SqlIndex):
 
     def _find_extension(self) -> Script[tuple[str, str]]:
         """The schema and the version of pgvector, which is created if this account may."""
-        find = Ask(
+        find = Fetch(
             "SELECT quote_ident(nspname), extversion FROM pg_extension JOIN pg_namespace n ON n.oid = extnamespace "
             "WHERE extname = 'vector'"
         )
@@ -111,7 +111,7 @@ class PgVectorIndex(SqlIndex):
             f"least({_BUILD_KILOBYTES}, count(*) * {4 * known.dimensions + 700} / 1024))"
         )
         yield Do("SET LOCAL max_parallel_maintenance_workers = 0")
-        yield Ask(f"SELECT set_config('maintenance_work_mem', {kilobytes} || 'kB', true) FROM {table}")
+        yield Fetch(f"SELECT set_config('maintenance_work_mem', {kilobytes} || 'kB', true) FROM {table}")
         operators = f"{self._schema}.vector_cosine_ops"
         yield Build(f'CREATE INDEX IF NOT EXISTS "{name}" ON {table} USING hnsw (embedding {operators})')
         # Without fresh figures the planner takes every scope for a small one, and never uses the index.
@@ -137,11 +137,11 @@ class PgVectorIndex(SqlIndex):
         test, values = question.inside(1, self.collection_test)
         most = self._exact_below
         inside = f"SELECT 1 FROM {self._table(known)} WHERE {test} LIMIT {most + 1}"
-        [[count]] = yield Ask(f"SELECT count(*) FROM ({inside}) AS inside", values)
+        [[count]] = yield Fetch(f"SELECT count(*) FROM ({inside}) AS inside", values)
         test, values = question.inside(2, self.collection_test)
         limit, ask, found = question.limit, question.limit + 16, None
         while self._iterates and count > most and found is None:
-            yield Ask(
+            yield Fetch(
                 "SELECT set_config('hnsw.iterative_scan', 'strict_order', false), "
                 "set_config('hnsw.ef_search', $1, false)",
                 (str(min(max(self._ef_search, ask), 1000)),),
@@ -150,7 +150,7 @@ class PgVectorIndex(SqlIndex):
                 f"SELECT collection, id, place, digest, {self._distance('$1')} AS distance "
                 f"FROM {self._table(known)} WHERE {test} ORDER BY distance LIMIT {ask}"
             )
-            rows: list[Any] = yield Ask(sql, [question.vector, *values])
+            rows: list[Any] = yield Fetch(sql, [question.vector, *values])
             found = uncut([near((*row[:4], row[4] * 1e6)) for row in rows], ask, limit)
             ask *= 4
         if found is not None and len(found) == limit:

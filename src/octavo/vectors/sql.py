@@ -7,7 +7,7 @@ from octavo.kernel.model import Scope
 from octavo.kernel.ports import Entry, EntryKey, Near, Scrubbed, Space, Vector
 from octavo.stores.base import unheard
 from octavo.stores.sql.drivers import Driver
-from octavo.stores.sql.statements import Ask, Do, DoEach, Script
+from octavo.stores.sql.statements import Do, DoEach, Fetch, Script
 from octavo.vectors.base import BaseIndex, checked_prefix, cosine, mismatch
 
 T = TypeVar("T")
@@ -87,7 +87,7 @@ class SqlIndex(BaseIndex):
         return await self._driver.scrub(spaces, progress or unheard)
 
     def _tables_script(self) -> Script[list[str]]:
-        rows = yield Ask(f"SELECT number, dimensions FROM {self._list}")
+        rows = yield Fetch(f"SELECT number, dimensions FROM {self._list}")
         return [self._table(SpaceTable(*row)) for row in rows]
 
     def _make_list(self) -> Script[bool]:
@@ -110,7 +110,7 @@ class SqlIndex(BaseIndex):
         return f'"{self._prefix}octavo_space_{space.number}"'
 
     def _find_space(self, space: str, lock: str = "") -> Script[SpaceTable | None]:
-        rows = yield Ask(f"SELECT number, dimensions FROM {self._list} WHERE name = $1 {lock}", (space,))
+        rows = yield Fetch(f"SELECT number, dimensions FROM {self._list} WHERE name = $1 {lock}", (space,))
         return SpaceTable(*rows[0]) if rows else None
 
     def _make_space(self, space: str, dimensions: int) -> Script[SpaceTable]:
@@ -119,7 +119,7 @@ class SqlIndex(BaseIndex):
         if known is not None:  # another process was quicker
             return known
         sql = f"INSERT INTO {self._list} (name, dimensions) VALUES ($1, $2) RETURNING number"
-        rows = yield Ask(sql, (space, dimensions))
+        rows = yield Fetch(sql, (space, dimensions))
         made = SpaceTable(rows[0][0], dimensions)
         table, name = self._table(made), f"{self._prefix}octavo_space_{made.number}"
         names = ("collection", "id", "place", *_SCOPE_COLUMNS, "digest")
@@ -135,10 +135,10 @@ class SqlIndex(BaseIndex):
         return await self._look(self._spaces_script)
 
     def _spaces_script(self) -> Script[list[Space]]:
-        rows = yield Ask(f"SELECT number, dimensions, name, complete FROM {self._list} {self.share_lock}")
+        rows = yield Fetch(f"SELECT number, dimensions, name, complete FROM {self._list} {self.share_lock}")
         found = []
         for number, dimensions, name, complete in rows:
-            counted = yield Ask(f"SELECT count(*) FROM {self._table(SpaceTable(number, dimensions))}")
+            counted = yield Fetch(f"SELECT count(*) FROM {self._table(SpaceTable(number, dimensions))}")
             space = Space(name=name, dimensions=dimensions, complete=bool(complete), entries=counted[0][0])
             found.append(space)
         return found
@@ -153,7 +153,7 @@ class SqlIndex(BaseIndex):
         await self._driver.write(lambda: self._forget_script(space))
 
     def _forget_script(self, space: str) -> Script[None]:
-        rows = yield Ask(f"DELETE FROM {self._list} WHERE name = $1 RETURNING number, dimensions", (space,))
+        rows = yield Fetch(f"DELETE FROM {self._list} WHERE name = $1 RETURNING number, dimensions", (space,))
         for row in rows:
             yield Do(f"DROP TABLE {self._table(SpaceTable(*row))}")
 
@@ -201,7 +201,7 @@ class SqlIndex(BaseIndex):
         if known is None:
             return None
         sql = f"SELECT digest FROM {self._table(known)} WHERE collection = $1 AND id = $2 AND place = $3"
-        rows = yield Ask(sql, (key.collection, key.id, key.place))
+        rows = yield Fetch(sql, (key.collection, key.id, key.place))
         return rows[0][0] if rows else None
 
     async def _walk(self, space: str, size: int) -> AsyncIterator[list[tuple[EntryKey, str]]]:
@@ -218,7 +218,7 @@ class SqlIndex(BaseIndex):
             f"SELECT collection, id, place, digest FROM {self._table(known)} "
             f"WHERE (collection, id, place) > ($1, $2, $3) ORDER BY collection, id, place LIMIT {size}"
         )
-        rows = yield Ask(sql, (after.collection, after.id, after.place))
+        rows = yield Fetch(sql, (after.collection, after.id, after.place))
         return [(EntryKey(*row[:3]), row[3]) for row in rows]
 
     async def _look(self, script: Callable[[], Script[T]]) -> T:
@@ -248,7 +248,7 @@ class SqlIndex(BaseIndex):
             f"SELECT collection, id, place, digest, round({self._distance('$1')} * 1e6) AS distance "
             f"FROM {self._table(known)} WHERE {test} ORDER BY distance, collection, id, place LIMIT {question.limit}"
         )
-        return [near(row) for row in (yield Ask(sql, [question.vector, *values]))]
+        return [near(row) for row in (yield Fetch(sql, [question.vector, *values]))]
 
 
 class VectorQuestion(NamedTuple):

@@ -9,7 +9,7 @@ from octavo.kernel.codec import fact
 from octavo.kernel.model import Query, Scope
 from octavo.kernel.text import fold, spellings
 from octavo.stores.sql.schema import Table, mark_line
-from octavo.stores.sql.statements import Ask
+from octavo.stores.sql.statements import Fetch
 
 #: The fields a record is read back from, in order; those of its scope that the query does not fix come after them.
 READ = (
@@ -181,7 +181,7 @@ def select(
     more: int = 0,
     lock: bool = False,
     nominated: Nominated | None = None,
-) -> Ask:
+) -> Fetch:
     """The statement that answers the query; `order` is how many parts of the rank the database sorts by.
 
     With `nominated`, no other rows are looked at.
@@ -201,7 +201,7 @@ def select(
         sql += f" LIMIT {limit}"
         if query.offset:
             sql += f" OFFSET {where.bind(query.offset)}"
-    return Ask(sql + dialect.lock_rows if lock else sql, where.values)
+    return Fetch(sql + dialect.lock_rows if lock else sql, where.values)
 
 
 def reads_forward(query: Query) -> bool:
@@ -209,20 +209,20 @@ def reads_forward(query: Query) -> bool:
     return not query.newest_first and (query.after is not None or (query.limit is None and not query.offset))
 
 
-def count(table: Table, query: Query, nominated: Nominated | None = None) -> Ask:
+def count(table: Table, query: Query, nominated: Nominated | None = None) -> Fetch:
     """The statement that counts by kind what matches."""
     where = Where(table, query)
     source = where.among(nominated)
     kind, created = table.column("kind"), table.column("created_at")
     # Hidden, or SQLite would go along the index of kinds, through what everybody has.
     group = table.dialect.hidden_name.format(kind)
-    return Ask(
+    return Fetch(
         f"SELECT {kind}, COUNT(*), MIN({created}), MAX({created}) FROM {source} WHERE {where.sql} GROUP BY {group}",
         where.values,
     )
 
 
-def count_from(counts: str, counter: str, table: Table, query: Query) -> Ask:
+def count_from(counts: str, counter: str, table: Table, query: Query) -> Fetch:
     """The statement that reads the counters of a counter, and the first and last time by index."""
     created = table.column("created_at")
     values: list[Any] = []
@@ -237,7 +237,7 @@ def count_from(counts: str, counter: str, table: Table, query: Query) -> Ask:
         among, bound = table.dialect.one_of("kind", kinds, len(values) + 1)
         test += f" AND {among}"
         values += bound
-    return Ask(
+    return Fetch(
         f"SELECT kind, SUM(n), {ends[0]}, {ends[1]} FROM {counts} WHERE {test} GROUP BY kind HAVING SUM(n) <> 0",
         values,
     )

@@ -14,7 +14,7 @@ from octavo.stores.sql.dialects import Row
 from octavo.stores.sql.drivers import Driver
 from octavo.stores.sql.schema import Table
 from octavo.stores.sql.searching import TermSearch
-from octavo.stores.sql.statements import PAUSE_CHARACTERS, Ask, Pause, Script, listed
+from octavo.stores.sql.statements import PAUSE_CHARACTERS, Fetch, Pause, Script, listed
 from octavo.stores.sql.term_index import IndexedRecord, SqlTermIndex, entry
 from octavo.util.cache import Cache
 
@@ -207,7 +207,7 @@ def index_some(index: SqlTermIndex, most: int) -> Script[int]:
     numbers = yield from index.claim(most)
     if numbers:
         sql = f"SELECT {index.content} FROM {index.table.name} WHERE rowno IN ({listed(numbers)}){index.as_claimed}"
-        yield from index.put((yield from _entries_of((yield Ask(sql)))))
+        yield from index.put((yield from _entries_of((yield Fetch(sql)))))
         yield from index.settle(numbers)
     return len(numbers)
 
@@ -226,7 +226,7 @@ def _entries_of(rows: Sequence[Row]) -> Script[list[IndexedRecord]]:
 
 def _reindex_some(index: SqlTermIndex, after: int, most: int) -> Script[tuple[int | None, int]]:
     """Have some records indexed as if they were new; answer where to go on, and how many they were."""
-    rows = yield Ask(
+    rows = yield Fetch(
         f"SELECT rowno FROM {index.table.name} WHERE rowno > {int(after)} ORDER BY rowno LIMIT {int(most)}"
     )
     if rows:
@@ -243,7 +243,7 @@ def _compare_some(
     source, test = index.late
     late = f"SELECT rowno FROM {source}{f' WHERE {test}' if test else ''}"
     # In one statement, hence of one moment: a record waits or has its entry, whatever others index meanwhile.
-    rows = yield Ask(
+    rows = yield Fetch(
         f"SELECT {index.content}, {table.column('id')}, rowno IN ({late}), b.length, b.bag, b.more, b.tags FROM "
         f"(SELECT * FROM {table.name} WHERE rowno > {int(after)} ORDER BY rowno LIMIT {int(most)}) AS page "
         f"LEFT JOIN {index.terms} AS b ON b.number = rowno ORDER BY rowno"
@@ -262,7 +262,7 @@ def _compare_some(
 def _strays(index: SqlTermIndex) -> Script[list[int]]:
     """The numbers of entries whose record is gone."""
     joined = f"{index.terms} AS b LEFT JOIN {index.table.name} ON rowno = b.number"
-    return [row[0] for row in (yield Ask(f"SELECT b.number FROM {joined} WHERE rowno IS NULL"))]
+    return [row[0] for row in (yield Fetch(f"SELECT b.number FROM {joined} WHERE rowno IS NULL"))]
 
 
 def _forget_strays(index: SqlTermIndex) -> Script[None]:
@@ -271,7 +271,7 @@ def _forget_strays(index: SqlTermIndex) -> Script[None]:
 
 
 def _total(table: Table) -> Script[int]:
-    return int((yield Ask(f"SELECT COUNT(*) FROM {table.name}"))[0][0])
+    return int((yield Fetch(f"SELECT COUNT(*) FROM {table.name}"))[0][0])
 
 
 def _check(task: "asyncio.Task[None]") -> None:

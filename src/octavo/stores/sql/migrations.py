@@ -11,7 +11,7 @@ from octavo.errors import ConfigError, StoreError
 from octavo.stores.sql import substrings
 from octavo.stores.sql.dialects import Dialect
 from octavo.stores.sql.schema import FIELDS, Table
-from octavo.stores.sql.statements import Ask, Do, Script
+from octavo.stores.sql.statements import Do, Fetch, Script
 
 _ADDING = 100  # versions, from one hundred to the next, that an older Octavo can live with
 _USER, _KIND = ("user",), ("kind",)
@@ -59,7 +59,7 @@ def list_tables(dialect: Dialect, prefix: str) -> Script[frozenset[str]]:
     """The names of the collections' tables that are there, or being made."""
     if not (yield from dialect.exists(f"{prefix}octavo_tables")):
         return frozenset()
-    rows = yield Ask(f"SELECT name FROM {dialect.quote(f'{prefix}octavo_tables')}")
+    rows = yield Fetch(f"SELECT name FROM {dialect.quote(f'{prefix}octavo_tables')}")
     return frozenset(row[0] for row in rows)
 
 
@@ -74,7 +74,7 @@ def _version(table: Table) -> Script[int | None]:
     """The version of the table; 0 while it is made, None where nobody has begun to."""
     if not (yield from table.dialect.exists(f"{table.prefix}octavo_tables")):
         return None
-    rows = yield Ask(
+    rows = yield Fetch(
         f"SELECT version FROM {_versions(table)} WHERE name = {table.dialect.placeholder(1)}",
         (table.plain_name,),
     )

@@ -21,7 +21,7 @@ from octavo.stores.sql.compile import (
     select,
 )
 from octavo.stores.sql.schema import Table, Tables, counter_of
-from octavo.stores.sql.statements import Ask, Pause, Script
+from octavo.stores.sql.statements import Fetch, Pause, Script
 
 Ranked = TypeVar("Ranked", Record, Head)
 _body = msgspec.json.Decoder(dict[str, Any]).decode
@@ -168,11 +168,11 @@ def names(tables: Tables, query: Query, part: ScopePart, after: str) -> Script[l
     where.tests.append(f"{name} > {where.bind(after)}")
     if query.limit == 1:
         # It is the first in the index; to see that, a planner would have to know how many there are.
-        [[following]] = yield Ask(f"SELECT MIN({name}) FROM {table.name} WHERE {where.sql}", where.values)
+        [[following]] = yield Fetch(f"SELECT MIN({name}) FROM {table.name} WHERE {where.sql}", where.values)
         if following is None:
             return []
         where.tests.append(f"{name} = {where.bind(following)}")
-    rows = yield Ask(
+    rows = yield Fetch(
         f"SELECT {name}, COUNT(*), MIN({created}), MAX({created}) FROM {table.name} WHERE {where.sql} "
         f"GROUP BY {name} ORDER BY {name} LIMIT {where.bind(query.limit)}",
         where.values,
@@ -199,7 +199,7 @@ def _names_counted(tables: Tables, query: Query, part: ScopePart, after: str) ->
         }
         among, values = table.dialect.one_of("counter", list(counters), 1)
         sums = f"SELECT counter, SUM(n) FROM {tables.counts} WHERE {among} GROUP BY counter"
-        totals = {counters[counter]: int(total) for counter, total in (yield Ask(sums, values))}
+        totals = {counters[counter]: int(total) for counter, total in (yield Fetch(sums, values))}
         found += [
             NameCount(name=name, total=totals[name], first=moment(first), last=moment(last))
             for name, first, last in rows
@@ -211,7 +211,7 @@ def _names_counted(tables: Tables, query: Query, part: ScopePart, after: str) ->
     return found
 
 
-def _step_names(table: Table, part: ScopePart, tenant: str, after: str, most: int) -> Ask:
+def _step_names(table: Table, part: ScopePart, tenant: str, after: str, most: int) -> Fetch:
     """The names behind one, each found by a look into the index, with the first and the last time of each."""
     name, created = table.column(part), table.column("created_at")
     values: list[Any] = []
@@ -229,7 +229,7 @@ def _step_names(table: Table, part: ScopePart, tenant: str, after: str, most: in
     ends = [
         f"(SELECT {created} {inside()} = named.name ORDER BY {created}{way} LIMIT 1)" for way in ("", " DESC")
     ]
-    return Ask(
+    return Fetch(
         f"WITH RECURSIVE named (step, name) AS ({steps}) SELECT named.name, {', '.join(ends)} FROM named "
         "WHERE named.name IS NOT NULL ORDER BY step",
         values,

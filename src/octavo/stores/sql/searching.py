@@ -15,7 +15,7 @@ from octavo.kernel.terms.matches import COMMON, ENOUGH, LOOKED, MOST, Match, Mat
 from octavo.stores.sql.compile import Where, open_parts
 from octavo.stores.sql.dialects import Row
 from octavo.stores.sql.reading import axis_asked, scope_in
-from octavo.stores.sql.statements import PAUSE_CHARACTERS, Ask, Pause, Script, listed
+from octavo.stores.sql.statements import PAUSE_CHARACTERS, Fetch, Pause, Script, listed
 from octavo.stores.sql.term_index import ScopeTags, SqlTermIndex, entry, scope_tags, spelled
 from octavo.util.cache import Cache, size_of
 
@@ -38,14 +38,14 @@ def lag(index: SqlTermIndex, most: int) -> Script[int]:
     source, test = index.late
     where = f" WHERE {test}" if test else ""
     sql = f"SELECT COUNT(*) FROM (SELECT 1 FROM {source}{where} LIMIT {int(most) + 1}) AS late"
-    return int((yield Ask(sql))[0][0])
+    return int((yield Fetch(sql))[0][0])
 
 
 def unindexed(index: SqlTermIndex, query: Query) -> Script[set[str]]:
     """The ids of the records that answer the query and wait to be indexed."""
     where = Where(index.table, query.unpaged)
     sql = f"SELECT {index.table.column('id')} FROM {index.table.name} WHERE {where.sql} AND {index.waits}"
-    return {row[0] for row in (yield Ask(sql, where.values))}
+    return {row[0] for row in (yield Fetch(sql, where.values))}
 
 
 class TermSearch:
@@ -76,7 +76,7 @@ class TermSearch:
     def answer(self, sizes: Sizes, most: int) -> Script[Matches | None]:
         """Answer as `matching` would; nothing when more than `most` records wait, which should be indexed first."""
         # Recall looks into several collections, and most people use one or two: the others cost one quick look each.
-        if not (yield Ask(f"SELECT 1 FROM {self._table.name} LIMIT 1")):
+        if not (yield Fetch(f"SELECT 1 FROM {self._table.name} LIMIT 1")):
             return Matches(held=(0,) * len(self._terms))
         if (yield from lag(self._index, most)) > most:
             return None
@@ -121,7 +121,7 @@ class TermSearch:
 
     # --- what was found
 
-    def _take(self, asking: Ask) -> Script[None]:
+    def _take(self, asking: Fetch) -> Script[None]:
         """Read candidates, and keep those that hold any of the words, in place of those there were before."""
         rows: Sequence[Row] = yield asking
         self._waiting = [row[3] for row in rows if row[4] < 0]
@@ -195,24 +195,24 @@ class TermSearch:
 
     # --- what is asked of the database
 
-    def _candidates(self, words: Sequence[str] | None, end: str = "") -> Ask:
+    def _candidates(self, words: Sequence[str] | None, end: str = "") -> Fetch:
         """Everything inside the scope, or what holds one of the words; with what waits to be indexed."""
         values: list[Any] = []
         sql = ""
         if words is None or words:
             hits = self._hits(words, values, self._fields)
             sql = f"SELECT * FROM ({hits}{end}) AS found UNION ALL "
-        return Ask(sql + self._late(values), values)
+        return Fetch(sql + self._late(values), values)
 
-    def _newest(self, words: Sequence[str], most: int) -> Ask:
+    def _newest(self, words: Sequence[str], most: int) -> Fetch:
         """The newest records that hold one of the words; with what waits to be indexed."""
         values: list[Any] = []
         hits = self._hits(words, values, f"{self._known}{self._scope}", entries=False)
         # Entries are joined afterwards: they would be sorted with the rest.
         newest = f"({hits} ORDER BY {self._backwards} LIMIT {int(most)}) AS newest {self._index.joined}"
-        return Ask(f"SELECT {self._fields} FROM {newest} UNION ALL {self._late(values)}", values)
+        return Fetch(f"SELECT {self._fields} FROM {newest} UNION ALL {self._late(values)}", values)
 
-    def _latest(self, word: str, most: int) -> Ask:
+    def _latest(self, word: str, most: int) -> Fetch:
         """Of the newest LOOKED records those that hold a word, no more than `most`; with those of them that wait to be indexed."""
         table, order = self._table, self._backwards
         values: list[Any] = []
@@ -225,7 +225,9 @@ class TermSearch:
             f"ORDER BY {order} LIMIT {int(most)}"
         )
         late = f"{self._late(values)} AND rowno IN (SELECT rowno FROM latest)"
-        return Ask(f"WITH latest AS ({latest}) SELECT * FROM ({holding}) AS newest UNION ALL {late}", values)
+        return Fetch(
+            f"WITH latest AS ({latest}) SELECT * FROM ({holding}) AS newest UNION ALL {late}", values
+        )
 
     def _hits(
         self, words: Sequence[str] | None, values: list[Any], fields: str, *, entries: bool = True
@@ -272,7 +274,7 @@ class TermSearch:
             tenant = Scope(tenant=query.scope.tenant)
             where = Where(table, Query(collection=query.collection, scope=tenant, expired_at=query.alive_at))
             ended = f"SELECT rowno FROM {table.name} WHERE {where.sql} LIMIT {_BESIDE + 1}"
-            but = [row[0] for row in (yield Ask(ended, where.values))]
+            but = [row[0] for row in (yield Fetch(ended, where.values))]
             if len(but) > _BESIDE:
                 return None
         yield from self._take(self._candidates(()))  # only what waits
@@ -305,7 +307,7 @@ class TermSearch:
             return max(held) > MOST
         values: list[Any] = []
         counted = self._index.count(values, self._tags, self._words, self._uncounted, MOST + 1)
-        [[indexed]] = yield Ask(f"SELECT {counted}", values)
+        [[indexed]] = yield Fetch(f"SELECT {counted}", values)
         return int(indexed) + len(self._found) > MOST
 
     def _is_common(self, word: Sequence[str], at: int) -> Script[bool]:
@@ -322,7 +324,7 @@ class TermSearch:
             f"EXISTS (SELECT 1 FROM {self._table.name} WHERE {column} {sign} {placeholder(number)})"
             for number, sign in enumerate("<>", 1)
         ]
-        [[some]] = yield Ask(f"SELECT {' OR '.join(others)}", (self._query.scope.tenant,) * 2)
+        [[some]] = yield Fetch(f"SELECT {' OR '.join(others)}", (self._query.scope.tenant,) * 2)
         return not some
 
     def _is_large(self, sizes: Sizes) -> Script[bool]:
@@ -336,7 +338,7 @@ class TermSearch:
             else:
                 where = Where(self._table, Query(collection=self._query.collection, scope=scope))
                 some = f"SELECT 1 FROM {self._table.name} WHERE {where.sql} LIMIT {_SMALL + 1}"
-                [[size]] = yield Ask(f"SELECT COUNT(*) FROM ({some}) AS inside", where.values)
+                [[size]] = yield Fetch(f"SELECT COUNT(*) FROM ({some}) AS inside", where.values)
             known = (size > _SMALL, now + _REMEMBERED_SECONDS)
             sizes.put(tags.tags, known, size_of(*tags.tags))
         return known[0]
@@ -349,6 +351,6 @@ def _count_each(words: Sequence[str], count: Callable[[list[Any], str], str]) ->
         values: list[Any] = []
         some = words[start : start + _COUNTED_AT_ONCE]
         counts = [count(values, word) for word in some]
-        [row] = yield Ask(f"SELECT {', '.join(counts)}", values)
+        [row] = yield Fetch(f"SELECT {', '.join(counts)}", values)
         counted.update(zip(some, row, strict=True))
     return counted

@@ -13,7 +13,7 @@ T = TypeVar("T")
 PAUSE_CHARACTERS = 20_000  # of text that a script works on before it lets others go
 
 
-class Ask:
+class Fetch:
     """Send a statement, get its rows as tuples. A `whole` one is a transaction by itself: the first and last of its script."""
 
     def __init__(self, sql: str, values: Sequence[Any] = (), *, whole: bool = False) -> None:
@@ -22,7 +22,7 @@ class Ask:
         self.whole = whole
 
 
-class Do(Ask):
+class Do(Fetch):
     """Send a statement, get the number of rows it inserted or deleted."""
 
 
@@ -40,14 +40,14 @@ class DoEach:
         self.rows = rows
 
 
-class Pause(Ask):
+class Pause(Fetch):
     """Let others go first where they share this thread: what is done between two statements may take long."""
 
     def __init__(self) -> None:
         super().__init__("")
 
 
-Statement: TypeAlias = Ask | Do | DoEach
+Statement: TypeAlias = Fetch | Do | DoEach
 Script: TypeAlias = Generator[Statement, Any, T]
 
 

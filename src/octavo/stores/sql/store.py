@@ -17,7 +17,7 @@ from octavo.stores.sql.drivers import Driver
 from octavo.stores.sql.indexing import TermIndexing
 from octavo.stores.sql.migrations import ensure, list_tables, missing, names_of
 from octavo.stores.sql.schema import Table, Tables
-from octavo.stores.sql.statements import Ask, Script
+from octavo.stores.sql.statements import Fetch, Script
 from octavo.util.sync import in_turns
 
 T = TypeVar("T")
@@ -245,10 +245,10 @@ def _tenants(table: Table) -> Script[list[str]]:
     """Step from one tenant to the next along the index, however many records each has."""
     tenant, placeholder = table.column("tenant"), table.dialect.placeholder(1)
     found: list[str] = []
-    rows = yield Ask(f"SELECT MIN({tenant}) FROM {table.name}")
+    rows = yield Fetch(f"SELECT MIN({tenant}) FROM {table.name}")
     while rows[0][0] is not None:
         found.append(rows[0][0])
-        rows = yield Ask(
+        rows = yield Fetch(
             f"SELECT MIN({tenant}) FROM {table.name} WHERE {tenant} > {placeholder}", (found[-1],)
         )
     return found

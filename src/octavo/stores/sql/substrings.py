@@ -14,7 +14,7 @@ from octavo.kernel.model import Query, Scope
 from octavo.kernel.text import fold
 from octavo.stores.sql.compile import Nominated, Where
 from octavo.stores.sql.schema import Table
-from octavo.stores.sql.statements import Ask, Build, Do, Script, listed
+from octavo.stores.sql.statements import Build, Do, Fetch, Script, listed
 
 T = TypeVar("T")
 _RUN = 3  # characters in each token of an index: a shorter text is in none
@@ -63,7 +63,7 @@ def create(table: Table) -> Script[None]:
             f"WHEN old.rowno <= {names.upto} BEGIN {delete}; END"
         )
     elif table.dialect.name == "postgresql":
-        schema = yield Ask(
+        schema = yield Fetch(
             "SELECT quote_ident(nspname) FROM pg_extension JOIN pg_namespace n ON n.oid = extnamespace "
             "WHERE extname = 'pg_trgm'"
         )
@@ -92,12 +92,12 @@ def _nominate(table: Table, query: Query) -> Script[tuple[Nominated | None, bool
 
 def _nominate_sqlite(table: Table, text: str) -> Script[tuple[Nominated | None, bool]]:
     index, late = TrigramNames(table).index, _late(table)
-    [[waiting]] = yield Ask(f"SELECT COUNT(*) FROM ({late} LIMIT {_LATE + 1})")
+    [[waiting]] = yield Fetch(f"SELECT COUNT(*) FROM ({late} LIMIT {_LATE + 1})")
     if waiting > _LATE:
         return None, True
     match = _match(text)
     count = f"SELECT COUNT(*) FROM (SELECT 1 FROM {index} WHERE {index} MATCH ? LIMIT {_FEW + 1})"
-    if (yield Ask(count, (match,)))[0][0] > _FEW:
+    if (yield Fetch(count, (match,)))[0][0] > _FEW:
         return None, waiting > 0
 
     def nominated(values: list[Any]) -> tuple[str, str]:
@@ -114,7 +114,7 @@ def _nominate_postgres(table: Table, text: str) -> Script[Nominated | None]:
     if not _WORD.search(text) or not (yield from _has_trigrams(table)):
         return None
     if not _ASCII_WORD.search(text):
-        [[letters]] = yield Ask("SELECT '打' ~ '[[:alpha:]]'")
+        [[letters]] = yield Fetch("SELECT '打' ~ '[[:alpha:]]'")
         if not letters:
             return None
     pattern = "%" + re.sub(r"([\\%_])", r"\\\1", text) + "%"
@@ -122,7 +122,7 @@ def _nominate_postgres(table: Table, text: str) -> Script[Nominated | None]:
     count = (
         f"SELECT COUNT(*) FROM (SELECT 1 FROM {table.name} WHERE {search} LIKE $1 LIMIT {_FEW + 1}) AS held"
     )
-    if (yield Ask(count, (pattern,)))[0][0] > _FEW:
+    if (yield Fetch(count, (pattern,)))[0][0] > _FEW:
         return None
 
     def nominated(values: list[Any]) -> tuple[str, str]:
@@ -139,7 +139,7 @@ def _has_trigrams(table: Table) -> Script[bool]:
         "SELECT 1 FROM pg_index JOIN pg_class c ON c.oid = indexrelid JOIN pg_namespace n ON n.oid = relnamespace "
         "WHERE indisvalid AND n.nspname = ANY(current_schemas(false)) AND relname = $1"
     )
-    return bool((yield Ask(sql, (TrigramNames(table).plain,))))
+    return bool((yield Fetch(sql, (TrigramNames(table).plain,))))
 
 
 def index_some(table: Table, most: int) -> Script[int]:
@@ -148,7 +148,7 @@ def index_some(table: Table, most: int) -> Script[int]:
         return 0
     search = table.column("search")
     late = f"{_late(table, f'rowno, LENGTH({search})')} ORDER BY rowno LIMIT {int(most)}"
-    rows = yield Ask(late)
+    rows = yield Fetch(late)
     sizes = accumulate(row[1] for row in rows)
     numbers = [row[0] for row, size in zip(rows, sizes, strict=True) if size <= _MOST_CHARACTERS]
     numbers = numbers or [row[0] for row in rows[:1]]
@@ -166,7 +166,7 @@ def make_anew(table: Table) -> Script[bool]:
         yield from create(table)
         return False
     names = TrigramNames(table)
-    [[upto]] = yield Ask(f"SELECT {names.upto}")
+    [[upto]] = yield Fetch(f"SELECT {names.upto}")
     if upto:
         yield Do(f"INSERT INTO {names.index} ({names.index}) VALUES ('delete-all')")
     return bool(upto)
@@ -178,14 +178,14 @@ def lost(table: Table, after: int, most: int) -> Script[list[int]]:
         return []
     names = TrigramNames(table)
     search = table.column("search")
-    rows = yield Ask(
+    rows = yield Fetch(
         f"SELECT rowno, {search} FROM {table.name} WHERE rowno > {int(after)} AND rowno <= {names.upto} "
         f"ORDER BY rowno LIMIT {int(most)}"
     )
     missing: list[int] = []
     for number, said in rows:
         sql = f"SELECT 1 FROM {names.index} WHERE {names.index} MATCH ? AND rowid = ?"
-        if len(said) >= _RUN and not (yield Ask(sql, (_match(said), number))):
+        if len(said) >= _RUN and not (yield Fetch(sql, (_match(said), number))):
             missing.append(number)
     return missing
 
@@ -217,4 +217,4 @@ def _is_small(table: Table, query: Query) -> Script[bool]:
     # In order, where times are asked for: PostgreSQL would read the table from its beginning to find the few newest.
     order = f" ORDER BY {table.column('created_at')} DESC" if around.since or around.until else ""
     some = f"SELECT 1 FROM {table.name} WHERE {where.sql}{order} LIMIT {_SMALL + 1}"
-    return bool((yield Ask(f"SELECT COUNT(*) FROM ({some}) AS around", where.values))[0][0] <= _SMALL)
+    return bool((yield Fetch(f"SELECT COUNT(*) FROM ({some}) AS around", where.values))[0][0] <= _SMALL)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from octavo.kernel.model import NAMES_HELD, Scope
 from octavo.kernel.terms.matching import FOUND_BY_JSON, index_terms, stored_index_text
 from octavo.kernel.terms.terms import MOST_CHARACTERS
-from octavo.stores.sql.statements import Ask, Do, Script, listed
+from octavo.stores.sql.statements import Do, Fetch, Script, listed
 
 if TYPE_CHECKING:
     from octavo.stores.sql.schema import Table
@@ -155,12 +155,12 @@ class SqlTermIndex:
         """An expression: how many indexed records of a scope hold any of the words, without some of them; up to `most`."""
         raise NotImplementedError
 
-    def sample(self, asked: ScopeTags, words: Sequence[str], size: int) -> Ask | None:
+    def sample(self, asked: ScopeTags, words: Sequence[str], size: int) -> Fetch | None:
         """In how many of so many entries each word stands, whichever they are; None where counting all is quick."""
         del asked, words, size
         return None
 
-    def size(self, asked: ScopeTags, most: int) -> Ask:
+    def size(self, asked: ScopeTags, most: int) -> Fetch:
         """How many indexed records are in a scope, counted up to `most`."""
         raise NotImplementedError
 
@@ -184,7 +184,7 @@ class SqlTermIndex:
         for start in range(0, len(numbers), AT_ONCE):
             some = listed(numbers[start : start + AT_ONCE])
             sql = f"SELECT number, length, bag, more, tags FROM {self.terms} WHERE number IN ({some})"
-            found += [IndexedRecord(*row) for row in (yield Ask(sql + self.table.dialect.lock_rows))]
+            found += [IndexedRecord(*row) for row in (yield Fetch(sql + self.table.dialect.lock_rows))]
         return found
 
     def bind(self, values: list[Any], value: Any) -> str:

@@ -9,7 +9,7 @@ from octavo.kernel.model import Change, Remove, Scope, check_expected
 from octavo.stores.sql.compile import PARTS, READ, select
 from octavo.stores.sql.reading import records_of, scope_of
 from octavo.stores.sql.schema import FIELDS, Table, Tables, counters_of
-from octavo.stores.sql.statements import Ask, Do, DoEach, Pause, Script, listed
+from octavo.stores.sql.statements import Do, DoEach, Fetch, Pause, Script, listed
 
 _MUTABLE = ("kind", "text", "search", "data", "metadata", "marks", "updated_at", "expires_at")
 #: Where they stand in a row.
@@ -109,7 +109,7 @@ def _mark_new(table: Table, marked: list[StoredRecord]) -> Script[None]:
     id_, place = table.column("id"), table.column("place")
     test, values = table.dialect.one_of(id_, names, 1)
     # Asked for at once: one by one, a plan made while the table was empty would look through all of it for each.
-    rows = yield Ask(f"SELECT {id_}, {place}, rowno FROM {table.name} WHERE {test}", values)
+    rows = yield Fetch(f"SELECT {id_}, {place}, rowno FROM {table.name} WHERE {test}", values)
     numbers = {(name, where): number for name, where, number in rows}
     yield from _mark(table, [(sealed, numbers[sealed.key]) for sealed in marked])
 
@@ -188,11 +188,11 @@ def _delete(name: str, numbers: list[int]) -> Script[None]:
 def drop_counters(tables: Tables) -> Script[int]:
     """Remove the counters that have come to nothing; answer how many."""
     counts, one, two, three = tables.counts, *map(tables.dialect.placeholder, (1, 2, 3))
-    empty = yield Ask(f"SELECT counter, kind FROM {counts} GROUP BY counter, kind HAVING SUM(n) = 0")
+    empty = yield Fetch(f"SELECT counter, kind FROM {counts} GROUP BY counter, kind HAVING SUM(n) = 0")
     dropped = 0
     for counter, kind in sorted(map(tuple, empty)):  # in the order in which writers move them
         # Read again, and locked: somebody may have counted since.
-        rows = yield Ask(
+        rows = yield Fetch(
             f"SELECT slot, n FROM {counts} WHERE counter = {one} AND kind = {two} "
             f"ORDER BY slot{tables.dialect.lock_rows}",
             (counter, kind),

@@ -11,7 +11,7 @@ import msgspec
 from octavo.errors import InvalidQuery, StoreError, StoreUnavailable
 from octavo.kernel.model import NAMES_HELD
 from octavo.stores.sql.dialects import Counters, Dialect, Row, chunks
-from octavo.stores.sql.statements import Ask, ConnectionLost, Contended, Do, Duplicate, Script, listed
+from octavo.stores.sql.statements import ConnectionLost, Contended, Do, Duplicate, Fetch, Script, listed
 from octavo.stores.sql.term_index import AT_ONCE, IndexedRecord, ScopeTags, SqlTermIndex
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class MySQLTerms(SqlTermIndex):
         source, test = self.late
         # Rows that somebody is writing now are left for later: waiting for a caller's transaction could take for ever.
         sql = f"SELECT rowno FROM {source} WHERE {test} LIMIT {int(most)} FOR UPDATE SKIP LOCKED"
-        return [row[0] for row in (yield Ask(sql))]
+        return [row[0] for row in (yield Fetch(sql))]
 
     def settle(self, numbers: Sequence[int]) -> Script[None]:
         yield from self._flag(numbers, 0)
@@ -133,9 +133,9 @@ class MySQLTerms(SqlTermIndex):
             f"(SELECT COUNT(*) FROM (SELECT {picked} FROM {source} WHERE {test} LIMIT {int(most)}) AS held)"
         )
 
-    def size(self, asked: ScopeTags, most: int) -> Ask:
+    def size(self, asked: ScopeTags, most: int) -> Fetch:
         some = f"SELECT 1 FROM {self.postings} WHERE token = {_token(asked.tags[0])} LIMIT {int(most)}"
-        return Ask(f"SELECT COUNT(*) FROM ({some}) AS inside")
+        return Fetch(f"SELECT COUNT(*) FROM ({some}) AS inside")
 
 
 class MySQL(Dialect):
@@ -198,7 +198,7 @@ class MySQL(Dialect):
         if self._galera:
             yield from self._lock_all_nodes(name)
             return
-        rows = yield Ask("SELECT GET_LOCK(CONCAT(LEFT(DATABASE(), 30), %s), 60)", (f":{name}",))
+        rows = yield Fetch("SELECT GET_LOCK(CONCAT(LEFT(DATABASE(), 30), %s), 60)", (f":{name}",))
         if rows[0][0] != 1:
             raise Contended("another process is changing the schema")
 
@@ -208,7 +208,7 @@ class MySQL(Dialect):
             yield Do(f"DELETE FROM {_LOCKS} WHERE name = %s", (name,))
             yield from self.save()
             return
-        yield Ask("SELECT RELEASE_LOCK(CONCAT(LEFT(DATABASE(), 30), %s))", (f":{name}",))
+        yield Fetch("SELECT RELEASE_LOCK(CONCAT(LEFT(DATABASE(), 30), %s))", (f":{name}",))
 
     def _lock_all_nodes(self, name: str) -> Script[None]:
         """Put a row where no other node can have put one; that of somebody who died is taken away after a while."""
@@ -230,14 +230,14 @@ class MySQL(Dialect):
         yield Do("COMMIT")
 
     def exists(self, table: str) -> Script[bool]:
-        rows = yield Ask(
+        rows = yield Fetch(
             "SELECT 1 FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name = %s",
             (table,),
         )
         return bool(rows)
 
     def has_index(self, table: str, name: str) -> Script[bool]:
-        rows = yield Ask(
+        rows = yield Fetch(
             "SELECT 1 FROM information_schema.statistics "
             "WHERE table_schema = DATABASE() AND table_name = %s AND index_name = %s",
             (table, name),
@@ -268,7 +268,7 @@ class MySQL(Dialect):
         test, values = self.one_of(columns[0], [row[0] for row in rows], 1)
         taken = {
             tuple(row)
-            for row in (yield Ask(f"SELECT {columns[0]}, {columns[1]} FROM {table} WHERE {test}", values))
+            for row in (yield Fetch(f"SELECT {columns[0]}, {columns[1]} FROM {table} WHERE {test}", values))
         }
         went_in = []
         for row in rows:
@@ -319,7 +319,7 @@ def error_of(number: int, message: str) -> StoreError:
     return StoreUnavailable(message) if number in _UNABLE else StoreError(message)
 
 
-def in_parts(statement: Ask, most: int) -> Script[Any]:
+def in_parts(statement: Fetch, most: int) -> Script[Any]:
     """Send the statement with its long values ahead of it, piece by piece, as variables of the session.
 
     See docs/decisions/017-large-records.md.

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from octavo.stores.sql.dialects import Counters, Dialect, Row, chunks
-from octavo.stores.sql.statements import Ask, Do, Script
+from octavo.stores.sql.statements import Do, Fetch, Script
 from octavo.stores.sql.term_index import IndexedRecord, ScopeTags, SqlTermIndex
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class PostgreSQLTerms(SqlTermIndex):
     def claim(self, most: int) -> Script[list[int]]:
         # What somebody is writing now is left for later: waiting for a caller's transaction could take for ever.
         sql = f"SELECT number FROM {self.waiting} ORDER BY number LIMIT $1 FOR UPDATE SKIP LOCKED"
-        return [row[0] for row in (yield Ask(sql, (most,)))]
+        return [row[0] for row in (yield Fetch(sql, (most,)))]
 
     def settle(self, numbers: Sequence[int]) -> Script[None]:
         yield Do(f"DELETE FROM {self.waiting} WHERE number = ANY($1::bigint[])", (list(numbers),))
@@ -95,17 +95,17 @@ class PostgreSQLTerms(SqlTermIndex):
         held = f"WITH held AS MATERIALIZED (SELECT FROM {self.terms} WHERE {test})"
         return f"({held} SELECT COUNT(*) FROM (SELECT FROM held LIMIT {int(most)}) AS few)"
 
-    def sample(self, asked: ScopeTags, words: Sequence[str], size: int) -> Ask:
+    def sample(self, asked: ScopeTags, words: Sequence[str], size: int) -> Fetch:
         values: list[Any] = []
         tests = [f"lexemes @@ {self.bind(values, _tsquery(asked, [word]))}::text::tsquery" for word in words]
         counts = ", ".join([f"COUNT(*) FILTER (WHERE {test})" for test in tests])
-        return Ask(
+        return Fetch(
             f"SELECT {counts} FROM (SELECT lexemes FROM {self.terms} LIMIT {int(size)}) AS sampled", values
         )
 
-    def size(self, asked: ScopeTags, most: int) -> Ask:
+    def size(self, asked: ScopeTags, most: int) -> Fetch:
         some = f"SELECT 1 FROM {self.terms} WHERE lexemes @@ $1::text::tsquery LIMIT {int(most)}"
-        return Ask(f"SELECT COUNT(*) FROM ({some}) AS inside", (_tsquery(asked, None),))
+        return Fetch(f"SELECT COUNT(*) FROM ({some}) AS inside", (_tsquery(asked, None),))
 
 
 class PostgreSQL(Dialect):
@@ -150,24 +150,24 @@ class PostgreSQL(Dialect):
         return stored if stored.tzinfo is UTC else stored.astimezone(UTC)
 
     def lock_schema(self, name: str) -> Script[None]:
-        yield Ask("SELECT pg_advisory_xact_lock(hashtext($1))", (name,))
+        yield Fetch("SELECT pg_advisory_xact_lock(hashtext($1))", (name,))
 
     def exists(self, table: str) -> Script[bool]:
         # A query over the catalogue: to_regclass remembers that a table was not there, even after waiting for its maker.
         sql = "SELECT 1 FROM pg_tables WHERE schemaname = ANY(current_schemas(false)) AND tablename = $1"
-        return bool((yield Ask(sql, (table,))))
+        return bool((yield Fetch(sql, (table,))))
 
     def insert(self, table: "Table", rows: list[Row], counters: Counters | None = None) -> Script[list[bool]]:
         if counters is not None and len(rows) == 1:
             sql = table.statement("insert one", lambda: _insert_one(table, counters))
             moved = [counters.slot, *[axis[0] for axis in counters.names]] if counters.names else []
-            return [bool((yield Ask(sql, [*rows[0], *moved], whole=True)))]
+            return [bool((yield Fetch(sql, [*rows[0], *moved], whole=True)))]
         moves = counters if counters is not None and counters.names else None
         sql = table.statement(("insert", moves is not None), lambda: _insert(table, moves))
         went_in: list[bool] = []
         for chunk in chunks(rows, most_rows=self.most_counted):
             values = _columns(chunk) + ([moves.slot, *moves.names] if moves is not None else [])
-            added = {tuple(row) for row in (yield Ask(sql, values, whole=counters is not None))}
+            added = {tuple(row) for row in (yield Fetch(sql, values, whole=counters is not None))}
             went_in.extend([(row[0], row[1]) in added for row in chunk])
         return went_in
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import msgspec
 
 from octavo.stores.sql.dialects import Counters, Dialect, Row
-from octavo.stores.sql.statements import Ask, Do, DoEach, Script, listed
+from octavo.stores.sql.statements import Do, DoEach, Fetch, Script, listed
 from octavo.stores.sql.term_index import AT_ONCE, IndexedRecord, ScopeTags, SqlTermIndex
 
 if TYPE_CHECKING:
@@ -55,8 +55,8 @@ class SQLiteTerms(SqlTermIndex):
             )
 
     def claim(self, most: int) -> Script[list[int]]:
-        changed = yield Ask(f"SELECT number FROM {self.waiting} LIMIT {int(most)}")
-        new = yield Ask(
+        changed = yield Fetch(f"SELECT number FROM {self.waiting} LIMIT {int(most)}")
+        new = yield Fetch(
             f"SELECT rowno FROM {self.table.name} WHERE rowno > {self.upto} ORDER BY rowno LIMIT {most - len(changed)}"
         )
         return [row[0] for row in (*changed, *new)]
@@ -91,7 +91,7 @@ class SQLiteTerms(SqlTermIndex):
         for one in entries:
             match = '"' + '" AND "'.join(f"{one.tags} {one.bag}".split()) + '"'
             sql = f"SELECT 1 FROM {self.index} WHERE {self.index} MATCH ? AND rowid = ?"
-            if not (yield Ask(sql, (match, one.number))):
+            if not (yield Fetch(sql, (match, one.number))):
                 lost.append(one.number)
         return lost
 
@@ -116,9 +116,9 @@ class SQLiteTerms(SqlTermIndex):
         test += f" AND rowid NOT IN ({listed(but)})" if but else ""
         return f"(SELECT COUNT(*) FROM (SELECT 1 FROM {self.index} WHERE {test} LIMIT {int(most)}))"
 
-    def size(self, asked: ScopeTags, most: int) -> Ask:
+    def size(self, asked: ScopeTags, most: int) -> Fetch:
         some = f"SELECT 1 FROM {self.index} WHERE {self.index} MATCH ? LIMIT {int(most)}"
-        return Ask(f"SELECT COUNT(*) FROM ({some})", (_match(asked, None),))
+        return Fetch(f"SELECT COUNT(*) FROM ({some})", (_match(asked, None),))
 
 
 class SQLite(Dialect):
@@ -161,7 +161,7 @@ class SQLite(Dialect):
         yield from ()
 
     def exists(self, table: str) -> Script[bool]:
-        rows = yield Ask("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", (table,))
+        rows = yield Fetch("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", (table,))
         return bool(rows)
 
     def insert(self, table: "Table", rows: list[Row], counters: Counters | None = None) -> Script[list[bool]]:

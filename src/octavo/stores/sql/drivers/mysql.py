@@ -15,7 +15,7 @@ from octavo.kernel.ports import Finding, PoolUse
 from octavo.stores.sql.dialects import Dialect
 from octavo.stores.sql.dialects.mysql import MySQL, error_of, in_parts
 from octavo.stores.sql.drivers import BUILD_SECONDS, CONNECT_SECONDS, Driver, Spare, run
-from octavo.stores.sql.statements import Ask, Build, ConnectionLost, Do, DoEach, Statement, StatementTimeout
+from octavo.stores.sql.statements import Build, ConnectionLost, Do, DoEach, Fetch, Statement, StatementTimeout
 from octavo.stores.sql.urls import DatabaseUrl
 from octavo.util.words import several
 
@@ -194,7 +194,7 @@ class MySQLDriver(Driver):
         names = ("version", "innodb_flush_log_at_trx_commit", "max_allowed_packet", "collation_database")
         sql = f"SHOW VARIABLES WHERE Variable_name IN ({', '.join(['%s'] * len(names))})"
         async with self.connection() as connection:
-            has = {row[0]: row[1] for row in await self.send(connection, Ask(sql, names))}
+            has = {row[0]: row[1] for row in await self.send(connection, Fetch(sql, names))}
         flush, packet, collation = (has[name] for name in names[1:])
         lossy = "the last second of commits may be lost; set it to 1"
         merges = (

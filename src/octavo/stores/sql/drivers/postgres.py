@@ -15,13 +15,13 @@ from octavo.stores.sql.dialects import Dialect
 from octavo.stores.sql.dialects.postgresql import PostgreSQL
 from octavo.stores.sql.drivers import BUILD_SECONDS, CONNECT_SECONDS, Driver, Spare
 from octavo.stores.sql.statements import (
-    Ask,
     Build,
     ConnectionLost,
     Contended,
     Do,
     DoEach,
     Duplicate,
+    Fetch,
     Script,
     Statement,
     StatementTimeout,
@@ -211,7 +211,7 @@ class PostgresDriver(Driver):
         names = ["server_version", "server_encoding", "max_connections", *_WARNINGS]
 
         def ask() -> Script[Any]:
-            return (yield Ask(sql, [names]))
+            return (yield Fetch(sql, [names]))
 
         has = {row[0]: row[1] for row in await self.read(ask)}
         encoding = has["server_encoding"]

@@ -20,12 +20,12 @@ from octavo.stores.sql.dialects.postgresql import PostgreSQL
 from octavo.stores.sql.dialects.sqlite import SQLite
 from octavo.stores.sql.drivers import PATIENCE_SECONDS, Driver, run
 from octavo.stores.sql.statements import (
-    Ask,
     ConnectionLost,
     Contended,
     Do,
     DoEach,
     Duplicate,
+    Fetch,
     Script,
     Statement,
 )
@@ -62,7 +62,7 @@ class SQLAlchemyDriver(Driver):
     async def open(self) -> None:
         if isinstance(self.dialect, MySQL):
             async with self.connection() as connection:
-                [told] = await self.send(connection, Ask("SELECT VERSION(), @@max_allowed_packet"))
+                [told] = await self.send(connection, Fetch("SELECT VERSION(), @@max_allowed_packet"))
             self.dialect = MySQL.of(*told)
 
     def abandon(self) -> None:
@@ -166,11 +166,11 @@ class SQLAlchemyDriver(Driver):
         # Each character may take four bytes, or two and a backslash.
         if most is not None and sum([len(v) for v in statement.values if isinstance(v, str)]) * 4 >= most:
             return await run(
-                in_parts(statement, most), lambda part: self._send(connection, cast("Ask", part))
+                in_parts(statement, most), lambda part: self._send(connection, cast("Fetch", part))
             )
         return await self._send(connection, statement)
 
-    async def _send(self, connection: AsyncConnection, statement: Ask) -> Any:
+    async def _send(self, connection: AsyncConnection, statement: Fetch) -> Any:
         with _translated():
             result = await connection.exec_driver_sql(statement.sql, tuple(statement.values) or None)
             return result.rowcount if isinstance(statement, Do) else result.fetchall()
