@@ -10,8 +10,6 @@ from octavo.conversation.messages import AIMessage
 from octavo.conversation.wrapping import MemoryMetrics, percentile, prometheus, size_bytes
 from octavo.errors import ConfigError
 
-LINE = re.compile(r'^(\w+)\{((?:\w+="(?:[^"\\\n]|\\["\\n])*",?)*)\} (\S+)$')
-
 
 class Notes(BaseMemory):
     """A memory of one list; it fails when it is told to."""
@@ -116,13 +114,16 @@ def test_sizes():
 
 
 def samples(page):
-    """The samples of a page, each line checked against the format."""
-    found = {}
-    for line in page.splitlines():
-        if not line.startswith("#"):
-            name, labels, value = LINE.match(line).groups()
-            found[name, labels] = float(value)
-    return found
+    """The samples of a page, as Prometheus' own parser reads it."""
+    return {
+        sample_key(sample.name, **sample.labels): sample.value
+        for family in text_string_to_metric_families(page)
+        for sample in family.samples
+    }
+
+
+def sample_key(name, **labels):
+    return (name, *sorted(labels.items()))
 
 
 def test_prometheus():
@@ -135,15 +136,16 @@ def test_prometheus():
     page = prometheus([one, two])
     assert page.endswith("\n")
     found = samples(page)
-    first = r'session="a\"b\\c\nd",memory_type="Notes"'
-    assert found["octavo_memory_operations_total", first + ',operation="load"'] == 20
-    assert found["octavo_memory_operation_seconds_sum", first + ',operation="load"'] == 10
-    assert found["octavo_memory_operation_seconds_count", first + ',operation="load"'] == 20
-    assert found["octavo_memory_operation_seconds_bucket", first + ',operation="load",le="0.25"'] == 0
-    assert found["octavo_memory_operation_seconds_bucket", first + ',operation="load",le="0.5"'] == 20
-    assert found["octavo_memory_errors_total", first] == 1
-    assert found["octavo_memory_size_bytes", first] == 1000
-    assert found["octavo_memory_errors_total", 'session="two",memory_type="Notes"'] == 0
+    first = {"session": 'a"b\\c\nd', "memory_type": "Notes"}
+    loads = {**first, "operation": "load"}
+    assert found[sample_key("octavo_memory_operations_total", **loads)] == 20
+    assert found[sample_key("octavo_memory_operation_seconds_sum", **loads)] == 10
+    assert found[sample_key("octavo_memory_operation_seconds_count", **loads)] == 20
+    assert found[sample_key("octavo_memory_operation_seconds_bucket", **loads, le="0.25")] == 0
+    assert found[sample_key("octavo_memory_operation_seconds_bucket", **loads, le="0.5")] == 20
+    assert found[sample_key("octavo_memory_errors_total", **first)] == 1
+    assert found[sample_key("octavo_memory_size_bytes", **first)] == 1000
+    assert found[sample_key("octavo_memory_errors_total", session="two", memory_type="Notes")] == 0
     typed = re.findall(r"^# TYPE (\w+) (\w+)$", page, re.MULTILINE)
     assert len(typed) == len({name for name, _ in typed}) == 5
     families = [
@@ -166,8 +168,9 @@ def test_memories_with_the_same_labels_are_one():
     for metrics in pair:
         metrics.record_save_operation(0.01)
     found = samples(prometheus(pair))
-    assert found["octavo_memory_operations_total", 'memory_type="Notes",operation="save"'] == 2
-    assert found["octavo_memory_operation_seconds_count", 'memory_type="Notes",operation="save"'] == 2
+    saves = {"memory_type": "Notes", "operation": "save"}
+    assert found[sample_key("octavo_memory_operations_total", **saves)] == 2
+    assert found[sample_key("octavo_memory_operation_seconds_count", **saves)] == 2
 
 
 @pytest.mark.parametrize("name", ["memory_type", "operation", "le", "two words", "__own", "1st", ""])

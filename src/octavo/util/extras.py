@@ -7,7 +7,7 @@ from types import MappingProxyType
 PACKAGES = MappingProxyType({
     "cli": ("click",),
     "mcp": ("click", "mcp"),
-    "server": ("click", "fastapi", "uvicorn", "yaml", "jinja2"),
+    "server": ("click", "fastapi", "uvicorn", "yaml", "jinja2", "prometheus_client"),
     "postgres": ("asyncpg",),
     "mysql": ("asyncmy",),
     "redis": ("redis",),

@@ -7,10 +7,13 @@ has as many samples as before.
 
 import threading
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Literal, TypeAlias
+from collections.abc import Iterable, Mapping
+from itertools import accumulate
+from typing import Any, Literal, TypeAlias
 
 import msgspec
+
+from octavo.errors import ConfigError
 
 #: Upper bounds of a histogram, in seconds: from what memory answers to what a caller gives up on.
 BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
@@ -99,33 +102,36 @@ def merged(families: Mapping[str, Family], parts: Iterable[Samples]) -> Samples:
 
 
 def prometheus_page(families: Iterable[Family], samples: Samples) -> str:
-    """The samples in Prometheus' text format; all of a family stand together, or a scraper refuses the page."""
-    lines: list[str] = []
-    for family in families:
-        lines += (f"# HELP {family.name} {family.help}", f"# TYPE {family.name} {family.kind}")
-        for labels, numbers in samples.get(family.name, {}).items():
-            pairs = list(zip(family.labels, labels, strict=True))
-            if family.kind == "histogram":
-                lines += _histogram_lines(family.name, pairs, numbers)
-            else:
-                lines.append(_line(family.name, pairs, numbers[0]))
-    return "\n".join(lines) + "\n"
+    """The samples in Prometheus' text format. Raises ConfigError where `prometheus-client` is not installed."""
+    try:
+        from prometheus_client import generate_latest
+    except ImportError as error:
+        raise ConfigError(
+            "a page for Prometheus needs prometheus-client: pip install 'octavo[server]'"
+        ) from error
+    page = _Page([_metric(family, samples.get(family.name, {})) for family in families])
+    return generate_latest(page).decode()
 
 
-def _histogram_lines(name: str, pairs: list[tuple[str, str]], numbers: Numbers) -> Iterable[str]:
-    total = 0.0
-    for bound, amount in zip((*map(repr, BUCKETS), "+Inf"), numbers[1:], strict=True):
-        total += amount
-        yield _line(f"{name}_bucket", [*pairs, ("le", bound)], total)
-    yield _line(f"{name}_sum", pairs, numbers[0])
-    yield _line(f"{name}_count", pairs, total)
+class _Page(list[Any]):
+    """Metrics as `prometheus_client` collects them."""
+
+    def collect(self) -> list[Any]:
+        return self
 
 
-def _line(name: str, pairs: Sequence[tuple[str, str]], value: float) -> str:
-    spelled = ",".join(f'{label}="{_escaped(text)}"' for label, text in pairs)
-    number = int(value) if float(value).is_integer() else value
-    return f"{name}{{{spelled}}} {number!r}" if spelled else f"{name} {number!r}"
+def _metric(family: Family, rows: Mapping[Labels, Numbers]) -> Any:
+    """A family and its samples as `prometheus_client` has them."""
+    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 
-
-def _escaped(text: str) -> str:
-    return str(text).replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    if family.kind == "histogram":
+        histogram = HistogramMetricFamily(family.name, family.help, labels=family.labels)
+        for labels, numbers in rows.items():
+            buckets = zip((*map(repr, BUCKETS), "+Inf"), accumulate(numbers[1:]), strict=True)
+            histogram.add_metric(labels, list(buckets), numbers[0])
+        return histogram
+    of_kind = CounterMetricFamily if family.kind == "counter" else GaugeMetricFamily
+    metric = of_kind(family.name, family.help, labels=family.labels)
+    for labels, numbers in rows.items():
+        metric.add_metric(labels, numbers[0])
+    return metric
