@@ -28,6 +28,10 @@ def without(hidden, *args):
     )
 
 
+#: What a package is imported as, where that is not its name.
+IMPORTED_AS = {"pyyaml": "yaml", "prometheus-client": "prometheus_client"}
+
+
 def brought(extra):
     """The packages an extra installs, with those of the extras it names."""
     for asked in map(Requirement, EXTRAS[extra]):
@@ -35,7 +39,7 @@ def brought(extra):
             for each in asked.extras:
                 yield from brought(each)
         else:
-            yield asked.name.replace("pyyaml", "yaml")
+            yield IMPORTED_AS.get(asked.name, asked.name)
 
 
 @pytest.mark.parametrize(
