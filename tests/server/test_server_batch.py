@@ -182,7 +182,7 @@ def test_a_part_that_fails_is_one_answer(sqlite_server, monkeypatch, caplog):
         raise ZeroDivisionError
 
     server = sqlite_server()
-    monkeypatch.setattr("octavo.server.app.Memories.health", broken)
+    monkeypatch.setattr("octavo.server.app.TenantMemories.health", broken)
     with server.client() as client, caplog.at_level(logging.ERROR, "octavo.server"):
         told = batch(client, {"path": "/health"}, {"path": "/stats"})
     assert [each["status"] for each in told] == [500, 200]

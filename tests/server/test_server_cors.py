@@ -40,7 +40,7 @@ def test_every_answer_names_the_site(store_url, settings_of, serving, new_key, m
     async def broken(self):
         raise ZeroDivisionError
 
-    monkeypatch.setattr("octavo.server.app.Memories.health", broken)
+    monkeypatch.setattr("octavo.server.app.TenantMemories.health", broken)
     with server.client() as client:
         client.headers["Connection"] = "close"  # as it is after a failure
         for path, headers, status in (

@@ -187,7 +187,7 @@ def test_a_failure_of_the_server_tells_the_caller_nothing(lines, settings_of, se
         raise ZeroDivisionError(f"with {KEY}")
 
     server = serving(settings)
-    monkeypatch.setattr("octavo.server.app.Memories.health", broken)
+    monkeypatch.setattr("octavo.server.app.TenantMemories.health", broken)
     with server.client() as client:
         failed = client.get("/health", headers={"X-Request-ID": "r-9"})
     assert failed.status_code == 500
