@@ -15,6 +15,7 @@ async def test_a_megabyte_holds_up_nobody(store, tenant, name):
     memory = LayeredMemory(store, tenant=tenant)
     await memory.remember("I like tea.", user_id="warm")
     await memory.recall("tea", user_id="warm")
+    await memory.extract("I like tea.", user_id="warm")  # what is loaded once is loaded now
     async with Heartbeat() as heart:
         for layer in ("profile", "event", "profile"):
             assert (await memory.remember(text, user_id="lin", layer=layer)).content == text
