@@ -8,7 +8,7 @@ import pytest
 
 from octavo import Add, Record, open_store
 from octavo.config import Database, FailureQueue, Service, Settings, Vault
-from octavo.config import RetentionSweep as Kept
+from octavo.config import Retention as Kept
 from octavo.kernel.model import Query, Scope
 from octavo.layers import LayeredMemory
 from octavo.memory.pending import note_for
