@@ -29,7 +29,7 @@ from octavo.client.exchange import (
     NEW_CLIENT,
     Exchange,
     Request,
-    given,
+    drop_unset,
     given_params,
     owner_path,
     path_name,
@@ -68,7 +68,7 @@ class AsyncClient(Exchange):
         reason: str | None = None,
     ) -> Remembered:
         """Remember this as it stands."""
-        body = {"memory_layer": layer, **given(locals(), "layer", *_OWNER)}
+        body = {"memory_layer": layer, **drop_unset(locals(), "layer", *_OWNER)}
         return await self._ask(Request("POST", owner_path(user_id, agent_id), body=body), Remembered)
 
     async def extract(
@@ -80,7 +80,7 @@ class AsyncClient(Exchange):
         metadata: Mapping[str, Any] | None = None,
     ) -> Extracted:
         """Split a text into single facts, and remember what is new in it."""
-        body = given({"content": text, "auto_extract": True, "metadata": metadata})
+        body = drop_unset({"content": text, "auto_extract": True, "metadata": metadata})
         return await self._ask(
             Request("POST", owner_path(user_id, agent_id), body=body, keeps=True), Extracted
         )
@@ -159,7 +159,7 @@ class AsyncClient(Exchange):
         reason: str | None = None,
     ) -> Fact:
         """Change a memory; what is left out stays, and an expiry_date of None takes the date away."""
-        body = given(locals(), "memory_id", "layer", *_OWNER)
+        body = drop_unset(locals(), "memory_id", "layer", *_OWNER)
         if expiry_date is None:
             body["expiry_date"] = None
         path = f"{owner_path(user_id, agent_id)}/{layer}/{path_name(memory_id)}"
@@ -200,7 +200,7 @@ class AsyncClient(Exchange):
     async def undo(self, log_id: str, *, reason: str | None = None) -> LogEntry:
         """Take back the newest change of a memory; the log says so."""
         path = f"/memory/logs/{path_name(log_id)}/undo"
-        return await self._ask(Request("POST", path, body=given({"reason": reason})), LogEntry)
+        return await self._ask(Request("POST", path, body=drop_unset({"reason": reason})), LogEntry)
 
     async def undo_all(
         self,
@@ -214,7 +214,7 @@ class AsyncClient(Exchange):
         dry_run: bool = False,
     ) -> Undone:
         """Take back what one add did (the ids of its messages), all since a moment, or an earlier `undo_all` (its id)."""
-        body = given(locals(), *_OWNER)
+        body = drop_unset(locals(), *_OWNER)
         return await self._ask(Request("POST", f"{owner_path(user_id, agent_id)}/undo", body=body), Undone)
 
     async def query(
@@ -228,7 +228,7 @@ class AsyncClient(Exchange):
         everyone: bool = False,
     ) -> Page[Found]:
         """The memories of an owner that answer a question, best first; `everyone` needs a key with admin access."""
-        body = given(locals())
+        body = drop_unset(locals())
         found = await self._ask(Request("POST", "/memory/query", body=body, reads=True), Answers)
         memories = [
             Found(memory=msgspec.convert(each, Fact, from_attributes=True), score=each.score)
@@ -252,7 +252,7 @@ class AsyncClient(Exchange):
         as_of: datetime | None = None,
     ) -> Hits:
         """What answers a question best, of everything that is kept for somebody: facts, messages, events, documents."""
-        request = Request("POST", "/search", body=given(locals()), reads=True)
+        request = Request("POST", "/search", body=drop_unset(locals()), reads=True)
         found = await self._ask(request, SearchAnswer)
         return Hits(
             found.hits, probably_absent=found.probably_absent, notes=found.notes, left_out=found.left_out
@@ -269,7 +269,7 @@ class AsyncClient(Exchange):
         as_of: datetime | None = None,
     ) -> Context:
         """One fenced block for a prompt: who the user is, this session so far, and what else was found."""
-        return await self._ask(Request("POST", "/context", body=given(locals()), reads=True), Context)
+        return await self._ask(Request("POST", "/context", body=drop_unset(locals()), reads=True), Context)
 
     async def append_event(
         self,
@@ -290,7 +290,7 @@ class AsyncClient(Exchange):
 
         It is remembered for the user named, or else for the actor.
         """
-        body = {"session_key": session, **given(locals(), "session")}
+        body = {"session_key": session, **drop_unset(locals(), "session")}
         return await self._ask(Request("POST", "/events", body=body), Event)
 
     async def recent_events(

@@ -150,8 +150,8 @@ def path_name(given: str | None) -> str:
     return quoted.replace(".", "%2E") if given in {".", ".."} else quoted
 
 
-def given(arguments: Mapping[str, Any], *besides: str) -> dict[str, Any]:
-    """What was given of the arguments of a call, besides these, with times in UTC: the body of a request."""
+def drop_unset(arguments: Mapping[str, Any], *besides: str) -> dict[str, Any]:
+    """The arguments of a call that were given, without `besides`, with times in UTC; `locals()` is these at the start of a method."""
     return {
         name: utc(value) if isinstance(value, datetime) else value
         for name, value in arguments.items()
@@ -161,7 +161,7 @@ def given(arguments: Mapping[str, Any], *besides: str) -> dict[str, Any]:
 
 def given_params(**named: Any) -> dict[str, str | int | float]:
     """What was given of a query, with times in UTC."""
-    values = given(named)
+    values = drop_unset(named)
     return {name: each.isoformat() if isinstance(each, datetime) else each for name, each in values.items()}
 
 

@@ -75,7 +75,7 @@ def blocks_of(body: str) -> Iterator[MarkdownBlock]:
     heading, start, bullet, fence = "", 0, False, ""
     held: list[str] = []
 
-    def made() -> Iterator[MarkdownBlock]:
+    def finish_block() -> Iterator[MarkdownBlock]:
         if text := "\n".join(held).strip("\n"):
             yield MarkdownBlock(text, start, heading, bullet)
         held.clear()
@@ -88,7 +88,7 @@ def blocks_of(body: str) -> Iterator[MarkdownBlock]:
             continue
         found = _BULLET.match(line)
         if found or (title := _HEADING.fullmatch(line)):
-            yield from made()
+            yield from finish_block()
             bullet, start = bool(found), number
             if found:
                 held.append(line[found.end() :])
@@ -98,17 +98,17 @@ def blocks_of(body: str) -> Iterator[MarkdownBlock]:
             if bullet:
                 held.append("")  # what comes may be indented still
             else:
-                yield from made()
+                yield from finish_block()
         elif bullet and line[:1] in " \t":
             held.append(line[2:] if line.startswith("  ") else line.lstrip())
         else:
             if (bullet and held and held[-1] == "") or not held:
-                yield from made()
+                yield from finish_block()
                 bullet, start = False, number
             held.append(line)
         if opened and held:
             fence = opened[1]
-    yield from made()
+    yield from finish_block()
 
 
 async def read_markdown(source: ImportSource, owner: DefaultOwner) -> Items:

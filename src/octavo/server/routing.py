@@ -46,20 +46,20 @@ class Admitted(Request):
         return self.caller.tenant
 
     @property
-    def held(self) -> "TenantMemories":
-        """What the server holds."""
-        held: TenantMemories = self.app.state.memories
-        return held
+    def memories(self) -> "TenantMemories":
+        """The memories of every tenant of this server."""
+        memories: TenantMemories = self.app.state.memories
+        return memories
 
     @property
     def store(self) -> Store:
         """Where all of it is kept, of every tenant."""
-        return self.held.assembled.store
+        return self.memories.assembled.store
 
     @property
     def layers(self) -> LayeredMemory:
         """The profile and event memories of the tenant."""
-        return self.held.layers(self.tenant)
+        return self.memories.layers(self.tenant)
 
     @property
     def memory(self) -> AsyncMemory:
@@ -69,12 +69,12 @@ class Admitted(Request):
     @property
     def service(self) -> AsyncMemoryService:
         """The events and turns of the tenant."""
-        return self.held.service(self.tenant)
+        return self.memories.service(self.tenant)
 
     @property
     def journal(self) -> Journal:
         """The failure queue, or NotFound."""
-        journal = self.held.assembled.journal
+        journal = self.memories.assembled.journal
         if journal is None:
             raise NotFound("there is no failure queue: failure_queue.enabled is false")
         return journal
@@ -82,7 +82,7 @@ class Admitted(Request):
     @property
     def vault(self) -> Vault | None:
         """The documents, if there are any and they are the caller's: the files are of one tenant."""
-        settings = self.held.settings
+        settings = self.memories.settings
         if not settings.vault.enabled or self.tenant != settings.service.tenant:
             return None
         return existing_vault(settings.vault.root_path, self.store, self.tenant)
@@ -90,7 +90,7 @@ class Admitted(Request):
     @property
     def page_bytes(self) -> int:
         """The most that a listing answers at once."""
-        return self.held.settings.server.max_page_bytes
+        return self.memories.settings.server.max_page_bytes
 
     def user_id(self, named: str | None = None) -> str | None:
         """The user that this is about: the one that is named, or the only one whom the caller's key opens."""

@@ -117,7 +117,7 @@ NONSENSE: tuple[tuple[dict[str, Any], str], ...] = (
 )
 
 
-def _made(kind: type[T], home: Scope, fields: dict[str, Any], **more: Any) -> T:
+def _make(kind: type[T], home: Scope, fields: dict[str, Any], **more: Any) -> T:
     """A record or query of these fields in a scope of the test's own."""
     scope = Scope(**{"tenant": home.tenant, **fields.get("scope", {})})
     return kind(**{"collection": "messages", **more, **fields, "scope": scope})
@@ -144,7 +144,7 @@ class Hostile(StoreUnderTest):
     async def test_hostile_records(self, store: Store, home: Scope) -> None:
         """A record no store can keep is refused in the same words by all; nothing of its batch is kept."""
         good = Record(collection="messages", scope=home)
-        batches = [(_made(Record, home, fields, id="bad"), expected) for fields, expected in RECORDS]
+        batches = [(_make(Record, home, fields, id="bad"), expected) for fields, expected in RECORDS]
         await self._refused_alike(store, home, [(Add([good, bad]), expected) for bad, expected in batches])
 
     @on_a_store
@@ -177,7 +177,7 @@ class Hostile(StoreUnderTest):
         first = message("first", home, text="kept", marks=("m",), metadata={"f": None})
         await store.apply([Add([first])])
         for fields in NEVER:
-            query = _made(Query, home, fields)
+            query = _make(Query, home, fields)
             assert await store.find(query) == [], fields
             assert await store.tally(query) == Tally(), fields
             assert await store.apply([Change(query=query, text="changed"), Remove(query)]) == [0, 0], fields
@@ -194,9 +194,9 @@ class Hostile(StoreUnderTest):
             {"marks": ("\0", "m")},
             {"without": ("\0", HALF)},
         ):
-            found = await store.find(_made(Query, home, fields))
+            found = await store.find(_make(Query, home, fields))
             assert [record.id for record in found] == ["first"], fields
-            assert (await store.tally(_made(Query, home, fields))).total == 1
+            assert (await store.tally(_make(Query, home, fields))).total == 1
         unmarked = Change(query=messages(home), unmark=("\0", HALF, "x" * 300))
         assert await count(store, unmarked) == 0
         await self._only_the_first_is_kept(store, home)
@@ -207,7 +207,7 @@ class Hostile(StoreUnderTest):
         first = message("first", home, text="kept", marks=("m",))
         await store.apply([Add([first])])
         for fields, expected in NONSENSE:
-            query = _made(Query, home, fields)
+            query = _make(Query, home, fields)
             await refused(InvalidQuery, store.find(query), expected)
             await refused(InvalidQuery, store.tally(query), expected)
             await refused(InvalidQuery, store.apply([Remove(query)]), expected)

@@ -119,7 +119,7 @@ class VectorSubject:
                 assert digest == (kept[key].digest if key in kept else None)
         for index in indexes:
             assert await keys(index, home.space) == sorted((e.key, e.digest) for e in kept.values())
-            space = await told(index, home.space)
+            space = await find_space(index, home.space)
             assert space is not None
             assert space.entries == len(kept)
 
@@ -169,7 +169,7 @@ async def keys(index: VectorIndex, space: str, size: int = 1000) -> list[tuple[E
     return [one async for page in index.walk(space, size) for one in page]
 
 
-async def told(index: VectorIndex, space: str) -> Space | None:
+async def find_space(index: VectorIndex, space: str) -> Space | None:
     """What the index says about a space."""
     return next((one for one in await index.spaces() if one.name == space), None)
 
@@ -197,7 +197,7 @@ class Entries(VectorSubject):
         await index.complete(home.space)
         await index.forget(home.space)
         await index.put(home.space, [])
-        assert await told(index, home.space) is None
+        assert await find_space(index, home.space) is None
         assert await keys(index, home.space) == []
         assert await index.nearest(home.space, plane(1, 0), home.scope(), ["messages"], 5) == []
 
@@ -270,20 +270,20 @@ class Entries(VectorSubject):
         await index.complete(two)
         names = [space.name for space in await index.spaces()]
         assert names == sorted(names)
-        assert await told(index, one) == Space(name=one, dimensions=SHORT, complete=False, entries=2)
-        assert await told(index, two) == Space(name=two, dimensions=LONG, complete=True, entries=1)
+        assert await find_space(index, one) == Space(name=one, dimensions=SHORT, complete=False, entries=2)
+        assert await find_space(index, two) == Space(name=two, dimensions=LONG, complete=True, entries=1)
         await index.put(two, [home.entry("b", plane(0, 1, LONG))])
-        assert await told(index, two) == Space(name=two, dimensions=LONG, complete=True, entries=2)
+        assert await find_space(index, two) == Space(name=two, dimensions=LONG, complete=True, entries=2)
         assert len(await index.nearest(two, plane(1, 0, LONG), home.scope(), ["messages"], 5)) == 2
         await index.forget(two)
         await index.forget(two)
-        assert await told(index, two) is None
+        assert await find_space(index, two) is None
         assert await index.nearest(two, plane(1, 0, LONG), home.scope(), ["messages"], 5) == []
         await index.put(two, [home.entry("c", plane(1, 0))])  # made anew, with another length
-        assert await told(index, two) == Space(name=two, dimensions=SHORT, complete=False, entries=1)
+        assert await find_space(index, two) == Space(name=two, dimensions=SHORT, complete=False, entries=1)
         found = await index.nearest(two, plane(1, 0), home.scope(), ["messages"], 5)
         assert [near.key.id for near in found] == ["c"]
-        assert await told(index, one) == Space(name=one, dimensions=SHORT, complete=False, entries=2)
+        assert await find_space(index, one) == Space(name=one, dimensions=SHORT, complete=False, entries=2)
 
     @on_an_index
     async def test_refusals(self, index: VectorIndex, home: Home) -> None:
@@ -346,10 +346,10 @@ class Lives(VectorSubject):
             entries = [home.entry(str(number), plane(1, number)) for number in range(20)]
             await asyncio.gather(*(both[n % 2].put(shared, [entry]) for n, entry in enumerate(entries)))
             space = Space(name=shared, dimensions=SHORT, complete=False, entries=20)
-            assert await told(index, shared) == await told(other, shared) == space
+            assert await find_space(index, shared) == await find_space(other, shared) == space
             await self.compare(both, home)
             await other.complete(home.space)
-            assert await told(index, home.space) == await told(other, home.space)
+            assert await find_space(index, home.space) == await find_space(other, home.space)
             await index.forget(home.space)
             assert await other.nearest(home.space, plane(1, 0), home.scope(), ["messages"], 5) == []
             await other.put(home.space, [home.entry("z", plane(1, 0, LONG))])
@@ -368,7 +368,7 @@ class Lives(VectorSubject):
         async with closed_at_the_end(self.again()) as later:
             assert await keys(later, home.space) == sorted((e.key, e.digest) for e in entries[10:])
             space = Space(name=home.space, dimensions=SHORT, complete=True, entries=len(entries) - 10)
-            assert await told(later, home.space) == space
+            assert await find_space(later, home.space) == space
             asked = direction(source)
             found = await later.nearest(home.space, asked, home.scope(), ["messages"], 200)
             agree(found, rightly(entries[10:], asked, home.scope(), ["messages"], 200))

@@ -207,7 +207,7 @@ def _place(record: Record) -> str:
 
 async def _index_state(request: Admitted, memory: Fact) -> tuple[bool, VectorState | None]:
     """Whether a memory waits for the index of words, and how it stands with the model that makes vectors, if there is one."""
-    layers, indexed = request.layers, request.held.assembled.indexed
+    layers, indexed = request.layers, request.memories.assembled.indexed
     owner = Owner(memory.memory_type, memory.entity_id)
     query = Query(collection=COLLECTIONS[memory.layer], scope=owner.scope(layers.tenant), ids=(memory.id,))
     store = layers.store

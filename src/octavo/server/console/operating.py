@@ -46,7 +46,7 @@ _CHANGES, _LETTERS, _ERASURES, _VERSIONS = 10, 100, 20, 20  # that are shown
 @pages.add("GET", "")
 async def show_overview(page: ConsoleRequest) -> Response:
     """All numbers of the tenant; while there are none, how to begin."""
-    held, store, scope = page.held, page.store, Scope(tenant=page.tenant)
+    held, store, scope = page.memories, page.store, Scope(tenant=page.tenant)
     tallies = dict(
         zip(COUNTED, await asyncio.gather(*(_alive(store, scope, name) for name in COUNTED)), strict=True)
     )
@@ -188,7 +188,7 @@ async def _alive(store: Store, scope: Scope, collection: str) -> Tally:
 @pages.add("GET", "/reliability")
 async def show_reliability(page: ConsoleRequest) -> Response:
     """The queue, what was given up, the last erasures and for how long things are kept."""
-    held, journal = page.held, page.held.assembled.journal
+    held, journal = page.memories, page.memories.assembled.journal
     # The oldest dead letters that hold nothing of another tenant.
     dead = [] if journal is None else await journal.dead_letters(_LETTERS)
     folder = held.settings.failure_queue.directory
@@ -292,7 +292,7 @@ async def create_key(page: ConsoleRequest) -> Response:
     """Make a key for this tenant, and show it this once."""
     asked = page.read(_NewKey)
     ends = None if asked.days is None else timedelta(days=asked.days)
-    created = await page.held.keys.create(
+    created = await page.memories.keys.create(
         asked.name, access=asked.access, tenant=page.tenant, user=asked.user, expires=ends
     )
     return await _access(page, created.key)
@@ -301,7 +301,7 @@ async def create_key(page: ConsoleRequest) -> Response:
 @pages.add("POST", "/access/keys/{key:name}/revoke")
 async def revoke_key(page: ConsoleRequest) -> Response:
     """Make a key of this tenant useless for ever."""
-    keys, name = page.held.keys, page.path_params["key"]
+    keys, name = page.memories.keys, page.path_params["key"]
     if name not in {each.id for each in await keys.list(page.tenant)}:
         raise NotFound("there is no key with this id")
     await keys.revoke(name)
@@ -309,7 +309,7 @@ async def revoke_key(page: ConsoleRequest) -> Response:
 
 
 async def _access(page: ConsoleRequest, made: str = "") -> Response:
-    held = page.held
+    held = page.memories
     return page.render(
         "access.html",
         keys=(await held.keys.list(page.tenant))[::-1],

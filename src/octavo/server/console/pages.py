@@ -58,7 +58,7 @@ class ConsoleRequest(Admitted):
         self.sent: dict[str, str] = {}  # with a form
         self.root = self.scope.get("root_path", "")
         self.language = _language(request)
-        self.signing = Signing(self.held.digest_key)
+        self.signing = Signing(self.memories.digest_key)
         known = self.cookies.get(BROWSER_COOKIE, "")
         self._browser = known or new_browser()
         self._new_browser = not known

@@ -111,7 +111,7 @@ async def follow_session(page: ConsoleRequest) -> Response:
     """Tell a page when something new has come; it asks for the whole again."""
     asked = page.read(_Steps, "after")
     scope = replace(_scope(page), session=page.path_params["session"])
-    server = page.held.settings.server
+    server = page.memories.settings.server
     most = min(_STREAM_SECONDS, server.stop_seconds * 0.8, server.request_seconds * 0.8)
     news = _news(page.store, scope, asked.after, most)
     return StreamingResponse(news, media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})

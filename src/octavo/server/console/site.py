@@ -56,7 +56,7 @@ async def choose_language(page: ConsoleRequest) -> Response:
 @pages.add("GET", "/sign-in")
 async def show_sign_in(page: ConsoleRequest) -> Response:
     """Ask for an API key, where one is needed."""
-    if not page.held.settings.server.needs_key:
+    if not page.memories.settings.server.needs_key:
         return page.redirect(page.address())
     return page.render("sign_in.html", next=page.query_params.get("next", ""), wrong=False)
 
@@ -64,7 +64,7 @@ async def show_sign_in(page: ConsoleRequest) -> Response:
 @pages.add("POST", "/sign-in")
 async def sign_in(page: ConsoleRequest) -> Response:
     """Give the browser a cookie that is good as long as the key is, and half a day at most."""
-    key = await page.held.keys.check(page.sent.get("key", "").strip())
+    key = await page.memories.keys.check(page.sent.get("key", "").strip())
     if key is None:
         return page.render("sign_in.html", 403, next=page.sent.get("next", ""), wrong=True)
     home = page.address() if key.user is None else page.address("people", key.user)

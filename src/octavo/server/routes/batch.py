@@ -38,7 +38,7 @@ async def send_batch(body: Batch, request: Admitted) -> Response:
 
     Each needs the access that its route needs, and counts as a request of the key. One that fails does not stop the others.
     """
-    server = request.held.settings.server
+    server = request.memories.settings.server
     if request.scope.get(BATCHED):
         raise HTTPException(422, "a batch cannot hold a batch")
     if len(body.requests) > server.max_batch:

@@ -263,7 +263,7 @@ async def mem0_batch_delete(body: ChangeBatch, request: Admitted) -> Response:
 
 
 async def _checked(body: ChangeBatch, request: Admitted) -> list[NamedChange]:
-    most = request.held.settings.server.max_batch
+    most = request.memories.settings.server.max_batch
     if len(body.memories) > most:
         wrong = f"a batch has at most {most:,} memories (server.max_batch); got {len(body.memories):,}"
         raise refused(wrong, "body", "memories")

@@ -370,7 +370,7 @@ def _fields(memory: Fact) -> dict[str, Any]:
 
 def check_content(request: Admitted, content: str | None) -> None:
     """Refuse content that is longer than this server takes."""
-    most = request.held.settings.server.max_content_bytes
+    most = request.memories.settings.server.max_content_bytes
     if content is not None and len(content.encode()) > most:
         wrong = f"must be at most {most:,} bytes in UTF-8 (server.max_content_bytes)"
         raise refused(wrong, "body", "content")

@@ -29,7 +29,7 @@ _NO_QUEUE = (
 @router.answers("GET", "/health", "How the server is", example(Health, version=__version__), keyless=True)
 async def get_health(request: Admitted) -> Response:
     """`ok`, or `degraded` while the store is away and writes wait on disk; 503 when a write would not be accepted."""
-    memories = request.held
+    memories = request.memories
     health = await memories.health()
     journal = memories.assembled.journal
     status: Literal["ok", "degraded", "down"] = "ok" if health.state == "up" else "degraded"
@@ -57,7 +57,7 @@ async def get_live(request: Admitted) -> Response:  # noqa: ARG001 - every route
 @router.answers("GET", "/health/ready", "Whether to send requests here", Probe(status="ready"), keyless=True)
 async def get_ready(request: Admitted) -> Response:
     """200 when a write would be stored or queued and the server is not stopping; else 503: send requests elsewhere."""
-    memories = request.held
+    memories = request.memories
     if memories.draining:
         return problem(503, "the server is stopping; send requests to another", {"Retry-After": "1"})
     if not (await memories.health()).accepts_writes:
@@ -105,4 +105,4 @@ async def replay_queue(request: Admitted) -> Response:
 @admin_router.answers("GET", "/config", "The settings, without their secrets", example(Configuration))
 async def get_config(request: Admitted) -> Response:
     """All settings this server runs with; passwords and keys are replaced by …"""
-    return answer(Configuration(sections=shown_settings(request.held.settings)))
+    return answer(Configuration(sections=shown_settings(request.memories.settings)))

@@ -95,10 +95,10 @@ async def forget_user(
     erased = await forget(
         request.store,
         Subject.of(request.tenant, user_id=user_id),
-        request.held.digest_key,
+        request.memories.digest_key,
         dry_run=dry_run,
         scrub=scrub,
-        queue=request.held.settings.failure_queue.directory,
+        queue=request.memories.settings.failure_queue.directory,
         keep_rejected=keep_rejected,
         vault=request.vault,
     )

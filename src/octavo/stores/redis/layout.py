@@ -75,7 +75,7 @@ class KeyLayout:
         shared = [base + what + name for name in names for what in (b"order:", b"kinds:", b"places:")]
         return (*own, base + b"names", base + b"ends", base + b"parts", *shared)
 
-    def asked(self, query: Query) -> ReadPlan:
+    def plan_read(self, query: Query) -> ReadPlan:
         """The narrowest sorted set that holds all a query can find."""
         scope = query.scope
         base = self.base(query.collection, scope.tenant)

@@ -72,7 +72,7 @@ class RedisReader:
 
     async def tally(self, query: Query) -> Tally:
         """Count as `Tally.of` would; from counters when only the scope and kinds are asked about."""
-        asked = self._layout.asked(query)
+        asked = self._layout.plan_read(query)
         if not (query.plain and asked.alone):
             return await self._counted(query)
         flat, first, last = await self._connection.run(TALLY, [asked.order, asked.kinds])
@@ -156,7 +156,7 @@ class RedisReader:
 
     async def _looked_up(self, query: Query, *, cut: bool) -> tuple[list[Found], bytes]:
         """The answer where all that may be in it is known by its id or by its end."""
-        asked = self._layout.asked(query)
+        asked = self._layout.plan_read(query)
         pages = []
         if query.ids is not None:
             keys, place = [asked.base + b"names", asked.kinds], query.scope.place.encode()
@@ -183,7 +183,7 @@ class RedisReader:
 
     async def _pages(self, query: Query, *, cut: bool) -> AsyncGenerator[ScriptPage, None]:
         """What matches, page by page in reading order; where everything in the order does, from the offset on."""
-        asked, span = self._layout.asked(query), RankRange.of(query)
+        asked, span = self._layout.plan_read(query), RankRange.of(query)
         spoken_for = {"since": None, "until": None, **({"marks": None} if asked.mark else {})}
         sure = asked.alone and query.kinds is None and msgspec.structs.replace(query, **spoken_for).plain
         skip = query.offset if sure else 0

@@ -56,7 +56,7 @@ class Searcher:
         """What `octavo.kernel.terms.matching.matching` would find, without leaving any out for being old."""
         ids = None if query.ids is None else frozenset(query.ids)  # not looked up one after another
         query = msgspec.structs.replace(query, ids=ids)
-        asked = self._layout.asked(query)
+        asked = self._layout.plan_read(query)
         place = query.scope.place.encode() if query.scope.exact else b""
         return narrow(await self._look(asked.base, asked.places, place, query, terms), terms)
 

@@ -230,7 +230,7 @@ class _SeenIds:
         if query.limit == 0:
             return []
         found, version = await self._reader.find(query)
-        watched = self._layout.asked(query).kinds
+        watched = self._layout.plan_read(query).kinds
         if self.versions.setdefault(watched, version) != version:
             raise _Moved
         return [self._see(body) for _, body in found]

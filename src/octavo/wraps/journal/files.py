@@ -211,13 +211,13 @@ class DeadLetters(SharedFile):
     def erase(self, left: Left) -> int:
         """Keep of each only what is `left` of it; answer how many were touched."""
 
-        def kept(letter: DeadLetter) -> DeadLetter | None:
+        def keep_left(letter: DeadLetter) -> DeadLetter | None:
             ops = left(letter.ops)
             return replace(letter, ops=ops) if ops else None
 
-        return self._rewrite(kept)
+        return self._rewrite(keep_left)
 
-    def _rewrite(self, kept: Callable[[DeadLetter], DeadLetter | None]) -> int:
+    def _rewrite(self, reduce: Callable[[DeadLetter], DeadLetter | None]) -> int:
         """Put in place of each letter what is kept of it. Damaged lines, which nobody meant, are quarantined."""
         if not self.path.exists():
             return 0
@@ -225,7 +225,7 @@ class DeadLetters(SharedFile):
             damaged = [line for line in self._lines() if line.strip() and read_letter(line) is None]
             if damaged:
                 self._quarantine.append(damaged)
-            touched = sum(kept(letter) != letter for letter in self)
+            touched = sum(reduce(letter) != letter for letter in self)
             if touched or damaged:
-                replace_file(self.path, (dead_line(left) for letter in self if (left := kept(letter))))
+                replace_file(self.path, (dead_line(left) for letter in self if (left := reduce(letter))))
         return touched
