@@ -46,6 +46,7 @@ _PRESENCE_TOPIC = 0.7  # of a question whose words are nowhere, but whose topics
 _PRESENCE_MISSING = 0.3  # of a question about a brother or a salary, where no record is about one
 _PRESENCE_UNTOLD = 0.25  # at least, of a question about the person that is about nothing definite
 _FEWEST = 100  # records to judge a term's rarity by, though fewer were found
+_MANY = 4 * MOST  # the same where terms are in more than are counted: they would weigh nothing
 
 _Column: TypeAlias = list[
     tuple[int, int]
@@ -263,12 +264,13 @@ def _lexical_scores(
     for column in columns:
         for at, _ in column:
             holding[at] = True
-    total = MOST + 1 if max(held, default=0) > MOST else sum(holding)
+    candidates = sum(holding)
+    total = _MANY if max(held, default=0) > MOST else candidates
     weights = [
         _weight(n, total) * _weight_of_kind(term) for n, term in zip(held, question.terms, strict=True)
     ]
     lengths = [match.length if holds else 0 for match, holds in zip(found, holding, strict=True)]
-    gains = _gains(columns, lengths, sum(lengths) / (total or 1), weights, K1, B)
+    gains = _gains(columns, lengths, sum(lengths) / (candidates or 1), weights, K1, B)
     records = _sum(gains, len(found))
     if question.parts:
         # Each sentence of a long question counts as much as the whole: otherwise the longest one takes every place.

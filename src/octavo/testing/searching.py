@@ -257,8 +257,8 @@ def _common(number: int, home: Scope) -> Record:
     words = ["common", "常见"]
     words += ["half"] * (number % 2 == 0) + ["third"] * (1 + number % 2) * (number % 3 == 0)
     words += ["rare"] * (number % 100 == 7) + ["once"] * (number in {3, MOST + 500})
-    words += ["front"] * (number < 1500) + ["back"] * (number >= 1500 and number < MOST)
-    words += ["middle"] * (1000 <= number < 1999)
+    words += ["front"] * (number < MOST * 3 // 4) + ["back"] * (MOST * 3 // 4 <= number < MOST)
+    words += ["middle"] * (MOST // 2 <= number < MOST - 1)
     words += ["lower"] * (number <= MOST // 2) + ["upper"] * (MOST // 2 < number <= MOST)
     return note(
         f"n{number}",

@@ -25,7 +25,7 @@ _SMALL = 3000  # a scope with fewer records is read whole, whichever words are a
 _RARELY = 2  # so many words are looked up in any scope
 _FEW = 10  # words that are looked for in an entry one by one; more are looked up among its words
 _BESIDE = 1000  # records that wait to be indexed, or to be swept, beside which the index can count
-_GLANCED, _SAMPLED = 500, 30_000  # entries that may show by themselves that a word is common
+_GLANCED, _SAMPLED = 500, 15_000  # entries that may show by themselves that a word is common
 _rank = itemgetter(0, 1, 2)
 #: A record: time, seq, id and scope, in the order of a rank; then its length, and how often it holds each word.
 _Found: TypeAlias = tuple[datetime, int, str, Scope, int, tuple[int, ...]]
