@@ -79,7 +79,7 @@ class _Erasure:
             for record in page:
                 if record.collection not in ("vectors", "pending"):
                     self._digests.update(self.digester.digests(texts_of(record)))
-                    entry = EntryKey(record.collection, record.id, record.scope.place)
+                    entry = EntryKey(record.collection, record.id, record.scope.key)
                     self._keys[entry] = exact_scope(record.scope)
         await self._erase_documents(dry_run=True)
 
@@ -209,7 +209,7 @@ class _Erasure:
         for kept_in in {
             id(each): each for each in (store, getattr(self.places.index, "store", store))
         }.values():
-            scopes = {scope.place: scope for scope in self._keys.values()}.values()
+            scopes = {scope.key: scope for scope in self._keys.values()}.values()
             vectors = [Query(collection="vectors", scope=scope) for scope in scopes]
             if not (await kept_in.tally(Query(collection="vectors", scope=SCOPE_LIST))).total:
                 continue

@@ -59,7 +59,7 @@ _TABLES = """
 CREATE TABLE IF NOT EXISTS octavo_files (
     path TEXT PRIMARY KEY, size INTEGER, changed_ns INTEGER, lines INTEGER, live INTEGER) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS octavo_homes (
-    collection TEXT, id TEXT, place TEXT, path TEXT, PRIMARY KEY (collection, id, place, path)) WITHOUT ROWID;
+    collection TEXT, id TEXT, scope_key TEXT, path TEXT, PRIMARY KEY (collection, id, scope_key, path)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS octavo_batches (only INTEGER PRIMARY KEY, number INTEGER);
 """
 _log = logging.getLogger(__name__)
@@ -200,7 +200,7 @@ class FileLog:
             noted = self._read_notes(plan.lines)
         if not plan.lines:
             return [], plan.counts
-        moved_out = "DELETE FROM octavo_homes WHERE collection = ? AND id = ? AND place = ?"
+        moved_out = "DELETE FROM octavo_homes WHERE collection = ? AND id = ? AND scope_key = ?"
         self._db.executemany(moved_out, plan.moved_out)
         self._db.executemany("INSERT OR IGNORE INTO octavo_homes VALUES (?, ?, ?, ?)", plan.moved_in)
         additions = [
@@ -360,7 +360,7 @@ class FileLog:
         """Which of these keys are kept."""
         table, asked = self._table(collection), set(keys)
         name = table.column("id")
-        sql = f"SELECT {name}, place FROM {table.name} WHERE {name} IN (SELECT value FROM json_each(?))"
+        sql = f"SELECT {name}, scope_key FROM {table.name} WHERE {name} IN (SELECT value FROM json_each(?))"
         rows: Any = self._db.execute(sql, (msgspec.json.encode([key[0] for key in asked]).decode(),))
         return asked.intersection(rows)
 
@@ -386,7 +386,7 @@ class FileLog:
         return family_of(sealed.collection, session, f".{self._layout.format}")
 
     def _homes(self, sealed: StoredRecord) -> list[str]:
-        sql = "SELECT path FROM octavo_homes WHERE collection = ? AND id = ? AND place = ?"
+        sql = "SELECT path FROM octavo_homes WHERE collection = ? AND id = ? AND scope_key = ?"
         rows: Any = self._db.execute(sql, (sealed.collection, *sealed.key))
         return [path for (path,) in rows] or [_default_home(sealed)]
 

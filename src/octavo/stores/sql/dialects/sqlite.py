@@ -127,7 +127,7 @@ class SQLite(Dialect):
     name = "sqlite"
     terms = SQLiteTerms
     types: ClassVar = {
-        "name": "TEXT", "tenant": "TEXT", "place": "TEXT", "text": "TEXT", "json": "TEXT", "time": "TEXT",
+        "name": "TEXT", "tenant": "TEXT", "digest": "TEXT", "text": "TEXT", "json": "TEXT", "time": "TEXT",
         "int": "INTEGER", "flag": "BOOLEAN", "rowno": "INTEGER PRIMARY KEY",
     }  # fmt: skip
     contains = "instr({}, {}) > 0"
