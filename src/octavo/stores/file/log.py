@@ -190,11 +190,10 @@ class FileLog:
     def _write(self, batches: Sequence[list[Prepared]], parts: list[Part]) -> tuple[list[str], list[int]]:
         """Write batches; answer which families should be tidied, and the counts. `parts` tells what to take back."""
         ops = [op for batch in batches for op in batch]
-        self._db.execute("SAVEPOINT files")
         plan = self._entered(ops)
         noted = self._read_notes(plan.lines)
         if any(self._files.state(family) != known[:2] for family, known in noted.items()):
-            self._db.execute("ROLLBACK TO files")
+            self._db.execute("ROLLBACK TO entering")
             self._build()  # somebody else has changed a file
             plan = self._entered(ops)
             noted = self._read_notes(plan.lines)
@@ -225,13 +224,13 @@ class FileLog:
 
     def _entered(self, ops: list[Prepared]) -> _Plan:
         """Enter operations into the index; answer what is left to do."""
+        self._db.execute("SAVEPOINT entering")
         adds = [sealed for op in ops if isinstance(op, CheckedAdd) for sealed in op.records]
         if all(isinstance(op, CheckedAdd) for op in ops):  # nearly always, and nearly always all of it is new
-            self._db.execute("SAVEPOINT adds")
             counts = self._enter(ops)
             if sum(counts) == len(adds):
                 return self._planned([Effect(None, sealed) for sealed in adds], counts)
-            self._db.execute("ROLLBACK TO adds")
+            self._db.execute("ROLLBACK TO entering")
         effects, counts = drafted(ops, self._answer)
         plan = self._planned(effects, counts)
         gone: dict[tuple[str, Scope], list[str]] = {}
@@ -366,8 +365,8 @@ class FileLog:
 
     def _read_notes(self, families: Iterable[str]) -> dict[str, tuple[int, int, int, int]]:
         """What is noted of each family: size and time of the file that is written to, lines, and how many records live."""
-        sql = "SELECT * FROM octavo_files WHERE path IN (SELECT value FROM json_each(?))"
-        rows: Any = self._db.execute(sql, (msgspec.json.encode(list(families)).decode(),))
+        sql = "SELECT * FROM octavo_files WHERE path = ?"
+        rows: Any = self._db.executemany(sql, [(family,) for family in families])
         return dict.fromkeys(families, (0, 0, 0, 0)) | {path: tuple(noted) for path, *noted in rows}
 
     def _note_family(self, family: str, names: Iterable[str], lines: int, live: int) -> None:

@@ -167,11 +167,8 @@ class SQLite(Dialect):
     def insert(self, table: "Table", rows: list[Row], counters: Counters | None = None) -> Script[list[bool]]:
         del counters  # they are moved by themselves
         sql = table.statement("insert", lambda: _insert(table))
-        went_in = []
-        for row in rows:
-            changed = yield Do(sql, row)
-            went_in.append(changed == 1)
-        return went_in
+        changed = yield DoEach(sql, rows)
+        return [n == 1 for n in changed]
 
     def upsert_counts(self, counts: str, rows: list[Row]) -> Script[None]:
         yield DoEach(
