@@ -42,8 +42,8 @@ class Brought(Moved, kw_only=True):
                     for record in records:
                         seal(record)
                 except InvalidRecord as error:
-                    place = f"{records[0].collection} {records[0].id!r}"[:200]
-                    self._note(Unreadable(place, str(error)))
+                    position = f"{records[0].collection} {records[0].id!r}"[:200]
+                    self._note(Unreadable(position, str(error)))
                 else:
                     yield records
 

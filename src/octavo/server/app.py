@@ -63,7 +63,7 @@ _SAMPLE: tuple[dict[str, Any], ...] = (
     {"content": "Decided to move the project to PostgreSQL", "layer": "event", "category": "decision"},
 )
 
-#: In the order in which paths are matched: a fixed name stands before a name of the caller's in the same place.
+#: In the order in which paths are matched: a fixed name stands before a name of the caller's in the same position.
 _ROUTERS = (
     memories.router,
     memories.log_router,

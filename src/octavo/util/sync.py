@@ -1,7 +1,7 @@
 """One implementation, two faces: coroutines run on a thread with an event loop of its own, for callers who block.
 
 A face is written once, as coroutines. `blocking` makes of each a method that waits for the answer, `awaiting` one that
-can be awaited on any event loop. Connections belong to the loop they were made on, so both run in the same place.
+can be awaited on any event loop. Connections belong to the loop they were made on, so both run in the same thread.
 
 Work that is long is done on an event loop `in_turns`: others are served between two steps of it.
 """
