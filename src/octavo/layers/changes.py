@@ -33,7 +33,7 @@ from octavo.layers.records import (
 )
 from octavo.layers.values import Action, Layer, LogEntry, OwnerType
 from octavo.util.secrets import DigestKey
-from octavo.util.sync import at_once
+from octavo.util.sync import at_once, import_aside
 
 _logger = logging.getLogger("octavo.layers")
 
@@ -216,6 +216,7 @@ class OwnerNotes:
     @classmethod
     async def read(cls, store: Store, scope: Scope, key: DigestKey) -> "OwnerNotes":
         """What is noted about the owner of that scope."""
+        await import_aside("octavo.layers.rules")  # which say what is like something that was rejected
         query = Query(collection=OWNERS, ids=(_NAME,), scope=exact_scope(scope), limit=1)
         return cls(scope, key, next(iter(await store.find(query)), None))
 
