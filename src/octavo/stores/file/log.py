@@ -30,6 +30,7 @@ Readers ask the index, never the files: they need no lock, and see a batch when 
 import contextlib
 import errno
 import logging
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -76,8 +77,8 @@ class _Plan(msgspec.Struct):
     """What is left to do of writes that were entered into the index: lines for each family, and changes of homes."""
 
     counts: list[int]  # of each operation
-    lines: dict[str, list[bytes]] = {}
-    live: dict[str, int] = {}  # how many more records each family has
+    lines: dict[str, list[bytes]]
+    live: dict[str, int]  # how many more records each family has
     moved_in: list[tuple[str, ...]] = []
     moved_out: list[tuple[str, ...]] = []
 
@@ -242,8 +243,11 @@ class FileLog:
 
     def _planned(self, effects: list[Effect], counts: list[int]) -> _Plan:
         """The lines that say what has become of each record, and where they go."""
-        plan = _Plan(counts)
-        for before, after in ((effect.before, effect.after) for effect in effects):
+        lines: defaultdict[str, list[bytes]] = defaultdict(list)
+        live: defaultdict[str, int] = defaultdict(int)
+        plan = _Plan(counts, lines, live)
+        for effect in effects:
+            before, after = effect.before, effect.after
             sealed: Any = after or before
             homes = [self._home(sealed)] if before is None else self._homes(before)
             if before is None and homes[0] != _default_home(sealed):
@@ -253,8 +257,8 @@ class FileLog:
             line = spelling(sealed.collection).line(sealed, removed=after is None)
             change = (after is not None) - (before is not None)
             for home in homes:  # a newer line goes to every file that holds the record
-                plan.lines.setdefault(home, []).append(line)
-                plan.live[home] = plan.live.get(home, 0) + change
+                lines[home].append(line)
+                live[home] += change
         return plan
 
     def _tidy(self, families: Iterable[str], parts: list[Part]) -> None:
