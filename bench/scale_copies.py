@@ -15,7 +15,7 @@ COLLECTION = "messages"
 _OTHER = {
     "rowno": "rowno * {copies} + k",
     "id": "id || ending",
-    "place": "CASE k WHEN 0 THEN place ELSE left(place, -4) || code END",
+    "scope_key": "CASE k WHEN 0 THEN scope_key ELSE left(scope_key, -4) || code END",
     "user_id": "CASE WHEN {shared} THEN user_id ELSE user_id || ending END",
     "session_id": "session_id || ending",
     "created_at": "created_at + k * INTERVAL '1 second' / {copies}",
@@ -94,7 +94,7 @@ async def _copy_counters(connection: asyncpg.Connection, copies: int, shared: st
         "SELECT DISTINCT user_id FROM messages WHERE user_id LIKE $1", f"{shared}%"
     )
     scopes = [Scope(user=row[0]) for row in names]
-    more = [counter_of(COLLECTION, ("user",), scope, scope.place) for scope in scopes]
+    more = [counter_of(COLLECTION, ("user",), scope, scope.key) for scope in scopes]
     more.append(counter_of(COLLECTION, (), Scope(), ""))
     await connection.execute(
         "INSERT INTO octavo_counts (counter, kind, slot, n) SELECT left(counter, -4) || code, kind, slot, n "

@@ -1,4 +1,4 @@
-"""From settings to a memory that works: the only place that puts stores, wraps and recall together."""
+"""From settings to a memory that works: the only module that puts stores, wraps and recall together."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -150,7 +150,7 @@ def open_configured_embedder(settings: Settings, spec: str) -> Embedder:
 
 
 def open_index(settings: Settings, store: Store) -> VectorIndex:
-    """The index that is named, or else one in the same place as the records."""
+    """The index that is named, or else one in the database of the records."""
     from octavo import vectors
 
     database, url = settings.database, settings.vector.url

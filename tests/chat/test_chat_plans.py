@@ -20,12 +20,12 @@ SESSION = Scope(user="u", agent="", session="s")
     [
         ({"marks": ("hint",)}, "INTEGER PRIMARY KEY (rowid=?)"),
         ({"marks": ("hint", "done")}, "INTEGER PRIMARY KEY (rowid=?)"),
-        ({"ids": ("1",)}, "(id=? AND place=?)"),
-        ({"ids": ("1", "2", "3")}, "(id=? AND place=?)"),
-        ({"ids": ("1", "2", "3"), "without": ("hint",)}, "(id=? AND place=?)"),
-        ({"ids": ("1", "2", "3"), "limit": 1000, "after": START}, "(id=? AND place=?)"),
-        ({"ids": ("1", "2", "3"), "marks": ("hint",)}, "(id=? AND place=?)"),
-        ({"ids": tuple(map(str, range(100))), "marks": ("hint",)}, "(id=? AND place=?)"),
+        ({"ids": ("1",)}, "(id=? AND scope_key=?)"),
+        ({"ids": ("1", "2", "3")}, "(id=? AND scope_key=?)"),
+        ({"ids": ("1", "2", "3"), "without": ("hint",)}, "(id=? AND scope_key=?)"),
+        ({"ids": ("1", "2", "3"), "limit": 1000, "after": START}, "(id=? AND scope_key=?)"),
+        ({"ids": ("1", "2", "3"), "marks": ("hint",)}, "(id=? AND scope_key=?)"),
+        ({"ids": tuple(map(str, range(100))), "marks": ("hint",)}, "(id=? AND scope_key=?)"),
     ],
 )
 async def test_sqlite_does_not_walk_the_session(clauses, index, tmp_path):

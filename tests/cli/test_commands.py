@@ -184,7 +184,7 @@ def test_a_copy_goes_on_without_a_place_for_its_state(octavo, url, monkeypatch):
     monkeypatch.setenv("XDG_STATE_HOME", "occupied")
     told = octavo("copy", url, "sqlite:///new.db")
     assert told.exit_code == 0
-    assert "no place for the state of this copy (see --state)" in told.stderr
+    assert "no folder for the state of this copy (see --state)" in told.stderr
     assert octavo("copy", url, "sqlite:///new.db", "--state", "here").stderr == ""
 
 

@@ -13,7 +13,7 @@ def test_what_it_says(octavo):
     done = octavo("import", "talk.jsonl", "--from", "chat-jsonl", "--user", "lin", "--json")
     told = json.loads(done.stdout)
     assert (done.exit_code, told["ok"], told["read"], told["added"], told["bad"]) == (1, False, 1, 1, 1)
-    assert told["unreadable"][0]["place"] == "talk.jsonl, line 2"
+    assert told["unreadable"][0]["position"] == "talk.jsonl, line 2"
     assert "Berlin" in octavo("search", "Berlin", "--user", "lin").stdout
 
 

@@ -76,8 +76,8 @@ def test_verify_names_every_difference(octavo, url):
     told = octavo("reindex", url, *VECTORS, "--verify")
     assert told.exit_code == 1
     assert told.stdout.splitlines() == [
-        f"messages new ({new.scope.place}): no vector",
-        f"messages m001 ({Scope(tenant='acme').place}): a vector without a record",
+        f"messages new ({new.scope.key}): no vector",
+        f"messages m001 ({Scope(tenant='acme').key}): a vector without a record",
         "2 differences; octavo reindex mends them",
     ]
     document = json.loads(octavo("reindex", url, *VECTORS, "--verify", "--json").stdout)

@@ -89,8 +89,8 @@ async def test_nothing_is_left(kind, url, tmp_path, secret):
         assert spelled(record for record in after if record.scope.user == ANN) == spelled(before)
         assert not [record for record in after if record.scope.user == LIN]
         for space in await index.spaces():
-            places = {key.place async for page in index.walk(space.name) for key, _ in page}
-            assert places <= {record.scope.place for record in after}
+            scope_keys = {key.scope_key async for page in index.walk(space.name) for key, _ in page}
+            assert scope_keys <= {record.scope.key for record in after}
 
         # A stranger of the same name.
         await write_all(store, TENANT, LIN, tmp_path, fresh := Secrets())

@@ -42,7 +42,7 @@ async def test_all_of_it_arrives_once(format_, written, tmp_path):
     told = await preview(read)
     assert (told.collections, told.bad, sum(told.left_out.values())) == (collections, bad, left_out)
     assert len(told.unreadable) == bad
-    assert all(each.place and each.reason for each in told.unreadable)
+    assert all(each.position and each.reason for each in told.unreadable)
     assert len(told.samples) >= len({*collections} - {"log"})
     async with open_store(f"sqlite:///{tmp_path / 'octavo.db'}") as store:
         first = await bring(read, store, "run")
@@ -157,7 +157,7 @@ async def test_what_cannot_be_read_of_a_file_is_told(spoilt, count, tmp_path):
     path.write_text(spoilt(json.dumps(chatgpt_conversations())))
     told = await preview(reader("chatgpt", path))
     assert (told.read, told.bad) == (count, 1)
-    assert "conversations.json" in told.unreadable[0].place
+    assert "conversations.json" in told.unreadable[0].position
 
 
 async def test_claude(written):

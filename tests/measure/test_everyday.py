@@ -115,7 +115,7 @@ async def test_messages_and_bm25_find_the_statement():
     )
     for path in ("messages", "bm25"):
         answered = await ask_people([one], path)
-        assert [each.place for each in answered] == [1, None, None]
+        assert [each.rank for each in answered] == [1, None, None]
         figures = figures_of(answered)
         assert (figures.answerable, figures.unanswerable) == (2, 1)
         assert (figures.hit_1, figures.shared_hit_3, figures.unshared_hit_3) == (0.5, 1, 0)
@@ -129,14 +129,14 @@ async def test_a_fact_counts_only_when_it_holds_the_answer():
     pairs = (asked("What do I like?", ("s2",), ("Chess",)), asked("What do I like?", ("s2",), ("draughts",)))
     answered = await ask_people([Person("ada", "en", statements, pairs)], "facts")
     assert "chess" in answered[0].found[0]
-    assert [each.place for each in answered] == [1, None]
+    assert [each.rank for each in answered] == [1, None]
     assert all(each.absent is not None for each in answered)
 
 
 async def test_vectors_are_there_before_the_first_question():
     one = person(asked("bees behind the barn", ("s1",), ("barn",)))
     [answered] = await ask_people([one], "messages", HashEmbedder())
-    assert answered.place == 1
+    assert answered.rank == 1
 
 
 class Door:
@@ -178,6 +178,6 @@ async def test_the_front_door_is_judged_by_facts_and_messages():
         asked("When do they sting?", ("s3",), ("June",)),
     )
     answered = await ask_people([one], "front", front=Door)
-    assert [each.place for each in answered] == [1, None, 2]
+    assert [each.rank for each in answered] == [1, None, 2]
     with pytest.raises(ConfigError, match="the path front cannot be asked here"):
         await ask_people([one], "front")

@@ -54,7 +54,7 @@ def test_a_user_with_an_agent_of_many_users(database, collection, agent):
 @pytest.mark.parametrize("collection", BY_SESSION)
 def test_a_session_with_an_agent_of_many_sessions(database, collection, user):
     scope = Scope(user=user, agent="helper", session="monday")
-    if not (scope.exact and ("place",) in SHAPES[collection].axes):  # which is looked up by itself
+    if not (scope.exact and ("scope_key",) in SHAPES[collection].axes):  # which is looked up by itself
         used = used_indexes(database, collection, scope)
         assert all("_by_session" in step for step in used), used
 

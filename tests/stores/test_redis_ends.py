@@ -105,9 +105,9 @@ async def test_ends_live_as_long_as_their_places(fresh_redis):
         assert await client.ttl(key) == -1
         await brief.apply([Add([note("d", NOON, "brief")])])
         assert await client.ttl(key) == -1
-        place = Scope(user="brief").place
-        for part in ("body", "order:place", "kinds:place"):
-            (gone,) = await client.keys(f"*:{part}:{place}")
+        scope_key = Scope(user="brief").key
+        for part in ("body", "order:scope", "kinds:scope"):
+            (gone,) = await client.keys(f"*:{part}:{scope_key}")
             await client.delete(gone)
         assert await ids(lasting) == ["c"]
         assert await client.zcard(key) == 1

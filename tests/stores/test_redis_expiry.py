@@ -1,4 +1,4 @@
-"""Records with a time to live: every key of a place has it, and what expired is neither found nor counted."""
+"""Records with a time to live: every key of a scope has it, and what expired is neither found nor counted."""
 
 import asyncio
 import time
@@ -86,8 +86,8 @@ async def test_what_expired_is_neither_found_nor_counted(fresh_redis):
             [Add([note("b", "brief", kind="tool", marks=("m",)), note("c", "brief", kind="user")])]
         )
         assert (await store.tally(ALL)).by_kind in ({"user": 2, "tool": 1}, {"user": 1})
-        await gone(client, f"body:{exactly('brief').scope.place}")
-        assert not [key for key in await client.keys() if exactly("brief").scope.place.encode() in key]
+        await gone(client, f"body:{exactly('brief').scope.key}")
+        assert not [key for key in await client.keys() if exactly("brief").scope.key.encode() in key]
         for query in (ALL, OF_ALICE):
             tally = await store.tally(query)
             assert (tally.total, tally.by_kind) == (1, {"user": 1})
@@ -131,7 +131,7 @@ async def test_an_id_that_expired_may_come_back(fresh_redis, first):
         await store.apply([Add([note("a", "long")])])
         await brief.apply([Add([note("b", "brief", kind="old")])])
         async with raw(fresh_redis) as client:
-            await gone(client, exactly("brief").scope.place)
+            await gone(client, exactly("brief").scope.key)
         later = note("b", "brief", kind="new")
         assert await store.apply([Add([later])]) == [1]
         if first == "tally":
@@ -164,18 +164,18 @@ async def test_who_keeps_for_good_is_not_cut_short(fresh_redis):
         await brief.apply([Add([note("a", "one")])])
         await store.apply([Add([note("b", "two")])])
         await brief.apply([Add([note("c", "three")])])
-        places = {session: exactly(session).scope.place for session in ("one", "two", "three")}
+        scope_keys = {session: exactly(session).scope.key for session in ("one", "two", "three")}
         for key, seconds in (await lives(client)).items():
             expiring = (
-                places["one"] in key
-                or places["three"] in key
+                scope_keys["one"] in key
+                or scope_keys["three"] in key
                 or ":session:one" in key
                 or ":session:three" in key
             )
             assert (seconds > 0) == expiring, (key, seconds)
         await store.apply([Add([note("d", "one")])])  # now this session is to stay
         assert not [
-            key for key, seconds in (await lives(client)).items() if places["one"] in key and seconds > 0
+            key for key, seconds in (await lives(client)).items() if scope_keys["one"] in key and seconds > 0
         ]
 
 
@@ -190,8 +190,8 @@ async def test_counters_are_not_trusted_where_some_may_have_expired(fresh_redis)
         assert (await store.tally(exactly("s1"))).total == 7
 
 
-async def place_of_the_dead(client: aio.Redis) -> list[bytes]:
-    return [key for key in await client.keys() if exactly("brief").scope.place.encode() in key]
+async def keys_of_the_dead(client: aio.Redis) -> list[bytes]:
+    return [key for key in await client.keys() if exactly("brief").scope.key.encode() in key]
 
 
 async def test_searches_find_nothing_that_expired(fresh_redis):
@@ -204,12 +204,12 @@ async def test_searches_find_nothing_that_expired(fresh_redis):
         await store.apply([Add([note("a", "long", text="fox")])])
         await brief.apply([Add([note("b", "brief", text="fox"), note("c", "brief", text="fox")])])
         assert (await found(store))[:1] == ["a"]
-        await gone(client, f"body:{exactly('brief').scope.place}")
+        await gone(client, f"body:{exactly('brief').scope.key}")
         for query in (ALL, OF_ALICE, Query(collection="messages", scope=Scope(session="brief"))):
             answer = await store.search(query, ["fox"])
             assert [match.id for match in answer.found] == ["a"] * (query.scope.session is None)
             assert answer.held == (len(answer.found),)
-        assert await place_of_the_dead(client) == []
+        assert await keys_of_the_dead(client) == []
         lexicon = await store.verify("messages")
         assert (lexicon.records, lexicon.missing, lexicon.stray) == (1, (), 0)
         await store.apply([Add([note("b", "brief", text="owl")])])
@@ -245,7 +245,7 @@ async def test_terms_that_outlive_their_records_find_nothing(fresh_redis):
     async with open_store(f"{fresh_redis}?ttl=1000") as store, raw(fresh_redis) as client:
         await store.apply([Add([note("a", "long", text="fox"), note("b", "brief", text="fox")])])
         assert await found(store) == ["a", "b"]
-        await client.delete(*(key for key in await place_of_the_dead(client) if b":terms:" not in key))
+        await client.delete(*(key for key in await keys_of_the_dead(client) if b":terms:" not in key))
         for scope in (Scope(), Scope(user="alice"), exactly("brief").scope):
             answer = await store.search(Query(collection="messages", scope=scope), ["fox"])
             assert "b" not in [match.id for match in answer.found]

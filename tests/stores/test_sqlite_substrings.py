@@ -125,8 +125,8 @@ async def test_numbers_given_out_again(url, tmp_path):
         for _ in range(2):
             kept = [*kept[:50], event(200, "fresh word"), event(201, "fresh again")]
             assert await agrees(store, kept, text="resh") == [
-                ("e200", kept[50].scope.place),
-                ("e201", kept[51].scope.place),
+                ("e200", kept[50].scope.key),
+                ("e201", kept[51].scope.key),
             ]
             assert [m.id for m in (await store.search(EVENTS, ["fresh"])).found] == ["e200", "e201"]
             await settled(store)

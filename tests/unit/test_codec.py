@@ -148,7 +148,7 @@ def pairs(levels):
     ids=["null", "zero", "objects", "texts", "flat"],
 )
 def test_a_body_that_would_be_too_large_is_never_written_out(data):
-    """A few values that stand in many places are refused for what they would be, in no time."""
+    """A few values that occur many times are refused for what they would be, in no time."""
     with pytest.raises(InvalidRecord, match="more than the 16777216 a record may have"):
         seal(record(data=data))
     with pytest.raises(InvalidRecord, match="more than the 16777216 a record may have"):
@@ -156,7 +156,7 @@ def test_a_body_that_would_be_too_large_is_never_written_out(data):
 
 
 def test_shared_values_are_kept_in_each_of_their_places():
-    """What stands in many places and is not too large is kept in all of them; its depth is that of the deepest."""
+    """What occurs many times and is not too large is kept each time; its depth is that of the deepest."""
     kept = seal(record(data=shared(18))).data["a"]
     for _ in range(16):
         assert kept[0] == kept[1]
@@ -291,7 +291,7 @@ def test_impossible_names_are_dropped():
 
 
 @pytest.mark.parametrize(
-    "cursor", [Cursor(at=NOON, id="\0"), Cursor(at=NOON, place=HALF), Cursor(at=NOON, seq=2**53)]
+    "cursor", [Cursor(at=NOON, id="\0"), Cursor(at=NOON, scope_key=HALF), Cursor(at=NOON, seq=2**53)]
 )
 def test_forged_cursors(cursor):
     """A cursor no record can have given is refused."""

@@ -128,7 +128,7 @@ AT_4 = TEN[4].cursor
         ({"after": AT_4, "newest_first": True, "limit": 2}, "32"),
         ({"after": TEN[9].cursor}, ""),
         ({"after": TEN[0].cursor, "newest_first": True}, ""),
-        # From a place between records.
+        # From a position between records.
         ({"after": Cursor(at=NOON + timedelta(milliseconds=4500)), "limit": 1}, "5"),
         ({"after": Cursor(at=NOON - timedelta(days=1)), "limit": 1}, "0"),
         # Together with a clause.
@@ -142,7 +142,7 @@ def test_paging(paging, expected):
         assert "".join(found.id for found in query(**paging).over(records)) == expected
 
 
-def test_ties_are_ordered_by_seq_then_id_then_place():
+def test_ties_are_ordered_by_seq_then_id_then_scope_key():
     """Equal times are told apart by seq, id and scope, so a cursor never skips or repeats one."""
     scopes = [Scope(session=name) for name in "pqr"]
     tied = [record(id=i, seq=s, scope=c) for i, s, c in itertools.product("ab", (1, 2), scopes)]
@@ -229,11 +229,19 @@ _scopes = st.builds(
 
 
 @given(_scopes, _scopes)
-def test_places_never_collide(one, other):
-    """Two scopes share a place only if they hold the same records, whatever separators their names imitate."""
+def test_scope_keys_never_collide(one, other):
+    """Two scopes share a key only if they hold the same records, whatever separators their names imitate."""
     alike = [(s.tenant, s.user or "", s.agent or "", s.session or "") for s in (one, other)]
-    assert (one.place == other.place) is (alike[0] == alike[1])
-    assert len(one.place) == 20
+    assert (one.key == other.key) is (alike[0] == alike[1])
+    assert len(one.key) == 20
+
+
+def test_a_cursor_as_text_keeps_its_form():
+    """Cursors are handed out as text, and come back later."""
+    cursor = Cursor(at=NOON, seq=7, id="a", scope_key="k")
+    text = b'{"at":"2024-06-01T12:00:00Z","seq":7,"id":"a","place":"k"}'
+    assert msgspec.json.encode(cursor) == text
+    assert msgspec.json.decode(text, type=Cursor) == cursor
 
 
 CHANGES = [

@@ -144,7 +144,7 @@ async def test_closed_at_once(tmp_path):
 
 
 async def test_scopes_are_places(tmp_path):
-    """Two spellings of one scope are one place."""
+    """Two spellings of one scope have one key."""
     async with SqliteVecIndex(str(tmp_path / "octavo.db")) as index:
         await index.put(
             HOME.space, [HOME.entry("a", plane(1, 0), scope=Scope(tenant="t", user="u", agent=""))]

@@ -16,7 +16,7 @@ def said(id_, text, scope=HOME, collection="messages", **more):
 
 
 def key(id_, scope=HOME, collection="messages"):
-    return EntryKey(collection, id_, scope.place)
+    return EntryKey(collection, id_, scope.key)
 
 
 async def near(indexed, text, scope=HOME, limit=1, collections=("messages",)):

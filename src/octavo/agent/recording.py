@@ -227,7 +227,7 @@ def queue_directory(memory_store: BaseMemoryStore, agent_name: str) -> Path | No
     """A folder that belongs to this store and no other: what waits in it must not end up in another one.
 
     Beside the database or folder where the store is one; otherwise under `.octavo/queue`. None when the store lives in
-    this process, which it can only leave together with the agent, or is an object whose place nobody knows.
+    this process, which it can only leave together with the agent, or is an object of which nobody knows where it writes.
     """
     if not isinstance(memory_store, EventStore):
         kind = type(memory_store)
@@ -273,7 +273,7 @@ def _plain(value: Any, depth: int, seen: dict[tuple[int, int], tuple[Any, Any]])
         return value if math.isfinite(value) else str(value)
     if depth >= MAX_DEPTH:
         return _shown(value)
-    known = seen.get((id(value), depth))  # what stands in many places is looked at once
+    known = seen.get((id(value), depth))  # what occurs several times is looked at once
     if known is None:
         # With the value itself: its id is its own only as long as it is there.
         known = seen[id(value), depth] = value, _make_plain(value, depth, seen)

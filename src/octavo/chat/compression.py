@@ -143,7 +143,7 @@ async def compress(
 async def _read(memory: MemoryBase, config: CompressionConfig) -> _Context:
     summary = await memory.compressed_summary()
     bare = await _messages(memory, summary, exclude_mark=COMPRESSED)
-    # What a system says before anybody else is what the agent was told to be: a summary is no place for that.
+    # What a system says before anybody else is what the agent was told to be: it does not belong in a summary.
     first = next(
         (at for at, message in enumerate(bare) if message.role != "system" or _uses_tools(message)), len(bare)
     )

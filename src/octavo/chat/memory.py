@@ -113,7 +113,7 @@ class ChatMemory(MemoryBase):
         tenant: str = "",
         owned: bool = False,
     ) -> None:
-        # Without an agent, and said so: a scope that names one place is answered from that place's own index.
+        # Without an agent, and said so: an exact scope is answered from an index of its own.
         self._scope = Scope(
             tenant=_name("tenant", tenant),
             user=_name("user_id", user_id),

@@ -270,7 +270,7 @@ def copy_mark(message_id: str) -> str:
 
 
 def to_record(message: Msg, marks: tuple[str, ...], scope: Scope) -> Record:
-    """A message as it is kept; its place in the order is the moment of this call."""
+    """A message as it is kept; its position in the order is the moment of this call."""
     if not isinstance(message.id, str):
         raise TypeError(f"the id of a message is a string; got {message.id!r}"[:300])
     data: dict[str, Any] = {"name": message.name, "timestamp": message.timestamp}
@@ -287,18 +287,18 @@ def to_record(message: Msg, marks: tuple[str, ...], scope: Scope) -> Record:
         data=data,
         metadata=message.metadata,
         marks=tuple(kept_name(mark) for mark in marks),
-        **next_place(),
+        **next_position(),
     )
 
 
-def next_place() -> dict[str, Any]:
-    """The place in the order of a record that is made now: a clock may be set back, the sequence never is."""
+def next_position() -> dict[str, Any]:
+    """The position in the order of a record that is made now: a clock may be set back, the sequence never is."""
     seq = next_seq()
     return {"created_at": _EPOCH + timedelta(microseconds=seq), "seq": seq}
 
 
 def to_copy(record: Record) -> Record:
-    """The same message once more, in the same place of the order, under an id of its own."""
+    """The same message once more, in the same position of the order, under an id of its own."""
     return msgspec.structs.replace(
         record,
         id=_OURS + new_id(),

@@ -375,7 +375,7 @@ def _say_misses(
 
 
 def _missed(answered: "Sequence[Answered]") -> "list[Answered]":
-    return [one for one in answered if one.pair.answers and one.place is None]
+    return [one for one in answered if one.pair.answers and one.rank is None]
 
 
 def _miss(one: "Answered") -> dict[str, object]:

@@ -231,7 +231,7 @@ class CommandCall:
         state = state or _default_state(noun, *names)
         self.resumable = state is not None
         if state is None:
-            self.note(f"no place for the state of this {noun} (see --state); interrupted, it starts over")
+            self.note(f"no folder for the state of this {noun} (see --state); interrupted, it starts over")
             return None
         if restart:
             state.unlink(missing_ok=True)

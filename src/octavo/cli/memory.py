@@ -256,7 +256,7 @@ async def forget_command(
             return _tell_scrubbed(call, await _scrubbed(call, memory, beside))
         asked = {**whose, **beside, "keep_rejected": keep_rejected}
         counted = await memory.forget(**asked, dry_run=True)
-        rows = [(place, f"{count:,}") for place, count in counted.removed.items()]
+        rows = [(where, f"{count:,}") for where, count in counted.removed.items()]
         call.say_lines(figures([("WHERE", "HOW MANY"), *rows]) if rows else "nothing of that is kept")
         if dry_run:
             return call.document(certificate=counted)

@@ -205,7 +205,7 @@ async def _verify(
         for what, keys in {**wrong, "a vector without a record": found.stray}.items():
             count += len(keys)
             for key in keys:
-                call.say(f"{key.collection} {key.id} ({key.place}): {what}")
+                call.say(f"{key.collection} {key.id} ({key.scope_key}): {what}")
         if found.waiting:
             call.note(f"{several(found.waiting, 'write')} not embedded yet")
         done["vectors"] = found

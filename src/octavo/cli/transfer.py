@@ -310,7 +310,7 @@ def _tell_rest(call: CommandCall, told: "Brought") -> None:
     for reason, count in told.left_out.items():
         call.say(f"left out: {count:,} {reason}")
     for each in told.unreadable[:MOST_TOLD]:
-        call.note(f"{each.place}: {each.reason}")
+        call.note(f"{each.position}: {each.reason}")
     if told.bad:
         more = f"; the first {MOST_TOLD} are above, --json lists more" if told.bad > MOST_TOLD else ""
         call.note(f"{told.bad:,} could not be read{more}")

@@ -42,8 +42,6 @@ from octavo.util.attributes import Fixed
 from octavo.util.secrets import shown
 from octavo.util.sync import Portal, blocking
 
-_OWNER = ("user_id", "agent_id")  # which stand in the path
-
 
 class AsyncClient(Exchange):
     """The server's memory, for callers who await; it belongs to one event loop.
@@ -68,7 +66,10 @@ class AsyncClient(Exchange):
         reason: str | None = None,
     ) -> Remembered:
         """Remember this as it stands."""
-        body = {"memory_layer": layer, **drop_unset(locals(), "layer", *_OWNER)}
+        body = drop_unset(
+            content=content, memory_layer=layer, category=category, metadata=metadata, is_permanent=is_permanent,
+            expiry_date=expiry_date, ttl_seconds=ttl_seconds, reason=reason,
+        )  # fmt: skip
         return await self._ask(Request("POST", owner_path(user_id, agent_id), body=body), Remembered)
 
     async def extract(
@@ -80,7 +81,7 @@ class AsyncClient(Exchange):
         metadata: Mapping[str, Any] | None = None,
     ) -> Extracted:
         """Split a text into single facts, and remember what is new in it."""
-        body = drop_unset({"content": text, "auto_extract": True, "metadata": metadata})
+        body = drop_unset(content=text, auto_extract=True, metadata=metadata)
         return await self._ask(
             Request("POST", owner_path(user_id, agent_id), body=body, keeps=True), Extracted
         )
@@ -159,7 +160,10 @@ class AsyncClient(Exchange):
         reason: str | None = None,
     ) -> Fact:
         """Change a memory; what is left out stays, and an expiry_date of None takes the date away."""
-        body = drop_unset(locals(), "memory_id", "layer", *_OWNER)
+        body = drop_unset(
+            content=content, category=category, metadata=metadata, is_permanent=is_permanent,
+            expiry_date=expiry_date, reason=reason,
+        )  # fmt: skip
         if expiry_date is None:
             body["expiry_date"] = None
         path = f"{owner_path(user_id, agent_id)}/{layer}/{path_name(memory_id)}"
@@ -200,7 +204,7 @@ class AsyncClient(Exchange):
     async def undo(self, log_id: str, *, reason: str | None = None) -> LogEntry:
         """Take back the newest change of a memory; the log says so."""
         path = f"/memory/logs/{path_name(log_id)}/undo"
-        return await self._ask(Request("POST", path, body=drop_unset({"reason": reason})), LogEntry)
+        return await self._ask(Request("POST", path, body=drop_unset(reason=reason)), LogEntry)
 
     async def undo_all(
         self,
@@ -214,7 +218,7 @@ class AsyncClient(Exchange):
         dry_run: bool = False,
     ) -> Undone:
         """Take back what one add did (the ids of its messages), all since a moment, or an earlier `undo_all` (its id)."""
-        body = drop_unset(locals(), *_OWNER)
+        body = drop_unset(add=add, since=since, undo=undo, reason=reason, dry_run=dry_run)
         return await self._ask(Request("POST", f"{owner_path(user_id, agent_id)}/undo", body=body), Undone)
 
     async def query(
@@ -228,7 +232,9 @@ class AsyncClient(Exchange):
         everyone: bool = False,
     ) -> Page[Found]:
         """The memories of an owner that answer a question, best first; `everyone` needs a key with admin access."""
-        body = drop_unset(locals())
+        body = drop_unset(
+            query=query, user_id=user_id, agent_id=agent_id, layer=layer, top_k=top_k, everyone=everyone
+        )
         found = await self._ask(Request("POST", "/memory/query", body=body, reads=True), Answers)
         memories = [
             Found(memory=msgspec.convert(each, Fact, from_attributes=True), score=each.score)
@@ -252,8 +258,11 @@ class AsyncClient(Exchange):
         as_of: datetime | None = None,
     ) -> Hits:
         """What answers a question best, of everything that is kept for somebody: facts, messages, events, documents."""
-        request = Request("POST", "/search", body=drop_unset(locals()), reads=True)
-        found = await self._ask(request, SearchAnswer)
+        body = drop_unset(
+            query=query, user_id=user_id, agent_id=agent_id, session_id=session_id, sources=sources, since=since,
+            until=until, metadata=metadata, limit=limit, everyone=everyone, as_of=as_of,
+        )  # fmt: skip
+        found = await self._ask(Request("POST", "/search", body=body, reads=True), SearchAnswer)
         return Hits(
             found.hits, probably_absent=found.probably_absent, notes=found.notes, left_out=found.left_out
         )
@@ -269,7 +278,10 @@ class AsyncClient(Exchange):
         as_of: datetime | None = None,
     ) -> Context:
         """One fenced block for a prompt: who the user is, this session so far, and what else was found."""
-        return await self._ask(Request("POST", "/context", body=drop_unset(locals()), reads=True), Context)
+        body = drop_unset(
+            query=query, user_id=user_id, agent_id=agent_id, session_id=session_id, max_tokens=max_tokens, as_of=as_of
+        )  # fmt: skip
+        return await self._ask(Request("POST", "/context", body=body, reads=True), Context)
 
     async def append_event(
         self,
@@ -290,7 +302,10 @@ class AsyncClient(Exchange):
 
         It is remembered for the user named, or else for the actor.
         """
-        body = {"session_key": session, **drop_unset(locals(), "session")}
+        body = drop_unset(
+            session_key=session, payload=payload, obs_type=obs_type, actor=actor, source_name=source_name, obs_id=obs_id,
+            timestamp=timestamp, metadata=metadata, gate_result=gate_result, meta=meta, user_id=user_id,
+        )  # fmt: skip
         return await self._ask(Request("POST", "/events", body=body), Event)
 
     async def recent_events(

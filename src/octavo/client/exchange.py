@@ -150,18 +150,18 @@ def path_name(given: str | None) -> str:
     return quoted.replace(".", "%2E") if given in {".", ".."} else quoted
 
 
-def drop_unset(arguments: Mapping[str, Any], *besides: str) -> dict[str, Any]:
-    """The arguments of a call that were given, without `besides`, with times in UTC; `locals()` is these at the start of a method."""
+def drop_unset(**named: Any) -> dict[str, Any]:
+    """What was given of a body, with times in UTC."""
     return {
         name: utc(value) if isinstance(value, datetime) else value
-        for name, value in arguments.items()
-        if value is not None and value is not UNSET and name not in {"self", *besides}
+        for name, value in named.items()
+        if value is not None and value is not UNSET
     }
 
 
 def given_params(**named: Any) -> dict[str, str | int | float]:
     """What was given of a query, with times in UTC."""
-    values = drop_unset(named)
+    values = drop_unset(**named)
     return {name: each.isoformat() if isinstance(each, datetime) else each for name, each in values.items()}
 
 

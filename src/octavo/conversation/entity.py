@@ -22,7 +22,7 @@ from octavo.conversation.memories import BaseChatMemory, log, number_from
 from octavo.errors import ModelError
 from octavo.kernel.terms.tokens import estimate_tokens
 from octavo.util.attributes import Checked
-from octavo.util.sync import Twins, waited
+from octavo.util.sync import Twins, import_aside, waited
 
 STATE = "entities"
 MOST_NAMES = 20  # that one turn may bring
@@ -232,7 +232,8 @@ class ConversationEntityMemory(BaseChatMemory):
                 return _names(await ask(self.llm, template.format(text=text)))
             except ModelError as error:
                 log.warning("entities of this turn are found by rules: %s", error)
-        from octavo.conversation.entity_rules import find_entities  # its patterns take time to build
+        await import_aside("octavo.conversation.entity_rules")
+        from octavo.conversation.entity_rules import find_entities
 
         await self._read()  # what is known already is found more surely
         return await asyncio.to_thread(find_entities, text, MOST_NAMES, list(self.entity_store))

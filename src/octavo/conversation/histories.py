@@ -21,10 +21,9 @@ from octavo.conversation.messages import (
     messages_to_dict,
 )
 from octavo.errors import InvalidRecord, StoreError
-from octavo.kernel.ids import new_id
 from octavo.util.attributes import Fixed
-from octavo.util.disk import folder_turn
-from octavo.util.file_modes import keep_mode, make_folder, open_file
+from octavo.util.disk import folder_turn, replace_file
+from octavo.util.file_modes import make_folder
 from octavo.util.sync import Closing, Twins, threaded
 
 T = TypeVar("T")
@@ -289,17 +288,7 @@ class FileChatMessageHistory(BaseChatMessageHistory):
             raise InvalidRecord(
                 f"{error.object[error.start]!r} cannot be written in {self.encoding}: give ensure_ascii=True, or leave encoding out"
             ) from error
-        new = path.with_name(f".{path.name}.{new_id()}")
-        try:
-            with open(new, "xb", opener=open_file) as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            keep_mode(new, path)
-            new.replace(path)
-        except BaseException:
-            new.unlink(missing_ok=True)
-            raise
+        replace_file(path, [content])
 
     @contextlib.contextmanager
     def _turn(self) -> Iterator[None]:
@@ -342,5 +331,5 @@ def _position(held: list[BaseMessage], kept: list[BaseMessage]) -> int:
 
     Where several stretches are alike it is the first one: dropped too little is dropped with the next turn.
     """
-    places = range(len(held) - len(kept) + 1) if kept else ()
-    return next((at for at in places if held[at : at + len(kept)] == kept), 0)
+    positions = range(len(held) - len(kept) + 1) if kept else ()
+    return next((at for at in positions if held[at : at + len(kept)] == kept), 0)

@@ -131,7 +131,7 @@ class VectorStoreRetrieverMemory(BaseMemory):
 
     A retriever has `invoke` or `get_relevant_documents`, and `add_texts` or `add_documents`, its own or its
     `vectorstore`'s; or it is a `RecallRetriever` over any store. Answers are cached until something is saved or cleared
-    here; with `cache_size=0` none are, which is right where others write to the same place.
+    here; with `cache_size=0` none are, which is right where others write there too.
     """
 
     def __init__(
@@ -206,15 +206,15 @@ class VectorStoreRetrieverMemory(BaseMemory):
             "timestamp": time.time(),
             "conversation_id": self._generate_conversation_id(inputs),
         }
-        place = self._place()
+        target = self._target()
         try:
-            if add := _method(place, "add_texts"):
+            if add := _method(target, "add_texts"):
                 await called(add, [content], metadatas=[metadata])
-            elif add := _method(place, "add_documents"):
+            elif add := _method(target, "add_documents"):
                 await called(add, [Document(content, metadata)])
             else:
                 raise ConfigError(
-                    f"nothing can be kept through {type(place).__name__}: it has neither add_texts nor add_documents"
+                    f"nothing can be kept through {type(target).__name__}: it has neither add_texts nor add_documents"
                 )
         finally:
             self._forget_answers()  # also when it failed: it may have been kept all the same
@@ -224,11 +224,11 @@ class VectorStoreRetrieverMemory(BaseMemory):
 
     async def aclear(self) -> None:
         """Remove the whole collection behind the retriever, where it can, and forget answers and statistics."""
-        place = self._place()
-        if delete := _method(place, "delete_collection"):
+        target = self._target()
+        if delete := _method(target, "delete_collection"):
             await called(delete)
         else:
-            log.warning("%s has no delete_collection: what is kept there stays", type(place).__name__)
+            log.warning("%s has no delete_collection: what is kept there stays", type(target).__name__)
         self._forget_answers()
         self._retrieval_stats = dict(_NO_STATS)
 
@@ -262,7 +262,7 @@ class VectorStoreRetrieverMemory(BaseMemory):
             self._writes += 1
             self._query_cache.clear()
 
-    def _place(self) -> Any:
+    def _target(self) -> Any:
         """Where documents are added: the retriever's vector store, or the retriever itself."""
         return getattr(self.retriever, "vectorstore", self.retriever)
 

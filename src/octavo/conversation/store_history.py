@@ -9,7 +9,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import msgspec
 
-from octavo.chat.messages import MESSAGES, SUMMARIES, next_place, renew
+from octavo.chat.messages import MESSAGES, SUMMARIES, next_position, renew
 from octavo.conversation.histories import BaseChatMessageHistory, State, at_least_zero, plain_state
 from octavo.conversation.messages import (
     ROLES,
@@ -255,7 +255,7 @@ class StoreChatMessageHistory(BoundStore, BaseChatMessageHistory):
 
 
 def to_record(message: BaseMessage, scope: Scope) -> Record:
-    """The record that a message is kept as; its place in the order is the moment of this call."""
+    """The record that a message is kept as; its position in the order is the moment of this call."""
     plain = message_to_dict(message)
     if isinstance(message.content, str):  # it is the record's text already
         del plain["data"]["content"]
@@ -265,7 +265,7 @@ def to_record(message: BaseMessage, scope: Scope) -> Record:
         scope=scope,
         text=message.text,
         data={"message": plain} | ({} if message.name is None else {"name": message.name}),
-        **next_place(),
+        **next_position(),
     )
 
 

@@ -36,7 +36,7 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True):
     asked_at: datetime
     erased_at: datetime | None = None
     dry_run: bool = False
-    removed: dict[str, int] = {}  # by place; of a dry run, what would be
+    removed: dict[str, int] = {}  # by where it was; of a dry run, what would be
     digests: int = 0  # pieces of erased texts that a scrub looks for
     scrub: Literal["pending", "done", "found"] = "pending"
     scrubbed_at: datetime | None = None

@@ -12,7 +12,7 @@ import msgspec
 
 from octavo.erasing.certificate import Certificate, keep
 from octavo.erasing.digests import WINDOW, Digester, Digests, texts_of
-from octavo.erasing.places import Documents, Places, Progress, scrub_places
+from octavo.erasing.parts import Documents, Progress, StoreParts, scrub_parts
 from octavo.erasing.subject import Belongings, Subject
 from octavo.kernel.ids import new_id, now
 from octavo.kernel.model import Add, Op, Query, Record, Remove, Scope, exact_scope
@@ -45,24 +45,24 @@ async def forget(
     `queue` is the folder of a failure queue, where the store has none of its own. `keep_rejected` keeps
     the digests of what was rejected, so that it stays so. A dry run only counts.
     """
-    places = Places(store, queue=queue, vault=vault)
+    parts = StoreParts(store, queue=queue, vault=vault)
     secret = _NO_KEY if dry_run else await asyncio.to_thread((key or DigestKey()).read)
-    erasure = _Erasure(places, subject, Digester(secret), keep_rejected)
+    erasure = _Erasure(parts, subject, Digester(secret), keep_rejected)
     await erasure.look()
     if dry_run:
         return await erasure.counted()
     certificate = await erasure.erase()
     if not scrub:
         return certificate
-    done = await scrub_places(places, erasure.digester, progress)
+    done = await scrub_parts(parts, erasure.digester, progress)
     return next(each for each in done if each.id == certificate.id)
 
 
 class _Erasure:
     """One erasure, from the first look to its certificate."""
 
-    def __init__(self, places: Places, subject: Subject, digester: Digester, keep_rejected: bool) -> None:
-        self.places = places
+    def __init__(self, parts: StoreParts, subject: Subject, digester: Digester, keep_rejected: bool) -> None:
+        self.parts = parts
         self.subject = subject
         self.digester = digester
         self.belongings = Belongings(subject, keep_rejected)
@@ -73,13 +73,13 @@ class _Erasure:
 
     async def look(self) -> None:
         """Find what is there now, and make the digests of it."""
-        self.belongings = await Belongings.of(self.places.store, self.subject, self._keep_rejected)
+        self.belongings = await Belongings.of(self.parts.store, self.subject, self._keep_rejected)
         self._digests.update(self.digester.digests([self.subject.name]))
-        async for page in self.belongings.pages(self.places.store):
+        async for page in self.belongings.pages(self.parts.store):
             for record in page:
                 if record.collection not in ("vectors", "pending"):
                     self._digests.update(self.digester.digests(texts_of(record)))
-                    entry = EntryKey(record.collection, record.id, record.scope.place)
+                    entry = EntryKey(record.collection, record.id, record.scope.key)
                     self._keys[entry] = exact_scope(record.scope)
         await self._erase_documents(dry_run=True)
 
@@ -87,22 +87,22 @@ class _Erasure:
         """What would be removed."""
         self._removed += await self._tallied()
         self._removed["vector markers"] += len(await self._naming_markers())
-        waiting_ops, dead_ops = await asyncio.to_thread(self.places.queued)
+        waiting_ops, dead_ops = await asyncio.to_thread(self.parts.queued)
         self._removed["queued writes"] += sum(self._left(ops) != ops for ops in waiting_ops)
         self._removed["dead letters"] += sum(self._left(ops) != ops for ops in dead_ops)
         return msgspec.structs.replace(self._certificate(), dry_run=True, subject="", digests=0)
 
     def _certificate(self) -> Certificate:
-        subject, places = self.subject, {place: n for place, n in self._removed.items() if n}
+        subject, removed = self.subject, {where: n for where, n in self._removed.items() if n}
         name = self.digester.name(subject.tenant, subject.part, subject.name)
         return Certificate(
             id=new_id("ers_"), what=subject.part, subject=name, tenant=subject.tenant, asked_at=now(),
-            removed=dict(sorted(places.items())),
+            removed=dict(sorted(removed.items())),
         )  # fmt: skip
 
     async def erase(self) -> Certificate:
         """Remove everything."""
-        store = self.places.store
+        store = self.parts.store
         self._removed.clear()
         begun = self._certificate()
         await keep(store, begun, Digests(self._digests))
@@ -140,7 +140,7 @@ class _Erasure:
         names = [msgspec.json.encode(subject.name) if subject.part == "user" else subject.name.encode()]
         until = clock() + _PATIENCE_SECONDS
         while True:
-            erased = await self.places.erase_queued(self._left, names)
+            erased = await self.parts.erase_queued(self._left, names)
             self._removed["queued writes"] += erased.waiting
             self._removed["dead letters"] += erased.dead
             self._removed["damaged lines"] += erased.damaged
@@ -163,11 +163,11 @@ class _Erasure:
         return left
 
     async def _erase_documents(self, *, dry_run: bool) -> None:
-        vault = self.places.vault
+        vault = self.parts.vault
         if vault is None or self.subject.part != "user":
             return
         before = {} if dry_run else await self._tallied()
-        texts = await vault.erase(self.subject.name, None if dry_run else self.places.store)
+        texts = await vault.erase(self.subject.name, None if dry_run else self.parts.store)
         lines = [line for text in texts for line in text.splitlines() if len(line) >= WINDOW]
         self._digests.update(self.digester.digests(lines))
         self._removed["vault files"] = len(texts)
@@ -179,12 +179,12 @@ class _Erasure:
         """How many records there are of each collection."""
         found: Counter[str] = Counter()
         for query in self.belongings.queries:
-            found[query.collection] += (await self.places.store.tally(query)).total
+            found[query.collection] += (await self.parts.store.tally(query)).total
         return found
 
     async def _erase_vectors(self) -> None:
         """Drop the vectors of what is found, and the markers that would have them made again."""
-        store, index, entries = self.places.store, self.places.index, list(self._keys)
+        store, index, entries = self.parts.store, self.parts.index, list(self._keys)
         if index is not None:
             for space in await index.spaces():
                 for start in range(0, len(entries), _AT_ONCE):
@@ -199,17 +199,17 @@ class _Erasure:
         return owner or key.entry in self._keys
 
     async def _naming_markers(self) -> list[Record]:
-        found = await self.places.store.find(waiting(self.subject.tenant))
+        found = await self.parts.store.find(waiting(self.subject.tenant))
         return [marker for marker in found if any(self._owns(key) for key in keys_in(marker))]
 
     async def _erase_lists(self) -> None:
         """Take scopes and users that have no vectors any more out of the lists of an exact index."""
-        store, subject = self.places.store, self.subject
+        store, subject = self.parts.store, self.subject
         users = [(subject.tenant, subject.name)] if subject.part == "user" else []
         for kept_in in {
-            id(each): each for each in (store, getattr(self.places.index, "store", store))
+            id(each): each for each in (store, getattr(self.parts.index, "store", store))
         }.values():
-            scopes = {scope.place: scope for scope in self._keys.values()}.values()
+            scopes = {scope.key: scope for scope in self._keys.values()}.values()
             vectors = [Query(collection="vectors", scope=scope) for scope in scopes]
             if not (await kept_in.tally(Query(collection="vectors", scope=SCOPE_LIST))).total:
                 continue
@@ -217,7 +217,7 @@ class _Erasure:
             await kept_in.apply(list_removals(gone, users))
 
     async def _erase_records(self) -> None:
-        store = self.places.store
+        store = self.parts.store
         for query in self.belongings.queries:
             if not (
                 await store.tally(query)

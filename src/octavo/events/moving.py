@@ -133,7 +133,7 @@ class AdaptedStore(BaseStore):
     ) -> AsyncIterator[list[Record]]:
         """All events past the cursor in pages, oldest first.
 
-        They are read once and held meanwhile: a memory store can only be asked for the newest, and not go on from a place.
+        They are read once and held meanwhile: a memory store can only be asked for the newest, and not go on from a position.
         """
         found = await self._find(msgspec.structs.replace(query, after=after, limit=None))
         for start in range(0, len(found), size):
@@ -174,7 +174,7 @@ def _filters(query: Query, more: dict[str, Any]) -> dict[str, Any]:
 
 
 def _to_records(events: list[AgentEvent], tenant: str) -> list[Record]:
-    """Events as records whose seq is their place among those of the same moment, the same however often they are read."""
+    """Events as records whose seq is their position among those of the same moment, the same however often they are read."""
     records: list[Record] = []
     at: datetime | None = None
     seq = 0

@@ -42,7 +42,7 @@ class EventStore(BaseMemoryStore):
 
     opens_itself: ClassVar[bool] = True
     config: Fixed[dict[str, Any]] = Fixed("it was read when the store was made; make another store")
-    url: Fixed[str] = Fixed("make another store for another place")
+    url: Fixed[str] = Fixed("make another store for another URL")
     retention: Fixed[Retention | None] = Fixed("make another store, with another retention")
 
     def __init__(
@@ -56,7 +56,7 @@ class EventStore(BaseMemoryStore):
         super().__init__(config)
         self.kernel: Store = to_store(store)
         self.tenant = tenant
-        #: Names the place, for whoever keeps something beside it.
+        #: Says where the events are, for whoever keeps something beside it.
         self.url = store if isinstance(store, str) else ""
         self.failures = 0  # events that `store` answered False for
         self.last_error = ""  # why, the last time

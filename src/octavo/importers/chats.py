@@ -41,12 +41,12 @@ def read_claude(source: ImportSource, owner: DefaultOwner) -> Items:
 
 async def _conversations(source: ImportSource, owner: DefaultOwner, read: Any) -> Items:
     for file in source.files("conversations.json", "conversations-*.json"):
-        for place, told in file.items():
+        for position, told in file.items():
             if isinstance(told, dict):
-                for item in read(told, place, owner):
+                for item in read(told, position, owner):
                     yield item
             else:
-                yield told if isinstance(told, Unreadable) else Unreadable(place, "it is no conversation")
+                yield told if isinstance(told, Unreadable) else Unreadable(position, "it is no conversation")
 
 
 def _text_or_blocks(blocks: list[dict[str, Any]]) -> Any:
@@ -57,11 +57,11 @@ def _text_or_blocks(blocks: list[dict[str, Any]]) -> Any:
 # --- ChatGPT
 
 
-def _chatgpt_messages(told: dict[str, Any], place: str, owner: DefaultOwner) -> Iterator[Item]:
+def _chatgpt_messages(told: dict[str, Any], position: str, owner: DefaultOwner) -> Iterator[Item]:
     mapping = told.get("mapping")
     session = told.get("conversation_id") or told.get("id")
     if not isinstance(mapping, dict) or not isinstance(session, str):
-        yield Unreadable(place, "it has no `mapping` or no id, so it is no conversation of ChatGPT")
+        yield Unreadable(position, "it has no `mapping` or no id, so it is no conversation of ChatGPT")
         return
     scope, times = owner.talk(session), Times(moment(told.get("create_time")))
     branch, at = [], told.get("current_node") or _last_node(mapping)
@@ -73,7 +73,12 @@ def _chatgpt_messages(told: dict[str, Any], place: str, owner: DefaultOwner) -> 
     for node in reversed(branch):
         if (said := node.get("message")) is not None:  # the root of every tree has none
             yield tried(
-                f"{place}, message {node.get('id')}", _chatgpt_message, said, told.get("title"), scope, times
+                f"{position}, message {node.get('id')}",
+                _chatgpt_message,
+                said,
+                told.get("title"),
+                scope,
+                times,
             )
     for key, node in mapping.items():
         if key not in seen and isinstance(node, dict) and node.get("message") is not None:
@@ -127,14 +132,16 @@ def _chatgpt_part(part: Any) -> dict[str, Any] | None:
 # --- Claude
 
 
-def _claude_messages(told: dict[str, Any], place: str, owner: DefaultOwner) -> Iterator[Item]:
+def _claude_messages(told: dict[str, Any], position: str, owner: DefaultOwner) -> Iterator[Item]:
     messages, session = told.get("chat_messages"), told.get("uuid")
     if not isinstance(messages, list) or not isinstance(session, str):
-        yield Unreadable(place, "it has no `chat_messages` or no `uuid`, so it is no conversation of Claude")
+        yield Unreadable(
+            position, "it has no `chat_messages` or no `uuid`, so it is no conversation of Claude"
+        )
         return
     scope, times = owner.talk(session), Times(moment(told.get("created_at")))
     for number, said in enumerate(messages, 1):
-        yield tried(f"{place}, message {number}", _claude_message, said, told.get("name"), scope, times)
+        yield tried(f"{position}, message {number}", _claude_message, said, told.get("name"), scope, times)
 
 
 def _claude_message(said: dict[str, Any], title: Any, scope: Scope, times: Times) -> Record | LeftOut:
@@ -175,9 +182,9 @@ async def read_chat_jsonl(source: ImportSource, owner: DefaultOwner) -> Items:
     """Lines of `{"role", "content"}`; each file is a session. Times and ids are read if there are any."""
     for file in source.files("*.jsonl", "*.jsonl.gz"):
         scope, times, written = owner.talk(file.stem), Times(), file.modified
-        for number, (place, line) in enumerate(file.items(lines=True), 1):
+        for number, (position, line) in enumerate(file.items(lines=True), 1):
             id_ = stable_id("chat-jsonl", file.stem, number)
-            yield tried(place, _line_message, line, id_, scope, times, written)
+            yield tried(position, _line_message, line, id_, scope, times, written)
 
 
 def _line_message(line: Any, id_: str, scope: Scope, times: Times, written: datetime) -> Record:

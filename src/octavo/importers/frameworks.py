@@ -49,9 +49,9 @@ async def read_langchain(source: ImportSource, owner: DefaultOwner) -> Items:
         return
     for file in source.files("*.json"):
         session, clock = file.stem, Times(file.modified)
-        for number, (place, item) in enumerate(file.items()):
+        for number, (position, item) in enumerate(file.items()):
             id_ = stable_id("langchain", session, number)
-            yield tried(place, _langchain, item, owner, session, id_, clock)
+            yield tried(position, _langchain, item, owner, session, id_, clock)
 
 
 def _langchain(told: Any, owner: DefaultOwner, session: str, id_: str, clock: Times) -> Record:
@@ -72,15 +72,15 @@ async def read_agentscope(source: ImportSource, owner: DefaultOwner) -> Items:
                 yield item
         return
     for file in source.files("*.json"):
-        for place, state in file.items():
+        for position, state in file.items():
             found = [*_memories_in(state, ())]
             for name, memory in found:
                 # Of a session with several agents, each memory is a session of its own.
-                for item in _state_items(memory, owner.talk("-".join((file.stem, *name))), place):
+                for item in _state_items(memory, owner.talk("-".join((file.stem, *name))), position):
                     yield item
             if not found:
                 bad = isinstance(state, Unreadable)
-                yield state if bad else Unreadable(place, "it holds no state of a memory")
+                yield state if bad else Unreadable(position, "it holds no state of a memory")
 
 
 async def _agentscope_tables(tables: SourceTables, owner: DefaultOwner) -> Items:
@@ -127,15 +127,15 @@ def _are_messages(content: list[Any]) -> bool:
     return isinstance(first, dict) and "role" in first
 
 
-def _state_items(state: Mapping[str, Any], scope: Scope, place: str) -> Iterator[Item]:
-    parsed = tried(place, lambda given: read_state(given, strict=False), state)
+def _state_items(state: Mapping[str, Any], scope: Scope, position: str) -> Iterator[Item]:
+    parsed = tried(position, lambda given: read_state(given, strict=False), state)
     if isinstance(parsed, Unreadable):
         yield parsed
         return
     summary, content = parsed
     clock = Times()
     for message, marks in content or ():
-        yield tried(f"{place}, message {message.id}", _agentscope_message, message, scope, clock, marks)
+        yield tried(f"{position}, message {message.id}", _agentscope_message, message, scope, clock, marks)
     if summary:
         yield Record(
             collection=SUMMARIES, id=SUMMARY_ID, scope=scope, text=summary, created_at=clock.next(None), seq=1
@@ -156,8 +156,8 @@ async def read_lightagent(source: ImportSource, owner: DefaultOwner) -> Items:
                 yield tried(f"{name} {row['event_id']}", _event, told, owner)
         return
     for file in source.files("session_*.json*", "events*.json*"):
-        for place, item in file.items(lines=".jsonl" in file.path.suffixes):
-            yield tried(place, _event, item, owner)
+        for position, item in file.items(lines=".jsonl" in file.path.suffixes):
+            yield tried(position, _event, item, owner)
 
 
 def _event(told: Row, owner: DefaultOwner) -> Record | LeftOut:

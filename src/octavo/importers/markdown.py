@@ -28,7 +28,8 @@ from octavo.kernel.ports import Store, walk
 from octavo.layers.records import COLLECTIONS
 from octavo.layers.values import CATEGORIES, Layer
 from octavo.service.vault.documents import compose, parse
-from octavo.util.file_modes import make_folder, open_file
+from octavo.util.disk import replace_file
+from octavo.util.file_modes import make_folder
 from octavo.util.words import several
 
 INDEX = "MEMORY.md"
@@ -214,9 +215,9 @@ async def write_memory_folder(store: Store, folder: Path, scope: Scope) -> dict[
     for category, (layer, facts) in sorted(pages.items()):
         hook = " ".join(facts[-1].text.split())[:_HOOK_CHARACTERS]
         told = f"{several(len(facts), 'fact')}, such as: {hook}"
-        _write(folder / f"{category}.md", _page(category, layer, told, facts))
+        replace_file(folder / f"{category}.md", [_page(category, layer, told, facts)])
         lines.append(f"- [{category.capitalize()}]({category}.md) — {told}\n")
-    _write(index, compose("# Memory\n\n" + "".join(lines), {"source": _OURS}).raw)
+    replace_file(index, [compose("# Memory\n\n" + "".join(lines), {"source": _OURS}).raw])
     return {category: len(facts) for category, (_, facts) in sorted(pages.items())}
 
 
@@ -263,10 +264,3 @@ def _is_ours(path: Path) -> bool:
         path.is_file()
         and parse(path.read_text(encoding="utf-8", errors="replace")).front.get("source") == _OURS
     )
-
-
-def _write(path: Path, content: bytes) -> None:
-    part = path.with_name(f"{path.name}.part")
-    with open(part, "wb", opener=open_file) as file:
-        file.write(content)
-    part.replace(path)

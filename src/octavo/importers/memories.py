@@ -47,17 +47,17 @@ async def read_mem0(source: ImportSource, owner: DefaultOwner) -> Items:
                 yield item
         return
     for file in source.files("*.json"):
-        for place, item in file.items():
-            for where, told in _listed(item, place):
+        for position, item in file.items():
+            for where, told in _listed(item, position):
                 yield tried(where, _mem0_fact, told, owner)
 
 
-def _listed(item: Any, place: str) -> list[tuple[str, Any]]:
+def _listed(item: Any, position: str) -> list[tuple[str, Any]]:
     """The memories in an item: itself, or those of a page."""
     for name in _LISTS:
         if isinstance(item, dict) and isinstance(item.get(name), list):
-            return [(f"{place}, {name}[{number}]", each) for number, each in enumerate(item[name])]
-    return [(place, item)]
+            return [(f"{position}, {name}[{number}]", each) for number, each in enumerate(item[name])]
+    return [(position, item)]
 
 
 def _mem0_fact(told: Any, owner: DefaultOwner) -> Item:
@@ -137,8 +137,8 @@ async def read_mcp_memory(source: ImportSource, owner: DefaultOwner) -> Items:
     scope = exact_scope(Scope(tenant=owner.tenant, user=owner.user))
     for file in source.files("*"):
         times = Times(file.modified)
-        for place, line in file.items(lines=True):
-            yield tried(place, _graph_record, line, scope, times)
+        for position, line in file.items(lines=True):
+            yield tried(position, _graph_record, line, scope, times)
 
 
 def _graph_record(line: Any, scope: Scope, times: Times) -> Record:

@@ -120,7 +120,7 @@ class SourceFile(msgspec.Struct, frozen=True):
                 yield cast("BinaryIO", file)
 
     def items(self, *, lines: bool = False) -> Iterator[tuple[str, Any]]:
-        """The items of a JSON array, or of JSON lines, each with its place; what is no JSON is Unreadable."""
+        """The items of a JSON array, or of JSON lines, each with its position; what is no JSON is Unreadable."""
         with self.open() as file:
             yield from (_read_lines if lines else _read_array)(file, self.shown)
 
@@ -173,9 +173,9 @@ def _read_array(file: BinaryIO, name: str) -> Iterator[tuple[str, Any]]:
             wrong = f"no UTF-8: {error.reason}"
             break
     if array or at < len(text):
-        place = f"{name}, item {number + 1}"
+        position = f"{name}, item {number + 1}"
         wrong = wrong if at < len(text) else "the file ends in the middle"
-        yield place, Unreadable(place, f"{wrong}; nothing after it is read")
+        yield position, Unreadable(position, f"{wrong}; nothing after it is read")
 
 
 def _read_lines(file: BinaryIO, name: str) -> Iterator[tuple[str, Any]]:
@@ -183,11 +183,11 @@ def _read_lines(file: BinaryIO, name: str) -> Iterator[tuple[str, Any]]:
     for number, line in enumerate(file, 1):
         content = line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
         if content.strip():
-            place = f"{name}, line {number}"
+            position = f"{name}, line {number}"
             try:
-                yield place, msgspec.json.decode(content)
+                yield position, msgspec.json.decode(content)
             except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-                yield place, Unreadable(place, str(error))
+                yield position, Unreadable(position, str(error))
 
 
 # --- tables of other people's databases, read row by row

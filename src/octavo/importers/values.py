@@ -23,7 +23,7 @@ _TICK = timedelta(microseconds=1)
 class Unreadable(msgspec.Struct, frozen=True):
     """Something of the source that could not be read: where it stands, and why."""
 
-    place: str
+    position: str
     reason: str
 
 
@@ -147,10 +147,10 @@ def fact_records(
     return fact, insertion(fact, f"imported from {came_from}").log
 
 
-def tried(place: str, make: Callable[..., Any], *given: Any) -> Any:
-    """What is made of this, or Unreadable with the place and the reason why nothing can be; what was so already stays so."""
+def tried(position: str, make: Callable[..., Any], *given: Any) -> Any:
+    """What is made of this, or Unreadable with the position and the reason why nothing can be; what was so already stays so."""
     try:
         return given[0] if isinstance(given[0], Unreadable) else make(*given)
     except (InvalidRecord, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         reason = f"{error} is missing" if isinstance(error, KeyError) else str(error)
-        return Unreadable(place, " ".join(reason.split())[:300] or type(error).__name__)
+        return Unreadable(position, " ".join(reason.split())[:300] or type(error).__name__)

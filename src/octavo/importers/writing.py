@@ -42,8 +42,8 @@ class Brought(Moved, kw_only=True):
                     for record in records:
                         seal(record)
                 except InvalidRecord as error:
-                    place = f"{records[0].collection} {records[0].id!r}"[:200]
-                    self._note(Unreadable(place, str(error)))
+                    position = f"{records[0].collection} {records[0].id!r}"[:200]
+                    self._note(Unreadable(position, str(error)))
                 else:
                     yield records
 
@@ -171,11 +171,11 @@ async def _write(target: Store, items: list[tuple[Record, ...]]) -> int:
     for tenant in {record.scope.tenant for record in rows}:
         ids = tuple(dict.fromkeys(record.id for record in rows if record.scope.tenant == tenant))
         found = await target.find(Query(collection=LOG, ids=ids, scope=Scope(tenant=tenant)))
-        known |= {(record.scope.place, record.id) for record in found}
+        known |= {(record.scope.key, record.id) for record in found}
     new = [
         record
         for item in items
-        if not any(record.collection == LOG and (record.scope.place, record.id) in known for record in item)
+        if not any(record.collection == LOG and (record.scope.key, record.id) in known for record in item)
         for record in item
     ]
     if not new:

@@ -40,7 +40,7 @@ class StoredRecord(msgspec.Struct, eq=False, gc=False):
     id: str
     kind: str
     scope: Scope
-    place: str
+    scope_key: str
     text: str
     data_json: str
     metadata_json: str
@@ -55,7 +55,7 @@ class StoredRecord(msgspec.Struct, eq=False, gc=False):
 
     @property
     def key(self) -> tuple[str, str]:
-        return (self.id, self.place)
+        return (self.id, self.scope_key)
 
     @property
     def data(self) -> dict[str, Any]:
@@ -165,7 +165,7 @@ def seal(record: Record) -> StoredRecord:
             _name("kind", kind)
             if len(_kinds) < 1000:  # kinds are few; whoever makes them up pays for the check each time
                 _kinds.add(kind)
-        scope, place = _checked_scope(record.scope)
+        scope, scope_key = _checked_scope(record.scope)
         text = record.text
         size = _plain("text", text) if text != "" else 0  # None must be refused, not skipped
         data_json, _ = _spelled("data", record.data)
@@ -192,8 +192,8 @@ def seal(record: Record) -> StoredRecord:
     except (TypeError, AttributeError) as error:
         raise InvalidRecord(f"record {_short(record.id)} of {record.collection!r}: {error}") from error
     return StoredRecord(
-        record.collection, id_, kind, scope, place, text, data_json, metadata_json, marks,
-        created_at, updated_at, expires_at, record.seq, (created_at, record.seq, id_, place),
+        record.collection, id_, kind, scope, scope_key, text, data_json, metadata_json, marks,
+        created_at, updated_at, expires_at, record.seq, (created_at, record.seq, id_, scope_key),
         facts,
     )  # fmt: skip
 
@@ -208,7 +208,7 @@ def asked(query: Query) -> Query:
         raise InvalidQuery(f"unknown collection {query.collection!r}; known: {', '.join(SHAPES)}")
     if query.after is not None:
         cursor = query.after
-        if not (_sayable(cursor.id + cursor.place) and -MAX_SEQ < cursor.seq < MAX_SEQ):
+        if not (_sayable(cursor.id + cursor.scope_key) and -MAX_SEQ < cursor.seq < MAX_SEQ):
             raise InvalidQuery(f"after is no position between records: {cursor!r}")
     return _spoken(query.checked())
 
@@ -279,7 +279,7 @@ _kinds: set[str] = set()
 
 @functools.lru_cache(maxsize=NAMES_HELD)
 def _checked_scope(scope: Scope) -> tuple[Scope, str]:
-    """The scope with "" taken as None, and its place; verdicts are remembered, since scopes repeat."""
+    """The scope with "" taken as None, and its key; verdicts are remembered, since scopes repeat."""
     _name("tenant", scope.tenant, MAX_TENANT_BYTES)
     for part in (scope.user, scope.agent, scope.session):
         if part is not None:
@@ -287,7 +287,7 @@ def _checked_scope(scope: Scope) -> tuple[Scope, str]:
     taken = Scope(
         tenant=scope.tenant, user=scope.user or None, agent=scope.agent or None, session=scope.session or None
     )
-    return taken, taken.place
+    return taken, taken.key
 
 
 def is_name(value: str) -> bool:
@@ -372,7 +372,7 @@ def _flat(value: Any) -> bool:
 def _weigh(what: str, value: Any, depth: int, seen: dict[int, tuple[int, int]]) -> tuple[int, int]:
     """How many bytes of JSON a list, a dict or an object is at least, and how many levels it has; or its refusal.
 
-    What stands in many places is looked at once.
+    A value that occurs several times is looked at once.
     """
     if (known := seen.get(id(value))) is not None:
         if depth + known[1] > MAX_DEPTH + 1:

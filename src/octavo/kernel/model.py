@@ -35,13 +35,13 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fa
     session: str | None = None
 
     @property
-    def place(self) -> str:
-        """A short fixed-length name for this exact scope, usable in keys and indexes."""
-        return _place(self)
+    def key(self) -> str:
+        """A digest of fixed length that stands for this exact scope in keys and indexes: the scope key."""
+        return _scope_key(self)
 
     @property
     def exact(self) -> bool:
-        """Whether, read as a query, this names one place rather than many."""
+        """Whether, read as a query, this names one scope rather than many."""
         return self.user is not None and self.agent is not None and self.session is not None
 
     def covers(self, other: "Scope") -> bool:
@@ -55,7 +55,7 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fa
 
 
 @functools.lru_cache(maxsize=NAMES_HELD)
-def _place(scope: Scope) -> str:
+def _scope_key(scope: Scope) -> str:
     parts = (scope.tenant, scope.user or "", scope.agent or "", scope.session or "")
     # Lengths in front keep ("ab", "c") and ("a", "bc") apart, whatever characters the names hold.
     spelled = "".join(f"{len(part)}:{part}" for part in parts)
@@ -70,17 +70,18 @@ def exact_scope(scope: Scope) -> Scope:
     )
 
 
-class Cursor(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+# Cursors are handed out as text, in which the scope key is called "place".
+class Cursor(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename={"scope_key": "place"}):
     """A position between records; `Cursor()` stands before the first one read, in either direction."""
 
     at: datetime | None = None
     seq: int = 0
     id: str = ""
-    place: str = ""
+    scope_key: str = ""
 
     @property
     def rank(self) -> Rank | None:
-        return None if self.at is None else (self.at, self.seq, self.id, self.place)
+        return None if self.at is None else (self.at, self.seq, self.id, self.scope_key)
 
 
 START = Cursor()
@@ -104,15 +105,15 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def key(self) -> tuple[str, str]:
-        return (self.id, self.scope.place)
+        return (self.id, self.scope.key)
 
     @property
     def rank(self) -> Rank:
-        return (self.created_at, self.seq, self.id, self.scope.place)
+        return (self.created_at, self.seq, self.id, self.scope.key)
 
     @property
     def cursor(self) -> Cursor:
-        return Cursor(at=self.created_at, seq=self.seq, id=self.id, place=self.scope.place)
+        return Cursor(at=self.created_at, seq=self.seq, id=self.id, scope_key=self.scope.key)
 
 
 class Head(msgspec.Struct, frozen=True, kw_only=True):
@@ -140,11 +141,11 @@ class Head(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def rank(self) -> Rank:
-        return (self.created_at, self.seq, self.id, self.scope.place)
+        return (self.created_at, self.seq, self.id, self.scope.key)
 
     @property
     def cursor(self) -> Cursor:
-        return Cursor(at=self.created_at, seq=self.seq, id=self.id, place=self.scope.place)
+        return Cursor(at=self.created_at, seq=self.seq, id=self.id, scope_key=self.scope.key)
 
 
 class Query(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

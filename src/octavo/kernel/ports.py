@@ -238,7 +238,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def key(self) -> "EntryKey":
-        return EntryKey(self.collection, self.id, self.scope.place)
+        return EntryKey(self.collection, self.id, self.scope.key)
 
 
 class EntryKey(msgspec.Struct, frozen=True, order=True):
@@ -246,7 +246,7 @@ class EntryKey(msgspec.Struct, frozen=True, order=True):
 
     collection: str
     id: str
-    place: str
+    scope_key: str
 
 
 class Near(msgspec.Struct, frozen=True):

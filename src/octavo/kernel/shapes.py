@@ -30,7 +30,7 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
     collection: str
     table: str
     names: dict[str, str] = {}
-    axes: tuple[tuple[str, ...], ...] = ((),)  # () is the whole tenant, ("place",) an exact scope
+    axes: tuple[tuple[str, ...], ...] = ((),)  # () is the whole tenant, ("scope_key",) an exact scope
     uncounted: tuple[
         tuple[str, ...], ...
     ] = ()  # axes whose values are many and short: counting is as quick as looking up
@@ -112,18 +112,18 @@ _ALL = (
         collection="messages",
         table="messages",
         names={"kind": "role", "text": "content"},
-        axes=((), ("place",), ("user",)),
+        axes=((), ("scope_key",), ("user",)),
         marks_table="message_marks",
     ),
-    Shape(collection="summaries", table="summaries", axes=((), ("place",), ("user",)), uncounted=(("user",),)),
+    Shape(collection="summaries", table="summaries", axes=((), ("scope_key",), ("user",)), uncounted=(("user",),)),
     Shape(
         collection="entities",
         table="entities",
         names={"id": "name"},
-        axes=((), ("place",), ("user",)),
+        axes=((), ("scope_key",), ("user",)),
         uncounted=(("user",),),
     ),
-    Shape(collection="exchanges", table="exchanges", axes=((), ("place",), ("user",)), uncounted=(("user",),)),
+    Shape(collection="exchanges", table="exchanges", axes=((), ("scope_key",), ("user",)), uncounted=(("user",),)),
     Shape(
         collection="profile",
         table="profile_memories",
@@ -175,8 +175,8 @@ _ALL = (
         collection="checkpoints",
         table="octavo_checkpoints",
         names={"session": "thread_id", "agent": "checkpoint_ns"},
-        axes=((), ("place",), ("session",), ("user",)),
-        uncounted=(("place",), ("session",), ("user",)),
+        axes=((), ("scope_key",), ("session",), ("user",)),
+        uncounted=(("scope_key",), ("session",), ("user",)),
     ),
     Shape(  # what is noted about the owner of facts: what he rejected, and a mark that each new fact renews
         collection="owners",
@@ -192,7 +192,7 @@ _ALL = (
     ),
     Shape(collection="erasures", table="octavo_erasures", names={"kind": "scrub"}, uncounted=((),)),  # certificates
     # What is derived from the rest: an exact index's vectors (kind is their space), and what still has to be embedded.
-    Shape(collection="vectors", table="octavo_vectors", names={"kind": "space"}, axes=((), ("place",), ("user",), ("agent",))),
+    Shape(collection="vectors", table="octavo_vectors", names={"kind": "space"}, axes=((), ("scope_key",), ("user",), ("agent",))),
     Shape(collection="pending", table="octavo_pending", uncounted=((),)),
 )  # fmt: skip
 

@@ -33,7 +33,7 @@ from octavo.layers.records import (
 )
 from octavo.layers.values import Action, Layer, LogEntry, OwnerType
 from octavo.util.secrets import DigestKey
-from octavo.util.sync import at_once
+from octavo.util.sync import at_once, import_aside
 
 _logger = logging.getLogger("octavo.layers")
 
@@ -216,6 +216,7 @@ class OwnerNotes:
     @classmethod
     async def read(cls, store: Store, scope: Scope, key: DigestKey) -> "OwnerNotes":
         """What is noted about the owner of that scope."""
+        await import_aside("octavo.layers.rules")  # which say what is like something that was rejected
         query = Query(collection=OWNERS, ids=(_NAME,), scope=exact_scope(scope), limit=1)
         return cls(scope, key, next(iter(await store.find(query)), None))
 
@@ -248,9 +249,7 @@ class OwnerNotes:
         if not self.rejected:
             return False
         if self._made_with != self._key_name():
-            _logger.warning(
-                "what %s rejected was noted with another key, and is not heeded", self._scope.place
-            )
+            _logger.warning("what %s rejected was noted with another key, and is not heeded", self._scope.key)
             return False
         at = checking.moment("happened_at", happened_at)
         when = "" if at is None else at.isoformat()
@@ -262,9 +261,9 @@ class OwnerNotes:
 
     def _digests(self, content: str, happened_at: str) -> set[str]:
         owner = owner_of(self._scope)
-        place = exact_scope(self._scope).place
+        scope_key = exact_scope(self._scope).key
         told = signatures(content, owner.type, happened_at[:10])
-        return {self._key.digest(place, *signature) for signature in told}
+        return {self._key.digest(scope_key, *signature) for signature in told}
 
 
 def signatures(content: str, owner_type: OwnerType, day: str = "") -> Iterable[Sequence[str]]:

@@ -22,6 +22,7 @@ from octavo.layers.values import (
     DEFAULTS,
     Decision,
     Extracted,
+    Extractor,
     Known,
     Layer,
     Outcome,
@@ -44,10 +45,16 @@ class TextExtraction:
     """One text of one owner on its way into memory."""
 
     def __init__(
-        self, shared: Shared, owner: Owner, source: Record, metadata: dict[str, Any], done: Sequence[Op] = ()
+        self,
+        shared: Shared,
+        extractor: Extractor,
+        owner: Owner,
+        source: Record,
+        metadata: dict[str, Any],
+        done: Sequence[Op] = (),
     ) -> None:
         self._shared = shared
-        self._extractor = shared.extractor()
+        self._extractor = extractor
         self._owner = owner
         self._tenant = source.scope.tenant
         self._scope = owner.scope(self._tenant)

@@ -26,7 +26,7 @@ SHOWN_CHARACTERS = 1000  # of a memory; enough to tell whether a fact repeats it
 MOST_CHARACTERS = 2000  # of a fact; a statement is shorter
 _LONGEST_REASON = 500
 _LONGEST_ANSWER = 400_000
-_MOST_STARTS = 200  # places where JSON may begin; a hostile answer has one at every character
+_MOST_STARTS = 200  # positions where JSON may begin; a hostile answer has one at every character
 
 # What was begun and never closed goes to the end: looking for its end from each beginning would take for ever.
 _THINKING = re.compile(r"<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)", re.DOTALL | re.IGNORECASE)

@@ -34,6 +34,7 @@ from octavo.layers.values import DEFAULTS, Extracted, Extractor, Fact, Layer, Lo
 from octavo.stores import to_store
 from octavo.util.attributes import Fixed
 from octavo.util.secrets import KEY_FILE, DigestKey
+from octavo.util.sync import import_aside
 
 _LONGEST_TTL = timedelta(days=36_500)
 
@@ -153,7 +154,11 @@ class LayeredMemory(LayerReading):
         owner = checking.owner(user_id, agent_id, InvalidRecord)
         of = checking.layer(layer, InvalidRecord)
         text = checking.content(content)
-        kind = _categorised(text, of) if category is None else checking.category(category, of, InvalidRecord)
+        kind = (
+            await _categorised(text, of)
+            if category is None
+            else checking.category(category, of, InvalidRecord)
+        )
         ending = checking.ending(
             of,
             at,
@@ -209,7 +214,8 @@ class LayeredMemory(LayerReading):
         """The same for a text that a record keeps already, such as a message; `done` is written together with the facts."""
         shared = self._begin()
         owner = checking.owner(user_id, agent_id, InvalidRecord)
-        extraction = TextExtraction(shared, owner, source, checking.metadata(metadata), done)
+        told = checking.metadata(metadata)
+        extraction = TextExtraction(shared, await shared.extractor(), owner, source, told, done)
         # One after the other: of two equal texts at once, the second must find what the first has made.
         async with shared.lock(self.tenant, owner):
             try:
@@ -414,8 +420,9 @@ def _tenant(name: str) -> str:
     return name
 
 
-def _categorised(text: str, layer: Layer) -> str:
+async def _categorised(text: str, layer: Layer) -> str:
     """The category that the rules see in a text, or the one for what they see nothing in."""
+    await import_aside("octavo.layers.rules")
     from octavo.layers.rules import categorise
 
     return categorise(text, layer) or DEFAULTS[layer]

@@ -20,6 +20,7 @@ from octavo.layers.records import COLLECTIONS, LOG
 from octavo.layers.values import LAYERS, Action, Extractor, Layer, Status
 from octavo.search.recall import Recall
 from octavo.util.secrets import DigestKey
+from octavo.util.sync import import_aside
 
 #: How often a change is tried that others come before; each time one of them got through.
 TRIES = 50
@@ -73,9 +74,10 @@ class Shared:
         )  # fmt: skip
         self.closing.insert(0, self._extractor)
 
-    def extractor(self) -> Extractor:
+    async def extractor(self) -> Extractor:
         """What was given, or else rules."""
         if self._extractor is None:
+            await import_aside("octavo.layers.rules")
             from octavo.layers.rules import RuleExtractor
 
             self._extractor = RuleExtractor()

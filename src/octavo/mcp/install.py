@@ -17,7 +17,8 @@ import msgspec
 from octavo.config import Settings, local_path
 from octavo.errors import ConfigError
 from octavo.kernel.ids import now
-from octavo.util.file_modes import keep_mode, make_folder, open_file
+from octavo.util.disk import stage_file
+from octavo.util.file_modes import make_folder
 from octavo.util.secrets import shown
 
 NAME = "octavo"  # under which programs know it
@@ -100,17 +101,11 @@ class SettingsChange(msgspec.Struct, frozen=True):
         copy = None
         if self.before is not None:
             copy = path.with_name(f"{path.name}.{now():%Y%m%d-%H%M%S}.bak")
-            _write(copy, self.before, path)
+            stage_file(copy, [self.before.encode()], path)
         fresh = path.with_name(f".{path.name}.{os.getpid()}.new")
-        _write(fresh, self.after, path)
+        stage_file(fresh, [self.after.encode()], path)
         fresh.replace(path)
         return copy
-
-
-def _write(path: Path, text: str, like: Path) -> None:
-    with open(path, "w", encoding="utf-8", newline="", opener=open_file) as file:
-        file.write(text)
-    keep_mode(path, like)
 
 
 def _desktop() -> Path:

@@ -46,7 +46,7 @@ class BM25:
         }
 
     def rank(self, question: str) -> list[int]:
-        """The texts that share a term with the question, by their places in the list, best first; equals in order."""
+        """The texts that share a term with the question, by their positions in the list, best first; equals in order."""
         asked = set(terms(question))
         scores = [self._score(at, asked) for at in range(len(self._counts))]
         return sorted((at for at, score in enumerate(scores) if score > 0), key=lambda at: -scores[at])

@@ -75,8 +75,8 @@ class Data(msgspec.Struct, kw_only=True):
         """The same with no more than `limit` questions, drawn from all of it; every talk stays."""
         if self.questions <= limit:
             return self
-        places = [(at, nth) for at, talk in enumerate(self.talks) for nth in range(len(talk.cases))]
-        drawn = set(Random(seed).sample(places, limit))  # noqa: S311 - a sample, not a secret
+        positions = [(at, nth) for at, talk in enumerate(self.talks) for nth in range(len(talk.cases))]
+        drawn = set(Random(seed).sample(positions, limit))  # noqa: S311 - a sample, not a secret
         talks = [
             msgspec.structs.replace(
                 talk, cases=tuple(case for nth, case in enumerate(talk.cases) if (at, nth) in drawn)

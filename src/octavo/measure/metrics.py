@@ -1,7 +1,7 @@
 """Scores of one ranking against what should have been found: pure functions, each from 0 to 1.
 
 `ranked` is best first; an id that is repeated counts where it first stands. `gold` is what should be found; repeated
-ids count once. A ranking shorter than k has nothing in its missing places.
+ids count once. A ranking shorter than k has nothing in its missing ranks.
 """
 
 import math
@@ -27,14 +27,14 @@ def all_at(k: int, ranked: Sequence[str], gold: Collection[str]) -> float:
 def ndcg_at(k: int, ranked: Sequence[str], gold: Collection[str]) -> float:
     """How early the gold ids stand among the first k, as a share of the best order there could be (NDCG@k)."""
     wanted = _checked(gold)
-    gained = sum(_gain(place) for place, id_ in enumerate(_first(k, ranked)) if id_ in wanted)
-    return gained / sum(_gain(place) for place in range(min(k, len(wanted))))
+    gained = sum(_gain(index) for index, id_ in enumerate(_first(k, ranked)) if id_ in wanted)
+    return gained / sum(_gain(index) for index in range(min(k, len(wanted))))
 
 
 def ranks(ranked: Sequence[str], gold: Iterable[str]) -> list[int | None]:
     """Where each gold id stands, counted from 1; None for one that was not found."""
-    places = {id_: place for place, id_ in enumerate(dict.fromkeys(ranked), 1)}
-    return [places.get(id_) for id_ in gold]
+    found = {id_: rank for rank, id_ in enumerate(dict.fromkeys(ranked), 1)}
+    return [found.get(id_) for id_ in gold]
 
 
 def mean(values: Sequence[float]) -> float:
@@ -52,8 +52,8 @@ def _first(k: int, ranked: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(ranked))[:k]
 
 
-def _gain(place: int) -> float:
-    return 1 / math.log2(place + 2)
+def _gain(index: int) -> float:
+    return 1 / math.log2(index + 2)
 
 
 def _checked(gold: Collection[str]) -> set[str]:

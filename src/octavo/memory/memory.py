@@ -12,7 +12,7 @@ from octavo import erasing
 from octavo.chat.messages import MESSAGES, SUMMARIES, Role, to_record
 from octavo.config import Settings, resolve_settings
 from octavo.erasing import Certificate, Subject
-from octavo.erasing.places import Documents
+from octavo.erasing.parts import Documents
 from octavo.errors import ConfigError, InvalidQuery, StoreClosed
 from octavo.kernel.ids import now
 from octavo.kernel.model import Add, Cursor, Query, Record, Scope

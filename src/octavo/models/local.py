@@ -65,13 +65,13 @@ class LocalEmbedder(NamedEmbedder):
     async def _embed_planned(self, texts: list[str], *, asking: bool) -> list[Vector]:
         most = self._most or await self._run(self._load)
         sizes = [min(self._model.max_tokens, tokens_at_most(text)) for text in texts]
-        placed: dict[int, Vector] = {}
+        by_number: dict[int, Vector] = {}
         # Each batch is a turn of its own, so that a question need not wait for ten thousand records.
         for batch in batches(sizes, most, _BATCH_TOKENS):
             chosen = [texts[number] for number in batch]
             rows = await self._run(partial(self._model.embed, chosen, asking=asking))
-            placed.update(zip(batch, rows, strict=True))
-        return [placed[number] for number in range(len(texts))]
+            by_number.update(zip(batch, rows, strict=True))
+        return [by_number[number] for number in range(len(texts))]
 
     def _load(self) -> int:
         self._model.load()

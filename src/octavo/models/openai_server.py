@@ -171,12 +171,12 @@ class OpenAIEmbedder(NamedEmbedder):
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-        placed = {
+        by_number = {
             number: vector
             for batch, found in zip(planned, answers, strict=True)
             for number, vector in zip(batch, found, strict=True)
         }
-        return [placed[number] for number in range(len(given))]
+        return [by_number[number] for number in range(len(given))]
 
     async def _ask(self, texts: list[str]) -> list[Vector]:
         server, turns = self._server, self._turns_here()

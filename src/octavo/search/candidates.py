@@ -62,7 +62,7 @@ async def gather(store: Store, question: Question, queries: Sequence[Query]) -> 
     cosines: dict[int, float] = {}
     started = time.perf_counter()
     if near:
-        named = {(n.key.collection, n.key.id, n.key.place): n for n in near}
+        named = {(n.key.collection, n.key.id, n.key.scope_key): n for n in near}
         seen = {_key(*row) for row in rows}
         unseen = {key: n.digest for key, n in named.items() if key not in seen}
         with span("octavo.recall.check"):
@@ -150,7 +150,7 @@ async def _read_neighbours(
 
 
 def _key(collection: str, found: Match | Record) -> Key:
-    return collection, found.id, found.scope.place
+    return collection, found.id, found.scope.key
 
 
 def _since(started: float) -> float:

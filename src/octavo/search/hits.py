@@ -137,7 +137,7 @@ class WhyNot(msgspec.Struct, frozen=True, kw_only=True):
     """Why a record was not among the hits of a question, or where it was."""
 
     reason: str  # a sentence
-    rank: int | None = None  # its place among all candidates, when it was one
+    rank: int | None = None  # its position among all candidates, from 1, when it was one
     of: int = 0
     hit: Hit | None = None  # its standing by each signal, when it was a candidate
     shared: tuple[str, ...] = ()  # terms of the question that the record holds

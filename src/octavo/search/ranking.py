@@ -80,19 +80,21 @@ class Ranking(msgspec.Struct):
 
     def by_session(self) -> dict[str, float]:
         """The same signals for whole sessions, by scope: the session's own words, and the best records in it."""
-        places = self.sessions.places
-        members: list[list[int]] = [[] for _ in places]
+        scope_keys = self.sessions.scope_keys
+        members: list[list[int]] = [[] for _ in scope_keys]
         for at, slot in enumerate(self.sessions.slots):
             if slot >= 0:
                 members[slot].append(at)
         terms, vector, time = (self.signals[name] for name in ("terms", "vector", "time"))
-        own = standard(self.session_scores) if self.session_scores else [0.0] * len(places)
+        own = standard(self.session_scores) if self.session_scores else [0.0] * len(scope_keys)
         best = standard([_few_best([terms[at] for at in ats]) for ats in members])
         near = standard([_few_best([vector[at] for at in ats]) for ats in members])
         when = [max(time[at] for at in ats) for ats in members]
         return {
-            place: 0.4 * around + 0.6 * record + 0.6 * VECTOR * self.trust * closeness + TIME * fit
-            for place, around, record, closeness, fit in zip(places, own, best, near, when, strict=True)
+            scope_key: 0.4 * around + 0.6 * record + 0.6 * VECTOR * self.trust * closeness + TIME * fit
+            for scope_key, around, record, closeness, fit in zip(
+                scope_keys, own, best, near, when, strict=True
+            )
         }
 
     def presence(self) -> float:
@@ -203,13 +205,13 @@ def _days_off(span: DayRange, day: date) -> int:
 class _Sessions(msgspec.Struct):
     """The sessions that candidates stand in, and which candidates are neighbours in them."""
 
-    places: list[str]
-    slots: list[int]  # for each candidate the number of its session in `places`, or -1
+    scope_keys: list[str]
+    slots: list[int]  # for each candidate the number of its session in `scope_keys`, or -1
     neighbours: list[tuple[int, int]]  # one right after the other in a session, not long apart
 
     @classmethod
     def of(cls, found: list[Match]) -> "_Sessions":
-        places: dict[str, int] = {}
+        numbers: dict[str, int] = {}
         known: dict[
             int, int
         ] = {}  # by identity: rows of one session share their scope, and hashing it takes longer
@@ -218,20 +220,20 @@ class _Sessions(msgspec.Struct):
             scope = match.scope
             slot = known.get(id(scope))
             if slot is None:
-                slot = places.setdefault(scope.place, len(places)) if scope.session else -1
+                slot = numbers.setdefault(scope.key, len(numbers)) if scope.session else -1
                 known[id(scope)] = slot
             slots.append(slot)
         neighbours: list[tuple[int, int]] = []
         last: dict[int, int] = {}
         # Where there is one session only, there may be no order in it that means anything.
-        for at, slot in enumerate(slots if len(places) > 1 else ()):
+        for at, slot in enumerate(slots if len(numbers) > 1 else ()):
             before = last.get(slot)
             if slot < 0:
                 continue
             if before is not None and found[at].created_at - found[before].created_at <= _NEIGHBOUR_WITHIN:
                 neighbours.append((before, at))
             last[slot] = at
-        return cls(list(places), slots, neighbours)
+        return cls(list(numbers), slots, neighbours)
 
     def spread(self, scores: list[float], share: float) -> list[float]:
         """Each score with a share of its neighbours': in a conversation an answer stands next to its question."""
@@ -273,10 +275,10 @@ def _lexical_scores(
     gains = _gains(columns, lengths, sum(lengths) / (candidates or 1), weights, K1, B)
     records = _sum(gains, len(found))
     if question.parts:
-        # Each sentence of a long question counts as much as the whole: otherwise the longest one takes every place.
+        # Each sentence of a long question counts as much as the whole: otherwise the longest one takes every hit.
         parts = [_relative(_sum([gains[at] for at in part], len(found))) for part in question.parts]
         records = [whole + max(each) for whole, *each in zip(_relative(records), *parts, strict=True)]
-    size = len(sessions.places)
+    size = len(sessions.scope_keys)
     if size < 2:
         return records, []
     # Sessions as documents; one is as long as what was found of it.
@@ -330,7 +332,7 @@ def _relative(scores: list[float]) -> list[float]:
 
 
 def _few_best(scores: list[float]) -> float:
-    return sum([score * 0.3**place for place, score in enumerate(sorted(scores, reverse=True)[:3])])
+    return sum([score * 0.3**n for n, score in enumerate(sorted(scores, reverse=True)[:3])])
 
 
 def _above_floor(n: int, cosines: dict[int, float]) -> list[float]:

@@ -110,17 +110,20 @@ class Recall:
         """The sessions that speak about a question, best first, each with its three best records."""
         ranked = await self._rank(text, self._queries(scope, filters), _checked(limit))
         scores = ranked.by_session()
-        best = sorted(scores, key=lambda place: -scores[place])[:limit]
+        best = sorted(scores, key=lambda scope_key: -scores[scope_key])[:limit]
         picked = {
-            place: [at for at in ranked.order if ranked.found[at].scope.place == place][:3] for place in best
+            scope_key: [at for at in ranked.order if ranked.found[at].scope.key == scope_key][:3]
+            for scope_key in best
         }
         loaded = await self._read(ranked, [at for ats in picked.values() for at in ats], self.store.find)
         hits: list[SessionHit] = []
-        for place, ats in picked.items():
+        for scope_key, ats in picked.items():
             shown = tuple(_hit(ranked, at, loaded[at], ranked.total[at], None) for at in ats if at in loaded)
             if shown:
                 of = ranked.found[ats[0]].scope
-                hits.append(SessionHit(of.user or "", of.agent or "", of.session or "", scores[place], shown))
+                hits.append(
+                    SessionHit(of.user or "", of.agent or "", of.session or "", scores[scope_key], shown)
+                )
         return hits
 
     async def context(
@@ -180,11 +183,11 @@ class Recall:
             return WhyNot(reason=reason, of=of, shared=shared, lacking=lacking)
         best = [chosen for chosen, _, _ in (await self._best(ranked, limit, None))[0]]
         # What only the whole record tells moves it among the best: outside of them it stands after them all.
-        place = best.index(at) + 1 if at in best else max(ranked.order.index(at), len(best)) + 1
-        where = f"it is number {place} of {of} candidates"
+        rank = best.index(at) + 1 if at in best else max(ranked.order.index(at), len(best)) + 1
+        where = f"it is number {rank} of {of} candidates"
         return WhyNot(
-            reason=where if place <= limit else f"{where}, and the limit is {limit}",
-            rank=place,
+            reason=where if rank <= limit else f"{where}, and the limit is {limit}",
+            rank=rank,
             of=of,
             hit=_hit(ranked, at, record, ranked.total[at] + importance(record), ranked.ranks([at])),
             shared=shared,
@@ -271,7 +274,7 @@ class Recall:
             wanted[key]: found
             for query, page in zip(asked, answers, strict=True)
             for found in page
-            if (key := (query.collection, found.id, found.scope.place)) in wanted
+            if (key := (query.collection, found.id, found.scope.key)) in wanted
         }
 
     async def _record_anywhere(self, id_: str, asked: Sequence[Query]) -> tuple[Record, Query]:
@@ -301,7 +304,7 @@ def _checked(limit: int) -> int:
 
 
 def _within_reach(total: list[float], order: list[int], start: int, limit: int) -> int:
-    """How many candidates, from this place on, could be among the best when it is known how important each is."""
+    """How many candidates, from this position on, could be among the best when it is known how important each is."""
     limit = max(limit, 1)
     first = order[start : start + max(limit * _MARGIN, 10)]
     bar = total[first[:limit][-1]] - 2 * MOST_IMPORTANT
@@ -325,7 +328,9 @@ def _hit(
         record,
         score,
         tuple(term for term in shared if not is_topic(term)),
-        tuple(Signal(name, ranked.signals[name][at], places.get(at, 0)) for name, places in ranks.items()),
+        tuple(
+            Signal(name, ranked.signals[name][at], of_signal.get(at, 0)) for name, of_signal in ranks.items()
+        ),
         tuple(topic_name(term) for term in shared if is_topic(term)),
     )
 

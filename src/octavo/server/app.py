@@ -3,7 +3,6 @@
 import asyncio
 import dataclasses
 import functools
-import importlib
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -35,6 +34,7 @@ from octavo.server.routes.mcp import McpEndpoint
 from octavo.service.health import Health
 from octavo.service.memory import AsyncMemoryService
 from octavo.util.secrets import DigestKey
+from octavo.util.sync import import_aside
 
 _ABOUT = """Memory for AI agents: who somebody is (the profile layer) and what happened (the event layer), with a log of every change.
 
@@ -63,7 +63,7 @@ _SAMPLE: tuple[dict[str, Any], ...] = (
     {"content": "Decided to move the project to PostgreSQL", "layer": "event", "category": "decision"},
 )
 
-#: In the order in which paths are matched: a fixed name stands before a name of the caller's in the same place.
+#: In the order in which paths are matched: a fixed name stands before a name of the caller's in the same position.
 _ROUTERS = (
     memories.router,
     memories.log_router,
@@ -244,8 +244,8 @@ class TenantMemories:
 
     async def start(self, *, sample: bool = False) -> None:
         """Begin to open the store and to sweep; a store that is down is opened later."""
-        # Now rather than under the first request that needs them: they take half a second, and would hold up all others.
-        importlib.import_module("octavo.layers.rules")
+        # Now rather than under the first request that needs them: they take half a second.
+        await import_aside("octavo.layers.rules")
         await topics.load()
         await self._service.start()
         if self.settings.layers.sweep_seconds:

@@ -66,10 +66,10 @@ class Gate:
         self.secrets = secrets
         self.server = server
         # Fewer than the connections: the others make room for a caller who has none yet.
-        self.places = Shares(min(server.max_concurrent, max(1, server.max_connections * 3 // 4)))
+        self.slots = Shares(min(server.max_concurrent, max(1, server.max_connections * 3 // 4)))
         self.room = Shares(max(_BODIES_BYTES, 4 * server.max_body_bytes))
         if metrics is not None:
-            metrics.under_way = self.places.count_taken
+            metrics.under_way = self.slots.count_taken
         self.draining = 0  # requests that were answered, whose callers still send
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -114,7 +114,7 @@ class Shares:
 class _Passage:
     """One request on its way in and its answer on the way out.
 
-    It holds a place among the requests under way and room for what was read of its body, and gives both back at its end.
+    It holds a slot among the requests under way and room for what was read of its body, and gives both back at its end.
     """
 
     def __init__(self, gate: Gate, scope: Scope, receive: Receive, send: Send) -> None:
@@ -130,7 +130,7 @@ class _Passage:
             scope = {**scope, "path": _unquoted(scope["raw_path"])}
         scope[REQUEST_ID] = self._id.decode()
         self._scope = scope
-        self._caller: str | None = None  # who holds the place, if one is held
+        self._caller: str | None = None  # who holds the slot, if one is held
         self._room = 0  # bytes that are held
         self._seen = 0  # bytes of the body that came
         self._unread = headers.get(b"content-length", b"0") != b"0" or b"transfer-encoding" in headers
@@ -198,10 +198,10 @@ class _Passage:
         method, path = scope["method"], path_of(scope)
         if is_open(path):
             return None
-        batched = BATCHED in scope  # and its batch holds a place and room for all of its parts
+        batched = BATCHED in scope  # and its batch holds a slot and room for all of its parts
         # Until the key is known, callers are told apart by where they call from.
         client = scope.get("client")
-        if not batched and not self._take_place(f"address {client[0] if client else ''}"):
+        if not batched and not self._take_slot(f"address {client[0] if client else ''}"):
             return problem(503, _BUSY, {"Retry-After": "1"})
         if path == SIGN_IN and not batched:
             return self._unusable(method, path)
@@ -215,7 +215,7 @@ class _Passage:
         if isinstance(caller, Response):
             return caller
         scope[CALLER] = caller
-        if caller.key_id is not None and not batched and not self._take_place(f"key {caller.key_id}"):
+        if caller.key_id is not None and not batched and not self._take_slot(f"key {caller.key_id}"):
             return problem(503, _BUSY, {"Retry-After": "1"})
         return self._unusable(method, path)
 
@@ -280,16 +280,16 @@ class _Passage:
         self._unread = message["type"] == "http.request" and message.get("more_body", False)
         return message
 
-    def _take_place(self, caller: str) -> bool:
-        """Take a place for this caller, in exchange for the one that was held; False when there is none."""
+    def _take_slot(self, caller: str) -> bool:
+        """Take a slot for this caller, in exchange for the one that was held; False when there is none."""
         self._let_go()
-        if self._gate.places.take(caller):
+        if self._gate.slots.take(caller):
             self._caller = caller
         return self._caller is not None
 
     def _let_go(self) -> None:
         if self._caller is not None:
-            self._gate.places.give_back(self._caller)
+            self._gate.slots.give_back(self._caller)
             if self._room:
                 self._gate.room.give_back(self._caller, self._room)
         self._caller, self._room = None, 0

@@ -20,6 +20,7 @@ from octavo.kernel.ports import IndexesLater, Pools
 from octavo.kernel.shapes import SHAPES
 from octavo.server.problems import problem
 from octavo.util.cache import hits_and_misses, used_bytes
+from octavo.util.disk import replace_file
 from octavo.util.metrics import OTHER, Family, Meter, Samples, merged, prometheus_page
 from octavo.wraps.metered import STORE_FAMILIES
 
@@ -176,7 +177,8 @@ class Metrics:
             return
         async with self._writing:  # or an older snapshot could be written over a newer one
             rows: _Rows = {name: [*each.items()] for name, each in self._snapshot(gauges=gauges).items()}
-            await asyncio.to_thread(_replace, self._folder / self._name, msgspec.json.encode(rows))
+            page = [msgspec.json.encode(rows)]
+            await asyncio.to_thread(replace_file, self._folder / self._name, page, sync=False)
 
     def _read(self) -> list[Samples]:
         """What each worker wrote last."""
@@ -205,10 +207,3 @@ async def answer_metrics(metrics: Metrics | None, _: Request) -> Response:
     if metrics is None:
         return problem(404, "nothing is counted here: telemetry.metrics is false")
     return PlainTextResponse(await metrics.page(), media_type="text/plain; version=0.0.4")
-
-
-def _replace(path: Path, data: bytes) -> None:
-    """Write a file that its readers find whole."""
-    new = path.with_suffix(".new")
-    new.write_bytes(data)
-    new.replace(path)

@@ -1,4 +1,4 @@
-"""What went wrong, as an answer: the one place where errors become status codes."""
+"""What went wrong, as an answer: the one module where errors become status codes."""
 
 import logging
 from collections.abc import Mapping, Sequence
@@ -103,8 +103,8 @@ def sentence(errors: Sequence[Mapping[str, object]]) -> str:
     """What pydantic has to say about a request, in one sentence; of the values only those that cannot be personal."""
     said = []
     for error in errors[:_MOST_ERRORS]:
-        place = error.get("loc")
-        parts = [str(part) for part in place] if isinstance(place, tuple) else []
+        path = error.get("loc")
+        parts = [str(part) for part in path] if isinstance(path, tuple) else []
         where = _cut(".".join(parts[1:] or parts), 80)
         what = _cut(str(error.get("msg", "")).removeprefix("Value error, "), 200)
         if error.get("type") == "extra_forbidden":

@@ -253,7 +253,7 @@ class NameConvertor(Convertor[str]):
 
 
 class OwnerConvertor(NameConvertor):
-    """`user` or `agent`; or a path with another word in this place would hide the routes that it belongs to."""
+    """`user` or `agent`; or a path with another word in this position would hide the routes that it belongs to."""
 
     regex = "user|agent"
 

@@ -40,25 +40,25 @@ class Recent:
         """Remember a record that was acknowledged; one already held stays as it is."""
         if self._per_session <= 0:
             return
-        place = (record.collection, record.scope.session or "")
-        session = self._sessions.get(place) or _RecentSession()
+        key = (record.collection, record.scope.session or "")
+        session = self._sessions.get(key) or _RecentSession()
         if record.id in session.records:
             return
         session.hold(seal(record))
-        self._session_of[record.collection, record.id] = place[1]
+        self._session_of[record.collection, record.id] = key[1]
         while len(session.records) > self._per_session or (
             session.size_bytes > _MOST_BYTES and len(session.records) > 1
         ):
             self._session_of.pop((record.collection, session.drop_oldest()), None)
-        self._sessions.put(place, session, session.size_bytes)
+        self._sessions.put(key, session, session.size_bytes)
 
     def change(self, collection: str, id_: str, change: Change) -> None:
         """Apply a change that was acknowledged to a record that is held."""
-        place = (collection, self._session_of.get((collection, id_), ""))
-        session = self._sessions.get(place)
+        key = (collection, self._session_of.get((collection, id_), ""))
+        session = self._sessions.get(key)
         if session is not None and (held := session.records.get(id_)) is not None:
             session.hold(seal(change.applied_to(held.record)))
-            self._sessions.put(place, session, session.size_bytes)
+            self._sessions.put(key, session, session.size_bytes)
 
     def session_of(self, collection: str, id_: str) -> str | None:
         """The session of a record that is held."""
@@ -76,9 +76,9 @@ class Recent:
         newest = sorted(held.records.values() if held else (), key=_rank, reverse=True)
         return [sealed.record for sealed in newest[:limit]]
 
-    def _forget(self, place: tuple[str, str], session: _RecentSession) -> None:
+    def _forget(self, key: tuple[str, str], session: _RecentSession) -> None:
         for id_ in list(session.records):
-            self._session_of.pop((place[0], id_), None)
+            self._session_of.pop((key[0], id_), None)
 
 
 def _size(held: StoredRecord) -> int:

@@ -19,7 +19,7 @@ class Gathering(Generic[W, A]):
 
     Cancelling a caller stops nobody's write, its own included. When a group fails for a reason other than that the
     backend is away, each caller's part is tried alone, so that a bad one fails by itself. With `lanes`, so many groups may
-    be under way at once, as long as all work in them may stand `beside` other work; what may not keeps its place in the line.
+    be under way at once, as long as all work in them may stand `beside` other work; what may not keeps its position in the line.
     """
 
     def __init__(

@@ -24,16 +24,16 @@ _PARTS = ("session", "user", "agent")
 _MOST_RECENT = 4096  # records that wait to be put in order: a few milliseconds
 
 
-def _axes(scope: Scope, place: str) -> list[Axis]:
+def _axes(scope: Scope, scope_key: str) -> list[Axis]:
     """The axes that all records of this scope stand in."""
     parts = [(part, scope.tenant, value) for part in _PARTS if (value := getattr(scope, part)) is not None]
-    return [("tenant", scope.tenant), ("place", place), *parts]
+    return [("tenant", scope.tenant), ("scope_key", scope_key), *parts]
 
 
 def _axis_asked(scope: Scope) -> tuple[Axis, bool]:
     """The narrowest axis that holds all a scope covers, and whether it holds nothing else."""
     if scope.exact:
-        return ("place", scope.place), True
+        return ("scope_key", scope.key), True
     given = [(part, value) for part in _PARTS if (value := getattr(scope, part)) is not None]
     named = [(part, scope.tenant, value) for part, value in given if value]
     return (named[0] if named else ("tenant", scope.tenant)), len(given) == len(named) <= 1
@@ -84,11 +84,11 @@ class CollectionIndex:
     """The records of one collection."""
 
     def __init__(self) -> None:
-        self._kept: dict[str, dict[str, StoredRecord]] = {}  # by id, then by place
+        self._kept: dict[str, dict[str, StoredRecord]] = {}  # by id, then by scope key
         self._orders: dict[Axis, _Order] = {}
         self._orders_of: dict[
             str, list[_Order]
-        ] = {}  # by place, of its axes: found once, not for every record
+        ] = {}  # by scope key, of its axes: found once, not for every record
         self._names: dict[tuple[str, str], SortedSet[str]] = {}  # by part and tenant: who has an order
         self._ends: dict[str, SortedList[tuple[datetime, Rank]]] = {}  # by tenant: when records end
         self.terms: TermIndex | None = None  # from the first search on
@@ -101,17 +101,19 @@ class CollectionIndex:
     def put(self, sealed: StoredRecord) -> bool:
         """Keep a record, unless one with its key is kept; answer whether it was new."""
         named = self._kept.setdefault(sealed.id, {})
-        if sealed.place in named:
+        if sealed.scope_key in named:
             return False
-        named[sealed.place] = sealed
-        place = sealed.place
-        orders = self._orders_of.get(place)
+        named[sealed.scope_key] = sealed
+        scope_key = sealed.scope_key
+        orders = self._orders_of.get(scope_key)
         if orders is None:
-            orders = self._orders_of[place] = [self._order(axis) for axis in _axes(sealed.scope, place)]
+            orders = self._orders_of[scope_key] = [
+                self._order(axis) for axis in _axes(sealed.scope, scope_key)
+            ]
         for order in orders:
             order.add(sealed)
         for mark in sealed.marks:
-            self._order(("mark", place, mark)).add(sealed)
+            self._order(("mark", scope_key, mark)).add(sealed)
         if sealed.expires_at is not None:
             ends = self._ends.setdefault(sealed.scope.tenant, SortedList())
             ends.add((sealed.expires_at, sealed.rank))
@@ -122,11 +124,11 @@ class CollectionIndex:
     def drop(self, sealed: StoredRecord) -> None:
         """Forget a record that is kept, and all that was made of it."""
         named = self._kept[sealed.id]
-        del named[sealed.place]
+        del named[sealed.scope_key]
         if not named:
             del self._kept[sealed.id]
-        marks = (("mark", sealed.place, mark) for mark in sealed.marks)
-        for axis in (*_axes(sealed.scope, sealed.place), *marks):
+        marks = (("mark", sealed.scope_key, mark) for mark in sealed.marks)
+        for axis in (*_axes(sealed.scope, sealed.scope_key), *marks):
             order = self._orders[axis]
             order.remove(sealed)
             if not order.ranks:
@@ -136,8 +138,8 @@ class CollectionIndex:
                     names.remove(axis[2])
                     if not names:
                         del self._names[axis[0], axis[1]]
-                if axis[0] == "place":
-                    del self._orders_of[sealed.place]
+                if axis[0] == "scope_key":
+                    del self._orders_of[sealed.scope_key]
         if sealed.expires_at is not None:
             ends = self._ends[sealed.scope.tenant]
             ends.remove((sealed.expires_at, sealed.rank))
@@ -230,13 +232,13 @@ class CollectionIndex:
 
     def find_named(self, query: Query) -> Iterator[StoredRecord]:
         """The records that have one of the ids asked for, inside the scope or not."""
-        place = query.scope.place if query.scope.exact else None
+        scope_key = query.scope.key if query.scope.exact else None
         for name in dict.fromkeys(query.ids or ()):
             named = self._kept.get(name, {})
-            if place is None:
+            if scope_key is None:
                 yield from named.values()
-            elif place in named:
-                yield named[place]
+            elif scope_key in named:
+                yield named[scope_key]
 
     def breadth(self, query: Query) -> int:
         """At most so many ranks are on the walk of a query that has no ids."""
@@ -266,7 +268,7 @@ class CollectionIndex:
     def _orders_asked(self, query: Query) -> list[_Order]:
         """The orders among which all that match the query are."""
         axes = [_axis_asked(query.scope)[0]]
-        if query.marks is not None and axes[0][0] == "place":
+        if query.marks is not None and axes[0][0] == "scope_key":
             axes = [("mark", axes[0][1], mark) for mark in query.marks]
         return [order for axis in axes if (order := self._orders.get(axis)) is not None]
 

@@ -138,7 +138,7 @@ class Searching(StoreUnderTest):
     async def test_searched_within_every_scope(self, store: Store, home: Scope) -> None:
         """A search keeps to its scope whichever parts are named, any or none, and to every other clause beside it."""
         names = (None, "u", "U")
-        places = [
+        scopes = [
             Scope(tenant=home.tenant, user=user, agent=agent, session=session)
             for user, agent, session in itertools.product(names, repeat=3)
         ]
@@ -146,7 +146,7 @@ class Searching(StoreUnderTest):
         records = [
             note(
                 f"n{at % 20}",
-                place,
+                scope,
                 " ".join(words[: 2 + at % 3]),
                 kind=("", "k")[at % 2],
                 marks=("m",) * (at % 3 == 0),
@@ -155,7 +155,7 @@ class Searching(StoreUnderTest):
                 expires_at=NOON + timedelta(minutes=at) if at % 5 == 0 else None,
                 seq=at,
             )
-            for at, place in enumerate(places)
+            for at, scope in enumerate(scopes)
         ]
         await store.apply([Add(records)])
         for user, agent, session in itertools.product((None, "", "u"), repeat=3):
@@ -170,7 +170,7 @@ class Searching(StoreUnderTest):
             {"since": NOON + timedelta(minutes=1), "until": NOON + timedelta(minutes=5), "kinds": ("", "k"), "marks": ("m",)},
         )  # fmt: skip
         for clause in clauses:
-            for inside in (home, replace(home, user="u"), places[4]):
+            for inside in (home, replace(home, user="u"), scopes[4]):
                 await right(store, everything(inside, **clause), ("fox", "oak"), records)
         elsewhere = Scope(tenant=home.tenant + "2")
         assert await found(store, everything(elsewhere), "fox") == []

@@ -233,11 +233,11 @@ class Texts(StoreUnderTest):
             ("a", "b", "c"),
             ("a/b/c", None, None),
         ]
-        places = [
+        scopes = [
             Scope(tenant=f"{home.tenant}~", user=user, agent=agent, session=session)
             for user, agent, session in tricks
         ]
-        await self._apart(store, places, "place")
+        await self._apart(store, scopes, "scope")
 
     async def _apart(self, store: Store, scopes: list[Scope], what: str) -> None:
         written = [

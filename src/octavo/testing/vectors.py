@@ -204,8 +204,8 @@ class Entries(VectorSubject):
     @on_an_index
     async def test_put_and_nearest(self, index: VectorIndex, home: Home) -> None:
         """The nearest come first with their cosines, however long the vectors are, and no more of them than asked for."""
-        places = (("east", 1, 0), ("north-east", 30, 30), ("north", 0, 0.004), ("west", -1, 0))
-        await index.put(home.space, [home.entry(name, plane(x, y)) for name, x, y in places])
+        points = (("east", 1, 0), ("north-east", 30, 30), ("north", 0, 0.004), ("west", -1, 0))
+        await index.put(home.space, [home.entry(name, plane(x, y)) for name, x, y in points])
         asked = plane(1, 0)
         found = await index.nearest(home.space, asked, home.scope(user="u"), ["messages"], 10)
         assert [near.key.id for near in found] == ["east", "north-east", "north", "west"]

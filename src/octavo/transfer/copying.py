@@ -68,7 +68,7 @@ class CopyStep(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             since=self.cursor.at,
             until=self.cursor.at + timedelta(microseconds=1),
         )
-        return any(record.scope.place == self.cursor.place for record in await target.find(query))
+        return any(record.scope.key == self.cursor.scope_key for record in await target.find(query))
 
 
 class _Head(msgspec.Struct, frozen=True, kw_only=True):
@@ -117,8 +117,8 @@ class Trail:
 
     def step(self, query: Query) -> CopyStep:
         """Where the move of one tenant's collection stands."""
-        place = query.scope.tenant, query.collection
-        return self.steps.get(place) or CopyStep(tenant=place[0], collection=place[1])
+        tenant, collection = query.scope.tenant, query.collection
+        return self.steps.get((tenant, collection)) or CopyStep(tenant=tenant, collection=collection)
 
     def mark(self, step: CopyStep) -> None:
         """Write down that everything up to this step is acknowledged."""
@@ -233,7 +233,7 @@ async def move(
 
 
 class _StoreSink:
-    """A store as the place to move to."""
+    """A store as what is moved to."""
 
     def __init__(self, target: Store) -> None:
         self._target = target

@@ -137,7 +137,7 @@ class _LineStream:
     async def put(self, page: list[Record]) -> int:
         """Write records as lines."""
         self.added += len(page)
-        return self.write(b"".join([encode_record(_placed(record)) + b"\n" for record in page]))
+        return self.write(b"".join([encode_record(_with_default_scope(record)) + b"\n" for record in page]))
 
     def write(self, spelled: bytes) -> int:
         """Write lines, and answer how long the file is now."""
@@ -198,7 +198,7 @@ def _open_target(to: Path | str | BinaryIO) -> Iterator[_LineStream]:
         yield _LineStream(to)
         return
     path = Path(to).resolve()  # through a symbolic link, so that the rename does not replace the link
-    if path.exists() and not path.is_file():  # a pipe or a device has no place beside it for a part
+    if path.exists() and not path.is_file():  # a pipe or a device has no folder beside it for a part
         with path.open("wb") as stream:
             yield _LineStream(stream)
     else:
@@ -206,7 +206,7 @@ def _open_target(to: Path | str | BinaryIO) -> Iterator[_LineStream]:
             yield part
 
 
-def _placed(record: Record) -> Record:
+def _with_default_scope(record: Record) -> Record:
     # Only the default object itself is left out of JSON; an equal one would make equal stores export unequal bytes.
     if record.scope is _NOWHERE or record.scope != _NOWHERE:
         return record

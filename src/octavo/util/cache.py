@@ -12,7 +12,7 @@ K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 DEFAULT_BYTES = 64 * 2**20
-_ENTRY_BYTES = 300  # what an entry takes beside its key and value: its places in two dicts, about
+_ENTRY_BYTES = 300  # what an entry takes beside its key and value: its slots in two dicts, about
 
 
 class _Budget:

@@ -3,13 +3,13 @@
 import math
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from weakref import WeakSet
 
 from octavo.errors import StoreUnavailable
-from octavo.util.file_modes import make_folder, open_file
+from octavo.util.file_modes import keep_mode, make_folder, open_file
 from octavo.util.system import after_fork, lock_file, open_folder, unlock_file
 
 
@@ -99,6 +99,37 @@ def write_all(fd: int, data: bytes, path: Path | str) -> None:
     except OSError as error:
         if error.filename is None:  # calls on descriptors do not know it
             raise OSError(error.errno, error.strerror, str(path)) from None
+        raise
+
+
+def stage_file(staged: Path, content: Iterable[bytes], path: Path, *, sync: bool = True) -> None:
+    """Write under another name what is to become the file `path`, with the mode of the one there; all of it, or nothing is left.
+
+    With `sync` it is on the disk afterwards: otherwise a power cut could keep the rename and lose the bytes.
+    """
+    fd = open_file(staged, os.O_WRONLY | os.O_TRUNC)
+    try:
+        try:
+            for piece in content:
+                write_all(fd, piece, staged)
+            if sync:
+                os.fsync(fd)
+        finally:
+            os.close(fd)
+        keep_mode(staged, path)
+    except BaseException:
+        staged.unlink(missing_ok=True)
+        raise
+
+
+def replace_file(path: Path, content: Iterable[bytes], *, sync: bool = True) -> None:
+    """Write a file anew in one step: whoever reads it finds the old content or the new, whole. One at a time may do so."""
+    staged = path.with_name(f".{path.name}.new")
+    stage_file(staged, content, path, sync=sync)
+    try:
+        staged.replace(path)
+    except BaseException:
+        staged.unlink(missing_ok=True)
         raise
 
 

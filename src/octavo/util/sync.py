@@ -1,7 +1,7 @@
 """One implementation, two faces: coroutines run on a thread with an event loop of its own, for callers who block.
 
 A face is written once, as coroutines. `blocking` makes of each a method that waits for the answer, `awaiting` one that
-can be awaited on any event loop. Connections belong to the loop they were made on, so both run in the same place.
+can be awaited on any event loop. Connections belong to the loop they were made on, so both run in the same thread.
 
 Work that is long is done on an event loop `in_turns`: others are served between two steps of it.
 """
@@ -9,6 +9,7 @@ Work that is long is done on an event loop `in_turns`: others are served between
 import asyncio
 import contextlib
 import functools
+import importlib
 import inspect
 import os
 import threading
@@ -28,6 +29,7 @@ B_co = TypeVar("B_co", covariant=True)
 
 _TURN_SECONDS = 0.01
 _LONG = 2**18
+_imported: set[str] = set()  # by `import_aside`
 _locks: "weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock]" = weakref.WeakKeyDictionary()
 _ENDED = "this memory was closed before the call was done"
 
@@ -316,6 +318,13 @@ async def in_turns(work: Generator[Any, None, T]) -> T:
                     next(work)
             except StopIteration as end:
                 return end.value  # type: ignore[no-any-return]
+
+
+async def import_aside(name: str) -> None:
+    """Import in a thread, once, what takes long to import: no event loop should stand still for it."""
+    if name not in _imported:
+        await asyncio.to_thread(importlib.import_module, name)
+        _imported.add(name)
 
 
 async def let_others(size: int) -> None:

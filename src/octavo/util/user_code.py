@@ -1,6 +1,6 @@
 """Somebody else's code, called so that its errors are answers: tools, models, gates, memories and stores of a user.
 
-It may raise anything. Here is the one place where anything is caught; the rest of Octavo catches what it knows.
+It may raise anything. This is the one module where anything is caught; the rest of Octavo catches what it knows.
 """
 
 import asyncio

@@ -40,7 +40,7 @@ class BaseIndex(Opening):
     async def drop(self, space: str, keys: Sequence[EntryKey]) -> None:
         """Forget these; a key that is not kept, or a space that is not there, is nothing to do."""
         await self._ready()
-        sayable = [key for key in dict.fromkeys(keys) if _sayable(key.collection, key.id, key.place)]
+        sayable = [key for key in dict.fromkeys(keys) if _sayable(key.collection, key.id, key.scope_key)]
         if sayable and _sayable(space):
             await self._drop(space, sayable)
 
@@ -66,7 +66,7 @@ class BaseIndex(Opening):
         await self._ready()
         if not _sayable(space, collection, id_) or not answerable(Query(collection="vectors", scope=scope)):
             return None
-        return await self._digest(space, EntryKey(collection, id_, scope.place), scope)
+        return await self._digest(space, EntryKey(collection, id_, scope.key), scope)
 
     async def walk(self, space: str, size: int = 1000) -> AsyncIterator[list[tuple[EntryKey, str]]]:
         """Every key with its digest, in pages, ordered by key."""
@@ -175,8 +175,10 @@ SCOPE_LIST = Scope(user="", agent="", session="octavo:scopes")
 
 def list_removals(scopes: Iterable[Scope], users: Iterable[tuple[str, str]]) -> list[Op]:
     """What takes scopes out of the lists of an exact index, and the versions of users, each named with the tenant."""
-    places = tuple(scope.place for scope in scopes)
-    found: list[Op] = [Remove(Query(collection="vectors", ids=places, scope=SCOPE_LIST))] if places else []
+    scope_keys = tuple(scope.key for scope in scopes)
+    found: list[Op] = (
+        [Remove(Query(collection="vectors", ids=scope_keys, scope=SCOPE_LIST))] if scope_keys else []
+    )
     for tenant, user in users:
         nobody = Scope(tenant=tenant, user="", agent="")
         found.append(Remove(Query(collection="vectors", ids=(short_name(user),), scope=nobody)))

@@ -90,8 +90,10 @@ class ExactIndex(BaseIndex):
     async def _drop(self, space: str, keys: list[EntryKey]) -> None:
         for start in range(0, len(keys), _PART):
             part = keys[start : start + _PART]
-            scopes = await self._listed_scopes({key.place for key in part})
-            await self._replace(space, {key: scopes[key.place] for key in part if key.place in scopes}, [])
+            scopes = await self._listed_scopes({key.scope_key for key in part})
+            await self._replace(
+                space, {key: scopes[key.scope_key] for key in part if key.scope_key in scopes}, []
+            )
 
     async def _replace(self, space: str, keys: dict[EntryKey, Scope], new: list[Record]) -> None:
         """Put the new vectors in the place of those of these keys, and change the versions; tenant by tenant."""
@@ -129,11 +131,11 @@ class ExactIndex(BaseIndex):
             known = await self._space(space)
         if known is not None and known.dimensions != got:
             raise mismatch(space, known.dimensions, got)
-        places = {scope.place: scope for scope in scopes}
-        if new := places.keys() - await self._listed_scopes(set(places)):
-            tenants = {places[place].tenant for place in new}
+        by_key = {scope.key: scope for scope in scopes}
+        if new := by_key.keys() - await self._listed_scopes(set(by_key)):
+            tenants = {by_key[key].tenant for key in new}
             notes = [_note(short_name(tenant), _TENANTS, {"tenant": tenant}) for tenant in tenants]
-            notes += [_note(place, _SCOPES, _parts(places[place])) for place in new]
+            notes += [_note(key, _SCOPES, _parts(by_key[key])) for key in new]
             await self._store.apply([Add(notes)])
 
     async def _complete(self, space: str) -> None:
@@ -155,9 +157,9 @@ class ExactIndex(BaseIndex):
         found = await self._store.find(_listed(_SPACES, short_name(space)))
         return Space(**found[0].data, entries=0) if found else None
 
-    async def _listed_scopes(self, places: set[str]) -> dict[str, Scope]:
-        """The scopes that these are the places of, as far as they are listed."""
-        found = await self._store.find(_listed(_SCOPES, *sorted(places)))
+    async def _listed_scopes(self, scope_keys: set[str]) -> dict[str, Scope]:
+        """The scopes that these are the keys of, as far as they are listed."""
+        found = await self._store.find(_listed(_SCOPES, *sorted(scope_keys)))
         return {record.id: Scope(**record.data) for record in found}
 
     async def _all_tenants(self) -> list[str]:
@@ -267,7 +269,7 @@ class Matrix:
 
 
 def _vector_id(space: str, key: EntryKey) -> str:
-    return short_name(space, key.collection, key.id, key.place)
+    return short_name(space, key.collection, key.id, key.scope_key)
 
 
 def _vector_record(space: str, entry: Entry) -> Record:
@@ -285,7 +287,7 @@ def _vector_record(space: str, entry: Entry) -> Record:
 
 def _key(record: Record) -> tuple[EntryKey, str]:
     about = record.metadata
-    return EntryKey(about["collection"], about["id"], record.scope.place), about["digest"]
+    return EntryKey(about["collection"], about["id"], record.scope.key), about["digest"]
 
 
 def _note(id_: str, scope: Scope, data: dict[str, object]) -> Record:

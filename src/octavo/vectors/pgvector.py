@@ -147,7 +147,7 @@ class PgVectorIndex(SqlIndex):
                 (str(min(max(self._ef_search, ask), 1000)),),
             )
             sql = (
-                f"SELECT collection, id, place, digest, {self._distance('$1')} AS distance "
+                f"SELECT collection, id, scope_key, digest, {self._distance('$1')} AS distance "
                 f"FROM {self._table(known)} WHERE {test} ORDER BY distance LIMIT {ask}"
             )
             rows: list[Any] = yield Fetch(sql, [question.vector, *values])

@@ -28,7 +28,7 @@ _SERVER_THREADS = 8  # calls of a server at once
 _PART = 250  # points in one request, which a server takes up to 32 MiB of
 _PAGE = 1000
 _SCOPE_FIELDS = ("tenant", "user", "agent", "session")
-_KEY_FIELDS = ["collection", "id", "place", "digest"]
+_KEY_FIELDS = ["collection", "id", "scope_key", "digest"]
 
 
 class _Missing(StoreError):  # noqa: N818
@@ -42,13 +42,13 @@ class _Exists(StoreError):  # noqa: N818
 class QdrantIndex(BaseIndex):
     """One Qdrant collection for each space, and one that lists the spaces.
 
-    `place` is a client, which is called in a thread and stays open; or where to find Qdrant: `http(s)://host:port`, a folder, or `:memory:`. A folder serves
+    `address` is a client, which is called in a thread and stays open; or where to find Qdrant: `http(s)://host:port`, a folder, or `:memory:`. A folder serves
     one process at a time. `hnsw_ef` is how many candidates a server looks at.
     """
 
     def __init__(
         self,
-        place: QdrantClient | str,
+        address: QdrantClient | str,
         prefix: str = "",
         *,
         api_key: str | None = None,
@@ -56,7 +56,7 @@ class QdrantIndex(BaseIndex):
         hnsw_ef: int = 256,
     ) -> None:
         super().__init__()
-        self._place = place
+        self._address = address
         self._api_key = api_key
         self._timeout = timeout
         self._hnsw_ef = hnsw_ef
@@ -72,11 +72,11 @@ class QdrantIndex(BaseIndex):
         """Make the client and its threads, which work for any event loop, one after the other."""
         if self._client is not None:
             return
-        place = self._place
-        remote = isinstance(place, str) and place.startswith(("http://", "https://"))
+        address = self._address
+        remote = isinstance(address, str) and address.startswith(("http://", "https://"))
         self._threads = ThreadPoolExecutor(_SERVER_THREADS if remote else 1, "octavo-qdrant")
         try:
-            self._client = await self._run(self._make_client) if isinstance(place, str) else place
+            self._client = await self._run(self._make_client) if isinstance(address, str) else address
             options = self._client.init_options
             self._local = options["location"] == MEMORY or options["path"] is not None
             await self._create(self._list, {})
@@ -85,15 +85,15 @@ class QdrantIndex(BaseIndex):
             raise
 
     def _make_client(self) -> QdrantClient:
-        place = str(self._place)
-        if place == MEMORY:
-            return QdrantClient(location=place)
-        if not place.startswith(("http://", "https://")):
-            make_folder(Path(place))  # what Qdrant makes in it is by the umask, and behind this
-            return QdrantClient(path=place)
+        address = str(self._address)
+        if address == MEMORY:
+            return QdrantClient(location=address)
+        if not address.startswith(("http://", "https://")):
+            make_folder(Path(address))  # what Qdrant makes in it is by the umask, and behind this
+            return QdrantClient(path=address)
         # The check would ask the server in a thread of its own, and only ever warns.
         return QdrantClient(
-            url=place, api_key=self._api_key, timeout=self._timeout, check_compatibility=False
+            url=address, api_key=self._api_key, timeout=self._timeout, check_compatibility=False
         )
 
     async def _leave(self) -> None:
@@ -101,7 +101,7 @@ class QdrantIndex(BaseIndex):
 
     async def _close(self) -> None:
         client, self._client = self._client, None
-        if isinstance(self._place, str) and client is not None:
+        if isinstance(self._address, str) and client is not None:
             await self._run(client.close)
         if self._threads is not None:
             self._threads.shutdown(wait=False)
@@ -111,7 +111,7 @@ class QdrantIndex(BaseIndex):
 
     async def _run(self, work: Callable[[], T]) -> T:
         """What the client answers, in a thread, or it would hold up the event loop; its errors come out as Octavo's."""
-        with _translated(self._place if isinstance(self._place, str) else ""):
+        with _translated(self._address if isinstance(self._address, str) else ""):
             return await asyncio.get_running_loop().run_in_executor(self._threads, work)
 
     # Spaces.
@@ -133,7 +133,7 @@ class QdrantIndex(BaseIndex):
         name = self._name(space)
         await self._create(name, models.VectorParams(size=dimensions, distance=models.Distance.COSINE))
         if not self._local:  # which has no indexes, and would say so
-            for field in (*_SCOPE_FIELDS, "place", "collection"):
+            for field in (*_SCOPE_FIELDS, "scope_key", "collection"):
                 schema = models.KeywordIndexParams(
                     type=models.KeywordIndexType.KEYWORD, is_tenant=True if field == "tenant" else None
                 )
@@ -186,7 +186,7 @@ class QdrantIndex(BaseIndex):
         with contextlib.suppress(_Missing):
             for start in range(0, len(keys), _PAGE):
                 ids: list[Any] = [
-                    _uuid(key.collection, key.id, key.place) for key in keys[start : start + _PAGE]
+                    _uuid(key.collection, key.id, key.scope_key) for key in keys[start : start + _PAGE]
                 ]
                 await self._call("delete", self._name(space), models.PointIdsList(points=ids), wait=True)
 
@@ -219,7 +219,7 @@ class QdrantIndex(BaseIndex):
 
     async def _digest(self, space: str, key: EntryKey, scope: Scope) -> str | None:
         del scope  # the key says it all
-        named = [_uuid(key.collection, key.id, key.place)]
+        named = [_uuid(key.collection, key.id, key.scope_key)]
         with contextlib.suppress(_Missing):
             for point in await self._call("retrieve", self._name(space), named, with_payload=_KEY_FIELDS):
                 return _key(point.payload)[1]
@@ -247,7 +247,7 @@ class QdrantIndex(BaseIndex):
 
 
 @contextlib.contextmanager
-def _translated(place: str) -> Iterator[None]:
+def _translated(address: str) -> Iterator[None]:
     try:
         yield
     except UnexpectedResponse as error:
@@ -262,7 +262,7 @@ def _translated(place: str) -> Iterator[None]:
         raise (StoreUnavailable if away else StoreError)(f"Qdrant: {said}") from error
     except (ApiException, QdrantException) as error:  # nobody answered, or asked to be left alone for a while
         cause = getattr(error, "source", error)
-        at = f" at {place}" if place else ""
+        at = f" at {address}" if address else ""
         raise StoreUnavailable(f"Qdrant{at} cannot be reached: {cause}") from error
     # From here on it is Qdrant in process, whose errors have no types of their own.
     except ValueError as error:
@@ -287,18 +287,23 @@ def _uuid(*parts: str) -> str:
 def _point(entry: Entry) -> models.PointStruct:
     key, scope = entry.key, entry.scope
     payload = {field: getattr(scope, field) or "" for field in _SCOPE_FIELDS}
-    payload |= {"collection": key.collection, "id": key.id, "place": key.place, "digest": entry.digest}
+    payload |= {
+        "collection": key.collection,
+        "id": key.id,
+        "scope_key": key.scope_key,
+        "digest": entry.digest,
+    }
     vector = entry.vector.tolist()
-    return models.PointStruct(id=_uuid(key.collection, key.id, key.place), vector=vector, payload=payload)
+    return models.PointStruct(id=_uuid(key.collection, key.id, key.scope_key), vector=vector, payload=payload)
 
 
 def _key(payload: dict[str, Any]) -> tuple[EntryKey, str]:
-    return EntryKey(payload["collection"], payload["id"], payload["place"]), payload["digest"]
+    return EntryKey(payload["collection"], payload["id"], payload["scope_key"]), payload["digest"]
 
 
 def _inside(scope: Scope, collections: Sequence[str]) -> models.Filter:
     if scope.exact:
-        given = {"place": scope.place}
+        given = {"scope_key": scope.key}
     else:
         parts = {field: getattr(scope, field) for field in _SCOPE_FIELDS}
         given = {field: value for field, value in parts.items() if value is not None}
@@ -317,18 +322,18 @@ def open_qdrant(url: str) -> QdrantIndex:
         raise ConfigError(
             f"qdrant+{transport}:// is no way to reach Qdrant; try qdrant:// or qdrant+https://"
         )
-    address = parse(url.replace(f"://{MEMORY}", f":///{MEMORY}", 1))
-    prefix, api_key = address.prefix(), address.option("api_key", None)
-    timeout = address.option("timeout", 30, _whole_seconds)
-    address.done("api_key, prefix, timeout")
-    if address.host and not (address.user or address.password):
-        host = f"[{address.host}]" if ":" in address.host else address.host
-        place = f"{transport}://{host}:{address.port or 6333}{address.path.rstrip('/')}"
-    elif address.path and not address.user:
-        place = MEMORY if address.path == f"/{MEMORY}" else address.path
+    parsed = parse(url.replace(f"://{MEMORY}", f":///{MEMORY}", 1))
+    prefix, api_key = parsed.prefix(), parsed.option("api_key", None)
+    timeout = parsed.option("timeout", 30, _whole_seconds)
+    parsed.done("api_key, prefix, timeout")
+    if parsed.host and not (parsed.user or parsed.password):
+        host = f"[{parsed.host}]" if ":" in parsed.host else parsed.host
+        address = f"{transport}://{host}:{parsed.port or 6333}{parsed.path.rstrip('/')}"
+    elif parsed.path and not parsed.user:
+        address = MEMORY if parsed.path == f"/{MEMORY}" else parsed.path
     else:
         raise ConfigError("a Qdrant server is named as in qdrant://host:6333?api_key=…")
-    return QdrantIndex(place, prefix, api_key=api_key, timeout=timeout)
+    return QdrantIndex(address, prefix, api_key=api_key, timeout=timeout)
 
 
 def _whole_seconds(spelled: str) -> int:

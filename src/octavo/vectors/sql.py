@@ -122,11 +122,11 @@ class SqlIndex(BaseIndex):
         rows = yield Fetch(sql, (space, dimensions))
         made = SpaceTable(rows[0][0], dimensions)
         table, name = self._table(made), f"{self._prefix}octavo_space_{made.number}"
-        names = ("collection", "id", "place", *_SCOPE_COLUMNS, "digest")
+        names = ("collection", "id", "scope_key", *_SCOPE_COLUMNS, "digest")
         columns = [f"{column} {self.text_type} NOT NULL" for column in names]
         columns.append(f"embedding {self._vector_type(dimensions)} NOT NULL")
-        yield Do(f"CREATE TABLE {table} ({', '.join(columns)}, PRIMARY KEY (collection, id, place))")
-        yield Do(f'CREATE INDEX "{name}_by_place" ON {table} (place)')
+        yield Do(f"CREATE TABLE {table} ({', '.join(columns)}, PRIMARY KEY (collection, id, scope_key))")
+        yield Do(f'CREATE INDEX "{name}_by_scope_key" ON {table} (scope_key)')
         for column in _SCOPE_COLUMNS[1:]:
             yield Do(f'CREATE INDEX "{name}_by_{column}" ON {table} (tenant, {column})')
         return made
@@ -172,14 +172,14 @@ class SqlIndex(BaseIndex):
         _check_length(space, known, got)
         sql = (
             f"INSERT INTO {self._table(known)} VALUES ($1, $2, $3, $4, $5, $6, $7, $8, {self._vector_value('$9')}) "
-            "ON CONFLICT (collection, id, place) "
+            "ON CONFLICT (collection, id, scope_key) "
             "DO UPDATE SET digest = excluded.digest, embedding = excluded.embedding"
         )
         rows = []
         for entry in entries:
             scope = entry.scope
             owner = (scope.tenant, scope.user or "", scope.agent or "", scope.session or "")
-            named = (entry.collection, entry.id, scope.place)
+            named = (entry.collection, entry.id, scope.key)
             rows.append((*named, *owner, entry.digest, self._bound(entry.vector)))
         yield DoEach(sql, rows)
 
@@ -189,8 +189,8 @@ class SqlIndex(BaseIndex):
     def _drop_script(self, space: str, keys: Sequence[EntryKey]) -> Script[None]:
         known = yield from self._find_space(space, self.share_lock)
         if known is not None:
-            sql = f"DELETE FROM {self._table(known)} WHERE collection = $1 AND id = $2 AND place = $3"
-            yield DoEach(sql, [(key.collection, key.id, key.place) for key in keys])
+            sql = f"DELETE FROM {self._table(known)} WHERE collection = $1 AND id = $2 AND scope_key = $3"
+            yield DoEach(sql, [(key.collection, key.id, key.scope_key) for key in keys])
 
     async def _digest(self, space: str, key: EntryKey, scope: Scope) -> str | None:
         del scope  # the key says it all
@@ -200,8 +200,8 @@ class SqlIndex(BaseIndex):
         known = yield from self._find_space(space, self.share_lock)
         if known is None:
             return None
-        sql = f"SELECT digest FROM {self._table(known)} WHERE collection = $1 AND id = $2 AND place = $3"
-        rows = yield Fetch(sql, (key.collection, key.id, key.place))
+        sql = f"SELECT digest FROM {self._table(known)} WHERE collection = $1 AND id = $2 AND scope_key = $3"
+        rows = yield Fetch(sql, (key.collection, key.id, key.scope_key))
         return rows[0][0] if rows else None
 
     async def _walk(self, space: str, size: int) -> AsyncIterator[list[tuple[EntryKey, str]]]:
@@ -215,10 +215,10 @@ class SqlIndex(BaseIndex):
         if known is None:
             return []
         sql = (
-            f"SELECT collection, id, place, digest FROM {self._table(known)} "
-            f"WHERE (collection, id, place) > ($1, $2, $3) ORDER BY collection, id, place LIMIT {size}"
+            f"SELECT collection, id, scope_key, digest FROM {self._table(known)} "
+            f"WHERE (collection, id, scope_key) > ($1, $2, $3) ORDER BY collection, id, scope_key LIMIT {size}"
         )
-        rows = yield Fetch(sql, (after.collection, after.id, after.place))
+        rows = yield Fetch(sql, (after.collection, after.id, after.scope_key))
         return [(EntryKey(*row[:3]), row[3]) for row in rows]
 
     async def _look(self, script: Callable[[], Script[T]]) -> T:
@@ -245,8 +245,8 @@ class SqlIndex(BaseIndex):
         test, values = question.inside(2, self.collection_test)
         # Ordered by the distance in millionths, as scores are told, so that every tie is broken by key.
         sql = (
-            f"SELECT collection, id, place, digest, round({self._distance('$1')} * 1e6) AS distance "
-            f"FROM {self._table(known)} WHERE {test} ORDER BY distance, collection, id, place LIMIT {question.limit}"
+            f"SELECT collection, id, scope_key, digest, round({self._distance('$1')} * 1e6) AS distance "
+            f"FROM {self._table(known)} WHERE {test} ORDER BY distance, collection, id, scope_key LIMIT {question.limit}"
         )
         return [near(row) for row in (yield Fetch(sql, [question.vector, *values]))]
 
@@ -263,7 +263,7 @@ class VectorQuestion(NamedTuple):
         """The test of a row for being inside the scope and the collections, and its values, bound from that number on."""
         scope = self.scope
         owner = (scope.tenant, scope.user, scope.agent, scope.session)
-        parts = {"place": scope.place} if scope.exact else dict(zip(_SCOPE_COLUMNS, owner, strict=True))
+        parts = {"scope_key": scope.key} if scope.exact else dict(zip(_SCOPE_COLUMNS, owner, strict=True))
         given = {name: value for name, value in parts.items() if value is not None}
         values = [*given.values(), *self.collections]
         holes = [f"${number}" for number in range(first, first + len(values))]

@@ -14,7 +14,7 @@ from octavo.kernel.ports import Store
 from octavo.util.cache import times_cleared
 from octavo.wraps.wrap import Wrap
 
-_Key: TypeAlias = tuple[str, str, str]  # collection, id and place
+_Key: TypeAlias = tuple[str, str, str]  # collection, id and scope key
 
 
 class Deduped(Wrap):
@@ -128,7 +128,7 @@ class Deduped(Wrap):
 
 
 def _key(record: Record) -> _Key:
-    return (record.collection, record.id, record.scope.place)
+    return (record.collection, record.id, record.scope.key)
 
 
 def _removes(op: Op) -> bool:

@@ -11,7 +11,7 @@ from octavo.errors import InvalidRecord
 from octavo.kernel.ids import now
 from octavo.kernel.model import Record
 from octavo.service.vault.documents import Held
-from octavo.service.vault.names import DocumentPlace, address_of
+from octavo.service.vault.names import DocumentAddress, address_of
 
 _MOST_LINES = 999_999
 #: A hidden document that keeps a folder without files.
@@ -37,7 +37,7 @@ def shown(key: str) -> str:
     return f"/{key}"
 
 
-def address(below: str) -> DocumentPlace:
+def address(below: str) -> DocumentAddress:
     """The document of a path below the top; ToolError for one that is too long, or that no text can spell."""
     try:
         return address_of(f"{_TOP[1:]}/{below}")
@@ -113,8 +113,8 @@ def replace(path: str, text: str, old: str, new: str) -> tuple[str, str]:
     if old not in text:
         raise ToolError(f"No replacement was performed, old_str `{old}` did not appear verbatim in {path}.")
     if text.count(old) > 1:
-        places = re.finditer(f"(?={re.escape(old)})", text)
-        lines = ", ".join(str(text.count("\n", 0, place.start()) + 1) for place in places)
+        matches = re.finditer(f"(?={re.escape(old)})", text)
+        lines = ", ".join(str(text.count("\n", 0, match.start()) + 1) for match in matches)
         raise ToolError(
             f"No replacement was performed. Multiple occurrences of old_str `{old}` in lines: {lines}. "
             "Please ensure it is unique"

@@ -1,4 +1,4 @@
-"""LangGraph's two places for memory on any store: a `BaseStore` for what outlives a thread, and a saver of its checkpoints.
+"""LangGraph's two kinds of memory on any store: a `BaseStore` for what outlives a thread, and a saver of its checkpoints.
 
 from octavo.integrations.langgraph import OctavoSaver, OctavoStore
 

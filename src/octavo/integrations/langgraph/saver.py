@@ -88,7 +88,7 @@ class OctavoSaver(BoundStore, BaseCheckpointSaver[str]):  # type: ignore[misc] #
         new_versions: ChannelVersions,  # noqa: ARG002 - each checkpoint is kept whole
     ) -> RunnableConfig:
         """Keep a checkpoint, in place of one of the same id."""
-        thread, namespace = _place_of(config)
+        thread, namespace = _thread_of(config)
         told = get_checkpoint_metadata(config, metadata)
         run = told.get("run_id")
         record = Record(
@@ -119,11 +119,11 @@ class OctavoSaver(BoundStore, BaseCheckpointSaver[str]):  # type: ignore[misc] #
         task_path: str = "",
     ) -> None:
         """Keep what a task wrote at a checkpoint; a task that did so before is not asked again, but for errors and the like."""
-        thread, namespace = _place_of(config)
+        thread, namespace = _thread_of(config)
         scope = self._at(thread, namespace, get_checkpoint_id(config))
         ops: list[Op] = []
-        for place, (channel, value) in enumerate(writes):
-            at = WRITES_IDX_MAP.get(channel, place)
+        for number, (channel, value) in enumerate(writes):
+            at = WRITES_IDX_MAP.get(channel, number)
             data = {
                 "task": task_id,
                 "at": at,
@@ -147,7 +147,7 @@ class OctavoSaver(BoundStore, BaseCheckpointSaver[str]):  # type: ignore[misc] #
     @on_store_loop
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """The checkpoint that the config names, or the last one of its thread; None when there is none."""
-        thread, namespace = _place_of(config)
+        thread, namespace = _thread_of(config)
         name = get_checkpoint_id(config)
         query = self._query(self._at(thread, namespace), ids=(name,) if name else None, limit=1)
         found = await self._store.find(query)
@@ -252,22 +252,22 @@ class OctavoSaver(BoundStore, BaseCheckpointSaver[str]):  # type: ignore[misc] #
 
     async def _writes(self, found: Sequence[Record]) -> dict[tuple[str, str], Sequence[Record]]:
         """What waits at each of these checkpoints, by their keys."""
-        places = [self._at(each.scope.session, each.scope.agent or "", each.id) for each in found]
-        threads = {place.session for place in places}
+        scopes = [self._at(each.scope.session, each.scope.agent or "", each.id) for each in found]
+        threads = {scope.session for scope in scopes}
         if len(found) > 1 and len(threads) == 1 and all(_is_timed(each.id) for each in found):
             # Writes have the time of their checkpoint, so that those of a page of checkpoints are one page too.
             times = [each.created_at for each in found]
             end = max(times) + timedelta(microseconds=1)
             queries = [self._query(self._at(threads.pop(), None), (_WRITE,), since=min(times), until=end)]
         else:
-            queries = [self._query(place, (_WRITE,)) for place in places]
+            queries = [self._query(scope, (_WRITE,)) for scope in scopes]
         pages = await asyncio.gather(*map(self._store.find, queries))
         waiting: dict[tuple[str | None, str | None], list[Record]] = {}
         for write in (write for page in pages for write in page):
             waiting.setdefault((write.scope.session, write.scope.agent), []).append(write)
         return {
-            each.key: waiting.get((place.session, place.agent), [])
-            for each, place in zip(found, places, strict=True)
+            each.key: waiting.get((scope.session, scope.agent), [])
+            for each, scope in zip(found, scopes, strict=True)
         }
 
     def _tuple(self, record: Record, waiting: Sequence[Record]) -> CheckpointTuple:
@@ -314,7 +314,7 @@ class OctavoSaver(BoundStore, BaseCheckpointSaver[str]):  # type: ignore[misc] #
         return self.serde.loads_typed((kind, base64.b64decode(raw)))
 
 
-def _place_of(config: RunnableConfig) -> tuple[str, str]:
+def _thread_of(config: RunnableConfig) -> tuple[str, str]:
     given = config["configurable"]
     return str(given["thread_id"]), given.get("checkpoint_ns") or ""
 

@@ -31,7 +31,7 @@ class Match(msgspec.Struct, frozen=True, gc=False):
     @property
     def rank(self) -> Rank:
         """Where its record stands in the order of all."""
-        return (self.created_at, self.seq, self.id, self.scope.place)
+        return (self.created_at, self.seq, self.id, self.scope.key)
 
 
 class Matches(msgspec.Struct, frozen=True):
@@ -42,11 +42,11 @@ class Matches(msgspec.Struct, frozen=True):
 
     def spread(self, distinct: Sequence[str], terms: Sequence[str]) -> "Matches":
         """This answer about distinct terms as one about all terms given: repeated ones, and ones nothing can hold."""
-        places = {term: at for at, term in enumerate(distinct)}
-        at = [places.get(term, -1) for term in terms]
+        positions = {term: at for at, term in enumerate(distinct)}
+        chosen = [positions.get(term, -1) for term in terms]
 
         def spread(counts: tuple[int, ...]) -> tuple[int, ...]:
-            return tuple(0 if place < 0 else counts[place] for place in at)
+            return tuple(0 if at < 0 else counts[at] for at in chosen)
 
         return Matches(
             [msgspec.structs.replace(match, counts=spread(match.counts)) for match in self.found],
@@ -84,8 +84,8 @@ def narrow(found: Sequence[Match], terms: Sequence[str]) -> Matches:
     """Of more than MOST matches those that hold one of the nominated terms; and in how many each term stands."""
     held = tuple(min(sum(1 for match in found if match.counts[at]), MOST + 1) for at in range(len(terms)))
     if len(found) > MOST:
-        places = [terms.index(term) for term in nominated(terms, held)]
-        found = [match for match in found if any(match.counts[at] for at in places)]
+        positions = [terms.index(term) for term in nominated(terms, held)]
+        found = [match for match in found if any(match.counts[at] for at in positions)]
     return Matches(list(found), held)
 
 

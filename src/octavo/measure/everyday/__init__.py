@@ -132,7 +132,7 @@ class Answered(msgspec.Struct, frozen=True, kw_only=True):
 
     pair: Pair
     path: Path
-    place: int | None  # of the first right hit, from 1; None when it is not among the first three
+    rank: int | None  # of the first right hit, from 1; None when it is not among the first three
     absent: bool | None
     found: tuple[str, ...]  # texts of the first three
 
@@ -197,7 +197,7 @@ def figures_of(answered: Sequence[Answered]) -> EverydayFigures:
     shared, unshared = ([one for one in asked if one.pair.shares is shares] for shares in (True, False))
     missed: dict[Kind, int] = {}
     for one in asked:
-        if one.place is None:
+        if one.rank is None:
             missed[one.pair.kind] = missed.get(one.pair.kind, 0) + 1
     return EverydayFigures(
         language=answered[0].pair.language,
@@ -219,7 +219,7 @@ def figures_of(answered: Sequence[Answered]) -> EverydayFigures:
 def _hit_share(first: int, answered: Sequence[Answered]) -> float | None:
     if not answered:
         return None
-    return mean([float(one.place is not None and one.place <= first) for one in answered])
+    return mean([float(one.rank is not None and one.rank <= first) for one in answered])
 
 
 def _absent_share(answered: Sequence[Answered]) -> float | None:
@@ -230,7 +230,7 @@ def _absent_share(answered: Sequence[Answered]) -> float | None:
 def _judged(pair: Pair, path: Path, found: _Found) -> Answered:
     right = (at for at, hit in enumerate(found.hits[:_FIRST], 1) if _answers(hit, pair))
     texts = tuple(hit.text for hit in found.hits[:_FIRST])
-    return Answered(pair=pair, path=path, place=next(right, None), absent=found.absent, found=texts)
+    return Answered(pair=pair, path=path, rank=next(right, None), absent=found.absent, found=texts)
 
 
 def _answers(hit: _Hit, pair: Pair) -> bool:

@@ -69,7 +69,9 @@ async def show_memory(page: ConsoleRequest) -> Response:
         at=now(),
         history=history,
         newest=next((row.id for row in history if row.version is not None), ""),
-        sources=[] if memory is None else [(each, _place(each)) for each in await _sources(request, memory)],
+        sources=[]
+        if memory is None
+        else [(each, _position(each)) for each in await _sources(request, memory)],
         late=late,
         vector=vector,
         categories=() if memory is None else CATEGORIES[memory.layer],
@@ -200,7 +202,7 @@ async def _find_memory(page: ConsoleRequest) -> Fact:
     return await request.layers.get(request.path_params["memory"], user_id=request.user_id())
 
 
-def _place(record: Record) -> str:
+def _position(record: Record) -> str:
     """Where a session has to be opened for this record to stand first."""
     return str(token(Cursor(at=record.created_at + _TICK)))
 

@@ -14,7 +14,7 @@ from octavo.kernel.codec import MAX_DEPTH, seal
 from octavo.kernel.model import Add, Op, Query, Record, Remove, Scope, exact_scope
 from octavo.kernel.text import spell
 from octavo.service.vault.folder import Problem
-from octavo.service.vault.names import DocumentPlace, user_of
+from octavo.service.vault.names import DocumentAddress, user_of
 
 Reason: TypeAlias = Literal["edited", "replaced", "conflict", "deleted"]
 COLLECTIONS = ("configs", "knowledge")
@@ -190,7 +190,7 @@ class DocumentRecords:
         return self._scope if self._scope.user else msgspec.structs.replace(self._scope, user=user_of(key))
 
     def document(
-        self, address: DocumentPlace, content: Content, version: int, times: Sequence[datetime]
+        self, address: DocumentAddress, content: Content, version: int, times: Sequence[datetime]
     ) -> Record:
         """The record that keeps a document; `times` are when it was first written, and when this text was."""
         return Record(

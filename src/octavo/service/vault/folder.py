@@ -12,9 +12,9 @@ import msgspec
 
 from octavo.errors import StoreError
 from octavo.kernel.ids import new_id
-from octavo.service.vault.names import SUFFIX, TOPS, DocumentPlace, address_of, key_of, summed
-from octavo.util.disk import sync_folder
-from octavo.util.file_modes import keep_mode, make_folder, open_file
+from octavo.service.vault.names import SUFFIX, TOPS, DocumentAddress, address_of, key_of, summed
+from octavo.util.disk import stage_file, sync_folder
+from octavo.util.file_modes import make_folder
 from octavo.util.system import WARY
 
 _MADE = ("", *TOPS, "md/users", "knowledge/experiences", "knowledge/facts")
@@ -148,7 +148,7 @@ class Folder:
             scan.problems.append(Problem(other, f"{path} is the same document, {key!r}; rename one"))
         scan.found[key] = (path, Stamp.of(found))
 
-    def locate(self, address: DocumentPlace) -> str:
+    def locate(self, address: DocumentAddress) -> str:
         """The path of the document's file, or the one it will have."""
         at, *names = address.path.split("/")
         for name in names:
@@ -194,16 +194,7 @@ class Folder:
         try:
             make_folder(target.parent)
             self._target(path)  # again: the folders are there now, and may be links
-            fd = open_file(staged, os.O_WRONLY | os.O_EXCL)
-            try:
-                with open(fd, "wb") as file:  # noqa: PTH123
-                    file.write(raw)
-                    file.flush()
-                    keep_mode(staged, target)
-                    os.fsync(fd)
-            except BaseException:
-                staged.unlink(missing_ok=True)
-                raise
+            stage_file(staged, [raw], target)
         except OSError as error:
             raise _failed(self.root / path, error) from error
         return staged

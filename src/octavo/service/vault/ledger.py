@@ -14,7 +14,7 @@ import msgspec
 from octavo.errors import StoreError
 from octavo.service.vault.documents import Content, Document, parse
 from octavo.service.vault.folder import Folder, Stamp, Unusable
-from octavo.service.vault.names import DocumentPlace, key_of
+from octavo.service.vault.names import DocumentAddress, key_of
 
 NAME = "metadata.json"
 _RACY_NS = 2 * 10**9  # some file systems tell times in steps of two seconds
@@ -149,7 +149,7 @@ def decide(
 class FoundFile(msgspec.Struct, frozen=True):
     """A document's file as it was read; content and stamp are None when there is none."""
 
-    address: DocumentPlace
+    address: DocumentAddress
     entry: LedgerEntry | None
     path: str  # where it is, or would be
     content: Content | None = None
@@ -191,7 +191,7 @@ class FoundFile(msgspec.Struct, frozen=True):
 
 
 def look(
-    folder: Folder, address: DocumentPlace, entry: LedgerEntry | None, path: str | None = None
+    folder: Folder, address: DocumentAddress, entry: LedgerEntry | None, path: str | None = None
 ) -> FoundFile:
     """Read the document's file; Unusable when it cannot be a document."""
     if path is None:
@@ -213,7 +213,7 @@ def look(
     return FoundFile(address, entry, path, parse(text), stamp, checked)
 
 
-def read_document(folder: Folder, address: DocumentPlace, entry: LedgerEntry | None) -> FoundFile:
+def read_document(folder: Folder, address: DocumentAddress, entry: LedgerEntry | None) -> FoundFile:
     """Read the document's file, once more if somebody is writing it; StoreError when it cannot be a document."""
     for left in reversed(range(_ROUNDS)):
         try:

@@ -31,7 +31,7 @@ _SUMMED = re.compile(r"(.+)~([0-9a-f]{8})", re.DOTALL)
 _ESCAPES = re.compile(r"(?:%[0-9A-Fa-f]{2})+")
 
 
-class DocumentPlace(msgspec.Struct, frozen=True):
+class DocumentAddress(msgspec.Struct, frozen=True):
     """Where the document of a key belongs: in the store, and below the vault's root unless that name is taken."""
 
     key: str
@@ -40,7 +40,7 @@ class DocumentPlace(msgspec.Struct, frozen=True):
     path: str
 
 
-def address_of(key: str) -> DocumentPlace:
+def address_of(key: str) -> DocumentAddress:
     """The address of a key; InvalidRecord for one that names nothing, or something outside the vault."""
     if not isinstance(key, str) or not key:
         raise InvalidRecord(f"a document's key is a text such as 'system' or 'users/alice'; got {key!r}")
@@ -60,7 +60,7 @@ def address_of(key: str) -> DocumentPlace:
     names = [_spell_name(part, folder=True) for part in folders] + [_spell_name(last, folder=False)]
     if max(len(name.encode()) for name in names) > _MOST_NAME_BYTES:
         raise InvalidRecord(f"the key {key[:40]!r}… is too long for a file name")
-    return DocumentPlace(key, collection, kind, "/".join((top, *names)) + SUFFIX)
+    return DocumentAddress(key, collection, kind, "/".join((top, *names)) + SUFFIX)
 
 
 def user_of(key: str) -> str | None:

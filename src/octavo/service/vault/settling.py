@@ -32,7 +32,7 @@ from octavo.service.vault.documents import (
 )
 from octavo.service.vault.folder import Folder, Problem, Unusable
 from octavo.service.vault.ledger import FoundFile, Ledger, LedgerEntry, Verdict, decide, look, read_document
-from octavo.service.vault.names import DocumentPlace, address_of
+from octavo.service.vault.names import DocumentAddress, address_of
 
 T = TypeVar("T")
 _log = logging.getLogger("octavo.vault")
@@ -81,7 +81,7 @@ class Settler:
 
     # One document, as a caller wants it.
 
-    async def put(self, address: DocumentPlace, body: str, front: dict[str, Any] | None) -> Document:
+    async def put(self, address: DocumentAddress, body: str, front: dict[str, Any] | None) -> Document:
         """Keep a text in the file, and in the store now or later.
 
         The file is made ready before the store is asked and takes its place after: whichever of the two refuses a text,
@@ -98,7 +98,7 @@ class Settler:
         except BaseException:
             await asyncio.to_thread(staged.unlink, missing_ok=True)
             raise
-        new = await asyncio.to_thread(self._placed, found, content, staged)
+        new = await asyncio.to_thread(self._put_file, found, content, staged)
         if done is None:
             return new.document
         plan, stored = done
@@ -109,7 +109,7 @@ class Settler:
             _log.warning("the document %r was put, and not noted: %s", address.key, error)
         return msgspec.structs.replace(new, entry=entry).document
 
-    async def remove(self, address: DocumentPlace) -> bool:
+    async def remove(self, address: DocumentAddress) -> bool:
         """Delete the record and the file; the text is kept as a version first."""
         found = await asyncio.to_thread(self.read, address)
         plan, stored = await self._sent(found, None)
@@ -167,7 +167,7 @@ class Settler:
         times = (entry.created_at, entry.updated_at)
         return Held(self._records.document(found.address, content, entry.version, times))
 
-    def read(self, address: DocumentPlace) -> FoundFile:
+    def read(self, address: DocumentAddress) -> FoundFile:
         """The document's file and what is noted of it. Blocking."""
         return read_document(self._folder, address, self._ledger.load().get(address.key))
 
@@ -207,7 +207,7 @@ class Settler:
                 report.problems.append(Problem(path or address.path, str(error)))
         return found
 
-    async def _find_held(self, addresses: Sequence[DocumentPlace]) -> dict[str, Held]:
+    async def _find_held(self, addresses: Sequence[DocumentAddress]) -> dict[str, Held]:
         """What the store has of these documents, by key."""
         held: dict[str, Held] = {}
         for collection in COLLECTIONS:
@@ -329,7 +329,7 @@ class Settler:
         """Bring the file and these entries up to what was written. Blocking."""
         found = plan.found
         if plan.after is not None:
-            new = found if plan.after.md5 == found.md5 else self._placed(found, plan.after)
+            new = found if plan.after.md5 == found.md5 else self._put_file(found, plan.after)
             entries[found.key] = self._entry(new, plan, stored=stored)
             return
         if found.stamp is not None:
@@ -337,7 +337,7 @@ class Settler:
         if stored or not plan.writes:  # until then the entry says that the file was deleted
             entries.pop(found.key, None)
 
-    def _placed(self, found: FoundFile, content: Content, staged: Path | None = None) -> FoundFile:
+    def _put_file(self, found: FoundFile, content: Content, staged: Path | None = None) -> FoundFile:
         """Put a text in the place of the file's. Blocking."""
         staged = staged or self._folder.stage(found.path, content.raw)
         checked = time.time_ns()

@@ -25,7 +25,7 @@ from octavo.service.vault.documents import (
 )
 from octavo.service.vault.folder import Folder, Problem, Stamp, Unusable, VaultScan
 from octavo.service.vault.ledger import Ledger, LedgerEntry, look
-from octavo.service.vault.names import DocumentPlace, address_of
+from octavo.service.vault.names import DocumentAddress, address_of
 from octavo.service.vault.settling import Settler, look_at_error
 from octavo.util.disk import FileLock
 
@@ -361,7 +361,7 @@ class Vault:
 
     # How it is done.
 
-    def _open(self, key: str = "system") -> DocumentPlace:
+    def _open(self, key: str = "system") -> DocumentAddress:
         if self._closed:
             raise StoreClosed("this Vault was closed; make another one")
         return address_of(key)

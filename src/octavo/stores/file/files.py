@@ -21,8 +21,8 @@ import msgspec
 from octavo.kernel.model import NAMES_HELD
 from octavo.kernel.shapes import SHAPES
 from octavo.stores.file.lines import FamilyLines, joined, split
-from octavo.util.disk import FileLock, sync_folder, write_all
-from octavo.util.file_modes import keep_mode, make_folder, open_file
+from octavo.util.disk import FileLock, stage_file, sync_folder, write_all
+from octavo.util.file_modes import make_folder, open_file
 from octavo.util.system import read_at, write_at
 
 ROTATE_BYTES = 10 * 1024 * 1024
@@ -201,9 +201,7 @@ class DataFiles:
                 os.utime(path, ns=(part.changed_ns, part.changed_ns))
 
     def _backup(self, name: str) -> str:
-        staged = self._stage(self._bytes(name))
-        keep_mode(staged, self.path(name))
-        return staged.name
+        return self._stage(self._bytes(name), self.path(name)).name
 
     def _append(self, name: str, data: bytes) -> None:
         path = self._prefix + name
@@ -244,25 +242,17 @@ class DataFiles:
                 sync_folder(self.path(name).parent)
 
     def _replace(self, name: str, content: bytes) -> None:
-        path, staged = self.path(name), self._stage(content)
-        keep_mode(staged, path)
+        path = self.path(name)
+        staged = self._stage(content, path)
         make_folder(path.parent)
         staged.replace(path)
 
-    def _stage(self, content: bytes) -> Path:
-        """Content on disk under a temporary name, to be put in a file's place."""
+    def _stage(self, content: bytes, path: Path) -> Path:
+        """Content on disk under a temporary name, to be put in the place of a file."""
         self._staged += 1
-        path = self._own / f"staged-{os.getpid()}-{self._staged}"
-        fd = open_file(path, os.O_WRONLY | os.O_TRUNC)
-        try:
-            write_all(fd, content, path)
-            os.fsync(fd)  # a rename may reach the disk before the bytes do
-        except OSError:
-            path.unlink()
-            raise
-        finally:
-            os.close(fd)
-        return path
+        staged = self._own / f"staged-{os.getpid()}-{self._staged}"
+        stage_file(staged, [content], path)
+        return staged
 
     def sweep(self) -> None:
         """Delete what was staged and is not needed any more."""
@@ -275,7 +265,8 @@ class DataFiles:
         make_folder(folder)
         content = b"\n".join(bad) + b"\n"
         digest = hashlib.blake2b(content, digest_size=8).hexdigest()
-        self._stage(content).replace(folder / f"{family.replace('/', '-')}.{digest}.txt")
+        path = folder / f"{family.replace('/', '-')}.{digest}.txt"
+        self._stage(content, path).replace(path)
 
     def kept(self) -> list[str]:
         """Every file below the directory, whatever it is for."""

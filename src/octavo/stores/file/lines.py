@@ -72,7 +72,7 @@ class Spelling:
             line: Any = self._read(raw)
             scope = Scope(tenant=line.tenant, user=line.user, agent=line.agent, session=line.session)
             if line.removed:
-                return (line.id, scope.place), raw, None
+                return (line.id, scope.key), raw, None
             if line.created_at is None:
                 raise BrokenLine("no time")
             sealed = seal(Record(

@@ -30,6 +30,7 @@ Readers ask the index, never the files: they need no lock, and see a batch when 
 import contextlib
 import errno
 import logging
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -59,7 +60,7 @@ _TABLES = """
 CREATE TABLE IF NOT EXISTS octavo_files (
     path TEXT PRIMARY KEY, size INTEGER, changed_ns INTEGER, lines INTEGER, live INTEGER) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS octavo_homes (
-    collection TEXT, id TEXT, place TEXT, path TEXT, PRIMARY KEY (collection, id, place, path)) WITHOUT ROWID;
+    collection TEXT, id TEXT, scope_key TEXT, path TEXT, PRIMARY KEY (collection, id, scope_key, path)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS octavo_batches (only INTEGER PRIMARY KEY, number INTEGER);
 """
 _log = logging.getLogger(__name__)
@@ -76,8 +77,8 @@ class _Plan(msgspec.Struct):
     """What is left to do of writes that were entered into the index: lines for each family, and changes of homes."""
 
     counts: list[int]  # of each operation
-    lines: dict[str, list[bytes]] = {}
-    live: dict[str, int] = {}  # how many more records each family has
+    lines: dict[str, list[bytes]]
+    live: dict[str, int]  # how many more records each family has
     moved_in: list[tuple[str, ...]] = []
     moved_out: list[tuple[str, ...]] = []
 
@@ -190,17 +191,16 @@ class FileLog:
     def _write(self, batches: Sequence[list[Prepared]], parts: list[Part]) -> tuple[list[str], list[int]]:
         """Write batches; answer which families should be tidied, and the counts. `parts` tells what to take back."""
         ops = [op for batch in batches for op in batch]
-        self._db.execute("SAVEPOINT files")
         plan = self._entered(ops)
         noted = self._read_notes(plan.lines)
         if any(self._files.state(family) != known[:2] for family, known in noted.items()):
-            self._db.execute("ROLLBACK TO files")
+            self._db.execute("ROLLBACK TO entering")
             self._build()  # somebody else has changed a file
             plan = self._entered(ops)
             noted = self._read_notes(plan.lines)
         if not plan.lines:
             return [], plan.counts
-        moved_out = "DELETE FROM octavo_homes WHERE collection = ? AND id = ? AND place = ?"
+        moved_out = "DELETE FROM octavo_homes WHERE collection = ? AND id = ? AND scope_key = ?"
         self._db.executemany(moved_out, plan.moved_out)
         self._db.executemany("INSERT OR IGNORE INTO octavo_homes VALUES (?, ?, ?, ?)", plan.moved_in)
         additions = [
@@ -225,13 +225,13 @@ class FileLog:
 
     def _entered(self, ops: list[Prepared]) -> _Plan:
         """Enter operations into the index; answer what is left to do."""
+        self._db.execute("SAVEPOINT entering")
         adds = [sealed for op in ops if isinstance(op, CheckedAdd) for sealed in op.records]
         if all(isinstance(op, CheckedAdd) for op in ops):  # nearly always, and nearly always all of it is new
-            self._db.execute("SAVEPOINT adds")
             counts = self._enter(ops)
             if sum(counts) == len(adds):
                 return self._planned([Effect(None, sealed) for sealed in adds], counts)
-            self._db.execute("ROLLBACK TO adds")
+            self._db.execute("ROLLBACK TO entering")
         effects, counts = drafted(ops, self._answer)
         plan = self._planned(effects, counts)
         gone: dict[tuple[str, Scope], list[str]] = {}
@@ -243,8 +243,11 @@ class FileLog:
 
     def _planned(self, effects: list[Effect], counts: list[int]) -> _Plan:
         """The lines that say what has become of each record, and where they go."""
-        plan = _Plan(counts)
-        for before, after in ((effect.before, effect.after) for effect in effects):
+        lines: defaultdict[str, list[bytes]] = defaultdict(list)
+        live: defaultdict[str, int] = defaultdict(int)
+        plan = _Plan(counts, lines, live)
+        for effect in effects:
+            before, after = effect.before, effect.after
             sealed: Any = after or before
             homes = [self._home(sealed)] if before is None else self._homes(before)
             if before is None and homes[0] != _default_home(sealed):
@@ -254,8 +257,8 @@ class FileLog:
             line = spelling(sealed.collection).line(sealed, removed=after is None)
             change = (after is not None) - (before is not None)
             for home in homes:  # a newer line goes to every file that holds the record
-                plan.lines.setdefault(home, []).append(line)
-                plan.live[home] = plan.live.get(home, 0) + change
+                lines[home].append(line)
+                live[home] += change
         return plan
 
     def _tidy(self, families: Iterable[str], parts: list[Part]) -> None:
@@ -360,14 +363,14 @@ class FileLog:
         """Which of these keys are kept."""
         table, asked = self._table(collection), set(keys)
         name = table.column("id")
-        sql = f"SELECT {name}, place FROM {table.name} WHERE {name} IN (SELECT value FROM json_each(?))"
+        sql = f"SELECT {name}, scope_key FROM {table.name} WHERE {name} IN (SELECT value FROM json_each(?))"
         rows: Any = self._db.execute(sql, (msgspec.json.encode([key[0] for key in asked]).decode(),))
         return asked.intersection(rows)
 
     def _read_notes(self, families: Iterable[str]) -> dict[str, tuple[int, int, int, int]]:
         """What is noted of each family: size and time of the file that is written to, lines, and how many records live."""
-        sql = "SELECT * FROM octavo_files WHERE path IN (SELECT value FROM json_each(?))"
-        rows: Any = self._db.execute(sql, (msgspec.json.encode(list(families)).decode(),))
+        sql = "SELECT * FROM octavo_files WHERE path = ?"
+        rows: Any = self._db.executemany(sql, [(family,) for family in families])
         return dict.fromkeys(families, (0, 0, 0, 0)) | {path: tuple(noted) for path, *noted in rows}
 
     def _note_family(self, family: str, names: Iterable[str], lines: int, live: int) -> None:
@@ -386,7 +389,7 @@ class FileLog:
         return family_of(sealed.collection, session, f".{self._layout.format}")
 
     def _homes(self, sealed: StoredRecord) -> list[str]:
-        sql = "SELECT path FROM octavo_homes WHERE collection = ? AND id = ? AND place = ?"
+        sql = "SELECT path FROM octavo_homes WHERE collection = ? AND id = ? AND scope_key = ?"
         rows: Any = self._db.execute(sql, (sealed.collection, *sealed.key))
         return [path for (path,) in rows] or [_default_home(sealed)]
 

@@ -18,7 +18,7 @@ from octavo.stores.base import Progress
 from octavo.stores.file.files import ROTATE_BYTES, DataFiles, FileLayout
 from octavo.stores.file.log import LOCK_SECONDS, FileLog
 from octavo.stores.sql.drivers import Batch
-from octavo.stores.sql.drivers.sqlite import SQLiteDriver, go_over_to_wal
+from octavo.stores.sql.drivers.sqlite import SQLiteDriver, Worker, go_over_to_wal
 from octavo.stores.sql.statements import Script
 from octavo.stores.sql.store import SQLStore
 from octavo.util import file_modes
@@ -50,15 +50,17 @@ class _FolderDriver(SQLiteDriver):
         self._file = root / ".octavo" / "index.db"
         self._identity: tuple[int, int] | None = None
         self._log = FileLog(root, layout)
+        self._usable: Worker | None = None  # the writer, once its index is open
         self._finished = False
         self._made: dict[str, Callable[[], Script[bool]]] = {}  # tables that each index must have
         super().__init__(_MEMORY, "fast", LOCK_SECONDS)
 
     async def open(self) -> None:
-        if self._writer is None:
+        if self._usable is None:
             await self._open_index(writing=False)
 
     async def close(self) -> None:
+        self._usable = None
         await super().close()
         self._log.close()
 
@@ -109,17 +111,18 @@ class _FolderDriver(SQLiteDriver):
     async def _with_index(self, ask: Callable[[], Awaitable[T]], *, writing: bool = False) -> T:
         """Ask the folder's index, or the one that has taken its place."""
         while True:
-            async with self._renewing:
-                if self._writer is None:
-                    if self._finished:
-                        raise StoreClosed("the file store was closed")
-                    await self._open_index(writing=writing)
-                opened = self._writer
+            if self._usable is None:
+                async with self._renewing:
+                    if self._usable is None:  # else somebody has opened one meanwhile
+                        if self._finished:
+                            raise StoreClosed("the file store was closed")
+                        await self._open_index(writing=writing)
+            opened = self._usable
             try:
                 return await ask()
             except _IndexGone:
                 async with self._renewing:
-                    if self._writer is opened:  # else somebody has opened another
+                    if self._usable is opened:  # else somebody has opened another
                         await self.close()
 
     async def _open_index(self, *, writing: bool) -> None:
@@ -131,6 +134,7 @@ class _FolderDriver(SQLiteDriver):
             await self._worker().run(self._open_log)
             for script in self._made.values():
                 await super().write(script)
+            self._usable = self._writer
         except BaseException as error:
             await self.close()
             if not isinstance(error.__cause__, apsw.NotADBError | apsw.CorruptError):

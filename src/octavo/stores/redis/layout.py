@@ -2,21 +2,21 @@
 
 Per tenant and collection, all behind one hash tag, so that a cluster keeps them on one node and a script may use them:
 
-    octavo:{tenant}:messages:body:<place>         hash: id → the record as JSON
-    octavo:{tenant}:messages:terms:<place>        hash: which records hold a term, see scripts
-    octavo:{tenant}:messages:marks:<place>        sorted set: mark, then order
-    octavo:{tenant}:messages:order:place:<place>  sorted set: the records of the place in order
-    octavo:{tenant}:messages:kinds:place:<place>  hash: kind → how many of them
-    octavo:{tenant}:messages:order:user:<name>    the same two for what several places share:
-    octavo:{tenant}:messages:kinds:user:<name>    tenant, user, agent and session;
-    octavo:{tenant}:messages:places:user:<name>   sorted set: the places that have records there
-    octavo:{tenant}:messages:names                sorted set: id, then place
-    octavo:{tenant}:messages:parts                sorted set: `user:<name>`, `agent:<name>` and `session:<name>` of all
-                                                  that have an order
-    octavo:{tenant}:messages:ends                 sorted set: when a record ends, then order
-    octavo:tenants                                set: the tenants that have written
+    octavo:{tenant}:messages:body:<key>          hash: id → the record as JSON
+    octavo:{tenant}:messages:terms:<key>         hash: which records hold a term, see scripts
+    octavo:{tenant}:messages:marks:<key>         sorted set: mark, then order
+    octavo:{tenant}:messages:order:scope:<key>   sorted set: the records of the scope in order
+    octavo:{tenant}:messages:kinds:scope:<key>   hash: kind → how many of them
+    octavo:{tenant}:messages:order:user:<name>   the same two for what several scopes share:
+    octavo:{tenant}:messages:kinds:user:<name>   tenant, user, agent and session;
+    octavo:{tenant}:messages:scopes:user:<name>  sorted set: the keys of the scopes that have records there
+    octavo:{tenant}:messages:names               sorted set: id, then scope key
+    octavo:{tenant}:messages:parts               sorted set: `user:<name>`, `agent:<name>` and `session:<name>` of all
+                                                 that have an order
+    octavo:{tenant}:messages:ends                sorted set: when a record ends, then order
+    octavo:tenants                               set: the tenants that have written
 
-A place is one exact scope, named by `Scope.place`. Scores are all 0, so Redis compares members byte by byte.
+`<key>` is the key of one exact scope, `Scope.key`. Scores are all 0, so Redis compares members byte by byte.
 """
 
 import functools
@@ -42,7 +42,7 @@ class ReadPlan(msgspec.Struct, frozen=True):
     order: bytes
     mark: bytes  # with NUL, if this is the set of marks
     kinds: bytes
-    places: bytes  # the sorted set of the places that have records there
+    scopes: bytes  # the sorted set of the keys of the scopes that have records there
     alone: bool  # whether the set holds nothing but what the scope covers
 
 
@@ -63,16 +63,17 @@ class KeyLayout:
 
     def base(self, collection: str, tenant: str) -> bytes:
         """What every key of a tenant's collection begins with."""
-        return f"{self._front}{{{Scope(tenant=tenant).place}}}:{collection}:".encode()
+        return f"{self._front}{{{Scope(tenant=tenant).key}}}:{collection}:".encode()
 
     def _keys(self, collection: str, scope: Scope) -> tuple[bytes, ...]:
         """The keys of a record of this scope, in the order that the script WRITE takes them in."""
-        base, place = self.base(collection, scope.tenant), scope.place.encode()
+        base, scope_key = self.base(collection, scope.tenant), scope.key.encode()
         own = [
-            base + what + place for what in (b"marks:", b"body:", b"terms:", b"order:place:", b"kinds:place:")
+            base + what + scope_key
+            for what in (b"marks:", b"body:", b"terms:", b"order:scope:", b"kinds:scope:")
         ]
         names = [b"tenant", *(_part(part, value) for part in _PARTS if (value := getattr(scope, part)))]
-        shared = [base + what + name for name in names for what in (b"order:", b"kinds:", b"places:")]
+        shared = [base + what + name for name in names for what in (b"order:", b"kinds:", b"scopes:")]
         return (*own, base + b"names", base + b"ends", base + b"parts", *shared)
 
     def plan_read(self, query: Query) -> ReadPlan:
@@ -80,18 +81,18 @@ class KeyLayout:
         scope = query.scope
         base = self.base(query.collection, scope.tenant)
         if scope.exact:
-            place = scope.place.encode()
-            order, mark = base + b"order:place:" + place, b""
+            scope_key = scope.key.encode()
+            order, mark = base + b"order:scope:" + scope_key, b""
             if query.marks is not None and len(query.marks) == 1:
-                order, mark = base + b"marks:" + place, query.marks[0].encode() + _NUL
-            places = base + b"places:tenant"
-            return ReadPlan(base, order, mark, base + b"kinds:place:" + place, places, alone=True)
+                order, mark = base + b"marks:" + scope_key, query.marks[0].encode() + _NUL
+            scopes = base + b"scopes:tenant"
+            return ReadPlan(base, order, mark, base + b"kinds:scope:" + scope_key, scopes, alone=True)
         named = [(part, value) for part in _PARTS if (value := getattr(scope, part))]
         asked = sum(getattr(scope, part) is not None for part in _PARTS)
         name = _part(*named[0]) if named else b"tenant"
         alone = asked == len(named) <= 1
-        order, kinds, places = (base + what + name for what in (b"order:", b"kinds:", b"places:"))
-        return ReadPlan(base, order, b"", kinds, places, alone=alone)
+        order, kinds, scopes = (base + what + name for what in (b"order:", b"kinds:", b"scopes:"))
+        return ReadPlan(base, order, b"", kinds, scopes, alone=alone)
 
 
 def _part(part: str, value: str) -> bytes:
@@ -102,10 +103,10 @@ def member(rank: Rank) -> bytes:
     """A record's position in every order: bytes that sort as ranks do, since UTF-8 sorts as code points do.
 
     No id holds NUL, which therefore ends it below every longer id. The scripts cut it by the same lengths: 29 characters of
-    time and seq, the id, NUL, 20 of place.
+    time and seq, the id, NUL, 20 of scope key.
     """
-    at, seq, name, place = rank
-    return f"{micros(at):015x}{seq:014x}{name}\0{place}".encode()
+    at, seq, name, scope_key = rank
+    return f"{micros(at):015x}{seq:014x}{name}\0{scope_key}".encode()
 
 
 def end(at: datetime | None) -> str:
@@ -216,11 +217,11 @@ def decode_stored(body: bytes) -> StoredRecord:
         data, metadata = bytes(row.data).decode(), bytes(row.metadata).decode()
     except msgspec.DecodeError as error:
         raise _foreign(body) from error
-    place = row.scope.place
+    scope_key = row.scope.key
     return StoredRecord(
-        collection=row.collection, id=row.id, kind=row.kind, scope=row.scope, place=place, text=row.text,
+        collection=row.collection, id=row.id, kind=row.kind, scope=row.scope, scope_key=scope_key, text=row.text,
         data_json=data, metadata_json=metadata, marks=row.marks, created_at=row.created_at, updated_at=row.updated_at,
-        expires_at=row.expires_at, seq=row.seq, rank=(row.created_at, row.seq, row.id, place),
+        expires_at=row.expires_at, seq=row.seq, rank=(row.created_at, row.seq, row.id, scope_key),
     )  # fmt: skip
 
 

@@ -133,7 +133,7 @@ class RedisReader:
         return [counted[name] for name in sorted(counted)]
 
     async def read_named(self, base: bytes, names: Sequence[bytes]) -> list[bytes]:
-        """The JSON kept under these names (id, NUL, place), leaving out what is not kept."""
+        """The JSON kept under these names (id, NUL, scope key), leaving out what is not kept."""
         found = []
         for start in range(0, len(names), _IDS):
             ranges = [(b"[" + name, b"[" + name) for name in names[start : start + _IDS]]
@@ -159,9 +159,9 @@ class RedisReader:
         asked = self._layout.plan_read(query)
         pages = []
         if query.ids is not None:
-            keys, place = [asked.base + b"names", asked.kinds], query.scope.place.encode()
+            keys, scope_key = [asked.base + b"names", asked.kinds], query.scope.key.encode()
             names = [name.encode() + b"\0" for name in dict.fromkeys(query.ids)]
-            exact = [(b"[" + name + place, b"[" + name + place) for name in names]
+            exact = [(b"[" + name + scope_key, b"[" + name + scope_key) for name in names]
             ranges = (
                 exact if query.scope.exact else [(b"[" + name, b"(" + name[:-1] + b"\1") for name in names]
             )

@@ -1,17 +1,17 @@
 """The Lua that runs inside Redis. Each script is one step nobody can come between.
 
-Keys are declared, but for those of single places, which a reader knows only once it has read who stands in an order: their
+Keys are declared, but for those of single scopes, which a reader knows only once it has read who stands in an order: their
 names are made from `base`, so that all keys of a call have one hash tag. ARGV[1] says whether the script is asked again
 because the answer to its first run was lost. A list of texts travels as two: their lengths, and all of them joined; Lua
 cannot unpack more than some 8000 arguments, and a client reads one long reply far faster than many short ones. Lua
 never compares texts for order here: it would do so by the server's locale, not by bytes.
 
-Expiry: the keys of one place expire together, so they never contradict each other. What places share lives as long as the
-longest of them; a counter that places with a time to live have shared has the field NUL, and is not to be trusted. A
-member is alive as long as it stands in the order of its own place; whoever meets a dead one removes it.
+Expiry: the keys of one scope expire together, so they never contradict each other. What scopes share lives as long as the
+longest of them; a counter that scopes with a time to live have shared has the field NUL, and is not to be trusted. A
+member is alive as long as it stands in the order of its own scope; whoever meets a dead one removes it.
 
-Terms: the hash `terms` of a place has for each term {number:count ...}, the records that hold it and how often; `NUL i <id>` says
-which number a record has, `NUL r <number>` what a search must know of it, `NUL` whose place it is, `NUL n` which number was the
+Terms: the hash `terms` of a scope has for each term {number:count ...}, the records that hold it and how often; `NUL i <id>` says
+which number a record has, `NUL r <number>` what a search must know of it, `NUL` which scope it is, `NUL n` which number was the
 last, and `NUL l` how many records are known. Nothing of it is wrong: whoever changes or removes a record takes its number
 away in the same step, and a number without `NUL r` stands for nothing. What is not known is made by the next search.
 
@@ -48,7 +48,7 @@ def unpack(answer: Sequence[bytes]) -> list[bytes]:
 
 _SHARED = r"""
 local function id_of(member) return string.sub(member, 30, -22) end
-local function place_of(member) return string.sub(member, -20) end
+local function scope_key_of(member) return string.sub(member, -20) end
 local function texts(n)
   local list, at = {}, 1
   for size in string.gmatch(ARGV[n], '%d+') do
@@ -66,63 +66,63 @@ local function version(kinds) return redis.call('HGET', kinds, '\0v') or '' end
 """
 
 # Takes records out and puts others in: adds what is not kept yet, or, with the name of a `swap`, replaces `old` by `new` if what
-# they were made from still holds. Without either, the places live on as if they had been written to.
-# KEYS: those of each place, and counters to watch. ARGV: again, ttl, swap or '', how many keys each place has, old, new, taken,
-# watched. A place has marks, body, terms, order, kinds, then what it shares: names, ends, parts, and order, kinds and places of its
-# tenant and of each name in its scope. Old and new are lists of {place, member, kind and end and marks, body}, taken is one of
-# {place, id} that must be kept, watched one of the versions that the counters must have.
+# they were made from still holds. Without either, the scopes live on as if they had been written to.
+# KEYS: those of each scope, and counters to watch. ARGV: again, ttl, swap or '', how many keys each scope has, old, new, taken,
+# watched. A scope has marks, body, terms, order, kinds, then what it shares: names, ends, parts, and order, kinds and scopes of its
+# tenant and of each name in its scope. Old and new are lists of {scope, member, kind and end and marks, body}, taken is one of
+# {scope, id} that must be kept, watched one of the versions that the counters must have.
 # Answers a digit for each of the new, 1 when it was added, or one for a swap; and whether a tenant's collection was empty.
 WRITE = Script(
     _SHARED,
     r"""
 local MARKS, BODY, TERMS, ORDER, NAMES, ENDS, PARTS, SHARED = 1, 2, 3, 4, 6, 7, 8, 9
 local again, ttl, swap = ARGV[1] == '1', tonumber(ARGV[2]), ARGV[3]
-local places, size, left, fresh, at = {}, {}, {}, 0, 0
+local scopes, size, left, fresh, at = {}, {}, {}, 0, 0
 local function is_hash(n)
   if n < SHARED then return n == BODY or n == TERMS or n == ORDER + 1 end
   return (n - SHARED) % 3 == 1
 end
 for keys in string.gmatch(ARGV[4], '%d+') do
-  local place = {}
-  for n = 1, tonumber(keys) do place[n] = KEYS[at + n] end
-  at = at + #place
+  local scope = {}
+  for n = 1, tonumber(keys) do scope[n] = KEYS[at + n] end
+  at = at + #scope
   -- Redis does not undo: a key that is somebody else's stops the script here, before anything is written.
-  for n, key in ipairs(place) do
+  for n, key in ipairs(scope) do
     if not size[key] then
       size[key] = redis.call(is_hash(n) and 'HLEN' or 'ZCARD', key)
       if ttl > 0 or n == BODY then left[key] = redis.call('PTTL', key) end
     end
   end
-  if size[place[NAMES]] == 0 then fresh = 1 end
-  places[#places + 1] = place
+  if size[scope[NAMES]] == 0 then fresh = 1 end
+  scopes[#scopes + 1] = scope
 end
 local function records(n)
   local list, all = {}, texts(n)
   for at = 1, #all, 4 do
     local member = all[at + 1]
     list[#list + 1] =
-      {place = places[tonumber(all[at])], member = member, id = id_of(member), about = all[at + 2], body = all[at + 3]}
+      {scope = scopes[tonumber(all[at])], member = member, id = id_of(member), about = all[at + 2], body = all[at + 3]}
   end
   return list
 end
 local old, new, taken, watched = records(5), records(7), texts(9), texts(11)
 
-local function name_of(record) return record.place[BODY] .. '\0' .. record.id end
+local function name_of(record) return record.scope[BODY] .. '\0' .. record.id end
 local function holds(wanted, others)
   local seen = {}
   for _, record in ipairs(wanted) do
     seen[name_of(record)] = true
-    if redis.call('HGET', record.place[BODY], record.id) ~= record.body then return false end
+    if redis.call('HGET', record.scope[BODY], record.id) ~= record.body then return false end
   end
   for _, record in ipairs(others) do
-    if not seen[name_of(record)] and redis.call('HEXISTS', record.place[BODY], record.id) == 1 then return false end
+    if not seen[name_of(record)] and redis.call('HEXISTS', record.scope[BODY], record.id) == 1 then return false end
   end
   return true
 end
 if swap ~= '' then
   if not holds(old, new) then return {(again and holds(new, old)) and '1' or '0', fresh} end
   for n = 1, #taken, 2 do
-    if redis.call('HEXISTS', places[tonumber(taken[n])][BODY], taken[n + 1]) == 0 then return {'0', fresh} end
+    if redis.call('HEXISTS', scopes[tonumber(taken[n])][BODY], taken[n + 1]) == 0 then return {'0', fresh} end
   end
   for n, seen in ipairs(watched) do
     if version(KEYS[at + n]) ~= seen then return {'0', fresh} end
@@ -137,20 +137,20 @@ local function note(sums, key, field, step)
   fields[field] = (fields[field] or 0) + step
 end
 local function move(record, step)
-  local place, member = record.place, record.member
+  local scope, member = record.scope, record.member
   local kind, ends, marks = string.match(record.about, '^(%Z*)%z(%Z*)%z(.*)$')
-  note(moves, place[ORDER], member, step)
-  note(counts, place[ORDER + 1], kind, step)
-  note(moves, place[NAMES], string.sub(member, 30), step)
-  for n = SHARED, #place, 3 do
-    note(moves, place[n], member, step)
-    note(counts, place[n + 1], kind, step)
+  note(moves, scope[ORDER], member, step)
+  note(counts, scope[ORDER + 1], kind, step)
+  note(moves, scope[NAMES], string.sub(member, 30), step)
+  for n = SHARED, #scope, 3 do
+    note(moves, scope[n], member, step)
+    note(counts, scope[n + 1], kind, step)
   end
-  for mark in string.gmatch(marks, '(%Z*)%z') do note(moves, place[MARKS], mark .. '\0' .. member, step) end
-  if ends ~= '' then note(moves, place[ENDS], ends .. member, step) end
+  for mark in string.gmatch(marks, '(%Z*)%z') do note(moves, scope[MARKS], mark .. '\0' .. member, step) end
+  if ends ~= '' then note(moves, scope[ENDS], ends .. member, step) end
 end
 local function forget_terms(record)
-  local terms = record.place[TERMS]
+  local terms = record.scope[TERMS]
   local number = redis.call('HGET', terms, '\0i' .. record.id)
   if not number then return end
   redis.call('HDEL', terms, '\0i' .. record.id, '\0r' .. number)
@@ -160,7 +160,7 @@ local function forget_terms(record)
 end
 local digits, mine = {}, {}
 for n, record in ipairs(new) do
-  local key, id, body = record.place[BODY], record.id, record.body
+  local key, id, body = record.scope[BODY], record.id, record.body
   digits[n] = '1'
   if redis.call(swap ~= '' and 'HSET' or 'HSETNX', key, id, body) == 1 or swap ~= '' then
     move(record, 1)
@@ -172,13 +172,13 @@ end
 for _, record in ipairs(old) do
   move(record, -1)
   forget_terms(record)
-  if not mine[name_of(record)] then redis.call('HDEL', record.place[BODY], record.id) end
+  if not mine[name_of(record)] then redis.call('HDEL', record.scope[BODY], record.id) end
 end
-for _, place in ipairs(places) do
-  local name, there = string.sub(place[BODY], -20), redis.call('EXISTS', place[BODY])
-  if there == 0 then redis.call('DEL', place[TERMS]) end
-  for n = SHARED + 2, #place, 3 do
-    if (size[place[BODY]] > 0) ~= (there == 1) then note(moves, place[n], name, 2 * there - 1) end
+for _, scope in ipairs(scopes) do
+  local name, there = string.sub(scope[BODY], -20), redis.call('EXISTS', scope[BODY])
+  if there == 0 then redis.call('DEL', scope[TERMS]) end
+  for n = SHARED + 2, #scope, 3 do
+    if (size[scope[BODY]] > 0) ~= (there == 1) then note(moves, scope[n], name, 2 * there - 1) end
   end
 end
 local function call_all(command, key, words)
@@ -202,12 +202,12 @@ for key, kinds in pairs(counts) do
     if step ~= 0 and redis.call('HINCRBY', key, kind, step) <= 0 then redis.call('HDEL', key, kind) end
   end
 end
-for _, place in ipairs(places) do
-  for n = SHARED + 3, #place, 3 do
-    local had, name = size[place[n]] > 0, string.sub(place[n], #place[SHARED] - 5)
+for _, scope in ipairs(scopes) do
+  for n = SHARED + 3, #scope, 3 do
+    local had, name = size[scope[n]] > 0, string.sub(scope[n], #scope[SHARED] - 5)
     -- An add leaves an order that was there where it is.
-    local has = had and #old == 0 or redis.call('EXISTS', place[n]) == 1
-    if has ~= had then redis.call(has and 'ZADD' or 'ZREM', place[PARTS], unpack(has and {0, name} or {name})) end
+    local has = had and #old == 0 or redis.call('EXISTS', scope[n]) == 1
+    if has ~= had then redis.call(has and 'ZADD' or 'ZREM', scope[PARTS], unpack(has and {0, name} or {name})) end
   end
 end
 
@@ -219,18 +219,18 @@ local function touch_counter(order, kinds, shared)
     if ttl > 0 and shared then redis.call('HSET', kinds, '\0', 1) end
   end
 end
-for _, place in ipairs(places) do
+for _, scope in ipairs(scopes) do
   if swap ~= '' or ttl > 0 then
-    touch_counter(place[ORDER], place[ORDER + 1], false)
-    for n = SHARED, #place, 3 do touch_counter(place[n], place[n + 1], true) end
+    touch_counter(scope[ORDER], scope[ORDER + 1], false)
+    for n = SHARED, #scope, 3 do touch_counter(scope[n], scope[n + 1], true) end
   end
-  for n, key in ipairs(place) do
+  for n, key in ipairs(scope) do
     local had = left[key]
     if ttl == 0 then
       -- New, or left by a writer with a ttl: this is to stay.
-      if left[place[BODY]] ~= -1 then redis.call('PERSIST', key) end
+      if left[scope[BODY]] ~= -1 then redis.call('PERSIST', key) end
     elseif n < NAMES or had == -2 or (had >= 0 and had < ttl * 1000) then
-      -- What other places stand in too may only live longer for this write, never shorter.
+      -- What other scopes stand in too may only live longer for this write, never shorter.
       redis.call('EXPIRE', key, ttl)
     end
   end
@@ -255,17 +255,17 @@ local answer, size = {version(KEYS[2]), skip, ''}, 0
 local function remove_dead(entry, name)
   -- A replica refuses this and can be read all the same.
   redis.pcall('ZREM', KEYS[1], entry)
-  if redis.call('HEXISTS', base .. 'body:' .. place_of(entry), string.sub(name, 1, -22)) == 0 then
+  if redis.call('HEXISTS', base .. 'body:' .. scope_key_of(entry), string.sub(name, 1, -22)) == 0 then
     redis.pcall('ZREM', base .. 'names', name)
   end
 end
 for n = 9, #ARGV, 2 do
   local entries = redis.call(command, KEYS[1], ARGV[n], ARGV[n + 1], 'LIMIT', skip, most)
   for at, entry in ipairs(entries) do
-    local name, place = string.sub(entry, width + 1), place_of(entry)
+    local name, scope_key = string.sub(entry, width + 1), scope_key_of(entry)
     local dead = (width > 29 or (unsure and width > 0))
-      and not redis.call('ZSCORE', base .. 'order:place:' .. place, string.sub(entry, width - 28))
-    local body = not dead and redis.call('HGET', base .. 'body:' .. place, string.sub(name, 1, -22))
+      and not redis.call('ZSCORE', base .. 'order:scope:' .. scope_key, string.sub(entry, width - 28))
+    local body = not dead and redis.call('HGET', base .. 'body:' .. scope_key, string.sub(name, 1, -22))
     if body then
       -- Inside of a JSON string a quote has a backslash before it, so no name or mark can look like this key.
       local front = cuts and string.sub(body, 1, (string.find(body, ',"text":', 1, true) or 1) - 1)
@@ -315,11 +315,11 @@ return packed(answer)
 """,
 )
 
-# Looks for terms in places.
-# KEYS: the places of a tenant, a user, … ARGV: again, base, from and to which place, how many places to look at, bytes to stop at,
-# how many unknown records of a place to read, term, ...
-# Answers the last place looked at if there may be more; then `body` and the body of a record whose terms are unknown; `more` and
-# a place of which not all unknown ones were read, or `broken` and one that knows more than there is; and `known`, a place,
+# Looks for terms in scopes.
+# KEYS: the scopes of a tenant, a user, … ARGV: again, base, from and to which scope, how many scopes to look at, bytes to stop at,
+# how many unknown records of a scope to read, term, ...
+# Answers the last scope looked at if there may be more; then `body` and the body of a record whose terms are unknown; `more` and
+# a scope of which not all unknown ones were read, or `broken` and one that knows more than there is; and `known`, a scope,
 # its scope, what it has of each term, how many records that is about, and what it knows of each.
 SEEK = Script(
     _SHARED,
@@ -352,7 +352,7 @@ local function unknown_ones(terms, order, body, unknown)
   end
   return true
 end
-local function known_ones(place, terms, scope)
+local function known_ones(scope_key, terms, scope)
   local postings, seen, numbers = redis.call('HMGET', terms, unpack(wanted)), {}, {}
   for _, posting in ipairs(postings) do
     for number in string.gmatch(posting or '', '(%d+):') do
@@ -363,7 +363,7 @@ local function known_ones(place, terms, scope)
     end
   end
   if #numbers == 0 then return end
-  for _, text in ipairs({'known', place, scope}) do say(text) end
+  for _, text in ipairs({'known', scope_key, scope}) do say(text) end
   for _, posting in ipairs(postings) do say(posting or '') end
   say(tostring(#numbers))
   for start = 1, #numbers, 1000 do
@@ -372,21 +372,21 @@ local function known_ones(place, terms, scope)
     end
   end
 end
-local places = redis.call('ZRANGEBYLEX', KEYS[1], ARGV[3], ARGV[4], 'LIMIT', 0, most)
-for n, place in ipairs(places) do
-  local terms, order = base .. 'terms:' .. place, base .. 'order:place:' .. place
+local scope_keys = redis.call('ZRANGEBYLEX', KEYS[1], ARGV[3], ARGV[4], 'LIMIT', 0, most)
+for n, scope_key in ipairs(scope_keys) do
+  local terms, order = base .. 'terms:' .. scope_key, base .. 'order:scope:' .. scope_key
   local state, records = redis.call('HMGET', terms, '\0', '\0l'), redis.call('ZCARD', order)
   local unknown = records - (state[2] or 0)
   if records == 0 then -- it has expired, and its terms do in this very moment
-    redis.pcall('ZREM', KEYS[1], place)
-  elseif unknown < 0 or not unknown_ones(terms, order, base .. 'body:' .. place, unknown) then
+    redis.pcall('ZREM', KEYS[1], scope_key)
+  elseif unknown < 0 or not unknown_ones(terms, order, base .. 'body:' .. scope_key, unknown) then
     say(unknown < 0 and 'broken' or 'more')
-    say(place)
+    say(scope_key)
   elseif state[1] and #wanted > 0 then
-    known_ones(place, terms, state[1])
+    known_ones(scope_key, terms, state[1])
   end
-  if n == most or (size >= bytes and n < #places) then
-    answer[1] = place
+  if n == most or (size >= bytes and n < #scope_keys) then
+    answer[1] = scope_key
     break
   end
 end
@@ -394,7 +394,7 @@ return packed(answer)
 """,
 )
 
-# KEYS: body and terms of a place. ARGV: again, scope, list of {id, body, what is to be known of it, term:count ...}: the terms are
+# KEYS: body and terms of a scope. ARGV: again, scope, list of {id, body, what is to be known of it, term:count ...}: the terms are
 # kept if they are not yet, and the body is still the one that they were made from.
 KEEP_TERMS = Script(
     _SHARED,

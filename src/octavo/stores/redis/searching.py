@@ -1,7 +1,7 @@
 """Search by terms: what Redis knows of the records of a scope, together with what it does not know yet.
 
-Terms are made here and kept beside the records of each place; `scripts` says how. A writer pays nothing for searches: it only
-takes away what is no longer true. A search reads, in one step, what is known of a place and the records that are not known;
+Terms are made here and kept beside the records of each scope; `scripts` says how. A writer pays nothing for searches: it only
+takes away what is no longer true. A search reads, in one step, what is known of a scope and the records that are not known;
 the terms of the latter are made on the spot and kept for the next one. Where these are too many for one step, it begins again.
 """
 
@@ -22,13 +22,13 @@ from octavo.stores.redis.connection import LoopClient
 from octavo.stores.redis.layout import KeyLayout, decode_body
 from octavo.stores.redis.scripts import KEEP_TERMS, SEEK, pack, unpack
 
-_PLACES = 500  # looked at by one call
+_SCOPES = 500  # looked at by one call
 _PAGE_BYTES = 4 * 1024 * 1024
-_UNKNOWN = 2000  # records of a place that are read in one step to make their terms
+_UNKNOWN = 2000  # records of a scope that are read in one step to make their terms
 _BATCH = 100  # records whose terms are kept by one call: some milliseconds, in which Redis serves nobody else
 _BREATH = 20  # records whose terms are made before others get a turn
 _ROUNDS = 1000
-_LOOKS = 3  # at a place that seems wrong: it may have been written to while it was read
+_LOOKS = 3  # at a scope that seems wrong: it may have been written to while it was read
 
 _encode = msgspec.json.Encoder().encode
 _decode_scope = msgspec.json.Decoder(Scope).decode
@@ -57,17 +57,17 @@ class Searcher:
         ids = None if query.ids is None else frozenset(query.ids)  # not looked up one after another
         query = msgspec.structs.replace(query, ids=ids)
         asked = self._layout.plan_read(query)
-        place = query.scope.place.encode() if query.scope.exact else b""
-        return narrow(await self._look(asked.base, asked.places, place, query, terms), terms)
+        scope_key = query.scope.key.encode() if query.scope.exact else b""
+        return narrow(await self._look(asked.base, asked.scopes, scope_key, query, terms), terms)
 
     async def reindex(self, collection: str, tenants: Sequence[str], progress: Progress) -> int:
         """Make all terms anew; how many records there are."""
         done, total = 0, await self._total(collection, tenants)
-        async for base, place in self._places(collection, tenants):
-            await self._connection.ask("DEL", base + b"terms:" + place)
+        async for base, scope_key in self._scope_keys(collection, tenants):
+            await self._connection.ask("DEL", base + b"terms:" + scope_key)
             everything = Query(collection=collection)
-            await self._look(base, base + b"places:tenant", place, everything, ())
-            done += int(await self._connection.ask("HLEN", base + b"body:" + place))
+            await self._look(base, base + b"scopes:tenant", scope_key, everything, ())
+            done += int(await self._connection.ask("HLEN", base + b"body:" + scope_key))
             progress(done, max(done, total))
         progress(done, done)
         return done
@@ -76,11 +76,11 @@ class Searcher:
         """Compare what is known of every record with the record."""
         done, total = 0, await self._total(collection, tenants)
         looks: list[Lexicon] = []
-        async for base, place in self._places(collection, tenants):
-            seen = await self._compare(collection, base, place)
+        async for base, scope_key in self._scope_keys(collection, tenants):
+            seen = await self._compare(collection, base, scope_key)
             for _ in range(_LOOKS - 1):
                 if seen.missing or seen.stray:
-                    seen = await self._compare(collection, base, place)
+                    seen = await self._compare(collection, base, scope_key)
             looks.append(seen)
             done += seen.records
             progress(done, max(done, total))
@@ -94,11 +94,11 @@ class Searcher:
         )
 
     async def _look(
-        self, base: bytes, key: bytes, place: bytes, query: Query, terms: Sequence[str]
+        self, base: bytes, key: bytes, scope_key: bytes, query: Query, terms: Sequence[str]
     ) -> list[Match]:
-        """All matches in one of the places of the key, or in all of them, oldest first; what is not known is made known."""
+        """All matches in one of the scopes of the key, or in all of them, oldest first; what is not known is made known."""
         for _ in range(_ROUNDS):
-            found, bodies, unread = await self._seek(base, key, place, query, terms)
+            found, bodies, unread = await self._seek(base, key, scope_key, query, terms)
             made = await _make(bodies)
             try:
                 await self._keep(base, made)
@@ -116,15 +116,15 @@ class Searcher:
         raise StoreError(f"others wrote more than could be searched, {_ROUNDS} times in a row")
 
     async def _seek(
-        self, base: bytes, key: bytes, place: bytes, query: Query, terms: Sequence[str]
+        self, base: bytes, key: bytes, scope_key: bytes, query: Query, terms: Sequence[str]
     ) -> tuple[list[_Ranked], list[bytes], bool]:
         """The matches among what is known, bodies of records that are not, and whether there are more of these."""
-        limits = [b"%d" % limit for limit in (_PLACES, _PAGE_BYTES, _UNKNOWN)]
+        limits = [b"%d" % limit for limit in (_SCOPES, _PAGE_BYTES, _UNKNOWN)]
         wanted = [term.encode() for term in terms]
         found: list[_Ranked] = []
         bodies: list[bytes] = []
         unread = False
-        low, high = (b"[" + place, b"[" + place) if place else (b"-", b"+")
+        low, high = (b"[" + scope_key, b"[" + scope_key) if scope_key else (b"-", b"+")
         while low:
             answer = await self._connection.run(SEEK, [key], base, low, high, *limits, *wanted)
             last, *texts = unpack(answer)
@@ -147,8 +147,8 @@ class Searcher:
         for one in made:
             by_scope.setdefault(one.record.scope, []).append(one)
         for scope, all_of_it in by_scope.items():
-            place = scope.place.encode()
-            keys = [base + b"body:" + place, base + b"terms:" + place]
+            scope_key = scope.key.encode()
+            keys = [base + b"body:" + scope_key, base + b"terms:" + scope_key]
             for start in range(0, len(all_of_it), _BATCH):
                 texts: list[bytes] = []
                 for record, body, counts, known in all_of_it[start : start + _BATCH]:
@@ -156,18 +156,18 @@ class Searcher:
                     texts += (record.id.encode(), body, known, counted.encode())
                 await self._connection.run(KEEP_TERMS, keys, _encode(scope), *pack(texts))
 
-    async def _places(
+    async def _scope_keys(
         self, collection: str, tenants: Sequence[str]
     ) -> AsyncGenerator[tuple[bytes, bytes], None]:
-        """Every place of a collection, behind what its keys begin with."""
+        """The key of every scope of a collection, behind what its Redis keys begin with."""
         for tenant in tenants:
             base, low = self._layout.base(collection, tenant), "-"
             while low:
                 page = await self._connection.ask(
-                    "ZRANGEBYLEX", base + b"places:tenant", low, "+", "LIMIT", "0", str(_PLACES)
+                    "ZRANGEBYLEX", base + b"scopes:tenant", low, "+", "LIMIT", "0", str(_SCOPES)
                 )
-                for place in page:
-                    yield base, place
+                for scope_key in page:
+                    yield base, scope_key
                 low = f"({page[-1].decode()}" if page else ""
 
     async def _total(self, collection: str, tenants: Sequence[str]) -> int:
@@ -175,10 +175,10 @@ class Searcher:
         orders = [self._layout.base(collection, tenant) + b"order:tenant" for tenant in tenants]
         return sum([int(await self._connection.ask("ZCARD", order)) for order in orders])
 
-    async def _compare(self, collection: str, base: bytes, place: bytes) -> Lexicon:
-        """What is wrong in one place."""
-        names = await self._connection.ask("HKEYS", base + b"body:" + place)
-        fields = await self._connection.ask("HGETALL", base + b"terms:" + place)
+    async def _compare(self, collection: str, base: bytes, scope_key: bytes) -> Lexicon:
+        """What is wrong in one scope."""
+        names = await self._connection.ask("HKEYS", base + b"body:" + scope_key)
+        fields = await self._connection.ask("HGETALL", base + b"terms:" + scope_key)
         numbers = {name[2:]: number for name, number in fields.items() if name[:2] == b"\0i"}
         known = {name[2:]: text for name, text in fields.items() if name[:2] == b"\0r"}
         counts: dict[bytes, dict[str, int]] = {number: {} for number in known}
@@ -190,7 +190,7 @@ class Searcher:
         wrong: list[str] = []
         for start in range(0, len(names), _BATCH):
             bodies = await self._connection.ask(
-                "HMGET", base + b"body:" + place, *names[start : start + _BATCH]
+                "HMGET", base + b"body:" + scope_key, *names[start : start + _BATCH]
             )
             for one in await _make([body for body in bodies if body is not None]):
                 number = numbers.get(one.record.id.encode(), b"")
@@ -211,8 +211,8 @@ class Searcher:
 
 
 def _known(query: Query, terms: int, texts: Iterator[bytes]) -> list[_Ranked]:
-    """The matches among what a place knows, as the script SEEK tells it."""
-    place, scope = next(texts).decode(), _decode_scope(next(texts))
+    """The matches among what a scope knows, as the script SEEK tells it."""
+    scope_key, scope = next(texts).decode(), _decode_scope(next(texts))
     counts: dict[bytes, list[int]] = {}
     for at in range(terms):
         for number, count in _pairs(next(texts)):
@@ -231,7 +231,7 @@ def _known(query: Query, terms: int, texts: Iterator[bytes]) -> list[_Ranked]:
             if here.matches(record):
                 moment, seq, name = record.created_at, record.seq, record.id
                 match = Match(name, scope, moment, seq, int(length), tuple(counts[number]))
-                found.append(((moment, seq, name, place), match))
+                found.append(((moment, seq, name, scope_key), match))
     return found
 
 

@@ -26,7 +26,7 @@ class RedisStore(SearchingStore):
     """Records in a Redis; an acknowledgement means that Redis has replied.
 
     A client or pool that is handed in stays open and may decode responses or not; `owned=True` gives it away.
-    With `ttl`, everything of a place is forgotten so many seconds after the last write to it.
+    With `ttl`, everything of a scope is forgotten so many seconds after the last write to it.
     """
 
     def __init__(
@@ -114,7 +114,7 @@ class RedisStore(SearchingStore):
         return sorted(kept)
 
     async def renew(self, collections: Sequence[str], scope: Scope) -> None:
-        """With a ttl: let all of a place live on together, though only one of its collections was written to."""
+        """With a ttl: let all of a scope live on together, though only one of its collections was written to."""
         if self._ttl is not None:
             await self._ready()
             await self._writer.renew(collections, scope)

@@ -26,7 +26,7 @@ async def findings(connection: LoopClient, ttl: int | None) -> list[Finding]:
         _memory(info),
     ]
     if ttl is not None:
-        found.append(Finding("ttl", f"a place is forgotten {ttl} s after its last write"))
+        found.append(Finding("ttl", f"a scope is forgotten {ttl} s after its last write"))
     return found
 
 

@@ -88,10 +88,10 @@ class Writer:
         )
 
     async def renew(self, collections: Sequence[str], scope: Scope) -> None:
-        """Have what a place holds in these collections live on as if it had just been written."""
+        """Have what a scope holds in these collections live on as if it had just been written."""
         call = _Call(self._layout)
         for collection in collections:
-            call.place(collection, scope)
+            call.number_of(collection, scope)
         await self._write(call, set())
 
     async def _add_group(self, group: list[_Adds]) -> list[list[int]]:
@@ -142,12 +142,12 @@ class Writer:
 
 
 class _Call:
-    """The words of one call of WRITE: the keys of each place, and of the counters to watch, and what is to be done."""
+    """The words of one call of WRITE: the keys of each scope, and of the counters to watch, and what is to be done."""
 
     def __init__(self, layout: KeyLayout, swap: bytes = b"") -> None:
         self._layout = layout
         self._swap = swap
-        self._places: dict[tuple[bytes, ...], bytes] = {}  # by their keys: their numbers
+        self._scopes: dict[tuple[bytes, ...], bytes] = {}  # by their keys: their numbers
         self._old: list[bytes] = []
         self._new: list[bytes] = []
         self._taken: list[bytes] = []
@@ -156,14 +156,14 @@ class _Call:
     @property
     def keys(self) -> list[bytes]:
         """What WRITE may touch."""
-        return [*itertools.chain.from_iterable(self._places), *self.watched]
+        return [*itertools.chain.from_iterable(self._scopes), *self.watched]
 
-    def place(self, collection: str, scope: Scope) -> bytes:
-        """The number of a place in this call, counted from 1 as Lua does."""
+    def number_of(self, collection: str, scope: Scope) -> bytes:
+        """The number of a collection's scope in this call, counted from 1 as Lua does."""
         keys = self._layout.keys(collection, scope)
-        number = self._places.get(keys)
+        number = self._scopes.get(keys)
         if number is None:
-            number = self._places[keys] = b"%d" % (len(self._places) + 1)
+            number = self._scopes[keys] = b"%d" % (len(self._scopes) + 1)
         return number
 
     def put(self, sealed: StoredRecord) -> None:
@@ -175,8 +175,8 @@ class _Call:
         self._old += self._record(sealed, body)
 
     def rely_on(self, sealed: StoredRecord) -> None:
-        """Do nothing unless there is a record of this id in its place."""
-        self._taken += (self.place(sealed.collection, sealed.scope), sealed.id.encode())
+        """Do nothing unless there is a record of this id in its scope."""
+        self._taken += (self.number_of(sealed.collection, sealed.scope), sealed.id.encode())
 
     def words(self) -> tuple[bytes, ...]:
         """What WRITE is told beside the time to live."""
@@ -184,15 +184,15 @@ class _Call:
         packed = [word for texts in lists for word in pack(texts)]
         if (size := max(map(len, packed))) > _MOST_BYTES:
             raise StoreError(f"{size} bytes are more than the {_MOST_BYTES} one Redis transaction can take")
-        sizes = b" ".join([b"%d" % len(keys) for keys in self._places])
+        sizes = b" ".join([b"%d" % len(keys) for keys in self._scopes])
         return (self._swap, sizes, *packed)
 
     def _record(self, sealed: StoredRecord, body: bytes) -> tuple[bytes, ...]:
-        place = self.place(sealed.collection, sealed.scope)
+        number = self.number_of(sealed.collection, sealed.scope)
         about = f"{sealed.kind}\0{end(sealed.expires_at)}\0"
         if sealed.marks:
             about += "".join([f"{mark}\0" for mark in sealed.marks])
-        return place, member(sealed.rank), about.encode(), body
+        return number, member(sealed.rank), about.encode(), body
 
 
 class _Moved(Exception):  # noqa: N818
@@ -212,7 +212,10 @@ class _SeenIds:
     async def drafted(self, ops: list[Prepared]) -> tuple[list[Effect], list[int]]:
         """The effects of the ops, and how many records each one adds, changes or removes."""
         scopes = {
-            sealed.place: sealed.scope for op in ops if isinstance(op, CheckedAdd) for sealed in op.records
+            sealed.scope_key: sealed.scope
+            for op in ops
+            if isinstance(op, CheckedAdd)
+            for sealed in op.records
         }
         asking = draft(ops)
         try:
@@ -237,8 +240,8 @@ class _SeenIds:
 
     async def _find_kept(self, lookup: Lookup, scopes: dict[str, Scope]) -> list[Key]:
         by_tenant: dict[str, list[bytes]] = {}
-        for name, place in lookup.keys:
-            by_tenant.setdefault(scopes[place].tenant, []).append(f"{name}\0{place}".encode())
+        for name, scope_key in lookup.keys:
+            by_tenant.setdefault(scopes[scope_key].tenant, []).append(f"{name}\0{scope_key}".encode())
         kept: list[StoredRecord] = []
         for tenant, names in by_tenant.items():
             base = self._layout.base(lookup.collection, tenant)

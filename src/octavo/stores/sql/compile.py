@@ -80,13 +80,13 @@ class Where:
 
     def _scope(self, query: Query, along: str) -> None:
         scope = query.scope
-        if scope.exact and ("place",) in self.table.shape.axes:
+        if scope.exact and ("scope_key",) in self.table.shape.axes:
             # A page of a mark that many have is best cut out of the order; all that have it are best looked up.
             marked = (
                 self.table.marks and query.marks is not None and query.ids is None and query.limit is None
             )
             test = self.dialect.hidden_equal if marked else _EQUAL
-            self.tests.append(test.format(self.column("place"), self.bind(scope.place)))
+            self.tests.append(test.format(self.column("scope_key"), self.bind(scope.key)))
             return
         # For a few ids a planner without statistics walks a whole tenant, along the index that also gives the order.
         hidden = self.dialect.hidden_equal
@@ -142,9 +142,9 @@ class Where:
             # each of those was compared with each id.
             looked_up = query.ids is not None and len(query.marks) <= _FEW_MARKS
             if self.table.marks and query.scope.exact and not looked_up:
-                place = self.bind(query.scope.place)
+                scope_key = self.bind(query.scope.key)
                 marked = self._one_of("mark", list(dict.fromkeys(query.marks)))
-                rows = f"SELECT rowno FROM {self.table.marks} WHERE place = {place} AND {marked}"
+                rows = f"SELECT rowno FROM {self.table.marks} WHERE scope_key = {scope_key} AND {marked}"
                 self.tests.append(f"rowno IN ({rows})")
             else:
                 self._any_in(marks, [mark_line(mark) for mark in query.marks])

@@ -100,7 +100,7 @@ def _migrate(table: Table) -> Script[None]:
         yield Do(f"CREATE TABLE {versions} (name {types['name']} PRIMARY KEY, version INTEGER NOT NULL)")
     if not (yield from dialect.exists(f"{prefix}octavo_counts")):
         yield Do(
-            f"CREATE TABLE {dialect.quote(f'{prefix}octavo_counts')} (counter {types['place']} NOT NULL, kind {types['name']} NOT NULL, "
+            f"CREATE TABLE {dialect.quote(f'{prefix}octavo_counts')} (counter {types['digest']} NOT NULL, kind {types['name']} NOT NULL, "
             "slot INTEGER NOT NULL, n BIGINT NOT NULL, PRIMARY KEY (counter, kind, slot))"
         )
     version = (yield from _version(table)) or 0
@@ -133,7 +133,7 @@ def _create(table: Table) -> Script[None]:
     if dialect.name == "mysql":
         columns.append("unindexed TINYINT NOT NULL DEFAULT 1")  # until the index of terms has the record
         columns.append(f"INDEX {quote(f'{table.plain_name}_unindexed')} (unindexed)")
-    columns.append(f"UNIQUE ({table.column('id')}, {table.column('place')})")
+    columns.append(f"UNIQUE ({table.column('id')}, {table.column('scope_key')})")
     yield Do(f"CREATE TABLE {table.name} ({', '.join(columns)})")
     for axis in shape.axes:
         if axis != _USER or shape.collection not in _USER_LATER:
@@ -147,9 +147,9 @@ def _create(table: Table) -> Script[None]:
         yield Do(by_end)
     if table.marks:
         yield Do(
-            f"CREATE TABLE {table.marks} ({quote('place')} {types['place']} NOT NULL, "
+            f"CREATE TABLE {table.marks} ({quote('scope_key')} {types['digest']} NOT NULL, "
             f"{quote('mark')} {types['name']} NOT NULL, {quote('rowno')} BIGINT NOT NULL, "
-            f"{quote('message_id')} {types['name']} NOT NULL, PRIMARY KEY (place, mark, rowno))"
+            f"{quote('message_id')} {types['name']} NOT NULL, PRIMARY KEY (scope_key, mark, rowno))"
         )
         by_row = f"{table.prefix}{shape.marks_table}_by_row"
         yield Do(_index(table, by_row, table.marks, [quote("rowno")]))
@@ -181,7 +181,7 @@ def _axis_name(table: Table, axis: tuple[str, ...]) -> str:
 
 def _axis_index(table: Table, axis: tuple[str, ...]) -> str:
     """The index along which the records of one value of an axis are read in order."""
-    parts = axis if axis == ("place",) else ("tenant", *axis)
+    parts = axis if axis == ("scope_key",) else ("tenant", *axis)
     fields = [table.column(field) for field in dict.fromkeys((*parts, *table.dialect.order_tail))]
     return _index(table, _axis_name(table, axis), table.name, fields)
 

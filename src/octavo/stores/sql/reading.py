@@ -144,7 +144,7 @@ def tally(tables: Tables, query: Query, nominated: Nominated | None = None) -> S
     if axis is None or axis not in table.shape.counted:
         rows = yield count(table, query, nominated)
     else:
-        counter = counter_of(query.collection, axis, query.scope, query.scope.place)
+        counter = counter_of(query.collection, axis, query.scope, query.scope.key)
         rows = yield count_from(tables.counts, counter, table, query)
     if not rows:
         return Tally()
@@ -239,7 +239,7 @@ def _step_names(table: Table, part: ScopePart, tenant: str, after: str, most: in
 def axis_asked(table: Table, scope: Scope) -> tuple[str, ...] | None:
     """The axis, of those that have an index, that holds what the scope covers and nothing else."""
     given = tuple([part for part in PARTS[1:] if getattr(scope, part) is not None])
-    axis = ("place",) if given == PARTS[1:] else given
+    axis = ("scope_key",) if given == PARTS[1:] else given
     return axis if axis in table.shape.axes else None
 
 

@@ -12,9 +12,9 @@ from octavo.kernel.shapes import SHAPES, Shape
 from octavo.kernel.text import spell
 from octavo.stores.sql.dialects import Counters, Dialect
 
-#: The fields of a row in the order they are written; (id, place) is the key and comes first.
+#: The fields of a row in the order they are written; (id, scope_key) is the key and comes first.
 FIELDS = (
-    ("id", "name"), ("place", "place"), ("tenant", "tenant"), ("user", "name"), ("agent", "name"), ("session", "name"),
+    ("id", "name"), ("scope_key", "digest"), ("tenant", "tenant"), ("user", "name"), ("agent", "name"), ("session", "name"),
     ("kind", "name"), ("text", "text"), ("search", "text"), ("data", "json"), ("metadata", "json"), ("marks", "text"),
     ("created_at", "time"), ("updated_at", "time"), ("expires_at", "time"), ("seq", "int"),
 )  # fmt: skip
@@ -30,7 +30,7 @@ class Table:
         self.plain_name = prefix + shape.table
         self.name = dialect.quote(self.plain_name)
         self.marks = dialect.quote(prefix + shape.marks_table) if shape.marks_table else ""
-        own = {"place": "place", "search": "search", "rowno": "rowno"}
+        own = {"scope_key": "scope_key", "search": "search", "rowno": "rowno"}
         fields = (*(field for field, _ in FIELDS), "rowno")
         self._columns = {field: dialect.quote(own.get(field) or shape.name(field)) for field in fields}
         self.columns = (
@@ -38,7 +38,7 @@ class Table:
             *(dialect.quote(extra.name) for extra in shape.extras),
         )
         self.types = (*(type_ for _, type_ in FIELDS), *(extra.type for extra in shape.extras))
-        self.order = tuple(self.column(field) for field in ("created_at", "seq", "id", "place"))
+        self.order = tuple(self.column(field) for field in ("created_at", "seq", "id", "scope_key"))
         self.index = dialect.terms(self)
         self._statements: dict[Any, str] = {}
 
@@ -69,7 +69,7 @@ class Table:
         scope, time = sealed.scope, self.dialect.time
         created = time(sealed.created_at)
         row = (
-            sealed.id, sealed.place, scope.tenant, scope.user or "", scope.agent or "", scope.session or "",
+            sealed.id, sealed.scope_key, scope.tenant, scope.user or "", scope.agent or "", scope.session or "",
             sealed.kind, sealed.text, sealed.search, sealed.data_json, sealed.metadata_lines, mark_lines(sealed.marks),
             created, created if sealed.updated_at is sealed.created_at else time(sealed.updated_at),
             None if sealed.expires_at is None else time(sealed.expires_at), sealed.seq,
@@ -127,25 +127,25 @@ class Tables:
 
     def counters(self, table: Table, new: list[StoredRecord]) -> Counters:
         """The counters that new records move."""
-        moved = [counters_of(table.shape.collection, sealed.scope, sealed.place) for sealed in new]
+        moved = [counters_of(table.shape.collection, sealed.scope, sealed.scope_key) for sealed in new]
         return Counters(self.counts, self.slot, [list(axis) for axis in zip(*moved, strict=True)])
 
 
-def counter_of(collection: str, axis: tuple[str, ...], scope: Scope, place: str) -> str:
+def counter_of(collection: str, axis: tuple[str, ...], scope: Scope, scope_key: str) -> str:
     """The short name of the counter of one value of one axis."""
-    if axis == ("place",):
-        return _counter("", collection, "place", place)
+    if axis == ("scope_key",):
+        return _counter("", collection, "scope_key", scope_key)
     return _counter(
         scope.tenant, collection, axis[0] if axis else "", getattr(scope, axis[0]) or "" if axis else ""
     )
 
 
 @lru_cache(maxsize=NAMES_HELD)
-def counters_of(collection: str, scope: Scope, place: str) -> tuple[str, ...]:
+def counters_of(collection: str, scope: Scope, scope_key: str) -> tuple[str, ...]:
     """The counters that a record of this scope moves: one for each counted axis."""
-    return tuple(counter_of(collection, axis, scope, place) for axis in SHAPES[collection].counted)
+    return tuple(counter_of(collection, axis, scope, scope_key) for axis in SHAPES[collection].counted)
 
 
 @lru_cache(maxsize=NAMES_HELD)
 def _counter(tenant: str, collection: str, axis: str, value: str) -> str:
-    return Scope(tenant=tenant, user=collection, agent=axis, session=value).place
+    return Scope(tenant=tenant, user=collection, agent=axis, session=value).key

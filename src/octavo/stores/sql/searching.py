@@ -64,7 +64,7 @@ class TermSearch:
         self._scope = "".join([f", {column(part)}" for part in self._parts])
         self._fields = f"{self._known}, b.length, b.bag, b.more{self._scope}"
         self._backwards = ", ".join([f"{column} DESC" for column in self._table.order])
-        self._places = {word: at for at, word in enumerate(self._words)}
+        self._positions = {word: at for at, word in enumerate(self._words)}
         self._padded = [(at, f" {word} ") for at, word in enumerate(self._words)]
         self._scopes: dict[Sequence[Any], Scope] = {}
         self._found: list[_Found] = []
@@ -102,21 +102,21 @@ class TermSearch:
         if held is None:
             yield from self._take(self._candidates(()))  # only what waits
             held = self._with_waiting((yield from self._count_held(self._words, MOST)))
-        places = [self._terms.index(term) for term in nominated(self._terms, held)]
-        chosen = [self._words[at] for at in places]
-        if sum(held[at] for at in places) <= MOST:
+        positions = [self._terms.index(term) for term in nominated(self._terms, held)]
+        chosen = [self._words[at] for at in positions]
+        if sum(held[at] for at in positions) <= MOST:
             yield from self._take(self._candidates(chosen))
-            return Matches(self._newest_of(places), tuple(held))
-        [at] = places  # one word, which more than MOST hold
+            return Matches(self._newest_of(positions), tuple(held))
+        [at] = positions  # one word, which more than MOST hold
         common = is_unfiltered(self._query) and (yield from self._is_common(chosen, at))
         most = MOST + len(self._waiting)
         found: list[Match] = []
         if common:
             yield from self._take(self._latest(chosen[0], most))
-            found = self._newest_of(places)
+            found = self._newest_of(positions)
         if not common or len(found) < ENOUGH:
             yield from self._take(self._newest(chosen, most))
-            found = self._newest_of(places)
+            found = self._newest_of(positions)
         return Matches(found, tuple(held))
 
     # --- what was found
@@ -127,9 +127,9 @@ class TermSearch:
         self._waiting = [row[3] for row in rows if row[4] < 0]
         self._indexed = len(rows) - len(self._waiting)
         self._found = found = []
-        self._held = held = [0] * len(self._places)
-        places, scopes, moment = self._places, self._scopes, self._table.dialect.moment
-        words, padded, few = frozenset(places), self._padded, len(places) <= _FEW
+        self._held = held = [0] * len(self._positions)
+        positions, scopes, moment = self._positions, self._scopes, self._table.dialect.moment
+        words, padded, few = frozenset(positions), self._padded, len(positions) <= _FEW
         late = frozenset(self._waiting)
         if late:
             rows = yield from self._settled(rows, late)
@@ -139,7 +139,7 @@ class TermSearch:
             if few:
                 hits = [at for at, pad in padded if pad in bag]
             else:
-                hits = [places[word] for word in words.intersection(bag.split(" "))]
+                hits = [positions[word] for word in words.intersection(bag.split(" "))]
             if hits:
                 counts = [0] * len(held)
                 for at in hits:
@@ -148,7 +148,7 @@ class TermSearch:
                 if more := row[6]:
                     for word in more.split(" "):
                         if word in words:
-                            counts[places[word]] += 1
+                            counts[positions[word]] += 1
                 key = tuple(row[7:])
                 scope = scopes.get(key) or scopes.setdefault(
                     key, scope_in(self._query.scope, self._parts, key)
@@ -175,19 +175,19 @@ class TermSearch:
     def _matches_of_all(self) -> Matches:
         """What `matching` would say of the candidates, which are all that hold any of the terms."""
         held = [min(n, MOST + 1) for n in self._held]
-        places = None
+        positions = None
         if len(self._found) > MOST:
-            places = [self._terms.index(term) for term in nominated(self._terms, held)]
-        return Matches(self._newest_of(places), tuple(held))
+            positions = [self._terms.index(term) for term in nominated(self._terms, held)]
+        return Matches(self._newest_of(positions), tuple(held))
 
-    def _newest_of(self, places: Sequence[int] | None) -> list[Match]:
-        """The newest MOST, oldest first, of what was found or of what holds one of the terms at these places."""
+    def _newest_of(self, positions: Sequence[int] | None) -> list[Match]:
+        """The newest MOST, oldest first, of what was found or of what holds one of the terms at these positions."""
         found = self._found
-        if places is not None:
-            found = [row for row in found if any(row[5][at] for at in places)]
+        if positions is not None:
+            found = [row for row in found if any(row[5][at] for at in positions)]
         found.sort(key=_rank)
         if len({row[2] for row in found}) < len(found):  # an id stands in several scopes
-            found.sort(key=lambda row: (*row[:3], row[3].place))
+            found.sort(key=lambda row: (*row[:3], row[3].key))
         return [
             Match(id_, scope, created, seq, length, counts)
             for created, seq, id_, scope, length, counts in found[-MOST:]
@@ -217,7 +217,7 @@ class TermSearch:
         table, order = self._table, self._backwards
         values: list[Any] = []
         where = Where(table, self._query, values).sql
-        fields = f"{self._known}, {table.column('place')}{self._scope}"
+        fields = f"{self._known}, {table.column('scope_key')}{self._scope}"
         latest = f"SELECT {fields} FROM {table.name} WHERE {where} ORDER BY {order} LIMIT {LOOKED}"
         test = table.dialect.contains.format("b.bag", self._index.bind(values, f" {word} "))
         holding = (
@@ -311,7 +311,7 @@ class TermSearch:
         return int(indexed) + len(self._found) > MOST
 
     def _is_common(self, word: Sequence[str], at: int) -> Script[bool]:
-        """Whether the word at this place is held by so many records that the newest of them are not sorted out of all."""
+        """Whether the word at this position is held by so many records that the newest of them are not sorted out of all."""
         counted = yield from self._count_indexed(word, COMMON)
         if counted is None:
             counted = yield from self._count_held(word, COMMON)

@@ -31,7 +31,7 @@ class Build(Do):
 
 
 class DoEach:
-    """Send a statement once for each row of values; nothing comes back."""
+    """Send a statement once for each row of values; SQLite answers how many rows each inserted or deleted."""
 
     whole = False
 

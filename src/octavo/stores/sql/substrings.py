@@ -209,7 +209,7 @@ def _match(text: str) -> str:
 def _is_small(table: Table, query: Query) -> Script[bool]:
     """Whether what would have to be looked at is looked at sooner than an index is asked."""
     scope, axes = query.scope, table.shape.axes
-    if not (scope.exact and ("place",) in axes):  # as far as an index of the table can tell it apart
+    if not (scope.exact and ("scope_key",) in axes):  # as far as an index of the table can tell it apart
         parts = [part for part in ("session", "user", "agent") if (part,) in axes and getattr(scope, part)]
         scope = Scope(tenant=scope.tenant, **{part: getattr(scope, part) for part in parts[:1]})
     around = Query(collection=query.collection, scope=scope, since=query.since, until=query.until)

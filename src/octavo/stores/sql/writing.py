@@ -16,7 +16,7 @@ _MUTABLE = ("kind", "text", "search", "data", "metadata", "marks", "updated_at",
 _MUTABLE_AT = tuple(at for at, (field, _) in enumerate(FIELDS) if field in _MUTABLE)
 _SCOPE = tuple((part, "name") for part in PARTS)
 _WHOLE = (*READ, *_SCOPE, ("rowno", "int"))
-_GONE = (("rowno", "int"), ("kind", "name"), ("place", "name"), *_SCOPE)
+_GONE = (("rowno", "int"), ("kind", "name"), ("scope_key", "name"), *_SCOPE)
 
 
 #: Records that wait to be inserted together, by collection: each with the counts of its caller, and where to add it there.
@@ -29,17 +29,17 @@ class Counting:
     def __init__(self) -> None:
         self._moves: dict[tuple[str, str], int] = {}
 
-    def move(self, table: Table, scope: Scope, place: str, kind: str, by: int) -> None:
+    def move(self, table: Table, scope: Scope, scope_key: str, kind: str, by: int) -> None:
         """Count a record that came, or one that went."""
         moves = self._moves
-        for counter in counters_of(table.shape.collection, scope, place):
+        for counter in counters_of(table.shape.collection, scope, scope_key):
             moves[counter, kind] = moves.get((counter, kind), 0) + by
 
     def add(self, table: Table, records: Sequence[StoredRecord]) -> None:
         """Count new records; of a batch, most are of few scopes and kinds."""
-        scopes = {sealed.place: sealed.scope for sealed in records}
-        for (place, kind), n in Counter([(sealed.place, sealed.kind) for sealed in records]).items():
-            self.move(table, scopes[place], place, kind, n)
+        scopes = {sealed.scope_key: sealed.scope for sealed in records}
+        for (scope_key, kind), n in Counter([(sealed.scope_key, sealed.kind) for sealed in records]).items():
+            self.move(table, scopes[scope_key], scope_key, kind, n)
 
     def rows(self, slot: int) -> list[Sequence[Any]]:
         """The rows to add to the table of counters."""
@@ -106,10 +106,10 @@ def _add_all(tables: Tables, waiting: Waiting, counting: Counting, *, whole: boo
 def _mark_new(table: Table, marked: list[StoredRecord]) -> Script[None]:
     """Enter the marks of records that were just added."""
     names = list(dict.fromkeys(sealed.id for sealed in marked))
-    id_, place = table.column("id"), table.column("place")
+    id_, scope_key = table.column("id"), table.column("scope_key")
     test, values = table.dialect.one_of(id_, names, 1)
     # Asked for at once: one by one, a plan made while the table was empty would look through all of it for each.
-    rows = yield Fetch(f"SELECT {id_}, {place}, rowno FROM {table.name} WHERE {test}", values)
+    rows = yield Fetch(f"SELECT {id_}, {scope_key}, rowno FROM {table.name} WHERE {test}", values)
     numbers = {(name, where): number for name, where, number in rows}
     yield from _mark(table, [(sealed, numbers[sealed.key]) for sealed in marked])
 
@@ -117,8 +117,10 @@ def _mark_new(table: Table, marked: list[StoredRecord]) -> Script[None]:
 def _mark(table: Table, marked: list[tuple[StoredRecord, int]]) -> Script[None]:
     """Enter each mark of these records, which have these row numbers, into the table that finds records by mark."""
     placeholders = ", ".join(table.dialect.placeholder(number) for number in range(1, 5))
-    rows = [(sealed.place, mark, number, sealed.id) for sealed, number in marked for mark in sealed.marks]
-    yield DoEach(f"INSERT INTO {table.marks} (place, mark, rowno, message_id) VALUES ({placeholders})", rows)
+    rows = [(sealed.scope_key, mark, number, sealed.id) for sealed, number in marked for mark in sealed.marks]
+    yield DoEach(
+        f"INSERT INTO {table.marks} (scope_key, mark, rowno, message_id) VALUES ({placeholders})", rows
+    )
 
 
 def _change(table: Table, change: Change, counting: Counting) -> Script[int]:
@@ -140,8 +142,8 @@ def _change(table: Table, change: Change, counting: Counting) -> Script[int]:
         values = table.row(sealed)
         updates.append((*(values[at] for at in _MUTABLE_AT), *values[len(FIELDS) :], row[-1]))
         if sealed.kind != record.kind:
-            counting.move(table, sealed.scope, sealed.place, record.kind, -1)
-            counting.move(table, sealed.scope, sealed.place, sealed.kind, 1)
+            counting.move(table, sealed.scope, sealed.scope_key, record.kind, -1)
+            counting.move(table, sealed.scope, sealed.scope_key, sealed.kind, 1)
         if sealed.marks != record.marks:
             remarked.append((sealed, row[-1]))
         if sealed.text != record.text or after.data is not record.data:
@@ -170,8 +172,8 @@ def _update(table: Table) -> str:
 def _remove(table: Table, remove: Remove, counting: Counting) -> Script[int]:
     rows = yield select(table, remove.query, table.picked(_GONE), lock=True)
     check_expected(remove.expect, len(rows))
-    for _, kind, place, *scope in rows:
-        counting.move(table, scope_of(*scope), place, kind, -1)
+    for _, kind, scope_key, *scope in rows:
+        counting.move(table, scope_of(*scope), scope_key, kind, -1)
     if numbers := [row[0] for row in rows]:
         if table.marks:
             yield from _delete(table.marks, numbers)

@@ -10,8 +10,8 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from octavo.errors import NotFound, StoreUnavailable
-from octavo.util.disk import FileLock, sync_folder, write_all
-from octavo.util.file_modes import keep_mode, open_file
+from octavo.util.disk import FileLock, replace_file, sync_folder, write_all
+from octavo.util.file_modes import open_file
 from octavo.util.system import read_at
 from octavo.wraps.journal.lines import DeadLetter, Left, dead_line, read_letter, sound
 
@@ -79,27 +79,11 @@ def translated_errors(folder: Path) -> Iterator[None]:
         raise StoreUnavailable(f"the failure queue cannot use {path}: {error.strerror or error}") from error
 
 
-def replace_file(path: Path, kept: Iterable[bytes], *, sync: bool = True) -> None:
+def replace_lines(path: Path, kept: Iterable[bytes], *, sync: bool = True) -> None:
     """Put these lines in place of all that a file holds; without any, the file is removed."""
-    new = path.with_name(f"{path.name}.new")
-    fd = open_file(new, os.O_WRONLY | os.O_TRUNC)
-    try:
-        size = 0
-        try:
-            for line in kept:
-                write_all(fd, line, new)
-                size += len(line)
-            if sync:
-                os.fsync(fd)
-        finally:
-            os.close(fd)
-        keep_mode(new, path)
-        new.replace(path)
-        if not size:
-            path.unlink()
-    except BaseException:
-        new.unlink(missing_ok=True)
-        raise
+    replace_file(path, kept, sync=sync)
+    if not path.stat().st_size:
+        path.unlink()
     if sync:
         sync_folder(path.parent)
 
@@ -153,7 +137,7 @@ class SharedFile:
             lines = list(self._lines())
             kept = [line for line in lines if not any(name in line for name in names)]
             if len(kept) < len(lines):
-                replace_file(self.path, kept)
+                replace_lines(self.path, kept)
         return len(lines) - len(kept)
 
     def _lines(self) -> Iterator[bytes]:
@@ -227,5 +211,5 @@ class DeadLetters(SharedFile):
                 self._quarantine.append(damaged)
             touched = sum(reduce(letter) != letter for letter in self)
             if touched or damaged:
-                replace_file(self.path, (dead_line(left) for letter in self if (left := reduce(letter))))
+                replace_lines(self.path, (dead_line(left) for letter in self if (left := reduce(letter))))
         return touched

@@ -29,7 +29,7 @@ from octavo.util.words import several
 from octavo.wraps.journal.files import (
     QueueNames,
     SharedFile,
-    replace_file,
+    replace_lines,
 )
 from octavo.wraps.journal.lines import (
     DoneUpTo,
@@ -152,7 +152,7 @@ class Log:
         )
         try:
             self._quarantine.append(damaged)
-            replace_file(path, _whole_lines(path), sync=self._limits.durability == "fsync")
+            replace_lines(path, _whole_lines(path), sync=self._limits.durability == "fsync")
         except OSError as error:
             self.damaged += len(damaged)
             _log.warning("damaged lines stay in %s: %s", path, error)
@@ -278,11 +278,11 @@ class Log:
                     (line.n, entry) for line, entry in read_writes(opened, DoneUpTo()) if entry is not None
                 ]
             left_of = [(n, msgspec.structs.replace(entry, ops=left(entry.ops))) for n, entry in backup]
-            replace_file(path, [queued_line(n, entry) for n, entry in left_of if entry.ops])
+            replace_lines(path, [queued_line(n, entry) for n, entry in left_of if entry.ops])
         lines = [done_line(DoneUpTo(self._next - 1))] if kept else []
         lines += [queued_line(n, entry) for n, entry in enumerate(kept, self._next)]
         self._close_active()
-        replace_file(self._names.active(self.slot), lines, sync=self._limits.durability == "fsync")
+        replace_lines(self._names.active(self.slot), lines, sync=self._limits.durability == "fsync")
         for file in self._files[:-1]:
             file.path.unlink(missing_ok=True)
         self._files, self._ragged, self._noted, self._taken = [], False, True, 0
@@ -365,7 +365,7 @@ class Log:
             self.slot, self._lock = claim(self._names, empty=True)
             file.path = self._names.active(self.slot)
         make_folder(self._names.directory)
-        replace_file(file.path, [read_at(self._fd, file.size, 0)])
+        replace_lines(file.path, [read_at(self._fd, file.size, 0)])
         self._close_active()
 
     def _close_active(self) -> None:

@@ -33,7 +33,7 @@ _TABLE = """
 PRAGMA journal_mode = OFF;
 BEGIN;
 CREATE TABLE keys (
-  collection, id, place, scope, want, have, waits, PRIMARY KEY (collection, id, place)
+  collection, id, scope_key, scope, want, have, waits, PRIMARY KEY (collection, id, scope_key)
 ) WITHOUT ROWID;
 """
 
@@ -153,7 +153,7 @@ class Comparison:
         while rows := self._some():
             outcome = await self._mend(rows)
             self._table.executemany(
-                "DELETE FROM keys WHERE collection = ? AND id = ? AND place = ?",
+                "DELETE FROM keys WHERE collection = ? AND id = ? AND scope_key = ?",
                 [_named(row.entry) for row in rows],
             )
             await each(outcome)
@@ -217,7 +217,7 @@ class Comparison:
     def _note(self, column: str, rows: Iterable[tuple[EntryKey, Scope | None, str]]) -> None:
         """Enter what is known of these keys."""
         self._table.executemany(
-            f"INSERT INTO keys (collection, id, place, scope, {column}) VALUES (?, ?, ?, ?, ?) "
+            f"INSERT INTO keys (collection, id, scope_key, scope, {column}) VALUES (?, ?, ?, ?, ?) "
             f"ON CONFLICT DO UPDATE SET {column} = excluded.{column}, scope = coalesce(scope, excluded.scope)",
             [
                 (*_named(entry), None if scope is None else msgspec.json.encode(scope), value)
@@ -233,16 +233,16 @@ class Comparison:
     def _some(self, past: EntryKey | None = None) -> list[Difference]:
         """The first of the differences, or of those past this key."""
         rows: Any = self._table.execute(
-            "SELECT collection, id, place, scope, want, have FROM keys "
-            "WHERE (collection, id, place) > (?, ?, ?) ORDER BY collection, id, place LIMIT ?",
+            "SELECT collection, id, scope_key, scope, want, have FROM keys "
+            "WHERE (collection, id, scope_key) > (?, ?, ?) ORDER BY collection, id, scope_key LIMIT ?",
             (*_named(past or EntryKey("", "", "")), _BATCH),
         )
         found = []
-        for collection, id_, place, scope, want, have in rows:
+        for collection, id_, scope_key, scope, want, have in rows:
             key = Key(collection, id_, msgspec.json.decode(scope, type=Scope)) if scope else None
-            found.append(Difference(EntryKey(collection, id_, place), key, want, have))
+            found.append(Difference(EntryKey(collection, id_, scope_key), key, want, have))
         return found
 
 
 def _named(entry: EntryKey) -> tuple[str, str, str]:
-    return (entry.collection, entry.id, entry.place)
+    return (entry.collection, entry.id, entry.scope_key)

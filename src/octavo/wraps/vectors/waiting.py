@@ -38,7 +38,7 @@ class Key(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def entry(self) -> EntryKey:
-        return EntryKey(self.collection, self.id, self.scope.place)
+        return EntryKey(self.collection, self.id, self.scope.key)
 
 
 def key_of(record: Record) -> Key:

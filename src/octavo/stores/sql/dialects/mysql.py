@@ -155,7 +155,7 @@ class MySQL(Dialect):
     partial = False
     row_values = False  # MySQL reads the whole index for a row comparison
     # Without all of them it sorts every match of a LIMIT query.
-    order_tail = ("created_at", "seq", "id", "place")
+    order_tail = ("created_at", "seq", "id", "scope_key")
 
     def __init__(
         self, binary: str = "utf8mb4_nopad_bin", most_bytes: int = 16 << 20, *, galera: bool = False
@@ -165,7 +165,7 @@ class MySQL(Dialect):
         exact = f"CHARACTER SET utf8mb4 COLLATE {binary}"
         self.types = {  # type: ignore[misc] # depends on the server's flavour
             "name": f"VARCHAR(255) {exact}", "tenant": f"VARCHAR(64) {exact}",
-            "place": "VARCHAR(20) CHARACTER SET ascii COLLATE ascii_bin", "text": f"LONGTEXT {exact}",
+            "digest": "VARCHAR(20) CHARACTER SET ascii COLLATE ascii_bin", "text": f"LONGTEXT {exact}",
             "json": f"LONGTEXT {exact}", "time": "DATETIME(6)", "int": "BIGINT", "flag": "BOOLEAN",
             "rowno": "BIGINT AUTO_INCREMENT PRIMARY KEY",
         }  # fmt: skip

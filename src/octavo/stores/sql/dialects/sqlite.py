@@ -127,7 +127,7 @@ class SQLite(Dialect):
     name = "sqlite"
     terms = SQLiteTerms
     types: ClassVar = {
-        "name": "TEXT", "tenant": "TEXT", "place": "TEXT", "text": "TEXT", "json": "TEXT", "time": "TEXT",
+        "name": "TEXT", "tenant": "TEXT", "digest": "TEXT", "text": "TEXT", "json": "TEXT", "time": "TEXT",
         "int": "INTEGER", "flag": "BOOLEAN", "rowno": "INTEGER PRIMARY KEY",
     }  # fmt: skip
     contains = "instr({}, {}) > 0"
@@ -167,11 +167,8 @@ class SQLite(Dialect):
     def insert(self, table: "Table", rows: list[Row], counters: Counters | None = None) -> Script[list[bool]]:
         del counters  # they are moved by themselves
         sql = table.statement("insert", lambda: _insert(table))
-        went_in = []
-        for row in rows:
-            changed = yield Do(sql, row)
-            went_in.append(changed == 1)
-        return went_in
+        changed = yield DoEach(sql, rows)
+        return [n == 1 for n in changed]
 
     def upsert_counts(self, counts: str, rows: list[Row]) -> Script[None]:
         yield DoEach(

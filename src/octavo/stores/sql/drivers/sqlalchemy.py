@@ -159,9 +159,7 @@ class SQLAlchemyDriver(Driver):
 
     async def send(self, connection: AsyncConnection, statement: Statement) -> Any:
         if isinstance(statement, DoEach):
-            for row in statement.rows:
-                await self.send(connection, Do(statement.sql, row))
-            return None
+            return [await self.send(connection, Do(statement.sql, row)) for row in statement.rows]
         most = self.dialect.most_bytes
         # Each character may take four bytes, or two and a backslash.
         if most is not None and sum([len(v) for v in statement.values if isinstance(v, str)]) * 4 >= most:

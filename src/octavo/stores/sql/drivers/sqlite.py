@@ -298,8 +298,7 @@ def run(connection: apsw.Connection, script: Script[T]) -> T:
         while True:
             statement = script.send(answer)
             if isinstance(statement, DoEach):
-                connection.executemany(statement.sql, statement.rows)
-                answer = None
+                answer = _do_each(connection, statement)
             elif isinstance(statement, Do):
                 connection.execute(statement.sql, statement.values)
                 answer = connection.changes()
@@ -310,6 +309,15 @@ def run(connection: apsw.Connection, script: Script[T]) -> T:
     except StopIteration as done:
         result: T = done.value
         return result
+
+
+def _do_each(connection: apsw.Connection, statement: DoEach) -> list[int]:
+    execute, changes, sql = connection.cursor().execute, connection.changes, statement.sql
+    answer = []
+    for row in statement.rows:
+        execute(sql, row)
+        answer.append(changes())
+    return answer
 
 
 @contextlib.contextmanager

@@ -35,7 +35,7 @@ class Documents(Protocol):
     async def erase(self, user: str, store: Store | None) -> list[str]: ...
 
 
-class Places:
+class StoreParts:
     """A store without its wraps, and these wraps: what is erased must not be queued, nor leave a marker behind."""
 
     def __init__(
@@ -100,23 +100,23 @@ async def scrub(
     progress: Progress = None,
 ) -> list[Certificate]:
     """Finish the erasures whose scrub is pending, and answer their certificates."""
-    return await scrub_places(
-        Places(store, queue=queue, vault=vault),
+    return await scrub_parts(
+        StoreParts(store, queue=queue, vault=vault),
         Digester(await asyncio.to_thread((key or DigestKey()).read)),
         progress,
     )
 
 
-async def scrub_places(places: Places, digester: Digester, progress: Progress) -> list[Certificate]:
+async def scrub_parts(parts: StoreParts, digester: Digester, progress: Progress) -> list[Certificate]:
     """Write anew, look through the bytes, and say what was found."""
     tell = progress or (lambda _what, _done, _total: None)
-    told = [await _scrub_one(places.store, lambda done, total: tell("scrubbed", done, total))]
-    if places.index is not None:
-        told.append(await _scrub_one(places.index, lambda _done, _total: None))
-    await places.erase_queued(lambda ops: ops)
-    pending = await read_certificates(places.store, pending=True)
+    told = [await _scrub_one(parts.store, lambda done, total: tell("scrubbed", done, total))]
+    if parts.index is not None:
+        told.append(await _scrub_one(parts.index, lambda _done, _total: None))
+    await parts.erase_queued(lambda ops: ops)
+    pending = await read_certificates(parts.store, pending=True)
     digests = Digests({each for _, own in pending for each in own.all})
-    files = list(dict.fromkeys([*(file for one in told for file in one.files), *places.files()]))
+    files = list(dict.fromkeys([*(file for one in told for file in one.files), *parts.files()]))
     found: Counter[int] = Counter()
     size = 0
     for done, file in enumerate(files):
@@ -125,7 +125,7 @@ async def scrub_places(places: Places, digester: Digester, progress: Progress) -
         found, size = found + here, size + read
     tell("looked through", len(files), len(files))
     if found:
-        others = await _held_by_others(places, digester, Digests(found))
+        others = await _held_by_others(parts, digester, Digests(found))
         found = Counter({each: count for each, count in found.items() if each not in others})
     at = now()
     finished = []
@@ -141,7 +141,7 @@ async def scrub_places(places: Places, digester: Digester, progress: Progress) -
             found=hits,
             unreached=tuple(dict.fromkeys(unreached)),
         )
-        await keep(places.store, after, own if hits else None)
+        await keep(parts.store, after, own if hits else None)
         finished.append(after)
     return finished
 
@@ -152,7 +152,7 @@ async def _scrub_one(store: Store | VectorIndex, progress: Callable[[int, int], 
     return Scrubbed(unreached=(f"the bytes that {type(store).__name__} leaves behind: it cannot scrub",))
 
 
-async def _held_by_others(places: Places, digester: Digester, digests: Digests) -> set[int]:
+async def _held_by_others(parts: StoreParts, digester: Digester, digests: Digests) -> set[int]:
     """Those of the digests that are of something a record still says, stored or queued."""
     held: set[int] = set()
 
@@ -160,12 +160,12 @@ async def _held_by_others(places: Places, digester: Digester, digests: Digests) 
         for record in records:
             held.update(digester.find(everything_of(record), digests))
 
-    tenants = await places.store.tenants() if isinstance(places.store, ListsTenants) else [""]
+    tenants = await parts.store.tenants() if isinstance(parts.store, ListsTenants) else [""]
     for tenant in {"", *tenants}:
         for collection in SHAPES:
             query = Query(collection=collection, scope=Scope(tenant=tenant))
-            async for page in walk(places.store, query, _PAGE, _PAGE_BYTES):
+            async for page in walk(parts.store, query, _PAGE, _PAGE_BYTES):
                 await asyncio.to_thread(look, page)
-    for written in await asyncio.to_thread(places.queued):
+    for written in await asyncio.to_thread(parts.queued):
         look([record for ops in written for op in ops if isinstance(op, Add) for record in op.records])
     return held
