@@ -22,6 +22,7 @@ from bench.memories import drawn
 from bench.places import ROOT, Places
 from bench.recall import STORES
 from bench.scale_copies import COLLECTION, copy_records
+from bench.scale_servers import bytes_kept, named_url, pages_seen
 from bench.subject import CROWD, LAST
 from octavo import Add, Query, Record, Scope, open_store
 from octavo.erasing import Subject, forget
@@ -39,7 +40,6 @@ STEP = 50_000  # records that are written before they are indexed
 WRITTEN = 50_000  # records of a PostgreSQL that are written; more are copies
 NEW_BATCH = 1000  # records of one write when batches are timed
 _BIRTH = datetime(2026, 1, 1, tzinfo=UTC)
-_NAME = "octavo-bench"  # of the connections whose pages are counted
 Say = Callable[[str], None]
 
 
@@ -72,7 +72,7 @@ ROWS = {
     "open": ("start: open, and the last 50 of a session", "ms"),
     "open recall": ("the first recall after that", "ms"),
     "rss": ("memory of a process after that, MiB", "plain"),
-    "bytes": ("bytes on disk for each record", "plain"),
+    "bytes": ("bytes for each record, on disk or in Redis's memory", "plain"),
 }
 
 
@@ -81,9 +81,7 @@ class Value(NamedTuple):
 
     value: float
     p95: float | None = None
-    pages: float | None = (
-        None  # of PostgreSQL, that one question looked at: no other program has a part in that
-    )
+    pages: float | None = None  # that one question looked at, as PostgreSQL or MariaDB counted them
 
 
 class Line(NamedTuple):
@@ -188,15 +186,19 @@ async def of_store(name: str, url: str, total: int, effort: Effort, key: DigestK
     """Fill the store at this URL, and measure it."""
     memories = Memories(total, max(1, total // WRITTEN) if name == "postgresql" else 1)
     told = f"{name}, {total:,}"
-    empty = await _bytes_on_disk(url)
+    empty = await bytes_kept(url)
     # Two, since a store that is searched indexes what it has written, in idle time: each is timed by itself.
     async with open_store(url) as writer, open_store(url) as reader:
         await _fill(writer, reader, memories, lambda text: say(f"{told}: {text}"))
+        began = perf_counter()
+        if name == "redis":  # which makes its index of somebody's words when that memory is first searched
+            await reader.reindex(COLLECTION)
+        indexed = Value(total / (perf_counter() - began))
     if name == "postgresql":
         say(f"{told}: {memories.copies - 1:,} copies of each")
         await copy_records(url, memories.copies, "large-")
     values: dict[str, Value] = {}
-    if (size := await _bytes_on_disk(url)) is not None and empty is not None:
+    if (size := await bytes_kept(url)) is not None and empty is not None:
         values["bytes"] = Value((size - empty) / total)
     say(f"{told}: start of another process")
     values |= await _started(url)
@@ -206,6 +208,8 @@ async def of_store(name: str, url: str, total: int, effort: Effort, key: DigestK
         await _catch_up(reader)
         say(f"{told}: appends")
         values |= await _appended(writer, reader, memories, effort)
+        if name == "redis":
+            values["index"] = indexed
         say(f"{told}: forgetting")
         values["forget"] = await _forgotten(writer, effort, key)
     return Line(name, total, memories.users, values)
@@ -237,16 +241,16 @@ async def _asked(url: str, memories: Memories, effort: Effort) -> dict[str, Valu
     """Each kind of question, in a store that is opened for it; the first of a kind is for warming up."""
     values = {}
     for kind in ("last", "five", "common", "large", "tally", "tally all"):
-        before = await _pages_seen(url)
+        before = await pages_seen(url)
         times = []
-        named = f"{url}?application_name={_NAME}" if before is not None else url
+        named = named_url(url)
         async with open_store(named) as store:
             for turn in range(effort.questions + 1):
                 began = perf_counter()
                 if not await _is_answered(store, memories, kind, turn):
                     raise AssertionError(f"{kind}: question {turn} was not answered")
                 times.append(perf_counter() - began)
-        after = await _pages_seen(url)
+        after = await pages_seen(url)
         values[kind] = _spread(times[1:])
         if before is not None and after is not None:
             values[kind] = values[kind]._replace(pages=(after - before) / len(times))
@@ -267,23 +271,6 @@ async def _is_answered(store: Store, memories: Memories, kind: str, turn: int) -
     scope, text = memories.question(kind, turn)
     found = await Recall(store).recall(text, scope)
     return bool(found) or kind == "large"  # somebody with ten records may have none with such words
-
-
-async def _pages_seen(url: str) -> int | None:
-    """How many pages the connections to a PostgreSQL have looked at that are closed by now; None of other databases."""
-    if not url.startswith("postgresql"):
-        return None
-    import asyncpg
-
-    connection = await asyncpg.connect(url)
-    try:
-        others = "SELECT 1 FROM pg_stat_activity WHERE application_name = $1 LIMIT 1"
-        while await connection.fetchval(others, _NAME):  # what it did is counted when it has ended
-            await asyncio.sleep(0.05)
-        sql = "SELECT blks_hit + blks_read FROM pg_stat_database WHERE datname = current_database()"
-        return int(await connection.fetchval(sql))
-    finally:
-        await connection.close()
 
 
 async def _appended(store: Store, reader: Store, memories: Memories, effort: Effort) -> dict[str, Value]:
@@ -325,24 +312,6 @@ async def _forgotten(store: Store, effort: Effort, key: DigestKey) -> Value:
         if done.total != LAST:
             raise AssertionError(f"{done.total} records forgotten instead of {LAST}")
     return _spread(times[1:])
-
-
-async def _bytes_on_disk(url: str) -> int | None:
-    """What the database takes; of some stores nobody knows."""
-    kind, _, path = url.partition("://")
-    if kind == "postgresql":
-        import asyncpg
-
-        connection = await asyncpg.connect(url)
-        try:
-            return int(await connection.fetchval("SELECT pg_database_size(current_database())"))
-        finally:
-            await connection.close()
-    if kind == "sqlite":
-        return sum(found.stat().st_size for found in Path(path).parent.glob(f"{Path(path).name}*"))
-    if kind == "file":
-        return sum(found.stat().st_size for found in Path(path).rglob("*") if found.is_file())
-    return None
 
 
 async def _started(url: str) -> dict[str, Value]:

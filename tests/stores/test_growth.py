@@ -1,15 +1,19 @@
 """What one user has is found by an index of users or sessions, never by walking through what all users have in common."""
 
 import asyncio
+from urllib.parse import urlsplit
 
 import apsw
+import asyncmy
 import pytest
 
 from octavo import Add, Query, Record, Scope, open_store
 from octavo.kernel.shapes import SHAPES
 from octavo.stores.sql.compile import count, select
+from octavo.stores.sql.dialects.mysql import MySQL
 from octavo.stores.sql.dialects.sqlite import SQLite
 from octavo.stores.sql.schema import Table
+from octavo.stores.sql.term_index import scope_tags
 
 BY_USER = [name for name, shape in SHAPES.items() if ("user",) in shape.axes]
 BY_SESSION = [name for name, shape in SHAPES.items() if ("session",) in shape.axes]
@@ -83,3 +87,48 @@ async def test_the_work_for_one_user_does_not_grow_with_the_others(tmp_path):
         connection.close()
         steps.append(told[-1]["stmt_status"]["SQLITE_STMTSTATUS_VM_STEP"])
     assert steps[1] <= 1.2 * steps[0], steps
+
+
+async def rows_read(url, statements):
+    """What each statement answers, and how many rows a MariaDB reads for all of them."""
+    at = urlsplit(url)
+    login = {"host": at.hostname, "port": at.port, "user": at.username, "password": at.password}
+    async with (
+        asyncmy.connect(**login, db=at.path.strip("/")) as connection,
+        connection.cursor() as cursor,
+    ):
+        await cursor.execute("FLUSH STATUS")
+        answers = []
+        for statement in statements:
+            await cursor.execute(statement)
+            answers += [row[0] for row in await cursor.fetchall()]
+        await cursor.execute("SHOW SESSION STATUS LIKE 'Handler_read%'")
+        return answers, sum(int(count) for _, count in await cursor.fetchall())
+
+
+@pytest.mark.parametrize("words", [["tea"], ["tea", "cake"]])
+async def test_a_common_word_within_one_user(fresh_mysql, words):
+    """On MariaDB the list of a word that everybody uses is not read for a user who has five records."""
+    index = Table(SHAPES["messages"], MySQL(), "").index
+    lin = scope_tags(Scope(user="lin"))
+    asked = [
+        f"SELECT COUNT(*) FROM {index.candidates([], lin, words)[0]}",
+        f"SELECT {index.count([], lin, words, [], 100)}",
+    ]
+    read = []
+    async with open_store(fresh_mysql) as store:
+        users = ["lin"] * 5
+        for others in (100, 2000):
+            users += [f"user-{n}" for n in range(others)]
+            await store.apply(
+                [
+                    Add([Record(collection="messages", scope=Scope(user=user), text="tea and cake")])
+                    for user in users
+                ]
+            )
+            users = []
+            await store.reindex("messages")
+            answers, rows = await rows_read(fresh_mysql, asked)
+            assert answers == [5, 5]
+            read.append(rows)
+    assert read[1] <= 1.2 * read[0], read

@@ -66,12 +66,18 @@ def test_it_prints_a_table_of_sqlite(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.usefixtures("postgres_url")
-def test_it_prints_a_table_of_postgresql(tmp_path):
-    done = run_bench(tmp_path, "--store", "postgresql", "--sizes", "1000")
+@pytest.mark.parametrize(
+    ("store", "fixture"), [("postgresql", "postgres_url"), ("mariadb", "mysql_url"), ("redis", "redis_url")]
+)
+def test_it_prints_a_table_of_a_server(tmp_path, request, store, fixture):
+    request.getfixturevalue(fixture)  # skips where there is no such server
+    done = run_bench(tmp_path, "--store", store, "--sizes", "1000")
     assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines()[0] == "| postgresql | 1,000 | grows |"
-    assert len(done.stdout.splitlines()) == 18
+    rows = done.stdout.splitlines()
+    assert rows[0] == f"| {store} | 1,000 | grows |"
+    assert len(rows) == 18
+    assert (" pages | " in done.stdout) == (store != "redis")
+    assert int(rows[-1].split("|")[2].replace(",", "")) > 500  # bytes for each record
     assert list(tmp_path.iterdir()) == []
 
 

@@ -109,28 +109,34 @@ class MySQLTerms(SqlTermIndex):
         if words is None:
             found = f"SELECT number FROM {self.postings} WHERE token = {_token(asked.tags[0])}"
         else:
-            held = listed(sorted(_token(asked.tenant, word) for word in words))
-            found = f"SELECT DISTINCT number FROM {self.postings} WHERE token IN ({held})"
-        source = f"({found}) AS p"
-        if words is not None and asked.tags[0] != asked.tenant:
-            # Looked up before the records, which are wide.
-            tag = _token(asked.tags[0])
-            source += f" STRAIGHT_JOIN {self.postings} AS g ON g.token = {tag} AND g.number = p.number"
-        source += f" STRAIGHT_JOIN {self.terms} AS b ON b.number = p.number"
+            found = self._holding(asked.tenant, words, asked.tags[:1])
+        source = f"({found}) AS p STRAIGHT_JOIN {self.terms} AS b ON b.number = p.number"
         return f"{source} STRAIGHT_JOIN {self.table.name} ON rowno = p.number", ""
 
     def count(
         self, values: list[Any], asked: ScopeTags, words: Sequence[str], but: Sequence[int], most: int
     ) -> str:
         del values
-        held = listed(sorted(_token(asked.tenant, word) for word in words))
-        source, test = f"{self.postings} AS p", f"p.token IN ({held})"
-        for at, tag in enumerate(asked.tags if asked.tags != (asked.tenant,) else ()):
-            source += f" STRAIGHT_JOIN {self.postings} AS g{at} ON g{at}.token = {_token(tag)} AND g{at}.number = p.number"
-        test += f" AND p.number NOT IN ({listed(but)})" if but else ""
-        picked = "DISTINCT p.number" if len(words) > 1 else "1"
-        return (
-            f"(SELECT COUNT(*) FROM (SELECT {picked} FROM {source} WHERE {test} LIMIT {int(most)}) AS held)"
+        test = f" AND p.number NOT IN ({listed(but)})" if but else ""
+        held = self._holding(asked.tenant, words, asked.tags, test)
+        return f"(SELECT COUNT(*) FROM ({held} LIMIT {int(most)}) AS held)"
+
+    def _holding(self, tenant: str, words: Sequence[str], tags: Sequence[str], test: str = "") -> str:
+        """A select of the records, each once, that hold any of the words and have all of the tags.
+
+        The list of a word grows with what everybody has, that of a tag does not: the server begins with the shorter one. It can
+        tell for a word at a time only.
+        """
+        named = [_token(tag) for tag in tags if tag != tenant]  # a word is looked up together with its tenant
+        tokens = sorted({_token(tenant, word) for word in words})
+        if not named:
+            picked = "p.number" if len(tokens) == 1 else "DISTINCT p.number"
+            return f"SELECT {picked} FROM {self.postings} AS p WHERE p.token IN ({listed(tokens)}){test}"
+        source = f"{self.postings} AS p"
+        for at, token in enumerate(named):
+            source += f" JOIN {self.postings} AS g{at} ON g{at}.token = {token} AND g{at}.number = p.number"
+        return " UNION ".join(
+            [f"SELECT p.number FROM {source} WHERE p.token = {token}{test}" for token in tokens]
         )
 
     def size(self, asked: ScopeTags, most: int) -> Fetch:
