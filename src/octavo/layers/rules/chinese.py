@@ -41,14 +41,19 @@ def read_chinese(sentence: Sentence, context: ReadingContext) -> None:
             context.open = False
             continue
         # 用户问我怎么学英语: told, not asked
-        asks = CHINESE.ASKED.search(clause) is not None and not CHINESE.HAS_ASKED.search(clause)
+        asks = CHINESE.ASKED.search(clause) is not None and not (
+            CHINESE.HAS_ASKED.search(clause) or CHINESE.STANDING.search(clause)
+        )
         if ordered and CHINESE.TO_SAY.match(clause):
             break  # 帮我写封邮件，说我病了: whoever says it, it is to be said
         ordered = ordered or CHINESE.COMMAND.match(bare) is not None
         asks = asks or (sentence.asks and at == len(clauses) - 1)
         new = CHINESE.INTRODUCED if CHINESE.OF_NEW.match(bare) else CHINESE.COMPANY  # 和室友合租，她叫小鹿
         about_new = (new is CHINESE.INTRODUCED or CHINESE.OF_OTHER.match(bare)) and context.introduced(new)
-        if context.open and not asks and (about_new or CHINESE.PARTS.match(bare)):
+        parts = CHINESE.PARTS.match(bare) and not (
+            context.open and context.found[-1].layer == "profile" and CHINESE.AGED.fullmatch(bare)
+        )
+        if context.open and not asks and (about_new or parts):
             # 养了一只鹦鹉，叫奶黄包: that is not the owner's name
             context.add_detail(reader.with_name(clause), DETAILS)
             continue
@@ -138,7 +143,7 @@ class ChineseReader(ClauseReader):
             "[^是]{0,8}[叫姓]|(?:医生|大夫|护士)[^是]{0,3}(?:让|要|建议)|不?信", said
         )  # 我牙医姓冯, 医生让我少吃盐: a trade, and not the owner's
         category = "preference" if named else category_of(said)
-        if last and last.category == "career" and re.match("现在|后来|如今|目前", clause):
+        if last and last.category == "career" and re.match("现在(?!天天|每)|后来|如今|目前", clause):
             category = "career"  # 我不当护士了，现在摆花摊
         return [StatedFact("profile", category, self.content(clause, subject), {f"says:{plain(said)}": YES})]
 
@@ -248,7 +253,7 @@ class ChineseReader(ClauseReader):
             end = name.end() if name else match.end()
             return subject(False, end, end, kin=True, own=True)
         match = None
-        if self.context.about_owner and not self.context.narrated:
+        if self.context.about_owner and not self.context.narrated and not CHINESE_PROFILE.statement(clause[at:]):
             match = CHINESE.BARE_THING.match(clause, at)
         if match and not CHINESE.WEATHER.search(clause):
             return subject(False, match.end(), match.end(), own=True)
@@ -369,7 +374,9 @@ def event_category(said: str, *, timed: bool, sure: bool, done: bool = False) ->
     # Nothing happens in 没有…; 被老板骂了 happens to the teller, though there is no subject.
     if aspect and ((sure and not CHINESE.LACKING.match(said)) or CHINESE.BY_OWNER.match(said)):
         return "action"
-    return "other" if sure and timed and not CHINESE.IS_SO.match(said) else None
+    if not sure or not timed or CHINESE.IS_SO.match(said):
+        return None
+    return "action" if re.match("在[^家这那]《?", said) else "other"
 
 
 def _is_feeling(said: str) -> bool:

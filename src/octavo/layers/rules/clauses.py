@@ -115,7 +115,8 @@ def clauses_zh(sentence: str) -> list[str]:
     for part in filter(None, parts):
         # 也许|我会去: what is only perhaps so
         number = re.fullmatch(r"\d[\d -]{6,}", part)  # 有事打我手机，|0571…
-        perhaps = joined.pop() if joined and (number or CHINESE.PERHAPS.fullmatch(joined[-1])) else ""
+        early = joined and (CHINESE.PERHAPS.fullmatch(joined[-1]) or COMMON.CHINESE.fullmatch(joined[-1]))
+        perhaps = joined.pop() if joined and (number or early) else ""
         joined.append(perhaps + part)
     return joined
 

@@ -185,6 +185,7 @@ _DAYS: list[tuple["re.Pattern[str]", _MakeDay]] = [
         ("明天|明日|明早|明晚|tomorrow", _units("day", 1)),
         ("今日|今晨|当天|this night", _units("day", 0)),
         ("昨夜|yesterday", _units("day", -1)),
+        ("前晚", _units("day", -2)),
         (rf"({COMMON.COUNT.pattern})个?(天|日|周|星期|礼拜|月|年)(?:之|以)?后", _units_ahead),
         ("(上上|下下|上|下|这|本)?个?(?:周|星期|礼拜)([一二三四五六日天末])?", _week_zh),
         ("下个?月|next month", _units("month", 1)),
