@@ -32,6 +32,9 @@ def read_chinese(sentence: Sentence, context: ReadingContext) -> None:
             role = "是" + clause[match.end() :].partition("我")[0]  # 作为老师，我…; but 作为回报，我…
             clause = f"我{role}" if CHINESE_PROFILE.statement(role) else clause
         bare = clause[reader.after_leading(clause) :]
+        if context.introducing and reader.is_bare(bare):
+            clause = f"我是{bare}"  # 我叫邬梦洁，河南信阳人，大四在读
+            bare = clause
         unreal = any(CHINESE.SUPPOSED.search(said) for said in (clause, bare)) or CHINESE.HEARSAY.search(
             clause
         )
@@ -108,6 +111,13 @@ class ChineseReader(ClauseReader):
         found = self._owner_facts(clause, subject)
         return found if found or depth else self._stated(clause, subject)
 
+    def is_bare(self, bare: str) -> bool:
+        """Whether a clause names only what somebody is: 河南人, 程序员."""
+        if not re.fullmatch("[^了过有]{2,8}", bare) or self._subject(bare).owner is not None:
+            return False
+        statement = CHINESE_PROFILE.statement
+        return statement(bare) is None and statement(f"是{bare}") is not None
+
     def is_detail(self, clause: str) -> bool:
         """Whether a clause only adds to the one before it: a price, a place, the name of a cat."""
         bare = clause[self.after_leading(clause) :]
@@ -117,7 +127,8 @@ class ChineseReader(ClauseReader):
 
     def _stated(self, clause: str, subject: ClauseSubject) -> list[StatedFact]:
         """What the owner says of themselves, their people and things in a shape that no rule knows, kept as it was said."""
-        said = clause[subject.said :]
+        short = subject.possessive and len(clause) - subject.said < 2  # 记性还特别差
+        said = clause[subject.end if short else subject.said :]
         if self.context.owner_type == "agent" or CHINESE.AT_HAND.search(clause) or len(said) < 2:
             return []
         if subject.possessive:
@@ -221,6 +232,8 @@ class ChineseReader(ClauseReader):
             slots = {f"says:{plain(said)}": YES}
             return [StatedFact("profile", category_of(said), self.content(clause, subject), slots)]
         category = event_category(said, timed=timed, sure=subject.owner is True, done=done)
+        if category == "conversation" and any(when.at and when.at > self.context.at for when in found):
+            category = "meeting"  # 后天跟供应商谈价格
         weather = CHINESE.WEATHER.search(said) and not CHINESE.AHEAD.match(said)  # 明天要下雨: of nobody
         about_owner = _is_feeling(said) or bool(weather)
         if category is None and about_owner and (timed or subject.owner or self.context.when):
@@ -253,7 +266,11 @@ class ChineseReader(ClauseReader):
             end = name.end() if name else match.end()
             return subject(False, end, end, kin=True, own=True)
         match = None
-        if self.context.about_owner and not self.context.narrated and not CHINESE_PROFILE.statement(clause[at:]):
+        if (
+            self.context.about_owner
+            and not self.context.narrated
+            and not CHINESE_PROFILE.statement(clause[at:])
+        ):
             match = CHINESE.BARE_THING.match(clause, at)
         if match and not CHINESE.WEATHER.search(clause):
             return subject(False, match.end(), match.end(), own=True)

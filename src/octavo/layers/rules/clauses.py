@@ -16,6 +16,7 @@ LONGEST_CLAUSE = 300  # characters; a longer one is no statement that anybody ma
 DEEPEST = 3  # how often somebody may tell that somebody told
 _KEPT_END = frozenset(")）》\"”'+#%")
 _I = re.IGNORECASE
+_INTRODUCING = frozenset({"name", "age", "home town", "birthday", "occupation", "student"})
 _PAST = frozenset(ENGLISH.words["PAST"])
 _CONTRACTED = tuple(
     (re.compile(rf"\b{short}" + ("" if short.endswith(")") else r"(?![\w'])"), _I), full)
@@ -208,6 +209,11 @@ class ReadingContext:
         """What a clause was read to say; the clauses after it may add details."""
         self.found += facts
         self.open = bool(facts)
+
+    @property
+    def introducing(self) -> bool:
+        """Whether the owner has just said their name, age or the like: what else they are may follow without a verb."""
+        return self.open and not _INTRODUCING.isdisjoint(self.found[-1].slots)
 
     def introduced(self, pattern: "re.Pattern[str]") -> bool:
         """Whether the last fact ends with something new, of which the next clause may tell more."""
