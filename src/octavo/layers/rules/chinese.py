@@ -353,7 +353,7 @@ def _owner_patterns(
     self_ = CHINESE.SELF.pattern
     return (
         re.compile(
-            rf"{words}{self_}(?:家)?的?(?:{CHINESE.RELATIONS.pattern})(?!是我|的(?:人|工作)|[粮砂窝毛舍包])"
+            rf"{words}{self_}(?:家)?的?(?:{CHINESE.RELATIONS.pattern})(?!是我|的(?:人|工作)|[粮砂窝毛舍包圈])"
         ),
         re.compile(rf"{words}{self_}(?:家)?的?(?:{CHINESE.KIN.pattern})"),
         re.compile(rf"(?P<who>{words}){self_}(?P<of>的)?"),
@@ -383,6 +383,8 @@ def event_category(said: str, *, timed: bool, sure: bool, done: bool = False) ->
         return "conversation"
     if _is_feeling(said):
         return "other"  # before 发烧 is taken for 发
+    if timed and CHINESE.DUE.match(said):
+        return "event"
     if CHINESE.ACTION.match(said):
         return "action"
     state = CHINESE.STATES.search(said) or CHINESE.WEATHER.search(said)
