@@ -353,7 +353,7 @@ def _owner_patterns(
     self_ = CHINESE.SELF.pattern
     return (
         re.compile(
-            rf"{words}{self_}(?:家)?的?(?:{CHINESE.RELATIONS.pattern})(?!是我|的(?:人|工作)|[粮砂窝毛舍包圈])"
+            rf"{words}{self_}(?:家)?的?(?:[大小二三四堂表干亲前太]?{CHINESE.RELATIONS.pattern}|{CHINESE.SERVING.pattern})(?!是我|的(?:人|工作)|[粮砂窝毛舍包圈])"
         ),
         re.compile(rf"{words}{self_}(?:家)?的?(?:{CHINESE.KIN.pattern})"),
         re.compile(rf"(?P<who>{words}){self_}(?P<of>的)?"),
