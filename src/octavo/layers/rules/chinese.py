@@ -238,6 +238,8 @@ class ChineseReader(ClauseReader):
         about_owner = _is_feeling(said) or bool(weather)
         if category is None and about_owner and (timed or subject.owner or self.context.when):
             category = "other"
+        if category is None and any(when.at and when.at > self.context.at and "点" in when.words for when in found):
+            category = "action"  # 明早八点空腹抽血
         if category == "other" and subject.owner is None and not about_owner:
             return []
         return self._happening(category, clause, subject) if category else []

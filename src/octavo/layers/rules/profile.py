@@ -280,7 +280,7 @@ class ChineseProfile(ProfileRules):
             return ProfileStatement("value", [{f"value:{plain(match['v'])}": YES}])
         if match := CHINESE.FAVOURITE_OF_OWNER.match(clause):
             return self.favourite(match, "", "preference")
-        if match := CHINESE.CALLED.match(clause):
+        if match := CHINESE.CALLED.match(clause) or CHINESE.CALLED_IT.match(clause):
             return self.affirmed(match, "called", "preference")
         return None
 
