@@ -397,7 +397,7 @@ def event_category(said: str, *, timed: bool, sure: bool, done: bool = False) ->
         return "action"
     if not sure or not timed or CHINESE.IS_SO.match(said):
         return None
-    return "action" if re.match("在[^家这那]《?", said) else "other"
+    return "action" if CHINESE.AHEAD.match(said) or re.match("在[^家这那]《?", said) else "other"
 
 
 def _is_feeling(said: str) -> bool:
