@@ -88,7 +88,8 @@ class ChineseReader(ClauseReader):
                 )
             ]
         to_agent = self.context.owner_type == "agent" and bare.startswith(("你", "您"))
-        if CHINESE.COMMAND.match(bare) and not to_agent:
+        told = bare.startswith("把") and times(clause, self.context.at)  # 前天把旧手机卖给回收的
+        if CHINESE.COMMAND.match(bare) and not to_agent and not told:
             return []
         if (statement := CHINESE_PROFILE.about_owner(clause)) is not None:
             content = self.with_name(clause[self.after_fillers(clause) :])
@@ -118,6 +119,10 @@ class ChineseReader(ClauseReader):
         statement = CHINESE_PROFILE.statement
         return statement(bare) is None and statement(f"是{bare}") is not None
 
+    def _is_topic(self, clause: str) -> bool:
+        """Whether a clause goes on about the owner by another thing of theirs: 数学还可以."""
+        return self.context.introducing and CHINESE.TOPIC.match(clause) is not None
+
     def is_detail(self, clause: str) -> bool:
         """Whether a clause only adds to the one before it: a price, a place, the name of a cat."""
         bare = clause[self.after_leading(clause) :]
@@ -144,6 +149,7 @@ class ChineseReader(ClauseReader):
         told = (
             subject.owner
             or also
+            or self._is_topic(clause)
             or CHINESE.MENTIONS.search(clause)
             or (len(said) > 3 and (is_personal(clause) or CHINESE.OWN_LIFE.match(clause)))
         )
@@ -210,6 +216,8 @@ class ChineseReader(ClauseReader):
             return (
                 self._happening("event", clause, subject) if subject.kin and _matters_to_owner(said) else []
             )
+        if self._is_topic(clause):
+            return []  # 我做饭一般，收纳是强项: nobody is called 收纳
         if subject.owner is None and profile is None and _names_another(said, timed):
             self.context.about_owner = False  # 小明是医生: somebody else, and so is whoever "他" is next
             return []
@@ -376,9 +384,9 @@ def event_category(said: str, *, timed: bool, sure: bool, done: bool = False) ->
     if not (aspect or timed or ahead):
         return None
     talk, meeting = CHINESE.TALK.search(said), CHINESE.MEETINGS.search(said) or CHINESE.HELD.search(said)
-    if meeting and not (talk and talk.start() < meeting.start()):
-        return "meeting"
     life = CHINESE.LIFE.search(said)
+    if meeting and not any(one and one.start() < meeting.start() for one in (talk, life)):
+        return "meeting"
     if (life and not (talk and talk.start() < life.start())) or (CHINESE.OCCASIONS.search(said) and not talk):
         return "event"
     if talk:

@@ -212,8 +212,11 @@ class ReadingContext:
 
     @property
     def introducing(self) -> bool:
-        """Whether the owner has just said their name, age or the like: what else they are may follow without a verb."""
-        return self.open and not _INTRODUCING.isdisjoint(self.found[-1].slots)
+        """Whether the owner has just said something of themselves: what else they are may follow without a verb."""
+        last = self.found[-1] if self.open else None
+        if last is None or last.layer != "profile":
+            return False
+        return not last.content.startswith("用户的") or not _INTRODUCING.isdisjoint(last.slots)
 
     def introduced(self, pattern: "re.Pattern[str]") -> bool:
         """Whether the last fact ends with something new, of which the next clause may tell more."""
