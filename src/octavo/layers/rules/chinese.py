@@ -114,7 +114,7 @@ class ChineseReader(ClauseReader):
 
     def is_bare(self, bare: str) -> bool:
         """Whether a clause names only what somebody is: 河南人, 程序员."""
-        if not re.fullmatch("[^了过有]{2,8}", bare) or self._subject(bare).owner is not None:
+        if not re.fullmatch("[^了过有是都得也会不]{2,8}", bare) or self._subject(bare).owner is not None:
             return False
         statement = CHINESE_PROFILE.statement
         return statement(bare) is None and statement(f"是{bare}") is not None
@@ -126,7 +126,8 @@ class ChineseReader(ClauseReader):
     def is_detail(self, clause: str) -> bool:
         """Whether a clause only adds to the one before it: a price, a place, the name of a cat."""
         bare = clause[self.after_leading(clause) :]
-        if CHINESE.AT_HAND.search(clause) or CHINESE.COMMAND.match(bare) or CHINESE.WISHING.search(clause):
+        at_hand = CHINESE.AT_HAND.search(clause) and not clause.startswith("在")  # 在老城区那个红砖厂
+        if at_hand or CHINESE.COMMAND.match(bare) or CHINESE.WISHING.search(clause):
             return False
         return self._subject(clause).owner is None or CHINESE.OF_OTHER.match(bare) is not None
 
@@ -212,7 +213,7 @@ class ChineseReader(ClauseReader):
             None if _only_happens(said, timed) else CHINESE_PROFILE.statement(CHINESE.WITH.sub("", said))
         )
         if subject.owner is False:
-            self.context.about_owner = False
+            self.context.about_owner = CHINESE.BARE_THING.match(clause, subject.start) is not None
             return (
                 self._happening("event", clause, subject) if subject.kin and _matters_to_owner(said) else []
             )
@@ -246,7 +247,9 @@ class ChineseReader(ClauseReader):
         about_owner = _is_feeling(said) or bool(weather)
         if category is None and about_owner and (timed or subject.owner or self.context.when):
             category = "other"
-        if category is None and any(when.at and when.at > self.context.at and "点" in when.words for when in found):
+        if category is None and any(
+            when.at and when.at > self.context.at and "点" in when.words for when in found
+        ):
             category = "action"  # 明早八点空腹抽血
         if category == "other" and subject.owner is None and not about_owner:
             return []
