@@ -158,7 +158,8 @@ class ChineseReader(ClauseReader):
         if not told or empty or CHINESE.STOPPED.fullmatch(said):
             return []
         named = said.startswith("家") or re.match(
-            "[^是]{0,8}[叫姓]|(?:医生|大夫|护士)[^是]{0,3}(?:让|要|建议)|不?信", said
+            rf"[^是]{{0,8}}[叫姓]|(?:医生|大夫|护士)[^是]{{0,3}}(?:让|要|建议)|不?信|有一?[个俩两]?(?:{CHINESE.KIN.pattern})",
+            said,
         )  # 我牙医姓冯, 医生让我少吃盐: a trade, and not the owner's
         category = "preference" if named else category_of(said)
         if last and last.category == "career" and re.match("现在(?!天天|每)|后来|如今|目前", clause):
