@@ -32,6 +32,9 @@ def read_chinese(sentence: Sentence, context: ReadingContext) -> None:
             role = "是" + clause[match.end() :].partition("我")[0]  # 作为老师，我…; but 作为回报，我…
             clause = f"我{role}" if CHINESE_PROFILE.statement(role) else clause
         bare = clause[reader.after_leading(clause) :]
+        if context.introducing and reader.is_bare(bare):
+            clause = f"我是{bare}"  # 我叫邬梦洁，河南信阳人，大四在读
+            bare = clause
         unreal = any(CHINESE.SUPPOSED.search(said) for said in (clause, bare)) or CHINESE.HEARSAY.search(
             clause
         )
@@ -41,14 +44,19 @@ def read_chinese(sentence: Sentence, context: ReadingContext) -> None:
             context.open = False
             continue
         # 用户问我怎么学英语: told, not asked
-        asks = CHINESE.ASKED.search(clause) is not None and not CHINESE.HAS_ASKED.search(clause)
+        asks = CHINESE.ASKED.search(clause) is not None and not (
+            CHINESE.HAS_ASKED.search(clause) or CHINESE.STANDING.search(clause)
+        )
         if ordered and CHINESE.TO_SAY.match(clause):
             break  # 帮我写封邮件，说我病了: whoever says it, it is to be said
         ordered = ordered or CHINESE.COMMAND.match(bare) is not None
         asks = asks or (sentence.asks and at == len(clauses) - 1)
         new = CHINESE.INTRODUCED if CHINESE.OF_NEW.match(bare) else CHINESE.COMPANY  # 和室友合租，她叫小鹿
         about_new = (new is CHINESE.INTRODUCED or CHINESE.OF_OTHER.match(bare)) and context.introduced(new)
-        if context.open and not asks and (about_new or CHINESE.PARTS.match(bare)):
+        parts = CHINESE.PARTS.match(bare) and not (
+            context.open and context.found[-1].layer == "profile" and CHINESE.AGED.fullmatch(bare)
+        )
+        if context.open and not asks and (about_new or parts):
             # 养了一只鹦鹉，叫奶黄包: that is not the owner's name
             context.add_detail(reader.with_name(clause), DETAILS)
             continue
@@ -80,7 +88,8 @@ class ChineseReader(ClauseReader):
                 )
             ]
         to_agent = self.context.owner_type == "agent" and bare.startswith(("你", "您"))
-        if CHINESE.COMMAND.match(bare) and not to_agent:
+        told = bare.startswith("把") and times(clause, self.context.at)  # 前天把旧手机卖给回收的
+        if CHINESE.COMMAND.match(bare) and not to_agent and not told:
             return []
         if (statement := CHINESE_PROFILE.about_owner(clause)) is not None:
             content = self.with_name(clause[self.after_fillers(clause) :])
@@ -103,16 +112,29 @@ class ChineseReader(ClauseReader):
         found = self._owner_facts(clause, subject)
         return found if found or depth else self._stated(clause, subject)
 
+    def is_bare(self, bare: str) -> bool:
+        """Whether a clause names only what somebody is: 河南人, 程序员."""
+        if not re.fullmatch("[^了过有是都得也会不]{2,8}", bare) or self._subject(bare).owner is not None:
+            return False
+        statement = CHINESE_PROFILE.statement
+        return statement(bare) is None and statement(f"是{bare}") is not None
+
+    def _is_topic(self, clause: str) -> bool:
+        """Whether a clause goes on about the owner by another thing of theirs: 数学还可以."""
+        return self.context.introducing and CHINESE.TOPIC.match(clause) is not None
+
     def is_detail(self, clause: str) -> bool:
         """Whether a clause only adds to the one before it: a price, a place, the name of a cat."""
         bare = clause[self.after_leading(clause) :]
-        if CHINESE.AT_HAND.search(clause) or CHINESE.COMMAND.match(bare) or CHINESE.WISHING.search(clause):
+        at_hand = CHINESE.AT_HAND.search(clause) and not clause.startswith("在")  # 在老城区那个红砖厂
+        if at_hand or CHINESE.COMMAND.match(bare) or CHINESE.WISHING.search(clause):
             return False
         return self._subject(clause).owner is None or CHINESE.OF_OTHER.match(bare) is not None
 
     def _stated(self, clause: str, subject: ClauseSubject) -> list[StatedFact]:
         """What the owner says of themselves, their people and things in a shape that no rule knows, kept as it was said."""
-        said = clause[subject.said :]
+        short = subject.possessive and len(clause) - subject.said < 2  # 记性还特别差
+        said = clause[subject.end if short else subject.said :]
         if self.context.owner_type == "agent" or CHINESE.AT_HAND.search(clause) or len(said) < 2:
             return []
         if subject.possessive:
@@ -128,6 +150,7 @@ class ChineseReader(ClauseReader):
         told = (
             subject.owner
             or also
+            or self._is_topic(clause)
             or CHINESE.MENTIONS.search(clause)
             or (len(said) > 3 and (is_personal(clause) or CHINESE.OWN_LIFE.match(clause)))
         )
@@ -135,10 +158,11 @@ class ChineseReader(ClauseReader):
         if not told or empty or CHINESE.STOPPED.fullmatch(said):
             return []
         named = said.startswith("家") or re.match(
-            "[^是]{0,8}[叫姓]|(?:医生|大夫|护士)[^是]{0,3}(?:让|要|建议)|不?信", said
+            rf"[^是]{{0,8}}[叫姓]|(?:医生|大夫|护士)[^是]{{0,3}}(?:让|要|建议)|不?信|有一?[个俩两]?(?:{CHINESE.KIN.pattern})",
+            said,
         )  # 我牙医姓冯, 医生让我少吃盐: a trade, and not the owner's
         category = "preference" if named else category_of(said)
-        if last and last.category == "career" and re.match("现在|后来|如今|目前", clause):
+        if last and last.category == "career" and re.match("现在(?!天天|每)|后来|如今|目前", clause):
             category = "career"  # 我不当护士了，现在摆花摊
         return [StatedFact("profile", category, self.content(clause, subject), {f"says:{plain(said)}": YES})]
 
@@ -190,10 +214,12 @@ class ChineseReader(ClauseReader):
             None if _only_happens(said, timed) else CHINESE_PROFILE.statement(CHINESE.WITH.sub("", said))
         )
         if subject.owner is False:
-            self.context.about_owner = False
+            self.context.about_owner = CHINESE.BARE_THING.match(clause, subject.start) is not None
             return (
                 self._happening("event", clause, subject) if subject.kin and _matters_to_owner(said) else []
             )
+        if self._is_topic(clause):
+            return []  # 我做饭一般，收纳是强项: nobody is called 收纳
         if subject.owner is None and profile is None and _names_another(said, timed):
             self.context.about_owner = False  # 小明是医生: somebody else, and so is whoever "他" is next
             return []
@@ -216,10 +242,16 @@ class ChineseReader(ClauseReader):
             slots = {f"says:{plain(said)}": YES}
             return [StatedFact("profile", category_of(said), self.content(clause, subject), slots)]
         category = event_category(said, timed=timed, sure=subject.owner is True, done=done)
+        if category == "conversation" and any(when.at and when.at > self.context.at for when in found):
+            category = "meeting"  # 后天跟供应商谈价格
         weather = CHINESE.WEATHER.search(said) and not CHINESE.AHEAD.match(said)  # 明天要下雨: of nobody
         about_owner = _is_feeling(said) or bool(weather)
         if category is None and about_owner and (timed or subject.owner or self.context.when):
             category = "other"
+        if category is None and any(
+            when.at and when.at > self.context.at and "点" in when.words for when in found
+        ):
+            category = "action"  # 明早八点空腹抽血
         if category == "other" and subject.owner is None and not about_owner:
             return []
         return self._happening(category, clause, subject) if category else []
@@ -248,7 +280,11 @@ class ChineseReader(ClauseReader):
             end = name.end() if name else match.end()
             return subject(False, end, end, kin=True, own=True)
         match = None
-        if self.context.about_owner and not self.context.narrated:
+        if (
+            self.context.about_owner
+            and not self.context.narrated
+            and not CHINESE_PROFILE.statement(clause[at:])
+        ):
             match = CHINESE.BARE_THING.match(clause, at)
         if match and not CHINESE.WEATHER.search(clause):
             return subject(False, match.end(), match.end(), own=True)
@@ -331,7 +367,7 @@ def _owner_patterns(
     self_ = CHINESE.SELF.pattern
     return (
         re.compile(
-            rf"{words}{self_}(?:家)?的?(?:{CHINESE.RELATIONS.pattern})(?!是我|的(?:人|工作)|[粮砂窝毛舍包])"
+            rf"{words}{self_}(?:家)?的?(?:[大小二三四堂表干亲前太]?{CHINESE.RELATIONS.pattern}|{CHINESE.SERVING.pattern})(?!是我|的(?:人|工作)|[粮砂窝毛舍包圈])"
         ),
         re.compile(rf"{words}{self_}(?:家)?的?(?:{CHINESE.KIN.pattern})"),
         re.compile(rf"(?P<who>{words}){self_}(?P<of>的)?"),
@@ -352,15 +388,17 @@ def event_category(said: str, *, timed: bool, sure: bool, done: bool = False) ->
     if not (aspect or timed or ahead):
         return None
     talk, meeting = CHINESE.TALK.search(said), CHINESE.MEETINGS.search(said) or CHINESE.HELD.search(said)
-    if meeting and not (talk and talk.start() < meeting.start()):
-        return "meeting"
     life = CHINESE.LIFE.search(said)
+    if meeting and not any(one and one.start() < meeting.start() for one in (talk, life)):
+        return "meeting"
     if (life and not (talk and talk.start() < life.start())) or (CHINESE.OCCASIONS.search(said) and not talk):
         return "event"
     if talk:
         return "conversation"
     if _is_feeling(said):
         return "other"  # before 发烧 is taken for 发
+    if timed and CHINESE.DUE.match(said):
+        return "event"
     if CHINESE.ACTION.match(said):
         return "action"
     state = CHINESE.STATES.search(said) or CHINESE.WEATHER.search(said)
@@ -369,7 +407,9 @@ def event_category(said: str, *, timed: bool, sure: bool, done: bool = False) ->
     # Nothing happens in 没有…; 被老板骂了 happens to the teller, though there is no subject.
     if aspect and ((sure and not CHINESE.LACKING.match(said)) or CHINESE.BY_OWNER.match(said)):
         return "action"
-    return "other" if sure and timed and not CHINESE.IS_SO.match(said) else None
+    if not sure or not timed or CHINESE.IS_SO.match(said):
+        return None
+    return "action" if CHINESE.AHEAD.match(said) or re.match("在[^家这那]《?", said) else "other"
 
 
 def _is_feeling(said: str) -> bool:

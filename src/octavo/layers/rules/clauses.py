@@ -16,6 +16,7 @@ LONGEST_CLAUSE = 300  # characters; a longer one is no statement that anybody ma
 DEEPEST = 3  # how often somebody may tell that somebody told
 _KEPT_END = frozenset(")）》\"”'+#%")
 _I = re.IGNORECASE
+_INTRODUCING = frozenset({"name", "age", "home town", "birthday", "occupation", "student"})
 _PAST = frozenset(ENGLISH.words["PAST"])
 _CONTRACTED = tuple(
     (re.compile(rf"\b{short}" + ("" if short.endswith(")") else r"(?![\w'])"), _I), full)
@@ -110,12 +111,14 @@ def _clean(written: str) -> str:
 def clauses_zh(sentence: str) -> list[str]:
     """The clauses of a Chinese sentence, without what stood between them."""
     sentence = CHINESE.FOR_OWNER.sub(r"\1", sentence)  # 对我来说，and what follows are one statement
+    sentence = CHINESE.FRONTED.sub(r"我\g<verb>\g<v>", sentence)  # 英语和法语我都会说
     parts = [CHINESE.SPACED.sub("", _clean(part))[:LONGEST_CLAUSE] for part in CHINESE.CLAUSE.split(sentence)]
     joined: list[str] = []
     for part in filter(None, parts):
         # 也许|我会去: what is only perhaps so
         number = re.fullmatch(r"\d[\d -]{6,}", part)  # 有事打我手机，|0571…
-        perhaps = joined.pop() if joined and (number or CHINESE.PERHAPS.fullmatch(joined[-1])) else ""
+        early = joined and (CHINESE.PERHAPS.fullmatch(joined[-1]) or COMMON.CHINESE.fullmatch(joined[-1]))
+        perhaps = joined.pop() if joined and (number or early) else ""
         joined.append(perhaps + part)
     return joined
 
@@ -207,6 +210,14 @@ class ReadingContext:
         """What a clause was read to say; the clauses after it may add details."""
         self.found += facts
         self.open = bool(facts)
+
+    @property
+    def introducing(self) -> bool:
+        """Whether the owner has just said something of themselves: what else they are may follow without a verb."""
+        last = self.found[-1] if self.open else None
+        if last is None or last.layer != "profile":
+            return False
+        return not last.content.startswith("用户的") or not _INTRODUCING.isdisjoint(last.slots)
 
     def introduced(self, pattern: "re.Pattern[str]") -> bool:
         """Whether the last fact ends with something new, of which the next clause may tell more."""

@@ -15,6 +15,8 @@ from octavo.util.sync import at_once, in_turns
 
 Likeness = Literal["new", "same", "vaguer", "changed", "denied", "finer"]
 _GRADED = ("occupation", "employer", "residence", "workplace", "study", "student", "major", "home town")
+#: Of these two may be told in one breath: 主业写代码，副业跟拍.
+_BESIDE = frozenset({"work", "major", "degree", "study", "leads", "experience"})
 _LATELY = timedelta(days=2)
 _ACTIONS = {"new": "insert", "same": "ignore", "vaguer": "ignore", "changed": "update", "denied": "update", "finer": "update"}  # fmt: skip
 #: What a word or two that are no sentence are about.
@@ -100,7 +102,8 @@ def _once(facts: list[StatedFact], at: datetime) -> Generator[None, None, list[S
         yield
         if match.likeness in ("same", "vaguer"):
             continue
-        if match.known is not None:
+        beside = match.likeness == "changed" and fact.slots.keys() <= _BESIDE
+        if match.known is not None and not beside:
             kept.pop(match.known.id, None)
         kept[str(n)] = fact
         known = Known(

@@ -97,6 +97,9 @@ def _which_day(words: str, text: str, at: datetime) -> date | None:
     if words.startswith("in ") and COMMON.SO_FAR.search(text) and not COMMON.FUTURE.search(text):
         return None  # "I haven't smoked in two years" says how long, not when
     words = COMMON.HAN_DAY.sub(lambda match: str(small_number(match[0])), words)
+    if (named := re.fullmatch(r"(.*月)(\d{1,2})[日号]", words)) and not days(words):  # 下个月15号
+        month = _which_day(named[1], text, at)
+        return month.replace(day=int(named[2])) if month else None
     if "大" not in words and (found := relative_spans(words, at)):  # 大前天 is no 前天
         named = found[0].first
         # 去年3月5日: the year is counted from now, the day is named.
@@ -181,10 +184,11 @@ _DAYS: list[tuple["re.Pattern[str]", _MakeDay]] = [
     for pattern, make in (
         ("大前天", _units("day", -3)),
         ("大后天", _units("day", 3)),
-        ("后天|day after tomorrow", _units("day", 2)),
-        ("明天|明日|明早|明晚|tomorrow", _units("day", 1)),
-        ("今日|今晨|当天|this night", _units("day", 0)),
-        ("昨夜|yesterday", _units("day", -1)),
+        ("后[天儿]|day after tomorrow", _units("day", 2)),
+        ("明[天儿]|明日|明早|明晚|tomorrow", _units("day", 1)),
+        ("今日|今儿|今晨|当天|this night", _units("day", 0)),
+        ("昨夜|昨儿|yesterday", _units("day", -1)),
+        ("前晚", _units("day", -2)),
         (rf"({COMMON.COUNT.pattern})个?(天|日|周|星期|礼拜|月|年)(?:之|以)?后", _units_ahead),
         ("(上上|下下|上|下|这|本)?个?(?:周|星期|礼拜)([一二三四五六日天末])?", _week_zh),
         ("下个?月|next month", _units("month", 1)),

@@ -280,7 +280,7 @@ class ChineseProfile(ProfileRules):
             return ProfileStatement("value", [{f"value:{plain(match['v'])}": YES}])
         if match := CHINESE.FAVOURITE_OF_OWNER.match(clause):
             return self.favourite(match, "", "preference")
-        if match := CHINESE.CALLED.match(clause):
+        if match := CHINESE.CALLED.match(clause) or CHINESE.CALLED_IT.match(clause):
             return self.affirmed(match, "called", "preference")
         return None
 
@@ -289,13 +289,14 @@ def _is_trade(said: str, value: str) -> bool:
     """是一名制琴师: a trade by the shape of the sentence; 是个好人 is none."""
     if CHINESE.OCCUPATIONS.search(value):
         return True
+    role = value.rpartition("的")[2]  # 地铁里的调图员
     return (
-        not CHINESE.NO_TRADE.search(value)
+        not CHINESE.NO_TRADE.search(role)
         and (
-            re.match("(?:是|做|当)(?:了)?一?[名位]", said) is not None
-            or (len(value) <= 10 and CHINESE.TRADE.search(value) is not None and "的" not in value)
+            re.match("(?:是|做|当)(?:了)?一?[名位]|[做当干][了过].{1,4}年", said) is not None
+            or (len(role) <= 10 and CHINESE.TRADE.search(value) is not None)
         )
-        and not (value.endswith("人") and re.match("(?:是|做|当)一?[个名位]", said) is None)
+        and not (role.endswith("人") and re.match("(?:是|做|当)一?[个名位]", said) is None)
     )
 
 
