@@ -97,7 +97,7 @@ async def test_a_failure_leaves_the_order_as_it_was(in_memory, server, home, cap
             assert [hit.score for hit in after] == [hit.score for hit in before]
             assert after.notes[0].startswith("without re-ranking: the re-ranker 'openai:words'")
             assert "rerank" not in signals(after[0])
-    assert len(server.requests) == 1
+    assert len(server.requests) <= 1, "none where its client was not loaded in time"
     assert [one.message.partition(":")[0] for one in caplog.records] == ["recall goes on without re-ranking"]
     await model.close()
 

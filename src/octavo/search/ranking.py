@@ -33,7 +33,7 @@ OVERVIEW = {"profile": 3.0, "episodes": 2.0, "knowledge": 1.0, "messages": 1.0}
 #: What each signal weighs beside the record's own terms, in standard deviations of that signal.
 SESSION, TIME, VECTOR, RECENCY, IMPORTANCE = 0.8, 3.0, 1.0, 0.001, 0.3
 MOST_IMPORTANT = IMPORTANCE / 2  # what a record's importance adds at most
-RERANK = 1.0  # of a second model beside all of these, among the best
+RERANK = 2.0  # of a second model beside all of these, among the best
 NEIGHBOUR, VECTOR_NEIGHBOUR = 0.4, 0.3  # what the match before or after in a session adds
 _NEIGHBOUR_WITHIN = timedelta(hours=1)
 _HALF_LIFE_DAYS = 10.0
@@ -59,7 +59,6 @@ class Ranking(msgspec.Struct):
     question: Question
     candidates: Candidates
     sessions: "_Sessions"
-    record_scores: list[float]  # by their own words, without their neighbours'
     session_scores: list[float]  # by their own words, in the order of the sessions; none if there is just one
     signals: dict[str, list[float]]
     trust: float  # how far the vectors were believed, 0 to 1
@@ -86,10 +85,9 @@ class Ranking(msgspec.Struct):
         for at, slot in enumerate(self.sessions.slots):
             if slot >= 0:
                 members[slot].append(at)
-        vector, time = self.signals["vector"], self.signals["time"]
+        terms, vector, time = (self.signals[name] for name in ("terms", "vector", "time"))
         own = standard(self.session_scores) if self.session_scores else [0.0] * len(places)
-        # Without a share of their neighbours, who stand in the same session and are counted with it.
-        best = standard([_few_best([self.record_scores[at] for at in ats]) for ats in members])
+        best = standard([_few_best([terms[at] for at in ats]) for ats in members])
         near = standard([_few_best([vector[at] for at in ats]) for ats in members])
         when = [max(time[at] for at in ats) for ats in members]
         return {
@@ -154,7 +152,7 @@ def rank(question: Question, candidates: Candidates) -> Ranking:
     trust = _trust(terms, cosines)
     time = [time_fit(question.spans, match.created_at) for match in found] if question.spans else none
     if question.overview:
-        terms = record_scores = [OVERVIEW.get(name, 0.0) for name in candidates.collections]
+        terms = [OVERVIEW.get(name, 0.0) for name in candidates.collections]
     recency = [at / len(found) for at in range(len(found))]  # found stands oldest first
     total = [
         own + SESSION * near_by + TIME * when + trust * VECTOR * near + RECENCY * late
@@ -165,9 +163,7 @@ def rank(question: Question, candidates: Candidates) -> Ranking:
     signals = {"terms": terms, "session": session, "vector": vector, "time": time, "recency": recency}
     # Of two that are alike in everything, the newer one: it stands later.
     order = sorted(range(len(total) - 1, -1, -1), key=total.__getitem__, reverse=True)
-    return Ranking(
-        question, candidates, sessions, record_scores, session_scores, signals, trust, total, order
-    )
+    return Ranking(question, candidates, sessions, session_scores, signals, trust, total, order)
 
 
 def importance(record: Record) -> float:
