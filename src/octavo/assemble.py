@@ -64,6 +64,8 @@ def assemble(settings: Settings, embedder: Embedder | None = None) -> Assembled:
     store = _from("database.dsn", secrets, lambda: open_store(dsn))
     indexed = _indexed(settings, store, embedder) if settings.vector.enabled else None
     store = indexed or store
+    if settings.rerank.model:
+        store = _reranked(settings, store)
     if service.dedup_window:
         from octavo.wraps.deduped import Deduped
 
@@ -135,6 +137,20 @@ def _indexed(settings: Settings, store: Store, given: Embedder | None) -> "Index
         collections=vector.collections,
         keep=vector.keep_previous,
     )
+
+
+def _reranked(settings: Settings, store: Store) -> Store:
+    from octavo.models.rerankers import open_reranker
+    from octavo.wraps.reranked import Reranked
+
+    rerank = settings.rerank
+    secrets = (rerank.model, rerank.base_url, f"?api_key={rerank.api_key}")
+    model = _from(
+        "rerank.model",
+        secrets,
+        lambda: open_reranker(rerank.model, base_url=rerank.base_url, api_key=rerank.api_key),
+    )
+    return Reranked(store, model, top=rerank.top, timeout=rerank.timeout_seconds)
 
 
 def open_configured_embedder(settings: Settings, spec: str) -> Embedder:

@@ -127,3 +127,18 @@ def test_a_queue_folder_that_cannot_be_used_is_a_warning(octavo, tmp_path):
         off = octavo("doctor", "memory://", "--json", env={**env, "OCTAVO__FAILURE_QUEUE__ENABLED": "false"})
         assert "queue" not in [one["name"] for one in json.loads(off.stdout)["findings"]]
     assert list(tmp_path.iterdir()) == [tmp_path / "occupied"]
+
+
+def test_a_second_model_is_named_without_its_key(octavo):
+    rerank = {
+        "MODEL": "openai:judge",
+        "BASE_URL": "http://ann:sesame@host/v1",
+        "API_KEY": "sesame",
+        "TOP": "7",
+    }
+    env = {f"OCTAVO__RERANK__{name}": value for name, value in rerank.items()}
+    told = octavo("doctor", "memory://", "--json", env=env)
+    assert told.exit_code == 0, told.output
+    values = {each["name"]: each["value"] for each in json.loads(told.stdout)["findings"]}
+    assert values["re-ranking"] == "the 7 best hits, by openai:judge at http://ann:…@host/v1"
+    assert "sesame" not in told.output

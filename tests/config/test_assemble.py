@@ -10,8 +10,8 @@ import pytest
 
 from octavo import Add, ConfigError, Query, Record, Scope
 from octavo.assemble import assemble, pooled
-from octavo.config import Database, FailureQueue, Service, Settings, Telemetry, Vector
-from octavo.kernel.ports import Resembles, Searches
+from octavo.config import Database, FailureQueue, Rerank, Service, Settings, Telemetry, Vector
+from octavo.kernel.ports import Reranks, Resembles, Searches
 from octavo.stores.sql import SQLStore
 from octavo.wraps import Indexed, Metered
 from octavo.wraps.deduped import Deduped
@@ -282,3 +282,17 @@ async def test_key_and_server_go_to_an_openai_model_only(monkeypatch):
 def test_a_setting_that_can_never_work_is_refused_at_once(settings, sentence):
     with pytest.raises(ConfigError, match=sentence):
         assemble(settings)
+
+
+async def test_a_second_model_reads_the_best_hits():
+    """It is off unless it is named; then it stands below every other wrap, with what the settings say."""
+    database = Database(dsn="memory://")
+    assert not isinstance(assemble(Settings(database=database)).store, Reranks)
+    rerank = Rerank(model="openai:judge", base_url="http://127.0.0.1:9/v1", api_key="k", top=7)
+    memory = assemble(Settings(database=database, rerank=rerank))
+    assert isinstance(memory.store, Reranks)
+    assert memory.store.most_reranked() == 7
+    await memory.close()
+    for wrong in ("judge", "openai:judge", "fastembed:./nowhere"):
+        with pytest.raises(ConfigError, match=r"^rerank\.model: "):
+            assemble(Settings(database=database, rerank=Rerank(model=wrong)))

@@ -8,7 +8,7 @@ import pytest
 
 from octavo import ConfigError
 from octavo.assemble import assemble
-from octavo.config import Database, Settings, Vector, load_settings, shown_settings
+from octavo.config import Database, Rerank, Settings, Vector, load_settings, shown_settings
 from octavo.config.settings import every_setting
 
 SECRET = "sesame"
@@ -22,6 +22,7 @@ SETTINGS = Settings(
         base_url=f"https://bob:{SECRET}@host/v1",
         url=f"qdrant+https://host:6333?api_key={SECRET}",
     ),
+    rerank=Rerank(model="openai:judge", base_url=f"https://bob:{SECRET}@host/v1", api_key=SECRET),
 )
 
 

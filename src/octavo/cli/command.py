@@ -173,8 +173,10 @@ class CommandCall:
         settings = found.settings
         if settings.files.group_access:
             share_with_group()
-        key = settings.extraction.api_key and f"?api_key={settings.extraction.api_key}"
-        self.urls += [url for url in (settings.database.dsn, settings.vector.url, key) if url]
+        rerank = settings.rerank
+        keys = [f"?api_key={key}" for key in (settings.extraction.api_key, rerank.api_key) if key]
+        urls = (settings.database.dsn, settings.vector.url, rerank.model, rerank.base_url, *keys)
+        self.urls += [url for url in urls if url]
         if self._verbose:
             self._tell_settings(found)
         return found

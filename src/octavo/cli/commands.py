@@ -58,7 +58,8 @@ async def doctor_command(call: CommandCall, probe: bool, strict: bool) -> int:
     url = call.existing_store()
     async with open_store(url) as store:
         report = await examine(store, probe=probe)
-        beside = [*await _vector_findings(call.settings, store, report), *_folder_findings(call.settings)]
+        vectors = await _vector_findings(call.settings, store, report)
+        beside = [*vectors, *_rerank_findings(call.settings), *_folder_findings(call.settings)]
     findings = [
         Finding(each.name, call.hidden(each.value), call.hidden(each.warning))
         for each in [*report.findings, *beside]
@@ -134,6 +135,14 @@ async def _vector_findings(settings: Settings, store: Store, report: DoctorRepor
         for space in spaces
     ]
     return told or [Finding("vectors", f"none yet of {records:,} records, by {settings.vector.embedder}")]
+
+
+def _rerank_findings(settings: Settings) -> Iterator[Finding]:
+    """Which model reads the best hits once more."""
+    rerank = settings.rerank
+    if rerank.model:
+        where = f" at {rerank.base_url}" if rerank.base_url else ""
+        yield Finding("re-ranking", f"the {rerank.top} best hits, by {rerank.model}{where}")
 
 
 def _folder_findings(settings: Settings) -> Iterator[Finding]:

@@ -1,6 +1,7 @@
 """Settings: typed, checked, with their reasons, from a YAML file and the environment, and shown without their secrets."""
 
 from octavo.config.loading import Resolved, load_settings, resolve_settings
+from octavo.config.setting import local_path
 from octavo.config.settings import (
     Database,
     Extraction,
@@ -8,6 +9,7 @@ from octavo.config.settings import (
     Files,
     Layers,
     Privacy,
+    Rerank,
     Retention,
     Server,
     Service,
@@ -15,7 +17,6 @@ from octavo.config.settings import (
     Telemetry,
     Vault,
     Vector,
-    local_path,
     shown_settings,
     template,
 )
@@ -27,6 +28,7 @@ __all__ = [
     "Files",
     "Layers",
     "Privacy",
+    "Rerank",
     "Resolved",
     "Retention",
     "Server",

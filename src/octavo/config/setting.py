@@ -1,9 +1,11 @@
 """One setting, and the sections they stand in: what a value may be, how text becomes one, how it may be shown."""
 
 import functools
+import json
 import os
 import re
 from typing import Any, get_args, get_type_hints
+from urllib.parse import unquote, urlsplit
 
 import msgspec
 from msgspec import Meta
@@ -193,3 +195,29 @@ def _setting(section: str, field: msgspec.structs.FieldInfo, type_: Any, why: st
         why=why,
         default=field.default,
     )
+
+
+def spelled(value: Any) -> str:
+    """A value in YAML."""
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    if isinstance(value, tuple):
+        return f"[{', '.join(value)}]"
+    if isinstance(value, str) and value:
+        return value
+    return json.dumps(value)
+
+
+def local_path(dsn: str) -> str | None:
+    """Where on this disk an embedded store is, "" for one in memory; None for a server, or what is no URL of ours."""
+    try:
+        parts = urlsplit(dsn)
+    except ValueError:
+        return None  # whoever opens it says what is wrong with it
+    scheme, path = parts.scheme.partition("+")[0], unquote(parts.path)
+    if scheme == "sqlite" and not parts.netloc:
+        path = path.removeprefix("/")
+        return "" if path == ":memory:" else path
+    if scheme == "file" and not parts.netloc:
+        return path or None
+    return "" if scheme == "memory" else None

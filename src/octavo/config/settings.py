@@ -1,10 +1,8 @@
 """Every setting with its type, its default and, in the text of its section, one line of why; and a file that says it all."""
 
-import json
 import re
 import textwrap
 from typing import Annotated, Any, Literal
-from urllib.parse import unquote, urlsplit
 
 import msgspec
 from msgspec import Meta, field
@@ -19,6 +17,7 @@ from octavo.config.setting import (
     Setting,
     above,
     settings_of,
+    spelled,
     within,
 )
 from octavo.errors import ConfigError
@@ -47,21 +46,6 @@ class Database(Section, frozen=True):
     dsn: Annotated[str, FILLED, URL] = "sqlite:///octavo.db"
     pool_size: Annotated[int, within(1, 10_000)] = 5
     max_overflow: Annotated[int, within(0, 10_000)] = 10
-
-
-def local_path(dsn: str) -> str | None:
-    """Where on this disk an embedded store is, "" for one in memory; None for a server, or what is no URL of ours."""
-    try:
-        parts = urlsplit(dsn)
-    except ValueError:
-        return None  # whoever opens it says what is wrong with it
-    scheme, path = parts.scheme.partition("+")[0], unquote(parts.path)
-    if scheme == "sqlite" and not parts.netloc:
-        path = path.removeprefix("/")
-        return "" if path == ":memory:" else path
-    if scheme == "file" and not parts.netloc:
-        return path or None
-    return "" if scheme == "memory" else None
 
 
 class Vault(Section, frozen=True):
@@ -112,6 +96,23 @@ class Vector(Section, frozen=True):
                 "vector.enabled is true, but vector.embedder names no model; "
                 "for example fastembed:BAAI/bge-small-en-v1.5"
             )
+
+
+class Rerank(Section, frozen=True):
+    """A second model that reads the best hits of a question once more; measure what it is worth to you.
+
+    model: None unless named: openai:<model> of a server with /rerank, or fastembed:<hub name or folder>.
+    base_url: The server of openai:, up to and including /v1.
+    api_key: Its key; empty is none.
+    top: How many of the best hits it reads.
+    timeout_seconds: How long a question waits for it; after that the order is what it was.
+    """
+
+    model: Annotated[str, URL] = ""
+    base_url: Annotated[str, URL] = ""
+    api_key: Annotated[str, SECRET] = ""
+    top: Annotated[int, within(2, 100)] = 20
+    timeout_seconds: Annotated[float, above(0, 3600)] = 2.0
 
 
 class FailureQueue(Section, frozen=True):
@@ -386,6 +387,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     database: Database = field(default_factory=Database)
     vault: Vault = field(default_factory=Vault)
     vector: Vector = field(default_factory=Vector)
+    rerank: Rerank = field(default_factory=Rerank)
     failure_queue: FailureQueue = field(default_factory=FailureQueue)
     service: Service = field(default_factory=Service)
     layers: Layers = field(default_factory=Layers)
@@ -431,14 +433,3 @@ def template() -> str:
             lines.append(f"  {setting.name}: {spelled(setting.default)}")
         lines.append("")
     return "\n".join(lines)
-
-
-def spelled(value: Any) -> str:
-    """A value in YAML."""
-    if isinstance(value, float) and value.is_integer():
-        return str(int(value))
-    if isinstance(value, tuple):
-        return f"[{', '.join(value)}]"
-    if isinstance(value, str) and value:
-        return value
-    return json.dumps(value)

@@ -328,6 +328,19 @@ class Resembles(Protocol):
         ...
 
 
+@runtime_checkable
+class Reranks(Protocol):
+    """A store beside which a second model reads the best hits of a question once more."""
+
+    def most_reranked(self) -> int:
+        """How many of the best hits it reads."""
+        ...
+
+    async def rerank(self, question: str, texts: Sequence[str]) -> list[float]:
+        """How well each text answers the question, in any unit; ModelError where the model does not say so in time."""
+        ...
+
+
 async def walk(
     store: Store, query: Query, size: int = 1000, max_bytes: int | None = None
 ) -> AsyncIterator[list[Record]]:

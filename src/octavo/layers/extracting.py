@@ -115,6 +115,7 @@ class TextExtraction:
                 min(self._shared.known_memories, MOST_HITS),
                 max_bytes=_KNOWN_BYTES,
                 collections=tuple(COLLECTIONS.values()),
+                rerank=False,
             ),
             self._newest("profile", PROFILE, at),
             self._newest("event", EVENTS, at),

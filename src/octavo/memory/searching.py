@@ -266,6 +266,8 @@ def _reason(hit: Hit, found: Recalled) -> str:
     for signal in hit.signals:
         if signal.name == "vector" and signal.rank and found.trust:
             reasons.append(f"number {signal.rank} by meaning")
+        elif signal.name == "rerank" and signal.rank:
+            reasons.append(f"number {signal.rank} when read again")
         elif signal.name == "time" and signal.score > 0.5:
             reasons.append("from the time asked for")
     return "; ".join(reasons) or ("is known" if found.overview else "said next to what was found")

@@ -7,6 +7,7 @@ without that file, and wants each folder registered for the whole process.
 
 import hashlib
 import mmap
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
@@ -110,21 +111,39 @@ class FolderModel(Model):
 
     def embed(self, texts: list[str], *, asking: bool) -> list[Vector]:  # noqa: ARG002 - prefixes tell it
         """One batch, padded to its longest text."""
+        states, mask = self._run([self._shortened(text) for text in texts])
+        return check_vectors(self._pooled(states, mask), len(texts))
+
+    def score(self, question: str, texts: list[str]) -> list[float]:
+        """How well each text answers the question, by a model that reads both at once (a cross-encoder)."""
+        asked = self._shortened(question)
+        scores, _ = self._run([(asked, self._shortened(text)) for text in texts])
+        if scores.ndim != 2:
+            raise ModelError(
+                f"{str(self._model_file)!r} answers a shape of {scores.shape}: it scores no pairs of texts"
+            )
+        return [float(score) for score in scores[:, -1]]
+
+    def _shortened(self, text: str) -> str:
+        return text[: self.max_tokens * _CHARACTERS_IN_A_TOKEN]
+
+    def _run(self, given: Sequence[str | tuple[str, str]]) -> tuple[Any, Any]:
+        """What the model answers to one batch of texts, or of pairs of them, and which tokens were none."""
         np = self._numpy
-        most = self.max_tokens * _CHARACTERS_IN_A_TOKEN
         tokenizer, session = self._loaded
-        encoded = tokenizer.encode_batch([text[:most] for text in texts])
+        encoded = tokenizer.encode_batch(given)
         longest = max(len(one.ids) for one in encoded)
         ids = np.full((len(encoded), longest), self._pad, dtype=np.int64)
-        mask = np.zeros((len(encoded), longest), dtype=np.int64)
+        mask, kinds = np.zeros_like(ids), np.zeros_like(ids)
         for row, one in enumerate(encoded):
             ids[row, : len(one.ids)] = one.ids
             mask[row, : len(one.ids)] = 1
-        fed = {"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)}
+            kinds[row, : len(one.ids)] = one.type_ids
+        fed = {"input_ids": ids, "attention_mask": mask, "token_type_ids": kinds}
         states = session.run(
             [self._output], {name: given for name, given in fed.items() if name in self._wanted}
         )[0]
-        return check_vectors(self._pooled(states.astype(np.float32), mask), len(texts))
+        return states.astype(np.float32), mask
 
     def _pooled(self, states: Any, mask: Any) -> Any:
         np = self._numpy

@@ -33,6 +33,7 @@ OVERVIEW = {"profile": 3.0, "episodes": 2.0, "knowledge": 1.0, "messages": 1.0}
 #: What each signal weighs beside the record's own terms, in standard deviations of that signal.
 SESSION, TIME, VECTOR, RECENCY, IMPORTANCE = 0.8, 3.0, 1.0, 0.001, 0.3
 MOST_IMPORTANT = IMPORTANCE / 2  # what a record's importance adds at most
+RERANK = 2.0  # of a second model beside all of these, among the best
 NEIGHBOUR, VECTOR_NEIGHBOUR = 0.4, 0.3  # what the match before or after in a session adds
 _NEIGHBOUR_WITHIN = timedelta(hours=1)
 _HALF_LIFE_DAYS = 10.0

@@ -9,19 +9,19 @@ from typing import TypeAlias, TypeVar, Unpack
 
 import msgspec
 
-from octavo.errors import InvalidQuery, NotFound
+from octavo.errors import InvalidQuery, ModelError, NotFound
 from octavo.kernel.ids import now
 from octavo.kernel.model import Head, Query, Record, Scope
-from octavo.kernel.ports import Store, fitting, heads
+from octavo.kernel.ports import Reranks, Store, fitting, heads
 from octavo.kernel.terms import is_topic, topics
 from octavo.kernel.terms.matches import MOST
-from octavo.kernel.terms.matching import index_terms, index_text
+from octavo.kernel.terms.matching import content, index_terms, index_text
 from octavo.kernel.terms.tokens import estimate_tokens
 from octavo.kernel.terms.topics import topic_name
 from octavo.search.candidates import Candidates, gather
 from octavo.search.hits import Context, Hit, Recalled, SessionHit, Signal, WhyNot, fenced
 from octavo.search.question import Filters, Question, queries
-from octavo.search.ranking import MOST_IMPORTANT, Ranking, importance, rank
+from octavo.search.ranking import MOST_IMPORTANT, RERANK, Ranking, importance, rank, standard
 from octavo.util.tracing import Span, span
 
 MOST_HITS = 1000
@@ -39,6 +39,7 @@ class Recall:
     def __init__(self, store: Store, clock: Callable[[], datetime] = now) -> None:
         self.store = store
         self._clock = clock
+        self._reranks = store if isinstance(store, Reranks) else None
         self._tell: Callable[[Mapping[str, float]], None] | None = getattr(store, "recalled", None)
 
     async def recall(
@@ -49,17 +50,17 @@ class Recall:
         *,
         explain: bool = False,
         max_bytes: int | None = None,
+        rerank: bool = True,
         **filters: Unpack[Filters],
     ) -> Recalled:
         """The records that answer a question best, best first.
 
         With `explain` each hit says which terms it shares and how it stands by each signal, and `stages` says where
-        the time went. With `max_bytes` the hits end where their texts and bodies would take more, after the first at the
+        the time went. Without `rerank` the second model is not asked, where there is one. With `max_bytes` the hits end where their texts and bodies would take more, after the first at the
         earliest, no more than twice as much is in memory at a time, and `left_out` counts those that did not fit.
         """
-        return await self.answer(
-            text, self._queries(scope, filters), limit, explain=explain, max_bytes=max_bytes
-        )
+        asked = self._queries(scope, filters)
+        return await self.answer(text, asked, limit, explain=explain, max_bytes=max_bytes, rerank=rerank)
 
     async def answer(
         self,
@@ -70,6 +71,7 @@ class Recall:
         terms: bool = False,
         explain: bool = False,
         max_bytes: int | None = None,
+        rerank: bool = True,
     ) -> Recalled:
         """The same of the records that any of these queries names: each says where to look, and for whom.
 
@@ -80,7 +82,7 @@ class Recall:
             ranked = await self._rank(text, asked, _checked(limit))
             loading = time.perf_counter()
             with span("octavo.recall.load"):
-                chosen, left_out = await self._best(ranked, limit, max_bytes)
+                chosen, left_out = await self._choose(ranked, limit, max_bytes, rerank=rerank)
             ranks: dict[str, dict[int, int]] | None = {} if terms else None
             if explain:
                 ranks = ranked.ranks([at for at, _, _ in chosen])
@@ -181,7 +183,7 @@ class Recall:
                     f"the terms it shares are so common that it is not among the {MOST} records looked at"
                 )
             return WhyNot(reason=reason, of=of, shared=shared, lacking=lacking)
-        best = [chosen for chosen, _, _ in (await self._best(ranked, limit, None))[0]]
+        best = [chosen for chosen, _, _ in (await self._choose(ranked, limit, None))[0]]
         # What only the whole record tells moves it among the best: outside of them it stands after them all.
         rank = best.index(at) + 1 if at in best else max(ranked.order.index(at), len(best)) + 1
         where = f"it is number {rank} of {of} candidates"
@@ -214,6 +216,20 @@ class Recall:
         candidates.stages["rank"] = (time.perf_counter() - gathered) * 1000
         candidates.stages["gather"] = (gathered - started) * 1000
         return ranked
+
+    async def _choose(
+        self, ranked: Ranking, limit: int, max_bytes: int | None, *, rerank: bool = True
+    ) -> tuple[list[_Chosen], int]:
+        """The best candidates, in the order of the second model where there is one, and how many more there are."""
+        # Who asks for all that is known asks for nothing that a text could answer better than another.
+        second = self._reranks if rerank and limit and not ranked.question.overview else None
+        if second is None:
+            return await self._best(ranked, limit, max_bytes)
+        most = second.most_reranked()
+        chosen, left_out = await self._best(ranked, max(limit, most), max_bytes)
+        chosen[:most] = await _rerank(second, ranked, chosen[:most])
+        shown = chosen[:limit]
+        return shown, min(len(chosen) + left_out, limit) - len(shown)
 
     async def _best(self, ranked: Ranking, limit: int, max_bytes: int | None) -> tuple[list[_Chosen], int]:
         """The best candidates as records that fit into so many bytes, and how many more there are.
@@ -285,6 +301,30 @@ class Recall:
                 return record, query
         names = ", ".join(query.collection for query in asked)
         raise NotFound(f"no record {id_!r} in this scope; looked in {names}")
+
+
+async def _rerank(second: Reranks, ranked: Ranking, best: list[_Chosen]) -> list[_Chosen]:
+    """The same candidates in the order that both make together, ours and the second model's; each place keeps its score."""
+    if len(best) < 2:
+        return best
+    started = time.perf_counter()
+    try:
+        with span("octavo.recall.rerank"):
+            texts = [content(record.text, record.data) for _, record, _ in best]
+            relevance = await second.rerank(ranked.question.text, texts)
+    except ModelError as error:
+        ranked.candidates.notes += (f"without re-ranking: {error}",)
+        return best
+    finally:
+        ranked.candidates.stages["rerank"] = (time.perf_counter() - started) * 1000
+    said = ranked.signals["rerank"] = [0.0] * len(ranked.found)
+    for (at, _, _), score in zip(best, relevance, strict=True):
+        said[at] = score or sys.float_info.min  # a signal of 0 says nothing, and this one says something
+    # Our scores are in standard deviations already, of all candidates: who fits far better than the next keeps a lead.
+    scores = [score for _, _, score in best]
+    both = [own + RERANK * read for own, read in zip(scores, standard(relevance), strict=True)]
+    order = sorted(range(len(best)), key=lambda place: -both[place])
+    return [(*best[place][:2], score) for place, score in zip(order, scores, strict=True)]
 
 
 def _describe(seen: Span, text: str, asked: Sequence[Query], hits: list[Hit]) -> None:

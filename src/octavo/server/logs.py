@@ -25,17 +25,19 @@ class Secrets:
     """What must not be said to anybody: passwords in URLs, the keys of models, and API keys."""
 
     def __init__(self, settings: Settings) -> None:
-        vector, extraction = settings.vector, settings.extraction
+        vector, rerank, extraction = settings.vector, settings.rerank, settings.extraction
         self._urls = [
             settings.database.dsn,
             vector.url,
             vector.embedder,
             vector.previous_embedder,
             vector.base_url,
+            rerank.model,
+            rerank.base_url,
             extraction.base_url,
         ]
         # Spelled as an option of a URL, since that is what is known to be secret there.
-        keys = (vector.api_key, extraction.api_key, os.environ.get("OPENAI_API_KEY"))
+        keys = (vector.api_key, rerank.api_key, extraction.api_key, os.environ.get("OPENAI_API_KEY"))
         self._urls += [f"?api_key={key}" for key in keys if key]
 
     def hidden(self, text: str) -> str:

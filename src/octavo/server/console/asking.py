@@ -33,6 +33,7 @@ SIGNALS = {
     "time": "time",
     "session": "neighbour",
     "recency": "recency",
+    "rerank": "re-ranked",
 }
 
 
