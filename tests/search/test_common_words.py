@@ -4,10 +4,12 @@ import importlib
 import random
 from datetime import UTC, datetime, timedelta
 
+import asyncpg
 import pytest
 
-from octavo import Add, Change, Query, Record, Scope
+from octavo import Add, Change, Query, Record, Scope, open_store
 from octavo.kernel.terms.matching import matching
+from octavo.stores.sql.dialects.postgresql import PostgreSQLTerms
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 #: The bounds as they are here, in proportion as they are elsewhere.
@@ -33,7 +35,7 @@ def bounded(monkeypatch):
     for module in [importlib.import_module(name) for name in MODULES]:
         for bound, value in BOUNDS.items():
             monkeypatch.setattr(module, bound, value, raising=False)
-    small = {"_SMALL": 30, "_GLANCED": 20, "_SAMPLED": 100}
+    small = {"_SMALL": 30, "_SURELY": 2}
     for name, value in small.items():
         monkeypatch.setattr(f"octavo.stores.sql.searching.{name}", value)
     monkeypatch.setattr("octavo.stores.sql.indexing._SPOT", 10)
@@ -102,3 +104,33 @@ async def test_the_same_of_common_words(store, home, bounded):
     assert await store.search(whole, ("ash",)) == matching(whole, ("ash",), records)
     elsewhere = Query(collection="observations", scope=stranger)
     assert len((await store.search(elsewhere, ("oak",))).found) == BOUNDS["MOST"]
+
+
+async def test_what_postgresql_knows_is_not_counted(fresh_postgres, bounded, monkeypatch):
+    """A word of which its statistics say that very many records hold it is taken for that; all others are counted."""
+    counted = []
+    count = PostgreSQLTerms.count
+
+    def noting(self, values, asked, words, but, most):
+        counted.extend(words)
+        return count(self, values, asked, words, but, most)
+
+    monkeypatch.setattr(PostgreSQLTerms, "count", noting)
+    home = Scope()
+    records = [remembered(home, number, number) for number in range(500)]
+    whole = Query(collection="observations")
+    asked = ("fox", "red", "blue")
+    async with open_store(fresh_postgres) as store:
+        await store.apply([Add(records)])
+        await store.reindex("observations")
+        connection = await asyncpg.connect(fresh_postgres)
+        await connection.execute("ANALYZE")
+        await connection.close()
+        answer = await store.search(whole, asked)
+        assert answer == matching(whole, asked, records)
+        assert set(counted) == {"blue"}
+        assert await store.search(whole, ("fox",)) == matching(whole, ("fox",), records)
+        assert set(counted) == {"blue"}
+        one = Query(collection="observations", scope=Scope(user="u0"))
+        assert await store.search(one, asked) == matching(one, asked, records)
+        assert {"fox", "red"} <= set(counted)

@@ -11,7 +11,7 @@ from octavo.kernel.terms import LONGEST_TERM, is_topic
 #: No search looks at more records than this; what a question's rarest terms find comes first.
 MOST = 1000
 #: Where even the rarest term stands in more records than this, to find the newest of those takes long:
-COMMON = 10 * MOST
+COMMON = 5 * MOST
 #: so many of the newest records are looked at instead, whatever they hold,
 LOOKED = 4 * MOST
 #: if no fewer than this hold it there.

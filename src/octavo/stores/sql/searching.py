@@ -25,7 +25,7 @@ _SMALL = 3000  # a scope with fewer records is read whole, whichever words are a
 _RARELY = 2  # so many words are looked up in any scope
 _FEW = 10  # words that are looked for in an entry one by one; more are looked up among its words
 _BESIDE = 1000  # records that wait to be indexed, or to be swept, beside which the index can count
-_GLANCED, _SAMPLED = 500, 15_000  # entries that may show by themselves that a word is common
+_SURELY = 4  # times as many as would do, by the database's own estimate, need not be counted
 _rank = itemgetter(0, 1, 2)
 #: A record: time, seq, id and scope, in the order of a rank; then its length, and how often it holds each word.
 _Found: TypeAlias = tuple[datetime, int, str, Scope, int, tuple[int, ...]]
@@ -291,15 +291,11 @@ class TermSearch:
         return [counted[word] for word in words]
 
     def _find_common(self, words: Sequence[str], most: int) -> Script[Sequence[str]]:
-        """Words that more than `most` of some entries hold: where to count all that hold them takes long."""
-        for size in (_GLANCED, _SAMPLED):
-            few = words and len(words) <= _COUNTED_AT_ONCE
-            sample = self._index.sample(self._tags, words, size) if few else None
-            if sample is None:
-                return ()
-            [row] = yield sample
-            words = [word for word, held in zip(words, row, strict=True) if held * _SAMPLED > most * size]
-        return words
+        """Words that far more than `most` entries hold, where all are meant and to count those takes long."""
+        estimate = None if self._tags.tags else self._index.estimate(words)
+        if estimate is None:
+            return ()
+        return [word for word, held in (yield estimate) if held > _SURELY * most]
 
     def _are_too_many(self, held: Sequence[int]) -> Script[bool]:
         """Whether more than MOST records hold any of the words, when so many hold each."""

@@ -155,9 +155,9 @@ class SqlTermIndex:
         """An expression: how many indexed records of a scope hold any of the words, without some of them; up to `most`."""
         raise NotImplementedError
 
-    def sample(self, asked: ScopeTags, words: Sequence[str], size: int) -> Fetch | None:
-        """In how many of so many entries each word stands, whichever they are; None where counting all is quick."""
-        del asked, words, size
+    def estimate(self, words: Sequence[str]) -> Fetch | None:
+        """The commonest of the words, each with about how many entries hold it; None where counting all is quick."""
+        del words
         return None
 
     def size(self, asked: ScopeTags, most: int) -> Fetch:
