@@ -10,8 +10,7 @@ import pytest
 
 from octavo import InvalidRecord, Query, Record, Scope
 from octavo.kernel.model import check_expected
-from octavo.kernel.terms.matches import Matches
-from octavo.kernel.terms.matches import MOST
+from octavo.kernel.terms.matches import MOST, Matches
 from octavo.kernel.terms.matching import matching
 from octavo.stores.memory import MemoryStore
 from octavo.testing import StoreContract
