@@ -189,7 +189,7 @@ def test_vectors_need_a_model(refused):
         ("vault: {directory: x}", "unknown key 'directory' in vault; did you mean directory in failure_queue?"),
         (
             "zzz: 1",
-            "unknown key 'zzz'; known: database, vault, vector, failure_queue, service",
+            "unknown key 'zzz'; known: database, vault, vector, rerank, failure_queue, service",
         ),
         ("service: {enabled: 1}", "unknown key 'enabled' in service; known: tenant, timeout_seconds"),
         ("database: {zzz: 1}", "unknown key 'zzz' in database; known: dsn, pool_size, max_overflow"),
