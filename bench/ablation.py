@@ -131,7 +131,7 @@ async def ask_file(
 def _first_session(ranked: Ranking) -> list[str]:
     by_session = ranked.by_session()
     best = max(by_session, key=by_session.__getitem__, default=None)
-    return [match.scope.session or "" for match in ranked.found if match.scope.place == best][:1]
+    return [match.scope.session or "" for match in ranked.found if match.scope.key == best][:1]
 
 
 def _score(
