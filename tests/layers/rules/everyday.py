@@ -160,7 +160,7 @@ CHINESE: tuple[tuple[str, str], ...] = (
     ("更正：我住在上海", "preference"),
     ("检查下面的句子：我是老师", ""),
     ("备注：我不吃辣", "preference"),
-    ("个人情况：已婚，两个孩子", "preference"),
+    ("个人情况：已婚，两个孩子", "preference preference"),
 )
 ENGLISH: tuple[tuple[str, str], ...] = (
     ("def foo(): return 1", ""),

@@ -121,7 +121,8 @@ class ChineseReader(ClauseReader):
 
     def _is_topic(self, clause: str) -> bool:
         """Whether a clause goes on about the owner by another thing of theirs: 数学还可以."""
-        return self.context.introducing and CHINESE.TOPIC.match(clause) is not None
+        alone = self.context.introducing and not self.after_leading(clause)  # but 现在是产品经理
+        return alone and CHINESE.TOPIC.match(clause) is not None
 
     def is_detail(self, clause: str) -> bool:
         """Whether a clause only adds to the one before it: a price, a place, the name of a cat."""

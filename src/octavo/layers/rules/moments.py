@@ -97,9 +97,9 @@ def _which_day(words: str, text: str, at: datetime) -> date | None:
     if words.startswith("in ") and COMMON.SO_FAR.search(text) and not COMMON.FUTURE.search(text):
         return None  # "I haven't smoked in two years" says how long, not when
     words = COMMON.HAN_DAY.sub(lambda match: str(small_number(match[0])), words)
-    if (named := re.fullmatch(r"(.*月)(\d{1,2})[日号]", words)) and not days(words):  # 下个月15号
-        month = _which_day(named[1], text, at)
-        return month.replace(day=int(named[2])) if month else None
+    if (of_month := re.fullmatch(r"(.*月)(\d{1,2})[日号]", words)) and not days(words):  # 下个月15号
+        month = _which_day(of_month[1], text, at)
+        return month.replace(day=int(of_month[2])) if month else None
     if "大" not in words and (found := relative_spans(words, at)):  # 大前天 is no 前天
         named = found[0].first
         # 去年3月5日: the year is counted from now, the day is named.
