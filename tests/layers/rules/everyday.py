@@ -334,5 +334,5 @@ ENGLISH: tuple[tuple[str, str], ...] = (
     ("Please improve this paragraph: I am a cook", ""),
     ("Update: I got the job!", "action"),
     ("I'm not from Germany, I'm from Austria", "preference"),
-    ("I hate it when people interrupt me", ""),
+    ("I hate it when people interrupt me", "preference"),
 )

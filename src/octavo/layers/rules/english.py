@@ -82,7 +82,7 @@ class EnglishReader(ClauseReader):
         if ENGLISH.DONE_TALKING.match(bare):
             return []
         if not self.context.narrated and (match := ENGLISH.BARE_KIN.match(bare)):  # "Mum is a postie"
-            clause = bare = f"my {bare[match.start('kin') :]}"
+            clause = bare = f"my {bare[match.start(match.lastgroup or 'kin') :]}"
         if self.context.owner_type == "user" and ENGLISH.STANDING.search(bare):
             wish = re.sub(r"(?i)^please\s+|^(?:i want|i would like|i need) you to ", "", bare)
             key = re.sub(r"(?i)\b(?:the user wants the agent to|me|them|please)\b", "", wish)
@@ -115,7 +115,7 @@ class EnglishReader(ClauseReader):
         if subject.owner is False:
             return self._around_owner(clause) or self._mentioning(clause, depth)
         if subject.owner is None:
-            starts_so = event_category(predicate, timed=False) == "action" or (
+            starts_so = event_category(predicate, timed=False) in ("action", "decision", "event") or (
                 ENGLISH.FRAGMENT.match(predicate) and not ENGLISH.GERUND.match(predicate)
             )
             if first and not starts_so and not ENGLISH.TELLS_OF_DAY.match(predicate):
@@ -142,6 +142,9 @@ class EnglishReader(ClauseReader):
         """What happened about the owner, of which something else is the subject."""
         if not re.match(r"(?:it|this|that|there|the|you)\b", clause, _I):
             self.context.about_owner = False
+        # "They made me head of sales"
+        if self.context.owner_type == "user" and ENGLISH.DONE_TO.match(clause):
+            return self.event("event", clause, None, clause, implies=False)
         if not times(clause, self.context.at):
             return []
         if (
@@ -159,8 +162,8 @@ class EnglishReader(ClauseReader):
     def _stated(self, clause: str, subject: ClauseSubject, said: str, depth: int) -> list[StatedFact]:
         """What the owner says of themselves in a shape that no rule knows, kept as it was said; small talk is not."""
         stated = ENGLISH.STATED.match(said) or (said.startswith("be ") and is_personal(said))
-        agents = self.context.owner_type == "agent"
-        if agents or not subject.owner or depth or not stated or ENGLISH.AT_HAND.search(said):
+        passing = ENGLISH.AT_HAND.search(said) or ENGLISH.VAGUE.search(said)
+        if self.context.owner_type == "agent" or not subject.owner or depth or not stated or passing:
             return []
         works = ENGLISH.WORKS_SO.match(said) or ENGLISH.AT_WORK.match(clause)
         left = self.context.open and ENGLISH.LEFT_WORK.search(self.context.found[-1].content)
@@ -256,24 +259,23 @@ class EnglishReader(ClauseReader):
             works = ENGLISH.WORKS_SO.match(said) or ENGLISH.AT_WORK.match(clause)
             kind = "career" if habit and works else "preference"
             return [StatedFact("profile", kind, content, {f"habit:{plain(said)}": YES})]
-        return self.event(category, clause, subject, said, implies=bool(subject.owner)) if category else []
+        if category is None or (not timed and ENGLISH.VAGUE.search(said)):
+            return []
+        return self.event(category, clause, subject, said, implies=bool(subject.owner))
 
     def _subject(self, clause: str) -> ClauseSubject:
         """Whom the clause speaks of: the owner of the memory, somebody else, or whoever was spoken of before."""
         at = self.after_leading(clause)
-        owned, owner = _owner_patterns(
-            self.context.owner_type, self.context.narrated, self.context.pronoun_is_owner
-        )
+        narrated = self.context.narrated
+        pronoun = narrated and self.context.pronoun_is_owner
+        owned, owner = _owner_patterns(self.context.owner_type, narrated, pronoun)
         if match := owned.match(clause, at):
             return ClauseSubject(True, at, match.end(), match.end(), possessive=True)
         if match := owner.match(clause, at):
             return ClauseSubject(True, at, match.end(), match.end())
-        others = (
-            (ENGLISH.OTHER_SUBJECT, ENGLISH.NARRATOR) if self.context.narrated else (ENGLISH.OTHER_SUBJECT,)
-        )
-        for pattern in others:
-            if match := pattern.match(clause, at):
-                return ClauseSubject(False, at, match.end(), match.end())
+        match = ENGLISH.OTHER_SUBJECT.match(clause, at) or (narrated and ENGLISH.NARRATOR.match(clause, at))
+        if match:
+            return ClauseSubject(False, at, match.end(), match.end())
         return ClauseSubject(None, at, at, at)
 
     def implied(self, clause: str) -> StatedFact | None:
@@ -368,7 +370,8 @@ def event_category(said: str, *, timed: bool) -> str | None:
             return event_category(f"did {match['then']}", timed=True) or "action"
         if ENGLISH.ON_THE_WAY.match(said) or match[0].startswith(("have to", "need to")):
             return None
-        return "decision" if said.lower().startswith(("will", "be going to", "be not going to")) else None
+        decided = said.lower().startswith(("will", "be going to", "be not going to"))
+        return "decision" if decided and not ENGLISH.AT_HAND.search(said) else None
     planned = timed and (ENGLISH.FIXED_DATE.match(said) or said.startswith("be having "))
     if not (_is_past(said) or planned):
         return "other" if ENGLISH.STATE.match(said) and re.match(r"(?i)be |feel", said) else None
@@ -402,7 +405,8 @@ def _is_past(said: str) -> bool:
 
 
 def _is_around_owner(clause: str) -> bool:
-    return ENGLISH.AROUND.search(clause) is not None and ENGLISH.OWNERS_OWN.search(clause) is not None
+    around = ENGLISH.AROUND.search(clause) and not ENGLISH.AT_HAND.search(clause)
+    return bool(around and ENGLISH.OWNERS_OWN.search(clause))
 
 
 def _base_form(said: str) -> str:

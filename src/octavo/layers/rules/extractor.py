@@ -100,7 +100,9 @@ def _once(facts: list[StatedFact], at: datetime) -> Generator[None, None, list[S
         yield
         if match.likeness in ("same", "vaguer"):
             continue
-        if match.known is not None:
+        # "I'm a lifeguard in summer and a ski instructor in winter": one sentence may tell of two trades.
+        both = match.fact and match.fact.quote == fact.quote != "" and "occupation" in fact.slots
+        if match.known is not None and not both:
             kept.pop(match.known.id, None)
         kept[str(n)] = fact
         known = Known(
