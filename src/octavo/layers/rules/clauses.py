@@ -23,7 +23,7 @@ _CONTRACTED = tuple(
         ("can't", "can not"), ("cannot", "can not"), ("won't", "will not"), ("shan't", "shall not"), ("i'm", "I am"), (r"(\w+)n't", r"\1 not"), (r"(\w+)'ve", r"\1 have"),
         (r"(\w+)'re", r"\1 are"), (r"(\w+)'ll", r"\1 will"), (r"(have|has) got (?!married|engaged|divorced|promoted|fired|hired|to )(?=\w)", r"\1 "), ("gonna", "going to"), ("tryna", "trying to"), ("wanna", "want to"), (r"(i|we|they|you)'d (?=(?:\w+ )?(?:rather|prefer|like|love|be|say|never|always|hate|pick|choose|take))", r"\1 would "),
         (r"(i|he|she|we|they|you)'d (?=(?:\w+ly |just |already |never )?(?:been|gone|had|done|seen|taken|better|\w+ed|\w+en)\b)", r"\1 had "), (r"(i|he|she|we|they|you)'d", r"\1 would"), (rf"((?:my|our|the) (?:[\w-]+ )?\w+|{ENGLISH.KIN.pattern}(?: [A-Z]\w+)?)'s (?=(?:an?|the|been|from|not|in|at|on|called|named|very|quite|pretty|so|really|too|still|also|now|good|bad|rusty|terrible|fluent|allergic|afraid|scared|due|booked|\w+ing) )", r"\1 is "), (r"(he|she|it|that|there|who|user)'s (?=(?!called|named|married|retired|engaged|divorced|based|\w+ed (?:with|in|by|about|of|at|to)\b)(?:been|had|got|just|already|recently|\w+ed)\b)", r"\1 has "),
-        (r"(he|she|it|that|there|who|what|how|where|my (?:\w+ )?(?:name|job|title|birthday|age|hobby|major|email|address|favou?rite \w+))'s", r"\1 is"), ("im", "I am"), ("ive", "I have"), ("dont", "do not"), ("doesnt", "does not"),
+        (r"(he|she|it|that|there|who|what|how|where|my (?:\w+ )?(?:name|job|title|birthday|age|hobby|major|email|address|favou?rite \w+))'s", r"\1 is"), ("im", "I am"), ("ive", "I have"), (r"(do|does|did|is|was|are|were|has|have|could|would|should)nt", r"\1 not"), ("cant", "can not"), ("wont", "will not"), (r"its (?=(?:an?|the|not|my|our|called|been|so) )", "it is "),
     )
 )  # fmt: skip
 _SAID_SHORT = (
@@ -32,6 +32,8 @@ _SAID_SHORT = (
     (ENGLISH.ANY_DAY, "I prefer "),
     (ENGLISH.IT_IS_MY, r"\g<own> is "),
     (ENGLISH.ALL_I_DO, r"I \g<do> only \g<what>"),
+    (ENGLISH.SUBJECTLESS, "I "),
+    (ENGLISH.EVEN_SO, r"\g<so> with \g<what>"),
     (ENGLISH.OWN_KEY, r"my \g<key> is "),
     (re.compile(r",? not (?:\d+|[A-Z]\w+|two|three|four|five|six)$"), ""),
     (ENGLISH.AS_I_AM, r"\g<i>, "),
@@ -39,7 +41,10 @@ _SAID_SHORT = (
     (ENGLISH.AGED_FIRST, r"\g<named>I am \g<age>, I am a "),
     (ENGLISH.NAMED_ASIDE, r"\g<who> \g<name> "),
     (ENGLISH.NAMED_FIRST, r"I am \g<name>, I am "),
+    (ENGLISH.IS_MY, r"\g<own> is called \g<name>"),
+    (ENGLISH.NAMED_SMALL, r"my name is \g<name>, I am "),
     (re.compile("^born ", _I), "I was born "),
+    (re.compile(r"^never (?=(?:been|had|seen|gone|\w+ed)\b)", _I), "I have never "),
     (re.compile(r"^been (?=\w+ing\b|out of )", _I), "I have been "),
     (ENGLISH.LEFT_OUT, "I am "),
     (ENGLISH.UNSAID_TRADE, "I am a "),
@@ -49,7 +54,7 @@ _SAID_SHORT = (
 )
 _TWO_IN_ONE = (
     (ENGLISH.DID_TOO, r"\g<did>, I did "),
-    (re.compile(r"\b(I am \d{1,3}), (?=from |an? )", _I), r"\1, I am "),
+    (re.compile(r"\b(I am \d{1,3}),? (?=from |an? )", _I), r"\1, I am "),
     (ENGLISH.LIVING_IN, r"\g<be>, I am "),
     (ENGLISH.BORN_TOO, r"\g<did>, I was "),
     (ENGLISH.AND_IS, r"\1\2, I am "),

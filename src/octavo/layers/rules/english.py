@@ -29,7 +29,7 @@ from octavo.layers.values import OwnerType
 _I = re.IGNORECASE
 _THIRD_PERSON = (
     (re.compile(r"\b(?:my|our)\b", _I), "their"), (re.compile(r"\b(?:me|us)\b", _I), "them"), (re.compile(r"\b(?:myself|ourselves)\b", _I), "themselves"),
-    (re.compile(r"\bmine\b", _I), "theirs"), (re.compile(r"\b(?:I am|we are)\b"), "they are"), (re.compile(r"\b(?:I was)\b"), "they were"), (re.compile(r"\b(?:I|we)\b"), "they"),
+    (re.compile(r"\bmine\b", _I), "theirs"), (re.compile(r"\b(?:[Ii] am|we are)\b"), "they are"), (re.compile(r"\b[Ii] was\b"), "they were"), (re.compile(r"\b(?:[Ii]|we)\b(?!\.)"), "they"),
 )  # fmt: skip
 _BASE_FORMS = {"is": "be", "am": "be", "are": "be", "has": "have", "does": "do", "goes": "go"}
 _OF_ONE_PERSON = {"am": "is", "are": "is", "were": "was", "have": "has", "do": "does", "go": "goes"}
@@ -83,7 +83,8 @@ class EnglishReader(ClauseReader):
             return []
         if not self.context.narrated and (match := ENGLISH.BARE_KIN.match(bare)):  # "Mum is a postie"
             clause = bare = f"my {bare[match.start(match.lastgroup or 'kin') :]}"
-        if self.context.owner_type == "user" and ENGLISH.STANDING.search(bare):
+        goes_on = self.context.open and not first and re.match(r"(?i)(?:always|never) ", bare)
+        if self.context.owner_type == "user" and not goes_on and ENGLISH.STANDING.search(bare):
             wish = re.sub(r"(?i)^please\s+|^(?:i want|i would like|i need) you to ", "", bare)
             key = re.sub(r"(?i)\b(?:the user wants the agent to|me|them|please)\b", "", wish)
             return [
@@ -125,10 +126,13 @@ class EnglishReader(ClauseReader):
             another = re.match(r"[A-Z][a-z]+ (?:is|was|has|likes|works|lives|\w+ed)\b", predicate)
             if another and not first and not starts_so:
                 return self._about_another(clause, depth)
-        self.context.about_owner, self.context.other = True, ""
+        self.context.about_owner = True
         said = _base_form(predicate)
         found = self._owner_facts(clause, subject, said, adverbs=after[:adverbs])
-        return found or self._stated(clause, subject, said, depth)
+        found = found or self._stated(clause, subject, said, depth)
+        if found:
+            self.context.other = ""
+        return found
 
     def _about_another(self, clause: str, depth: int) -> list[StatedFact]:
         """A clause about somebody or something with a name, or one without a subject: an order."""
@@ -150,7 +154,7 @@ class EnglishReader(ClauseReader):
         if (
             clause.lower().startswith("there ")
             and ENGLISH.MEETINGS.search(clause)
-            and ENGLISH.OURS.search(clause)
+            and not ENGLISH.AT_HAND.search(clause)
         ):
             return self.event("meeting", clause, None, clause, implies=False)
         return self.event("other", clause, None, clause, implies=False) if _is_around_owner(clause) else []
@@ -233,7 +237,7 @@ class EnglishReader(ClauseReader):
             return self.event("event", clause, subject, after, implies=False)
         if _is_around_owner(clause):
             return self.event("other", clause, subject, after, implies=False)
-        return [] if ENGLISH.THINKS_SO.search(after) else stated
+        return [] if ENGLISH.THINKS_SO.search(after.partition(",")[0]) else stated
 
     def _owner_facts(
         self, clause: str, subject: ClauseSubject, said: str, *, adverbs: str
@@ -255,7 +259,9 @@ class EnglishReader(ClauseReader):
             return [StatedFact("profile", "personality", content, {f"trait:{plain(said)}": YES})]
         verb, _, rest = said.partition(" ")
         habit = subject.owner and rest and verb.lower() in _HABITS and not ENGLISH.POINTING.search(said)
-        if category is None and (habit or (ENGLISH.HABITUAL.search(clause) and re.match(r"\w+", said))):
+        if category is None and (
+            habit or (ENGLISH.HABITUAL.search(clause) and ENGLISH.INFLECTED.match(said))
+        ):
             works = ENGLISH.WORKS_SO.match(said) or ENGLISH.AT_WORK.match(clause)
             kind = "career" if habit and works else "preference"
             return [StatedFact("profile", kind, content, {f"habit:{plain(said)}": YES})]
