@@ -23,7 +23,7 @@ _CONTRACTED = tuple(
         ("can't", "can not"), ("cannot", "can not"), ("won't", "will not"), ("shan't", "shall not"), ("i'm", "I am"), (r"(\w+)n't", r"\1 not"), (r"(\w+)'ve", r"\1 have"),
         (r"(\w+)'re", r"\1 are"), (r"(\w+)'ll", r"\1 will"), (r"(have|has) got (?!married|engaged|divorced|promoted|fired|hired|to )(?=\w)", r"\1 "), ("gonna", "going to"), ("tryna", "trying to"), ("wanna", "want to"), (r"(i|we|they|you)'d (?=(?:\w+ )?(?:rather|prefer|like|love|be|say|never|always|hate|pick|choose|take))", r"\1 would "),
         (r"(i|he|she|we|they|you)'d (?=(?:\w+ly |just |already |never )?(?:been|gone|had|done|seen|taken|better|\w+ed|\w+en)\b)", r"\1 had "), (r"(i|he|she|we|they|you)'d", r"\1 would"), (rf"((?:my|our|the) (?:[\w-]+ )?\w+|{ENGLISH.KIN.pattern}(?: [A-Z]\w+)?)'s (?=(?:an?|the|been|from|not|in|at|on|called|named|very|quite|pretty|so|really|too|still|also|now|good|bad|rusty|terrible|fluent|allergic|afraid|scared|due|booked|\w+ing) )", r"\1 is "), (r"(he|she|it|that|there|who|user)'s (?=(?!called|named|married|retired|engaged|divorced|based|\w+ed (?:with|in|by|about|of|at|to)\b)(?:been|had|got|just|already|recently|\w+ed)\b)", r"\1 has "),
-        (r"(he|she|it|that|there|who|what|how|where|my (?:\w+ )?(?:name|job|title|birthday|age|hobby|major|email|address|favou?rite \w+))'s", r"\1 is"), ("im", "I am"), ("ive", "I have"), (r"(do|does|did|is|was|are|were|has|have|could|would|should)nt", r"\1 not"), ("cant", "can not"), ("wont", "will not"), (r"its (?=(?:an?|the|not|my|our|called|been|so) )", "it is "),
+        (r"(he|she|it|that|there|who|what|how|where|my (?:\w+ )?(?:name|job|title|birthday|age|hobby|major|email|address|favou?rite \w+))'s", r"\1 is"), (r"(\w+)'s (?=(?:my|our) )", r"\1 is "), ("im", "I am"), ("ive", "I have"), (r"(do|does|did|is|was|are|were|has|have|could|would|should)nt", r"\1 not"), ("cant", "can not"), ("wont", "will not"), (r"its (?=(?:an?|the|not|my|our|called|been|so) )", "it is "),
     )
 )  # fmt: skip
 _SAID_SHORT = (
@@ -45,7 +45,7 @@ _SAID_SHORT = (
     (ENGLISH.NAMED_SMALL, r"my name is \g<name>, I am "),
     (re.compile("^born ", _I), "I was born "),
     (re.compile(r"^never (?=(?:been|had|seen|gone|\w+ed)\b)", _I), "I have never "),
-    (re.compile(r"^been (?=\w+ing\b|out of )", _I), "I have been "),
+    (re.compile(r"^been (?=\w+ing\b|out of |an? )", _I), "I have been "),
     (ENGLISH.LEFT_OUT, "I am "),
     (ENGLISH.UNSAID_TRADE, "I am a "),
     (ENGLISH.APPOINTED, "I have "),

@@ -154,7 +154,7 @@ class EnglishReader(ClauseReader):
         if (
             clause.lower().startswith("there ")
             and ENGLISH.MEETINGS.search(clause)
-            and not ENGLISH.AT_HAND.search(clause)
+            and (ENGLISH.OURS.search(clause) or not ENGLISH.AT_HAND.search(clause))
         ):
             return self.event("meeting", clause, None, clause, implies=False)
         return self.event("other", clause, None, clause, implies=False) if _is_around_owner(clause) else []
@@ -259,9 +259,8 @@ class EnglishReader(ClauseReader):
             return [StatedFact("profile", "personality", content, {f"trait:{plain(said)}": YES})]
         verb, _, rest = said.partition(" ")
         habit = subject.owner and rest and verb.lower() in _HABITS and not ENGLISH.POINTING.search(said)
-        if category is None and (
-            habit or (ENGLISH.HABITUAL.search(clause) and ENGLISH.INFLECTED.match(said))
-        ):
+        often = re.match(r"(?!(?:me|us)\b|(?:have|do|did|will)$)\w", said) and ENGLISH.HABITUAL.search(clause)
+        if category is None and (habit or often):
             works = ENGLISH.WORKS_SO.match(said) or ENGLISH.AT_WORK.match(clause)
             kind = "career" if habit and works else "preference"
             return [StatedFact("profile", kind, content, {f"habit:{plain(said)}": YES})]
@@ -279,8 +278,8 @@ class EnglishReader(ClauseReader):
             return ClauseSubject(True, at, match.end(), match.end(), possessive=True)
         if match := owner.match(clause, at):
             return ClauseSubject(True, at, match.end(), match.end())
-        match = ENGLISH.OTHER_SUBJECT.match(clause, at) or (narrated and ENGLISH.NARRATOR.match(clause, at))
-        if match:
+        writer = ENGLISH.NARRATOR.match(clause, at) if narrated else None
+        if match := ENGLISH.OTHER_SUBJECT.match(clause, at) or writer:
             return ClauseSubject(False, at, match.end(), match.end())
         return ClauseSubject(None, at, at, at)
 
