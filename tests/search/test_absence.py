@@ -52,5 +52,11 @@ async def test_what_may_have_been_said_in_any_words_is_not_claimed_to_be_absent(
     assert not await absent(memory, question)
 
 
+async def test_a_question_that_finds_nothing_is_absent_only_where_it_names_something_definite(memory):
+    for question, expected in (("How old am I?", False), ("What's my blood type?", True)):
+        found = await memory.search(question, user_id="lin")
+        assert (list(found), found.probably_absent) == ([], expected)
+
+
 async def test_what_the_world_knows_is_absent(memory):
     assert await absent(memory, "How far is Jupiter from the sun?")

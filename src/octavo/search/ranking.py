@@ -107,7 +107,9 @@ class Ranking(msgspec.Struct):
         """
         question = self.question
         if not self.found:
-            return 0.0
+            # "How old am I?" may have been answered in words that nothing connects with it.
+            untold = question.personal and not any(map(is_definite, question.terms))
+            return _PRESENCE_UNTOLD if untold else 0.0
         if question.overview:
             return 1.0
         scores = self.signals["terms"]

@@ -227,7 +227,7 @@ ENGLISH: tuple[tuple[str, str], ...] = (
     ),
     ("TODO:\n- buy milk\n- call mom\n- I need to finish the report", ""),
     ("Both my parents are teachers", "preference"),
-    ("Tom is my best friend. He works at Google.", "preference"),
+    ("Tom is my best friend. He works at Google.", "preference preference"),
     ("I don't think I'm creative", ""),
     ("I'm not sure I like Python", ""),
     ("I wish I lived in Paris", ""),
@@ -334,5 +334,5 @@ ENGLISH: tuple[tuple[str, str], ...] = (
     ("Please improve this paragraph: I am a cook", ""),
     ("Update: I got the job!", "action"),
     ("I'm not from Germany, I'm from Austria", "preference"),
-    ("I hate it when people interrupt me", ""),
+    ("I hate it when people interrupt me", "preference"),
 )

@@ -46,6 +46,8 @@ WORDS: tuple[tuple[str, str, str], ...] = (
     ("two weeks ago", "two weeks ago", "2026-02-23 00:00"),
     ("in three days", "in three days", "2026-03-15 00:00"),
     ("last Saturday", "last Saturday", "2026-03-07 00:00"),
+    ("My test is on the 17th", "on the 17th", "2026-03-17 00:00"),
+    ("I bought it on the 17th", "on the 17th", "2026-02-17 00:00"),
     ("in 2015", "in 2015", "2015-01-01 00:00"),
 )
 NO_TIME = ("我做了八年护士", "I may march on", "我有点累", "32月45日", "at 99:99", "2月30日", "")

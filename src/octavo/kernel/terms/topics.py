@@ -15,6 +15,7 @@ from octavo.kernel.terms import TOPIC_PREFIX
 from octavo.kernel.terms.english import stem
 from octavo.kernel.terms.terms import terms
 
+_NOT = re.compile(r"\b(can|do|does|did|is|was|could|would|have|has) not\b")
 MOST_CHARACTERS = 2000  # of a text: a longer one is about everything
 
 
@@ -31,6 +32,8 @@ def topics(text: str, found: Iterable[str]) -> list[str]:
     about = {topic for term in table.words.keys() & held for topic in table.words[term]}
     if phrased := table.phrases.keys() & held:
         folded = f" {' '.join(text[:MOST_CHARACTERS].casefold().replace(chr(0x2019), chr(39)).split())}"
+        if " not " in folded:  # "can not stand" is "can't stand"
+            folded += _NOT.sub(r"\1n't", folded).replace("cann't", "can't")
         for term in phrased:
             for phrase, named in table.phrases[term]:
                 if phrase in folded:
@@ -69,7 +72,7 @@ def _table() -> _Table:
         english, _, chinese = held.partition("|")
         for word in english.split():
             if "_" in word:
-                rarest = terms(max(word.split("_"), key=len))[-1]
+                rarest = terms(max(word.split("_"), key=lambda part: ("'" not in part, len(part))))[-1]
                 phrases.setdefault(rarest, []).append((f" {word.replace('_', ' ')}", about))
             else:
                 plain = word.isascii() and word.isalpha()  # most are, and there are thousands

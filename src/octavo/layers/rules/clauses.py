@@ -23,26 +23,45 @@ _CONTRACTED = tuple(
     for short, full in (
         ("can't", "can not"), ("cannot", "can not"), ("won't", "will not"), ("shan't", "shall not"), ("i'm", "I am"), (r"(\w+)n't", r"\1 not"), (r"(\w+)'ve", r"\1 have"),
         (r"(\w+)'re", r"\1 are"), (r"(\w+)'ll", r"\1 will"), (r"(have|has) got (?!married|engaged|divorced|promoted|fired|hired|to )(?=\w)", r"\1 "), ("gonna", "going to"), ("tryna", "trying to"), ("wanna", "want to"), (r"(i|we|they|you)'d (?=(?:\w+ )?(?:rather|prefer|like|love|be|say|never|always|hate|pick|choose|take))", r"\1 would "),
-        (r"(i|he|she|we|they|you)'d", r"\1 had"), (rf"((?:my|our|the) (?:[\w-]+ )?\w+|{ENGLISH.KIN.pattern}(?: [A-Z]\w+)?)'s (?=(?:an?|the|been|from|not|in|at|on|called|named) )", r"\1 is "), (r"(he|she|it|that|there|who|user)'s (?=(?!called|named|married|retired|engaged|divorced|based|\w+ed (?:with|in|by|about|of|at|to)\b)(?:been|had|got|just|already|recently|\w+ed)\b)", r"\1 has "),
-        (r"(he|she|it|that|there|who|what|how|where|my (?:\w+ )?(?:name|job|title|birthday|age|hobby|major|email|address|favou?rite \w+))'s", r"\1 is"), ("im", "I am"), ("ive", "I have"), ("dont", "do not"), ("doesnt", "does not"),
+        (r"(i|he|she|we|they|you)'d (?=(?:\w+ly |just |already |never )?(?:been|gone|had|done|seen|taken|better|\w+ed|\w+en)\b)", r"\1 had "), (r"(i|he|she|we|they|you)'d", r"\1 would"), (rf"((?:my|our|the) (?:[\w-]+ )?\w+|{ENGLISH.KIN.pattern}(?: [A-Z]\w+)?)'s (?=(?:an?|the|been|from|not|in|at|on|called|named|very|quite|pretty|so|really|too|still|also|now|good|bad|rusty|terrible|fluent|allergic|afraid|scared|due|booked|\w+ing) )", r"\1 is "), (r"(he|she|it|that|there|who|user)'s (?=(?!called|named|married|retired|engaged|divorced|based|\w+ed (?:with|in|by|about|of|at|to)\b)(?:been|had|got|just|already|recently|\w+ed)\b)", r"\1 has "),
+        (r"(he|she|it|that|there|who|what|how|where|my (?:\w+ )?(?:name|job|title|birthday|age|hobby|major|email|address|favou?rite \w+))'s", r"\1 is"), (r"(\w+)'s (?=(?:my|our) )", r"\1 is "), ("im", "I am"), ("ive", "I have"), (r"(do|does|did|is|was|are|were|has|have|could|would|should)nt", r"\1 not"), ("cant", "can not"), ("wont", "will not"), (r"its (?=(?:an?|the|not|my|our|called|been|so) )", "it is "),
     )
 )  # fmt: skip
 _SAID_SHORT = (
     (ENGLISH.REACHED, "my contact is "),
     (ENGLISH.HOME_IS, "I live "),
+    (ENGLISH.ANY_DAY, "I prefer "),
+    (ENGLISH.IT_IS_MY, r"\g<own> is "),
+    (ENGLISH.ALL_I_DO, r"I \g<do> only \g<what>"),
+    (ENGLISH.SUBJECTLESS, "I "),
+    (ENGLISH.EVEN_SO, r"\g<so> with \g<what>"),
+    (ENGLISH.OWN_KEY, r"my \g<key> is "),
+    (re.compile(r",? not (?:\d+|[A-Z]\w+|two|three|four|five|six)$"), ""),
+    (ENGLISH.AS_I_AM, r"\g<i>, "),
     (ENGLISH.NAME_AND_AGE, r"my name is \g<name>, "),
     (ENGLISH.AGED_FIRST, r"\g<named>I am \g<age>, I am a "),
     (ENGLISH.NAMED_ASIDE, r"\g<who> \g<name> "),
     (ENGLISH.NAMED_FIRST, r"I am \g<name>, I am "),
+    (ENGLISH.IS_MY, r"\g<own> is called \g<name>"),
+    (ENGLISH.NAMED_SMALL, r"my name is \g<name>, I am "),
     (re.compile("^born ", _I), "I was born "),
-    (re.compile(r"^been (?=\w+ing\b|out of )", _I), "I have been "),
+    (re.compile(r"^never (?=(?:been|had|seen|gone|\w+ed)\b)", _I), "I have never "),
+    (re.compile(r"^been (?=\w+ing\b|out of |an? )", _I), "I have been "),
     (ENGLISH.LEFT_OUT, "I am "),
+    (ENGLISH.UNSAID_TRADE, "I am a "),
+    (ENGLISH.APPOINTED, "I have "),
+    (ENGLISH.TOO, lambda match: f"we {match['did']} with {match['who'] or match['whom']}"),
     (ENGLISH.CALLED, "my name is "),
 )
 _TWO_IN_ONE = (
     (ENGLISH.DID_TOO, r"\g<did>, I did "),
-    (re.compile(r"\b(I am \d{1,3}), (?=from |an? )", _I), r"\1, I am "),
+    (re.compile(r"\b(I am \d{1,3}),? (?=from |an? )", _I), r"\1, I am "),
+    (ENGLISH.LIVING_IN, r"\g<be>, I am "),
+    (ENGLISH.BORN_TOO, r"\g<did>, I was "),
     (ENGLISH.AND_IS, r"\1\2, I am "),
+    (ENGLISH.AND_IS, r"\1\2, I am "),
+    (ENGLISH.OTHER_TOO, r"\g<is>, \g<who> is "),
+    (ENGLISH.I_TOO, r"\g<did>, \g<who> "),
     (ENGLISH.LIVES_WITH, r"\g<live>, \g<who> live "),
 )
 
@@ -125,9 +144,10 @@ def clauses_zh(sentence: str) -> list[str]:
 
 def clauses_en(sentence: str) -> list[str]:
     """The clauses of an English sentence, without the words that joined them."""
-    sentence = _introduced(_as_one(_expanded(sentence)))
+    sentence = _expanded(sentence)
     while match := ENGLISH.OPENING.match(sentence):
         sentence = sentence[match.end() :]
+    sentence = _introduced(_as_one(sentence))
     statements = (part for clause in ENGLISH.CLAUSE.split(sentence) for part in _statements(clause or ""))
     return [part for statement in statements if (part := _clean(statement)[:LONGEST_CLAUSE])]
 
@@ -137,7 +157,8 @@ def _statements(clause: str) -> Iterator[str]:
     begin = 0
     for match in ENGLISH.RUN_ON.finditer(clause):
         # A clause that ends so is not over: "I'm not sure I like it", "maybe I'm late", "tell him I'm here".
-        if not ENGLISH.WAITING.search(clause, max(begin, match.start() - 20), match.start()):
+        ordered = ENGLISH.ORDER.match(clause, begin)
+        if not ordered and not ENGLISH.WAITING.search(clause, max(begin, match.start() - 20), match.start()):
             yield clause[begin : match.start()]
             begin = match.end()
     yield clause[begin:]

@@ -29,7 +29,7 @@ from octavo.layers.values import OwnerType
 _I = re.IGNORECASE
 _THIRD_PERSON = (
     (re.compile(r"\b(?:my|our)\b", _I), "their"), (re.compile(r"\b(?:me|us)\b", _I), "them"), (re.compile(r"\b(?:myself|ourselves)\b", _I), "themselves"),
-    (re.compile(r"\bmine\b", _I), "theirs"), (re.compile(r"\b(?:I am|we are)\b"), "they are"), (re.compile(r"\b(?:I was)\b"), "they were"), (re.compile(r"\b(?:I|we)\b"), "they"),
+    (re.compile(r"\bmine\b", _I), "theirs"), (re.compile(r"\b(?:[Ii] am|we are)\b"), "they are"), (re.compile(r"\b[Ii] was\b"), "they were"), (re.compile(r"\b(?:[Ii]|we)\b(?!\.)"), "they"),
 )  # fmt: skip
 _BASE_FORMS = {"is": "be", "am": "be", "are": "be", "has": "have", "does": "do", "goes": "go"}
 _OF_ONE_PERSON = {"am": "is", "are": "is", "were": "was", "have": "has", "do": "does", "go": "goes"}
@@ -82,8 +82,9 @@ class EnglishReader(ClauseReader):
         if ENGLISH.DONE_TALKING.match(bare):
             return []
         if not self.context.narrated and (match := ENGLISH.BARE_KIN.match(bare)):  # "Mum is a postie"
-            clause = bare = f"my {bare[match.start('kin') :]}"
-        if self.context.owner_type == "user" and ENGLISH.STANDING.search(bare):
+            clause = bare = f"my {bare[match.start(match.lastgroup or 'kin') :]}"
+        goes_on = self.context.open and not first and re.match(r"(?i)(?:always|never) ", bare)
+        if self.context.owner_type == "user" and not goes_on and ENGLISH.STANDING.search(bare):
             wish = re.sub(r"(?i)^please\s+|^(?:i want|i would like|i need) you to ", "", bare)
             key = re.sub(r"(?i)\b(?:the user wants the agent to|me|them|please)\b", "", wish)
             return [
@@ -115,7 +116,7 @@ class EnglishReader(ClauseReader):
         if subject.owner is False:
             return self._around_owner(clause) or self._mentioning(clause, depth)
         if subject.owner is None:
-            starts_so = event_category(predicate, timed=False) == "action" or (
+            starts_so = event_category(predicate, timed=False) in ("action", "decision", "event") or (
                 ENGLISH.FRAGMENT.match(predicate) and not ENGLISH.GERUND.match(predicate)
             )
             if first and not starts_so and not ENGLISH.TELLS_OF_DAY.match(predicate):
@@ -125,10 +126,13 @@ class EnglishReader(ClauseReader):
             another = re.match(r"[A-Z][a-z]+ (?:is|was|has|likes|works|lives|\w+ed)\b", predicate)
             if another and not first and not starts_so:
                 return self._about_another(clause, depth)
-        self.context.about_owner, self.context.other = True, ""
+        self.context.about_owner = True
         said = _base_form(predicate)
         found = self._owner_facts(clause, subject, said, adverbs=after[:adverbs])
-        return found or self._stated(clause, subject, said, depth)
+        found = found or self._stated(clause, subject, said, depth)
+        if found:
+            self.context.other = ""
+        return found
 
     def _about_another(self, clause: str, depth: int) -> list[StatedFact]:
         """A clause about somebody or something with a name, or one without a subject: an order."""
@@ -142,12 +146,15 @@ class EnglishReader(ClauseReader):
         """What happened about the owner, of which something else is the subject."""
         if not re.match(r"(?:it|this|that|there|the|you)\b", clause, _I):
             self.context.about_owner = False
+        # "They made me head of sales"
+        if self.context.owner_type == "user" and ENGLISH.DONE_TO.match(clause):
+            return self.event("event", clause, None, clause, implies=False)
         if not times(clause, self.context.at):
             return []
         if (
             clause.lower().startswith("there ")
             and ENGLISH.MEETINGS.search(clause)
-            and ENGLISH.OURS.search(clause)
+            and (ENGLISH.OURS.search(clause) or not ENGLISH.AT_HAND.search(clause))
         ):
             return self.event("meeting", clause, None, clause, implies=False)
         return self.event("other", clause, None, clause, implies=False) if _is_around_owner(clause) else []
@@ -159,8 +166,8 @@ class EnglishReader(ClauseReader):
     def _stated(self, clause: str, subject: ClauseSubject, said: str, depth: int) -> list[StatedFact]:
         """What the owner says of themselves in a shape that no rule knows, kept as it was said; small talk is not."""
         stated = ENGLISH.STATED.match(said) or (said.startswith("be ") and is_personal(said))
-        agents = self.context.owner_type == "agent"
-        if agents or not subject.owner or depth or not stated or ENGLISH.AT_HAND.search(said):
+        passing = ENGLISH.AT_HAND.search(said) or ENGLISH.VAGUE.search(said)
+        if self.context.owner_type == "agent" or not subject.owner or depth or not stated or passing:
             return []
         works = ENGLISH.WORKS_SO.match(said) or ENGLISH.AT_WORK.match(clause)
         left = self.context.open and ENGLISH.LEFT_WORK.search(self.context.found[-1].content)
@@ -230,7 +237,7 @@ class EnglishReader(ClauseReader):
             return self.event("event", clause, subject, after, implies=False)
         if _is_around_owner(clause):
             return self.event("other", clause, subject, after, implies=False)
-        return [] if ENGLISH.THINKS_SO.search(after) else stated
+        return [] if ENGLISH.THINKS_SO.search(after.partition(",")[0]) else stated
 
     def _owner_facts(
         self, clause: str, subject: ClauseSubject, said: str, *, adverbs: str
@@ -252,28 +259,28 @@ class EnglishReader(ClauseReader):
             return [StatedFact("profile", "personality", content, {f"trait:{plain(said)}": YES})]
         verb, _, rest = said.partition(" ")
         habit = subject.owner and rest and verb.lower() in _HABITS and not ENGLISH.POINTING.search(said)
-        if category is None and (habit or (ENGLISH.HABITUAL.search(clause) and re.match(r"\w+", said))):
+        often = re.match(r"(?!(?:me|us)\b|(?:have|do|did|will)$)\w", said) and ENGLISH.HABITUAL.search(clause)
+        if category is None and (habit or often):
             works = ENGLISH.WORKS_SO.match(said) or ENGLISH.AT_WORK.match(clause)
             kind = "career" if habit and works else "preference"
             return [StatedFact("profile", kind, content, {f"habit:{plain(said)}": YES})]
-        return self.event(category, clause, subject, said, implies=bool(subject.owner)) if category else []
+        if category is None or (not timed and ENGLISH.VAGUE.search(said)):
+            return []
+        return self.event(category, clause, subject, said, implies=bool(subject.owner))
 
     def _subject(self, clause: str) -> ClauseSubject:
         """Whom the clause speaks of: the owner of the memory, somebody else, or whoever was spoken of before."""
         at = self.after_leading(clause)
-        owned, owner = _owner_patterns(
-            self.context.owner_type, self.context.narrated, self.context.pronoun_is_owner
-        )
+        narrated = self.context.narrated
+        pronoun = narrated and self.context.pronoun_is_owner
+        owned, owner = _owner_patterns(self.context.owner_type, narrated, pronoun)
         if match := owned.match(clause, at):
             return ClauseSubject(True, at, match.end(), match.end(), possessive=True)
         if match := owner.match(clause, at):
             return ClauseSubject(True, at, match.end(), match.end())
-        others = (
-            (ENGLISH.OTHER_SUBJECT, ENGLISH.NARRATOR) if self.context.narrated else (ENGLISH.OTHER_SUBJECT,)
-        )
-        for pattern in others:
-            if match := pattern.match(clause, at):
-                return ClauseSubject(False, at, match.end(), match.end())
+        writer = ENGLISH.NARRATOR.match(clause, at) if narrated else None
+        if match := ENGLISH.OTHER_SUBJECT.match(clause, at) or writer:
+            return ClauseSubject(False, at, match.end(), match.end())
         return ClauseSubject(None, at, at, at)
 
     def implied(self, clause: str) -> StatedFact | None:
@@ -368,7 +375,8 @@ def event_category(said: str, *, timed: bool) -> str | None:
             return event_category(f"did {match['then']}", timed=True) or "action"
         if ENGLISH.ON_THE_WAY.match(said) or match[0].startswith(("have to", "need to")):
             return None
-        return "decision" if said.lower().startswith(("will", "be going to", "be not going to")) else None
+        decided = said.lower().startswith(("will", "be going to", "be not going to"))
+        return "decision" if decided and not ENGLISH.AT_HAND.search(said) else None
     planned = timed and (ENGLISH.FIXED_DATE.match(said) or said.startswith("be having "))
     if not (_is_past(said) or planned):
         return "other" if ENGLISH.STATE.match(said) and re.match(r"(?i)be |feel", said) else None
@@ -402,7 +410,8 @@ def _is_past(said: str) -> bool:
 
 
 def _is_around_owner(clause: str) -> bool:
-    return ENGLISH.AROUND.search(clause) is not None and ENGLISH.OWNERS_OWN.search(clause) is not None
+    around = ENGLISH.AROUND.search(clause) and not ENGLISH.AT_HAND.search(clause)
+    return bool(around and ENGLISH.OWNERS_OWN.search(clause))
 
 
 def _base_form(said: str) -> str:

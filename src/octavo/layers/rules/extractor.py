@@ -102,7 +102,9 @@ def _once(facts: list[StatedFact], at: datetime) -> Generator[None, None, list[S
         yield
         if match.likeness in ("same", "vaguer"):
             continue
-        beside = match.likeness == "changed" and fact.slots.keys() <= _BESIDE
+        # "I'm a lifeguard in summer and a ski instructor in winter": one sentence may tell of two trades.
+        both = match.fact and match.fact.quote == fact.quote != "" and "occupation" in fact.slots
+        beside = both or (match.likeness == "changed" and fact.slots.keys() <= _BESIDE)
         if match.known is not None and not beside:
             kept.pop(match.known.id, None)
         kept[str(n)] = fact

@@ -20,6 +20,7 @@ from octavo.layers.values import Layer
 
 _PERSONAL = frozenset({"allergy", "injury", "medication", "disability", "eyesight", "pregnancy", "diet", "birthday", "name", "contact", "appearance", "religion", "retirement", "military", "language"})  # fmt: skip
 _CATEGORY_OF = {"work": "career", "education": "education", "skills": "ability", "language": "ability", "personality": "personality", "religion": "value", "politics": "value", "disability": "preference"}  # fmt: skip
+_ON_THE_WAY = re.compile(r"\b(?:to|from|after|before) (?:work|school)\b|\bat the office\b")
 _DEFINITION = re.compile(r"([A-Z_]+) ([=~]) (.+)")
 _REFERENCE = re.compile(r"\{([A-Z_]+)\}")
 
@@ -89,7 +90,7 @@ def _alternatives(words: tuple[str, ...]) -> str:
 
 
 CHINESE = RuleTable("chinese")
-ENGLISH = RuleTable("english", re.IGNORECASE)
+ENGLISH = RuleTable("english", re.IGNORECASE, WEEKDAYS=WEEKDAY_NAMES)
 COMMON = RuleTable("common", re.IGNORECASE, MONTHS=MONTH_NAMES, WEEKDAYS=WEEKDAY_NAMES, COUNTS=NUMBER_NAMES)
 #: Words that mean the same, or nearly so, by the one that stands for them.
 SYNONYMS = COMMON.pairs("SYNONYMS")
@@ -177,6 +178,7 @@ def alike(one: frozenset[str], other: frozenset[str]) -> bool:
 
 def category_of(text: str) -> str:
     """The category of what somebody says of themselves, by what it is about."""
+    text = _ON_THE_WAY.sub("", text)  # "rides a Vespa to work" is not about the work
     about = {_CATEGORY_OF.get(topic_name(topic), "") for topic in topics(text, terms(text))} - {""}
     return about.pop() if len(about) == 1 else "preference"
 

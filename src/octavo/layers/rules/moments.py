@@ -108,7 +108,7 @@ def _which_day(words: str, text: str, at: datetime) -> date | None:
         return named
     for pattern, make in _DAYS:
         if match := pattern.search(words):
-            return make(match, today, bool(COMMON.FUTURE.search(text)) or _unsaid(text))
+            return make(match, today, bool(COMMON.FUTURE.search(text)) or _unsaid(text, words))
     if words.startswith("明年") and (day := next(iter(days(words)), None)) is not None:
         return _calendar(Day(today.year + 1, day.month, day.day), today)
     # A month by itself counts only after "in", which the caller saw: it is given back for the reading.
@@ -118,8 +118,10 @@ def _which_day(words: str, text: str, at: datetime) -> date | None:
     return _calendar(named_days[0], today, bool(COMMON.FUTURE.search(text)), _unsaid(text))
 
 
-def _unsaid(text: str) -> bool:
-    """Whether a Chinese clause leaves open whether it was or will be."""
+def _unsaid(text: str, words: str = "") -> bool:
+    """Whether a clause leaves open whether it was or will be: a Chinese one, or one of "the 17th"."""
+    if words.startswith("the "):
+        return not COMMON.PAST_ENGLISH.search(text)
     return not text.isascii() and not COMMON.FUTURE.search(text) and not COMMON.PAST_CHINESE.search(text)
 
 
@@ -171,6 +173,13 @@ def _weekend_en(match: "re.Match[str]", today: date, _future: bool) -> date:
     return calendar_span(today, "week", weeks).first + timedelta(days=5)
 
 
+def _day_of_month(match: "re.Match[str]", today: date, future: bool) -> date:
+    """The 17th: the next one that is to come, or the last one that was."""
+    named = int(match[1])
+    near = (today + timedelta(days=n if future else -n) for n in range(62))
+    return next((day for day in near if day.day == named), today)
+
+
 def _units_ahead(match: "re.Match[str]", today: date, _future: bool) -> date:
     n, unit = min(small_number(match[1]), 100), UNITS[match[2]]
     if unit in ("day", "week"):
@@ -197,6 +206,7 @@ _DAYS: list[tuple["re.Pattern[str]", _MakeDay]] = [
         ("后年", _units("year", 2)),
         (r"(this|last|next)\s+weekend", _weekend_en),
         (rf"(?:(this|last|next)\s+)?({WEEKDAY_NAMES})", _weekday_en),
+        (r"^the (\d{1,2})(?:st|nd|rd|th)$", _day_of_month),
         (r"in\s+(\w+)\s+(day|week|month|year)s?", _units_ahead),
     )
 ]

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from itertools import takewhile
 from typing import TypeAlias
 
 from octavo.kernel.terms.dates import small_number
@@ -116,6 +117,7 @@ class EnglishProfile(ProfileRules):
     def listed_items(self, value: str) -> list[tuple[str, str]]:
         value = self.cleaned(value)
         items = [item.strip() for item in ENGLISH.LIST.split(value) if item and item.strip()]
+        items = list(takewhile(lambda item: not ENGLISH.NO_ITEM.match(item), items))
         whole = ENGLISH.TOGETHER.match(value) or any(word in value for word in _STAYS_WHOLE)
         if whole or not items or any(len(item.split()) > 4 for item in items):
             items = [value]  # a long item is a sentence
