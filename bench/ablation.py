@@ -54,19 +54,18 @@ RANK = ranking.rank
 #: Beside the shipped value of each constant, which the first row has, these.
 VALUES: dict[str, tuple[Any, ...]] = {
     "K1": (0.6, 1.2),
-    "B": (0.0, 0.4),
+    "B": (0.1, 0.3, 0.75),
     "SESSION_K1": (0.6, 2.0),
     "SESSION_B": (0.4, 1.0),
-    "SINGLE": (1.0, 2.0),
     "PARTICLE": (0.0, 1.0),
-    "TOPIC": (0.0, 0.2, 0.8),
+    "TOPIC": (0.0, 0.4, 1.0),
     "OVERVIEW": ({},),
     "SESSION": (0.0, 1.6),
-    "TIME": (0.0, 1.5, 6.0),
+    "TIME": (0.0, 3.0, 12.0),
     "_HALF_LIFE_DAYS": (5.0, 20.0),
-    "NEIGHBOUR": (0.0, 0.2, 0.8),
+    "NEIGHBOUR": (0.0, 0.1, 0.4),
     "RECENCY": (0.0, 0.1),
-    "_LEAST_DEVIATION": (0.0, 0.2),
+    "_LEAST_DEVIATION": (0.0, 0.1, 0.4),
 }
 OF_VECTORS: dict[str, tuple[Any, ...]] = {
     "VECTOR": (0.0, 0.5, 2.0),

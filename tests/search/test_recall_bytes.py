@@ -78,7 +78,7 @@ async def test_what_cannot_be_among_the_hits_is_not_read(in_memory, home):
     watched = Watched(in_memory)
     hits = await Recall(watched).recall("tea", home, 20, collections=("episodes",), max_bytes=PAGE)
     assert 1 < len(hits) < 20
-    assert sum(watched.read) < 10 * PAGE  # of 300,000 bytes
+    assert sum(watched.read) < 12 * PAGE  # of 300,000 bytes
 
 
 async def test_what_is_gone_meanwhile_makes_room(in_memory, home):

@@ -17,29 +17,27 @@ from octavo.kernel.model import Record
 from octavo.kernel.terms import is_topic
 from octavo.kernel.terms.dates import DayRange
 from octavo.kernel.terms.matches import MOST, Match
-from octavo.kernel.terms.terms import unspaced
 from octavo.kernel.terms.topics import is_definite
 from octavo.search.candidates import Candidates
 from octavo.search.question import Question
 
-K1, B = 0.9, 0.1  # memories are short: a long one is not padded, it says more
+K1, B = 0.9, 0.5
 SESSION_K1, SESSION_B = 1.2, 0.75
-SINGLE = 1.5  # of single characters beside pairs: said in other words, a thing keeps some of its characters
-PARTICLE = 0.3  # of those that only hold a sentence together:
+PARTICLE = 0.3  # of a character that only holds a sentence together:
 PARTICLES = frozenset("的了是在有个着过也都就和与")
-TOPIC = 0.4  # of a topic beside words: many texts are about the same
+TOPIC = 0.8  # of a topic beside words as rare as it is
 #: What is told first when all that is known is asked for.
 OVERVIEW = {"profile": 3.0, "episodes": 2.0, "knowledge": 1.0, "messages": 1.0}
 #: What each signal weighs beside the record's own terms, in standard deviations of that signal.
-SESSION, TIME, VECTOR, RECENCY, IMPORTANCE = 0.8, 3.0, 1.0, 0.001, 0.3
+SESSION, TIME, VECTOR, RECENCY, IMPORTANCE = 0.8, 6.0, 1.0, 0.001, 0.3
 MOST_IMPORTANT = IMPORTANCE / 2  # what a record's importance adds at most
 RERANK = 2.0  # of a second model beside all of these, among the best
-NEIGHBOUR, VECTOR_NEIGHBOUR = 0.4, 0.3  # what the match before or after in a session adds
+NEIGHBOUR, VECTOR_NEIGHBOUR = 0.2, 0.3  # what the match before or after in a session adds
 _NEIGHBOUR_WITHIN = timedelta(hours=1)
 _HALF_LIFE_DAYS = 10.0
 _AGREEING = 0.3  # of the twenty best, when words and vectors share that many both are believed
 _DEPTH = 20
-_LEAST_DEVIATION = 0.1  # of the best score
+_LEAST_DEVIATION = 0.2  # of the best score
 _PRESENCE_BEST, _PRESENCE_ABOUT = 5, 12  # records looked at for the words, and for the topics
 _PRESENCE_UNKNOWN = 0.5
 _PRESENCE_LONG = 8  # words of a question
@@ -49,9 +47,9 @@ _PRESENCE_UNTOLD = 0.25  # at least, of a question about the person that is abou
 _FEWEST = 100  # records to judge a term's rarity by, though fewer were found
 _MANY = 4 * MOST  # the same where terms are in more than are counted: they would weigh nothing
 
-_Column: TypeAlias = list[
-    tuple[int, int]
-]  # of one term: where it stands among the candidates, and how often there
+#: Of one term: where it stands among the candidates, and how often there; or what it adds there.
+_Column: TypeAlias = list[tuple[int, int]]
+_Gains: TypeAlias = list[tuple[int, float]]
 
 
 class Ranking(msgspec.Struct):
@@ -296,9 +294,7 @@ def _weight_of_kind(term: str) -> float:
     """What a term says beside a word, as rare as it may be."""
     if is_topic(term):
         return TOPIC
-    if term in PARTICLES:
-        return PARTICLE
-    return SINGLE if unspaced(term) and len(term) == 1 else 1.0
+    return PARTICLE if term in PARTICLES else 1.0
 
 
 def _weight(held: int, total: int) -> float:
@@ -312,7 +308,7 @@ def _nonzero(values: Sequence[int]) -> _Column:
 
 def _gains(
     columns: Sequence[_Column], lengths: list[int], mean: float, weights: list[float], k1: float, b: float
-) -> list[list[tuple[int, float]]]:
+) -> list[_Gains]:
     """What each term adds to each document that holds it, by BM25."""
     norms = [k1 * (1 - b + b * length / (mean or 1.0)) for length in lengths]
     return [
@@ -321,7 +317,7 @@ def _gains(
     ]
 
 
-def _sum(gains: list[list[tuple[int, float]]], size: int) -> list[float]:
+def _sum(gains: list[_Gains], size: int) -> list[float]:
     sums = [0.0] * size
     for column in gains:
         for at, gain in column:

@@ -323,7 +323,10 @@ async def in_turns(work: Generator[Any, None, T]) -> T:
 async def import_aside(name: str) -> None:
     """Import in a thread, once, what takes long to import: no event loop should stand still for it."""
     if name not in _imported:
-        await asyncio.to_thread(importlib.import_module, name)
+        try:
+            await asyncio.to_thread(importlib.import_module, name)
+        except RuntimeError:  # the program ends, and starts no thread any more
+            importlib.import_module(name)
         _imported.add(name)
 
 
