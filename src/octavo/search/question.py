@@ -42,15 +42,28 @@ _ASKS = re.compile(
 # All that is left of a question that asks for everything: "What do you know about me?", 你了解我什么.
 _OVERVIEW = re.compile(
     r"(?<!\w)(?:know|known|knew|remember|remembered|recall|tell|told|say|said|sum|up|summary|summarise|summarize|describe"
-    r"|profile|all|actually|far|learn|learned|learnt|so|please|got|still|myself|overview|facts?|list|recap|picture|everything)(?!\w)"
-    "|了解|知道|晓得|清楚|认识|记得|记住|记录|记下|记了|印象|掌握|关于|介绍|概括|概述|总结|描述|念叨|说说|聊聊|讲讲|全部|所有|一切|资料|信息|情况|样的人"
+    r"|profile|all|actually|far|learn|learned|learnt|so|please|got|still|myself|overview|facts?|list|recap|picture|everything"
+    r"|stored?|saved|kept|keeping|shared?|mentioned|talk|talked|memory|memories|info|information|rundown|outline|gist|impression|introduce)(?!\w)"
+    "|了解|知道|晓得|清楚|认识|记得|记住|记录|记下|记了|印象|掌握|关于|介绍|概括|概述|总结|描述|念叨|说说|聊聊|讲讲|说过|讲过|聊过|提过|全部|所有|一切"
+    "|资料|档案|画像|信息|情况|样的人"
+)
+# Or it is about nobody else, whatever its words are: "Who am I?", 我都告诉过你什么.
+_WHO = re.compile(
+    r"\bwho (?:am i|i am|is the user|the user is)\b|\bwhat (?:kind|sort|type) of (?:person|man|woman|human|guy) (?:am i|is the user)\b"
+    r"|who do you think i am|\bon (?:file|record)\b|我是谁|用户是谁|告诉过|眼[中里]的我|怎么看我"
 )
 _AROUND_OVERVIEW = re.compile(
-    r"(?<!\w)(?:according|dear|things?|give|remind|person|briefly|short|quick|quickly|already|again)(?!\w)"
-    "|方面|眼里|眼中|简单|大概|基本|个人|一?[人事样都还对些的了是在多少个下帮请给把说讲看和过会里这有做吧呀]"
+    r"(?<!\w)(?:according|dear|things?|give|show|remind|person|man|woman|human|guy|briefly|short|quick|quickly|already|again|kindly|even|few|u|whats|file|records?|think|well|chats?|conversations?|words?|sentences?|assistant)(?!\w)"
+    "|方面|眼里|眼中|简单|大概|基本|个人|觉得|认为|之前|以前|目前|这儿|那儿|这里|那里|列出来|列|存|留下|自己|一遍|一?[人事样都还对些的了是在多少个下帮请给把说讲看和过会里这有做吧呀不跟谁]"
+)
+# Who asks for this does not ask where somebody lives.
+_LIVELIHOOD = re.compile(
+    r"\b(?:for|makes?|made|earns?|earned) (?:a|my|his|her|their) living\b|(?<=\bwhat )(?:do i|do we|does the user) do(?=\W*$)",
+    re.IGNORECASE,
 )
 _DATE_SIGNS = re.compile(r"(?<=\d)\s*[年月日号]")  # every date has them
 _FEWEST = 3  # terms of a part that is asked by itself
+_ONE_WORD = 2  # Chinese characters
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,11 +83,12 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
         """Read a question asked at that moment."""
         # No model, and no server, takes half of a surrogate pair.
         text = text[:MOST_CHARACTERS].encode("utf-8", "replace").decode()
-        sentences = [found for sentence in _SENTENCE.findall(text) if (found := sentence.strip())]
+        said = _LIVELIHOOD.sub("work", text)
+        sentences = [found for sentence in _SENTENCE.findall(said) if (found := sentence.strip())]
         asking = [sentence for sentence in sentences if _ASKS.search(sentence)]
         # Who types single words looks for these, and not for all that is about the same.
-        words = _matter(text)[:MOST_TERMS]
-        distinct = tuple(dict.fromkeys([*words, *(topics(text, terms(text)) if asking else ())]))[:MOST_TERMS]
+        words = _matter(said)[:MOST_TERMS]
+        distinct = tuple(dict.fromkeys([*words, *(topics(said, terms(said)) if asking else ())]))[:MOST_TERMS]
         numbers = {term: number for number, term in enumerate(distinct)}
         parts = [
             tuple(dict.fromkeys(numbers[term] for term in _about(part) if term in numbers))
@@ -98,8 +112,13 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
 
 def _is_overview(text: str) -> bool:
     """Whether a question names nothing to look for but the person: then whatever is known about them answers it."""
-    plain = _ASKING_CHINESE.sub(" ", _CARRIERS.sub(" ", text.casefold().replace("’", "'")))
-    return bool(_OVERVIEW.search(plain)) and not terms(_AROUND_OVERVIEW.sub(" ", _OVERVIEW.sub(" ", plain)))
+    said = text.casefold().replace("’", "'").strip()
+    if len(said.split()) == 1 and (said.isascii() or len(said) <= _ONE_WORD):
+        return False  # a word that is looked for
+    plain = _ASKING_CHINESE.sub(" ", _CARRIERS.sub(" ", said))
+    if not (_OVERVIEW.search(plain) or _WHO.search(said)):
+        return False
+    return not terms(_AROUND_OVERVIEW.sub(" ", _OVERVIEW.sub(" ", plain)))
 
 
 def _about(text: str) -> list[str]:

@@ -16,6 +16,7 @@ from octavo.kernel.terms.english import stem
 from octavo.kernel.terms.terms import terms
 
 _NOT = re.compile(r"\b(can|do|does|did|is|was|could|would|have|has) not\b")
+_END = re.compile(r"[.,;:!?)\"]+(?=\s|$)")  # what may stand right behind a word
 MOST_CHARACTERS = 2000  # of a text: a longer one is about everything
 
 
@@ -31,7 +32,8 @@ def topics(text: str, found: Iterable[str]) -> list[str]:
     held = set(found)
     about = {topic for term in table.words.keys() & held for topic in table.words[term]}
     if phrased := table.phrases.keys() & held:
-        folded = f" {' '.join(text[:MOST_CHARACTERS].casefold().replace(chr(0x2019), chr(39)).split())}"
+        said = _END.sub(r" \g<0>", text[:MOST_CHARACTERS].casefold().replace(chr(0x2019), chr(39)))
+        folded = f" {' '.join(said.split())} "
         if " not " in folded:  # "can not stand" is "can't stand"
             folded += _NOT.sub(r"\1n't", folded).replace("cann't", "can't")
         for term in phrased:
