@@ -347,7 +347,7 @@ async def test_what_is_changed_over_and_over_leaves_little_behind(fresh_redis):
 
 async def test_more_than_a_page(fresh_redis, monkeypatch):
     """A scope of several exact ones, each read by a call of its own, and more matches than are looked at."""
-    monkeypatch.setattr("octavo.stores.redis.searching._PLACES", 1)
+    monkeypatch.setattr("octavo.stores.redis.searching._SCOPES", 1)
     async with open_store(fresh_redis) as store:
         notes = [
             note(
