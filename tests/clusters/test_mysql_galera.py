@@ -6,7 +6,7 @@ import pytest
 from cluster_load import FULL, survive, times
 from galera_cluster import GaleraCluster
 
-from octavo import Add, Change, Query, Record, Scope, StoreUnavailable, open_store
+from octavo import Add, Change, Query, Record, Scope, StoreError, StoreUnavailable, open_store
 from servers import fresh
 from servers.server import free_port
 
@@ -22,12 +22,26 @@ def galera():
 
 
 @pytest.fixture
-def hosts(galera):
+async def hosts(galera):
     """The URLs of an empty database: one for each node, and one that names them all."""
     with fresh("mysql", galera.nodes[0].url) as url:
         name = url.rpartition("/")[2]
         own = [f"mysql://octavo:octavo@127.0.0.1:{node.port}/{name}?{PATIENT}" for node in galera.nodes]
+        for each in own:
+            await _is_there(each)
         yield [*own, f"{galera.url}{name}?{OPTIONS}"]
+
+
+async def _is_there(url):
+    """A node learns a moment later that there is a database."""
+    async with asyncio.timeout(60):
+        while True:
+            try:
+                async with open_store(url) as store:
+                    await store.find(ALL)
+                return
+            except StoreError:
+                await asyncio.sleep(0.1)
 
 
 @pytest.mark.torture
