@@ -39,9 +39,10 @@ async def _is_there(url):
             try:
                 async with open_store(url) as store:
                     await store.find(ALL)
-                return
             except StoreError:
                 await asyncio.sleep(0.1)
+            else:
+                return
 
 
 @pytest.mark.torture
