@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from octavo.config import Settings, load_settings, template
-from octavo.config.settings import SECTIONS, every_setting, spelled
+from octavo.config.settings import SECTIONS, every_setting, spell_yaml
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "configuration.md").read_text()
@@ -37,7 +37,9 @@ def test_the_file_names_every_setting():
     """Each one, under its section, after at least one line of why, with its default."""
     lines = FILE.read_text().splitlines()
     for setting in every_setting():
-        at = lines.index(f"  {setting.name}: {spelled(setting.default)}", lines.index(f"{setting.section}:"))
+        at = lines.index(
+            f"  {setting.name}: {spell_yaml(setting.default)}", lines.index(f"{setting.section}:")
+        )
         assert lines[at - 1].startswith("  # ")
         assert setting.why.endswith(".")
     assert [line[:-1] for line in lines if re.match(r"\w+:$", line)] == list(SECTIONS)
@@ -46,7 +48,7 @@ def test_the_file_names_every_setting():
 def test_the_page_has_every_setting_with_its_default_and_why():
     """One row for each, in the order of the file, and none that is not there."""
     rows = re.findall(r"^\| `(\w+\.\w+)` \| `(.*?)` \| (.*) \|$", PAGE, re.MULTILINE)
-    assert rows == [(setting.key, spelled(setting.default), setting.why) for setting in every_setting()]
+    assert rows == [(setting.key, spell_yaml(setting.default), setting.why) for setting in every_setting()]
 
 
 def test_every_block_runs_and_prints_what_it_shows(tmp_path):

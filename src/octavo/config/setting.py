@@ -197,8 +197,8 @@ def _setting(section: str, field: msgspec.structs.FieldInfo, type_: Any, why: st
     )
 
 
-def spelled(value: Any) -> str:
-    """A value in YAML."""
+def spell_yaml(value: Any) -> str:
+    """A value as YAML has it."""
     if isinstance(value, float) and value.is_integer():
         return str(int(value))
     if isinstance(value, tuple):

@@ -17,7 +17,7 @@ from octavo.config.setting import (
     Setting,
     above,
     settings_of,
-    spelled,
+    spell_yaml,
     within,
 )
 from octavo.errors import ConfigError
@@ -430,6 +430,6 @@ def template() -> str:
         lines.append(f"# {section.about()}\n{name}:")
         for setting in settings_of(section):
             lines += [f"  # {line}" for line in textwrap.wrap(setting.why, 110)]
-            lines.append(f"  {setting.name}: {spelled(setting.default)}")
+            lines.append(f"  {setting.name}: {spell_yaml(setting.default)}")
         lines.append("")
     return "\n".join(lines)

@@ -56,8 +56,9 @@ class Recall:
         """The records that answer a question best, best first.
 
         With `explain` each hit says which terms it shares and how it stands by each signal, and `stages` says where
-        the time went. Without `rerank` the second model is not asked, where there is one. With `max_bytes` the hits end where their texts and bodies would take more, after the first at the
-        earliest, no more than twice as much is in memory at a time, and `left_out` counts those that did not fit.
+        the time went. Without `rerank` the second model is not asked, where there is one. With `max_bytes` the hits end
+        where their texts and bodies would take more, after the first at the earliest, no more than twice as much is in
+        memory at a time, and `left_out` counts those that did not fit.
         """
         asked = self._queries(scope, filters)
         return await self.answer(text, asked, limit, explain=explain, max_bytes=max_bytes, rerank=rerank)
