@@ -15,7 +15,7 @@ import click
 from octavo.cli.commands import octavo
 from octavo.config import Server, Settings
 from octavo.config.setting import settings_of
-from octavo.config.settings import SECTIONS, spelled
+from octavo.config.settings import SECTIONS, spell_yaml
 from octavo.server import create_app
 
 ROOT = Path(__file__).parents[1]
@@ -107,7 +107,7 @@ def settings() -> str:
         lines += ["", f"## {name}", "", _cell(section.about()), ""]
         lines += ["| setting | default | may be | why |", "|---|---|---|---|"]
         lines += [
-            f"| `{each.key}`<br>`{each.variable}` | `{spelled(each.default)}` | {_cell(each.expected)} | {_cell(each.why)} |"
+            f"| `{each.key}`<br>`{each.variable}` | `{spell_yaml(each.default)}` | {_cell(each.expected)} | {_cell(each.why)} |"
             for each in settings_of(section)
         ]
     return "\n".join(lines) + "\n"

@@ -11,7 +11,7 @@ import pytest
 from pages import ROOT, targets
 
 from octavo.cli.commands import octavo
-from octavo.config.settings import every_setting, spelled
+from octavo.config.settings import every_setting, spell_yaml
 
 FOLDER = ROOT / "docs" / "reference"
 
@@ -97,7 +97,7 @@ def test_every_example_is_understood(name, command, tmp_path, monkeypatch):
 def test_every_setting(setting):
     """Its key, its variable and its default stand in one row."""
     page = (FOLDER / "settings.md").read_text()
-    row = f"| `{setting.key}`<br>`{setting.variable}` | `{spelled(setting.default)}` | "
+    row = f"| `{setting.key}`<br>`{setting.variable}` | `{spell_yaml(setting.default)}` | "
     assert row in page
 
 
