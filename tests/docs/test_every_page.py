@@ -114,6 +114,12 @@ def test_every_block_is_run(page):
 
 
 @pytest.mark.parametrize("page", PAGES)
+def test_no_merge_is_unfinished(page):
+    text = (ROOT / page).read_text(encoding="utf-8")
+    assert not re.search(r"^(<<<<<<<|>>>>>>>) ", text, re.MULTILINE)
+
+
+@pytest.mark.parametrize("page", PAGES)
 def test_output_stands_under_what_prints_it(page):
     before = ""
     for block in blocks(ROOT / page):
