@@ -23,6 +23,7 @@ from octavo.stores.redis.layout import KeyLayout, decode_body
 from octavo.stores.redis.scripts import KEEP_TERMS, SEEK, pack, unpack
 
 _SCOPES = 500  # looked at by one call
+_AT_ONCE = 20  # scopes whose terms are made anew together: all their records are in memory then
 _PAGE_BYTES = 4 * 1024 * 1024
 _UNKNOWN = 2000  # records of a scope that are read in one step to make their terms
 _BATCH = 100  # records whose terms are kept by one call: some milliseconds, in which Redis serves nobody else
@@ -34,6 +35,7 @@ _encode = msgspec.json.Encoder().encode
 _decode_scope = msgspec.json.Decoder(Scope).decode
 
 _Ranked: TypeAlias = tuple[Rank, Match]
+_Bounds: TypeAlias = tuple[bytes, bytes]  # of the keys of scopes, as ZRANGEBYLEX takes them
 
 
 class _Made(NamedTuple):
@@ -57,17 +59,20 @@ class Searcher:
         ids = None if query.ids is None else frozenset(query.ids)  # not looked up one after another
         query = msgspec.structs.replace(query, ids=ids)
         asked = self._layout.plan_read(query)
-        scope_key = query.scope.key.encode() if query.scope.exact else b""
-        return narrow(await self._look(asked.base, asked.scopes, scope_key, query, terms), terms)
+        bounds = (b"-", b"+")
+        if query.scope.exact:
+            bounds = _bounds([query.scope.key.encode()])
+        found, _ = await self._look(asked.base, asked.scopes, bounds, query, terms)
+        return narrow(found, terms)
 
     async def reindex(self, collection: str, tenants: Sequence[str], progress: Progress) -> int:
-        """Make all terms anew; how many records there are."""
+        """Make all terms anew; of how many records."""
         done, total = 0, await self._total(collection, tenants)
-        async for base, scope_key in self._scope_keys(collection, tenants):
-            await self._connection.ask("DEL", base + b"terms:" + scope_key)
-            everything = Query(collection=collection)
-            await self._look(base, base + b"scopes:tenant", scope_key, everything, ())
-            done += int(await self._connection.ask("HLEN", base + b"body:" + scope_key))
+        everything = Query(collection=collection)
+        async for base, page in self._scope_pages(collection, tenants):
+            await self._connection.ask("DEL", *[base + b"terms:" + scope_key for scope_key in page])
+            _, made = await self._look(base, base + b"scopes:tenant", _bounds(page), everything, ())
+            done += made
             progress(done, max(done, total))
         progress(done, done)
         return done
@@ -76,14 +81,15 @@ class Searcher:
         """Compare what is known of every record with the record."""
         done, total = 0, await self._total(collection, tenants)
         looks: list[Lexicon] = []
-        async for base, scope_key in self._scope_keys(collection, tenants):
-            seen = await self._compare(collection, base, scope_key)
-            for _ in range(_LOOKS - 1):
-                if seen.missing or seen.stray:
-                    seen = await self._compare(collection, base, scope_key)
-            looks.append(seen)
-            done += seen.records
-            progress(done, max(done, total))
+        async for base, page in self._scope_pages(collection, tenants):
+            for scope_key in page:
+                seen = await self._compare(collection, base, scope_key)
+                for _ in range(_LOOKS - 1):
+                    if seen.missing or seen.stray:
+                        seen = await self._compare(collection, base, scope_key)
+                looks.append(seen)
+                done += seen.records
+                progress(done, max(done, total))
         progress(done, done)
         return Lexicon(
             collection=collection,
@@ -94,12 +100,14 @@ class Searcher:
         )
 
     async def _look(
-        self, base: bytes, key: bytes, scope_key: bytes, query: Query, terms: Sequence[str]
-    ) -> list[Match]:
-        """All matches in one of the scopes of the key, or in all of them, oldest first; what is not known is made known."""
+        self, base: bytes, key: bytes, bounds: _Bounds, query: Query, terms: Sequence[str]
+    ) -> tuple[list[Match], int]:
+        """All matches in the scopes of the key within the bounds, oldest first; and how many records were made known for it."""
+        total = 0
         for _ in range(_ROUNDS):
-            found, bodies, unread = await self._seek(base, key, scope_key, query, terms)
+            found, bodies, unread = await self._seek(base, key, bounds, query, terms)
             made = await _make(bodies)
+            total += len(made)
             try:
                 await self._keep(base, made)
             except StoreError:  # who may not write, or has no room for terms, can search all the same
@@ -112,11 +120,11 @@ class Searcher:
                         length = int(known[: known.index(b" ")])
                         match = Match(record.id, record.scope, record.created_at, record.seq, length, held)
                         found.append((record.rank, match))
-                return [match for _, match in sorted(found, key=itemgetter(0))]
+                return [match for _, match in sorted(found, key=itemgetter(0))], total
         raise StoreError(f"others wrote more than could be searched, {_ROUNDS} times in a row")
 
     async def _seek(
-        self, base: bytes, key: bytes, scope_key: bytes, query: Query, terms: Sequence[str]
+        self, base: bytes, key: bytes, bounds: _Bounds, query: Query, terms: Sequence[str]
     ) -> tuple[list[_Ranked], list[bytes], bool]:
         """The matches among what is known, bodies of records that are not, and whether there are more of these."""
         limits = [b"%d" % limit for limit in (_SCOPES, _PAGE_BYTES, _UNKNOWN)]
@@ -124,7 +132,7 @@ class Searcher:
         found: list[_Ranked] = []
         bodies: list[bytes] = []
         unread = False
-        low, high = (b"[" + scope_key, b"[" + scope_key) if scope_key else (b"-", b"+")
+        low, high = bounds
         while low:
             answer = await self._connection.run(SEEK, [key], base, low, high, *limits, *wanted)
             last, *texts = unpack(answer)
@@ -156,18 +164,18 @@ class Searcher:
                     texts += (record.id.encode(), body, known, counted.encode())
                 await self._connection.run(KEEP_TERMS, keys, _encode(scope), *pack(texts))
 
-    async def _scope_keys(
+    async def _scope_pages(
         self, collection: str, tenants: Sequence[str]
-    ) -> AsyncGenerator[tuple[bytes, bytes], None]:
-        """The key of every scope of a collection, behind what its Redis keys begin with."""
+    ) -> AsyncGenerator[tuple[bytes, list[bytes]], None]:
+        """The keys of all scopes of a collection in order, some at a time; before them, what their Redis keys begin with."""
         for tenant in tenants:
             base, low = self._layout.base(collection, tenant), "-"
             while low:
                 page = await self._connection.ask(
-                    "ZRANGEBYLEX", base + b"scopes:tenant", low, "+", "LIMIT", "0", str(_SCOPES)
+                    "ZRANGEBYLEX", base + b"scopes:tenant", low, "+", "LIMIT", "0", str(_AT_ONCE)
                 )
-                for scope_key in page:
-                    yield base, scope_key
+                if page:
+                    yield base, page
                 low = f"({page[-1].decode()}" if page else ""
 
     async def _total(self, collection: str, tenants: Sequence[str]) -> int:
@@ -208,6 +216,11 @@ class Searcher:
             missing=tuple(wrong if honest else wrong + unknown),
             stray=len(numbers.keys() - set(names)) + len(known.keys() - set(numbers.values())),
         )
+
+
+def _bounds(scope_keys: Sequence[bytes]) -> _Bounds:
+    """The bounds of these keys, which are in order."""
+    return b"[" + scope_keys[0], b"[" + scope_keys[-1]
 
 
 def _known(query: Query, terms: int, texts: Iterator[bytes]) -> list[_Ranked]:
