@@ -6,6 +6,7 @@ import socket
 import pytest
 
 from octavo import Add, Change, ConfigError, Query, Record, Remove, Scope, open_store
+from octavo.stores.sql.statements import Fetch
 from servers.binaries import locate
 from servers.server import Server
 
@@ -92,3 +93,19 @@ async def test_many_callers_share_two_connections(pooled):
 def test_another_kind_of_pooler_is_refused():
     with pytest.raises(ConfigError, match=r"'statement' for pooler.*session, transaction"):
         open_store("postgresql://h/d?pooler=statement")
+
+
+@pytest.mark.parametrize("behind", [True, False])
+async def test_nothing_is_compiled(behind, request):
+    """PostgreSQL compiles what it thinks expensive, as questions about one user of very many: it would take longer than the answer."""
+    url = (
+        f"{request.getfixturevalue('pooled')}?pooler=transaction"
+        if behind
+        else request.getfixturevalue("fresh_postgres")
+    )
+
+    def ask():
+        return (yield Fetch("SHOW jit"))
+
+    async with open_store(url) as store:
+        assert [tuple(row) for row in await store._driver.read(ask)] == [("off",)]

@@ -51,6 +51,8 @@ _GONE = (
 )  # fmt: skip
 _UNFIT = asyncpg.TargetServerAttributeNotMatched
 _HEAD_START_SECONDS = 0.5  # for a host, before the next one is asked as well
+#: In large tables PostgreSQL expects so much of a question about one user that it compiles it, which takes longer than to answer it.
+_NO_COMPILING = "jit = off"
 _CANCEL_SECONDS = 1.0  # for the server to break off what was not answered in time
 
 
@@ -91,6 +93,7 @@ class PostgresDriver(Driver):
                 command_timeout=self._timeout,
                 reset=_as_it_is,
                 connect=self._connect,
+                init=None if self._pooled else _set_up,
                 connection_class=_Connection,
                 **({"statement_cache_size": 0} if self._pooled else {}),
             )
@@ -184,7 +187,8 @@ class PostgresDriver(Driver):
 
     async def begin(self, connection: Any) -> None:
         # Whatever the server's default: others would not see what was made while they waited for its lock.
-        await self.send(connection, Do("BEGIN ISOLATION LEVEL READ COMMITTED"))
+        local = f"; SET LOCAL {_NO_COMPILING}" if self._pooled else ""
+        await self.send(connection, Do(f"BEGIN ISOLATION LEVEL READ COMMITTED{local}"))
 
     async def read(self, script: Callable[[], Script[T]]) -> T:
         if self._pooled:
@@ -275,6 +279,10 @@ def _dsn(address: DatabaseUrl, host: tuple[str, int | None]) -> str:
     )
     dsn = f"postgresql://{login}{'@' if login else ''}{_spell_host(*host)}{quote(address.path)}"
     return dsn + (f"?{urlencode(address.options)}" if address.options else "")
+
+
+async def _set_up(connection: Any) -> None:
+    await connection.execute(f"SET {_NO_COMPILING}", timeout=CONNECT_SECONDS)
 
 
 async def _as_it_is(connection: Any) -> None:
