@@ -14,7 +14,7 @@ from octavo.stores import open_store
 from octavo.util.cache import set_budget
 from octavo.util.file_modes import share_with_group
 from octavo.util.metrics import Meter
-from octavo.util.secrets import hidden
+from octavo.util.secrets import mask_passwords
 from octavo.util.tracing import start_tracing
 
 if TYPE_CHECKING:
@@ -188,4 +188,4 @@ def _from(setting: str, secrets: Iterable[str], opening: Callable[[], T]) -> T:
     try:
         return opening()
     except ConfigError as error:
-        raise ConfigError(f"{setting}: {hidden(str(error), secrets)}") from error.__cause__
+        raise ConfigError(f"{setting}: {mask_passwords(str(error), secrets)}") from error.__cause__

@@ -20,7 +20,7 @@ import msgspec
 from octavo.errors import InvalidRecord, NotFound
 from octavo.kernel.codec import MAX_NAME_BYTES, MAX_TENANT_BYTES, is_name
 from octavo.kernel.ids import now
-from octavo.kernel.model import Add, Change, Query, Record, Scope, utc
+from octavo.kernel.model import Add, Change, Query, Record, Scope, to_utc
 from octavo.kernel.ports import Store
 
 Access: TypeAlias = Literal["read", "write", "admin"]
@@ -274,7 +274,7 @@ def _expiry(expires: datetime | timedelta | None, at: datetime) -> datetime | No
     if expires is None:
         return None
     try:
-        moment = at + expires if isinstance(expires, timedelta) else utc(expires)
+        moment = at + expires if isinstance(expires, timedelta) else to_utc(expires)
     except (OverflowError, ValueError):
         raise InvalidRecord(f"a key cannot expire at {expires}: no such time can be written") from None
     if moment <= at:

@@ -181,13 +181,13 @@ class OpenAIAdapter(ModelAdapter):
         try:
             answer = await client.chat.completions.create(**self._request(messages, tools))
         except package.OpenAIError as error:
-            said = server.hidden(str(error))[:500]
-            raise ModelError(f"{self!r} failed: {type(error).__name__}: {said}") from server.told(error)
+            said = server.mask_key(str(error))[:500]
+            raise ModelError(f"{self!r} failed: {type(error).__name__}: {said}") from server.mask_error(error)
         except (ValueError, TypeError) as error:  # an answer that is no JSON, or an `extra` that nobody knows
-            raise ModelError(f"{self!r} failed: {server.hidden(str(error))[:500]}") from error
+            raise ModelError(f"{self!r} failed: {server.mask_key(str(error))[:500]}") from error
         choices = getattr(answer, "choices", None)
         if not choices or getattr(choices[0], "message", None) is None:
-            raise ModelError(f"{self!r} answered without a message: {server.hidden(repr(answer))[:200]}")
+            raise ModelError(f"{self!r} answered without a message: {server.mask_key(repr(answer))[:200]}")
         return _message_reply(choices[0].message)
 
     def _request(self, messages: Sequence[Message], tools: Sequence[dict[str, Any]]) -> dict[str, Any]:

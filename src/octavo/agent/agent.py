@@ -15,7 +15,7 @@ from octavo.agent.turn import Layer, Result, Turn
 from octavo.errors import ConfigError, InvalidRecord
 from octavo.events import AgentEvent, BaseMemoryStore, EventType, InMemoryMemoryStore, TypeCounts
 from octavo.util.attributes import Checked, Fixed
-from octavo.util.user_code import Attempt, attempted
+from octavo.util.user_code import Attempt, attempt
 
 _log = logging.getLogger("octavo.agent")
 _MOST_SESSIONS = 1000  # conversations held in memory; others are read back when they go on
@@ -265,7 +265,7 @@ class Agent:
 
     def _open(self, store: BaseMemoryStore) -> "asyncio.Task[Attempt[None]]":
         """Open the store in a task of its own: a write that gives up waiting must not end the opening it waits for."""
-        self._opening = asyncio.get_running_loop().create_task(attempted(store.initialize()))
+        self._opening = asyncio.get_running_loop().create_task(attempt(store.initialize()))
         return self._opening
 
     async def _ask(self, verb: str, filters: dict[str, Any], *args: Any, **named: Any) -> Any:
@@ -324,7 +324,7 @@ class Agent:
             async with asyncio.timeout(_RESUME_SECONDS):
                 return await self.get_memory(limit=_RESUMED, session_id=context.session_id)
 
-        events, error = await attempted(read())
+        events, error = await attempt(read())
         if error is not None:
             _log.warning("session %r goes on without its past: %s", context.session_id, error)
         elif context.session_id in self._unread:  # or another run of the session was quicker

@@ -20,9 +20,9 @@ from octavo.kernel.codec import MAX_DEPTH
 from octavo.kernel.model import Add, Query, Record
 from octavo.kernel.ports import Store
 from octavo.stores.sql.urls import parse
-from octavo.util.secrets import shown
-from octavo.util.user_code import attempted
-from octavo.util.words import several
+from octavo.util.secrets import mask_url
+from octavo.util.user_code import attempt
+from octavo.util.words import pluralize
 from octavo.wraps.attempts import Attempts
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ class Recorder:
         await self.flush()
         if (journal := self._journal) is not None and journal.status().waiting:
             # Whoever asks now is not interested in when the next try would have been.
-            trying = asyncio.ensure_future(attempted(journal.replay_now()))
+            trying = asyncio.ensure_future(attempt(journal.replay_now()))
             await asyncio.wait({trying}, timeout=self._timeout)
             status = journal.status()
             if status.waiting and status.state == "down":
@@ -112,19 +112,19 @@ class Recorder:
             await journal.find(Query(collection="events", limit=1))  # waits for what is queued
         if self._pending:
             raise StoreUnavailable(
-                f"{several(len(self._pending), 'event')} waiting to be stored: {self.last_error}"
+                f"{pluralize(len(self._pending), 'event')} waiting to be stored: {self.last_error}"
             )
 
     async def close(self) -> None:
         """Store or queue what is left; the memory store stays open."""
         await self.flush()
         journal, self._journal = self._journal, None
-        if journal is not None and (error := (await attempted(journal.close())).error):
+        if journal is not None and (error := (await attempt(journal.close())).error):
             _log.error("the queue of events could not be closed: %s: %s", type(error).__name__, error)
         if self._pending:
             _log.error(
                 "%s could neither be stored nor queued: %s",
-                several(len(self._pending), "event"),
+                pluralize(len(self._pending), "event"),
                 self.last_error,
             )
 
@@ -150,7 +150,7 @@ class Recorder:
 
     async def _write(self, batch: list[Record]) -> int:
         """Keep these, or find out which of them cannot be kept; answer how many, from the first, need no more attention."""
-        error = (await attempted(self._keep(batch))).error
+        error = (await attempt(self._keep(batch))).error
         if error is None:
             if self._trouble:
                 _log.info("events are recorded again")
@@ -246,7 +246,7 @@ def queue_directory(memory_store: BaseMemoryStore, agent_name: str) -> Path | No
     if address.scheme == "file":
         return Path(f"{(address.host + address.path).rstrip('/')}.queue")
     hosts = "-".join(host for host, _ in address.hosts)
-    where = shown(memory_store.url)  # without the password, which may change while something waits
+    where = mask_url(memory_store.url)  # without the password, which may change while something waits
     return _ROOT / _folder_name(f"{address.scheme}-{hosts}{address.path}", where)
 
 

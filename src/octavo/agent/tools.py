@@ -13,7 +13,7 @@ from msgspec import UNSET, Meta, UnsetType
 from octavo.errors import ConfigError, InvalidRecord
 from octavo.kernel.codec import MAX_NAME_BYTES, is_name
 from octavo.kernel.ids import now
-from octavo.util.user_code import called
+from octavo.util.user_code import call_function
 
 F = TypeVar("F", bound=Callable[..., Any])
 _MOST_NAME = 64  # what OpenAI takes
@@ -152,7 +152,7 @@ class Tool:
     async def call(self, arguments: dict[str, Any] | str, context: AgentContext) -> Any:
         """Check the arguments and call the function; one that is not async runs in a thread, beside the event loop."""
         positional, named = self._bind(arguments, context)
-        return await called(self.function, *positional, **named)
+        return await call_function(self.function, *positional, **named)
 
     def _read_signature(self, described: Docstring) -> None:
         try:

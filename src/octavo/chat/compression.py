@@ -21,7 +21,7 @@ from octavo.chat.memory import MemoryBase
 from octavo.chat.messages import Msg
 from octavo.errors import ConfigError, ModelError
 from octavo.kernel.terms.tokens import SpokenLine, estimate_tokens
-from octavo.util.user_code import called, foreign
+from octavo.util.user_code import call_function, translate_errors
 
 __all__ = ["COMPRESSED", "Compressed", "CompressionConfig", "compress"]
 
@@ -245,8 +245,8 @@ async def _model_summary(
 
 
 async def _ask(model: Summariser, prompt: str) -> str:
-    with foreign("the summarising model failed"):
-        answered: Any = await called(model, prompt)
+    with translate_errors("the summarising model failed"):
+        answered: Any = await call_function(model, prompt)
     if not isinstance(answered, str) or not answered.strip():
         raise ModelError(f"the summarising model answered {answered!r:.80} instead of a text")
     return answered.strip()

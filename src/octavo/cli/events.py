@@ -13,7 +13,7 @@ import click
 import msgspec
 
 from octavo.cli import option
-from octavo.cli.command import CommandCall, check_exists, parse_time, root, runs, several
+from octavo.cli.command import CommandCall, check_exists, parse_time, pluralize, root, runs
 from octavo.cli.transfer import moved_text
 from octavo.errors import ConfigError, StoreUnavailable
 from octavo.events import AgentEvent, BaseMemoryStore, EventStore, EventType, as_store, migrate, to_event
@@ -21,8 +21,8 @@ from octavo.events.records import COLLECTION
 from octavo.events.retention import age, before
 from octavo.kernel.ids import now
 from octavo.kernel.model import Query, Record, Scope
-from octavo.kernel.text import printable, printable_json, spell
-from octavo.util.secrets import shown
+from octavo.kernel.text import escape_controls, escape_json_controls, spell
+from octavo.util.secrets import mask_url
 
 _WIDEST = 24  # characters of a column
 #: An event may arrive so much later than its time says, and `tail -f` still shows it.
@@ -173,13 +173,13 @@ async def stats_command(call: CommandCall, **asked: Any) -> int:
     url = call.existing_store()
     async with _open_named(url) as store:
         stats = await store.get_stats(**_owner(asked)) or {}
-    call.say(several(stats.get("total_events", 0), "event"))
+    call.say(pluralize(stats.get("total_events", 0), "event"))
     for kind, count in sorted(dict(stats.get("by_type") or {}).items(), key=lambda pair: -pair[1]):
         call.say(f"  {kind!s:20}{count:>12,}")
     for name, words in (("first_event", "first"), ("last_event", "last"), ("total_size_bytes", "bytes")):
         if stats.get(name) is not None:
             call.say(f"  {words:20}{stats[name]}")
-    return call.document(store=shown(url), **stats)
+    return call.document(store=mask_url(url), **stats)
 
 
 @events.command("prune")
@@ -202,9 +202,9 @@ async def prune_command(call: CommandCall, older_than: str, dry_run: bool, **ask
         else:
             number = await store.clear(**_owner(asked), end_time=cutoff) or 0
     done = "would remove" if dry_run else "removed"
-    call.say(f"{done} {several(number, 'event')} from before {cutoff.astimezone():%Y-%m-%d %H:%M:%S}")
+    call.say(f"{done} {pluralize(number, 'event')} from before {cutoff.astimezone():%Y-%m-%d %H:%M:%S}")
     removed = 0 if dry_run else number
-    return call.document(store=shown(url), removed=removed, matching=number, cutoff=cutoff)
+    return call.document(store=mask_url(url), removed=removed, matching=number, cutoff=cutoff)
 
 
 @events.command("migrate")
@@ -225,13 +225,13 @@ async def migrate_command(
     Example: octavo events migrate file://./agent_memory sqlite:///octavo.db
     """
     check_exists(source)
-    resume = call.state_file(state, restart, "migration", shown(source), shown(target))
+    resume = call.state_file(state, restart, "migration", mask_url(source), mask_url(target))
     async with _open_named(source) as old, _open_named(target) as new:
         with call.progress("moved", "event") as progress:
             moved = await migrate(old, new, batch=batch, resume=resume, progress=progress)
     call.say(moved_text("moved", moved, "event"))
     numbers = msgspec.to_builtins(moved)
-    return call.document(source=shown(source), target=shown(target), **numbers, seconds=call.seconds)
+    return call.document(source=mask_url(source), target=mask_url(target), **numbers, seconds=call.seconds)
 
 
 class _Rows:
@@ -245,10 +245,10 @@ class _Rows:
         """Print these events."""
         if self._call.json:
             for event in events:
-                click.echo(printable_json(event.to_json()))
+                click.echo(escape_json_controls(event.to_json()))
             return
         rows = [
-            [printable(each) for each in (str(event.event_type), event.agent_name, event.session_id)]
+            [escape_controls(each) for each in (str(event.event_type), event.agent_name, event.session_id)]
             for event in events
         ]
         for column in range(3):
@@ -257,7 +257,7 @@ class _Rows:
         for event, row in zip(events, rows, strict=True):
             at = f"{event.timestamp.astimezone():%Y-%m-%d %H:%M:%S.%f}"[:-3]
             cells = [at, *(text.ljust(width) for text, width in zip(row, self._widths, strict=True))]
-            line = printable("  ".join([*cells, spell(event.data)]))
+            line = escape_controls("  ".join([*cells, spell(event.data)]))
             room = shutil.get_terminal_size().columns if sys.stdout.isatty() else len(line)
             self._call.say(line if len(line) <= room else f"{line[: room - 1]}…")
 

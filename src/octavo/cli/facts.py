@@ -8,14 +8,13 @@ import click
 import msgspec
 
 from octavo.cli import option
-from octavo.cli.command import CommandCall, parse_time, root, runs, several
+from octavo.cli.command import CommandCall, parse_time, pluralize, root, runs
 from octavo.cli.memory import layer_of, open_memory
 from octavo.cli.tables import TEXT, WHEN, owner_text, plain, quoted, time_text, when
 from octavo.errors import ConfigError, NotFound
 from octavo.kernel.ids import now
 from octavo.kernel.model import Query, Record, Scope
-from octavo.kernel.terms.matching import content
-from octavo.kernel.text import spell
+from octavo.kernel.text import content, spell
 from octavo.layers import Fact, Layer, LogEntry
 from octavo.layers.values import ACTIONS, LAYERS, Undone
 from octavo.memory import DEFAULT_USER, SOURCES, AsyncMemory
@@ -301,7 +300,7 @@ def _tell_undone(call: CommandCall, undone: Undone) -> int:
     _say_history(call, undone.changes)
     for name, why in undone.kept.items():
         call.note(f"{plain(name)} stays as it is: {why}")
-    counts = f"{several(len(undone.changes), 'change')} and {several(len(undone.messages), 'message')}"
+    counts = f"{pluralize(len(undone.changes), 'change')} and {pluralize(len(undone.messages), 'message')}"
     if undone.dry_run:
         call.say(f"would take back {counts}")
     else:

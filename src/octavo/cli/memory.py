@@ -9,7 +9,7 @@ import click
 import msgspec
 
 from octavo.cli import option
-from octavo.cli.command import CommandCall, check_exists, parse_time, root, runs, several
+from octavo.cli.command import CommandCall, check_exists, parse_time, pluralize, root, runs
 from octavo.cli.tables import TEXT, WHEN, figures, owner_text, plain, quoted, when
 from octavo.config import local_path
 from octavo.erasing import Certificate, scrub
@@ -83,7 +83,7 @@ async def add_command(
     ]
     call.say_table(("CHANGE", TEXT, "LAYER", "CATEGORY", "ID"), rows)
     counts: dict[str, Any] = {name: added.count(action) for action, name in _COUNTED.items()}
-    facts = several(len(rows), "fact")
+    facts = pluralize(len(rows), "fact")
     told = ", ".join(f"{count} {name}" for name, count in counts.items())
     call.say(f"kept, and {facts} found in it: {told}" if rows else "kept; there is no fact in it")
     if added.note:
@@ -206,7 +206,7 @@ async def context_command(
     if block.text:
         call.say_lines(block.text)
     elif block.left_out:
-        call.note(f"nothing fits into {several(max_tokens, 'token')}; --max-tokens gives it more")
+        call.note(f"nothing fits into {pluralize(max_tokens, 'token')}; --max-tokens gives it more")
     else:
         call.note("nothing is remembered")
     if block.text and block.probably_absent:

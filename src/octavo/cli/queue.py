@@ -10,7 +10,7 @@ import click
 import msgspec
 
 from octavo.cli import option
-from octavo.cli.command import CommandCall, check_exists, indented, root, runs, several
+from octavo.cli.command import CommandCall, check_exists, indented, pluralize, root, runs
 from octavo.cli.tables import time_text
 from octavo.errors import ConfigError, NotFound
 from octavo.kernel.model import Add, Op
@@ -65,13 +65,13 @@ def status_command(call: CommandCall, strict: bool) -> int:
     status = inspect(_folder(call))
     call.say(status.directory)
     since = f", the oldest since {time_text(status.oldest_at)}" if status.oldest_at else ""
-    call.say(f"  {'waiting':14}{several(status.waiting, 'write')}{since}")
+    call.say(f"  {'waiting':14}{pluralize(status.waiting, 'write')}{since}")
     call.say(f"  {'dead letters':14}{status.dead:,}")
     call.say(f"  {'bad lines':14}{status.bad_lines:,}")
-    call.say(f"  {'files':14}{status.files:,}, {several(status.bytes, 'byte')}")
+    call.say(f"  {'files':14}{status.files:,}, {pluralize(status.bytes, 'byte')}")
     for slot in status.slots:
         held = "in use" if slot.alive else "for the next service to take over"
-        call.say(f"  {f'slot {slot.number}':14}{several(slot.waiting, 'write')}, {held}")
+        call.say(f"  {f'slot {slot.number}':14}{pluralize(slot.waiting, 'write')}, {held}")
     bad = strict and bool(status.dead or status.bad_lines)
     return call.document(ok=not bad, **msgspec.to_builtins(status))
 
@@ -140,15 +140,15 @@ def replay_command(call: CommandCall, ids: tuple[str, ...], everything: bool) ->
         with Spool(folder) as spool:
             missing = _missing(spool, ids)
             revived = spool.revive(None if everything else ids)
-        call.say(f"put {several(revived, 'dead letter')} back into the queue")
+        call.say(f"put {pluralize(revived, 'dead letter')} back into the queue")
     stored, left, error = 0, 0, ""
     if delivers:
         with call.progress("stored", "write") as progress:
             stored, left, error = asyncio.run(_deliver(call, folder, progress))
-        call.say(f"stored {several(stored, 'write')}")
+        call.say(f"stored {pluralize(stored, 'write')}")
     _note_missing(call, missing)
     if left:
-        call.note(f"{several(left, 'write')} not stored: {call.hidden(error)}")
+        call.note(f"{pluralize(left, 'write')} not stored: {call.hidden(error)}")
     ok = not missing and not left
     return call.document(ok=ok, revived=revived, stored=stored, left=left, missing=missing)
 
@@ -169,9 +169,9 @@ def discard_command(call: CommandCall, ids: tuple[str, ...], everything: bool, y
     missing = _missing(spool, ids)
     count = spool.dead.count if everything else len(set(ids)) - len(missing)
     if count and not yes:
-        call.confirm(f"Forget {several(count, 'dead letter')} for ever?")
+        call.confirm(f"Forget {pluralize(count, 'dead letter')} for ever?")
     gone = spool.dead.discard(None if everything else ids) if count else 0
-    call.say(f"forgot {several(gone, 'dead letter')}")
+    call.say(f"forgot {pluralize(gone, 'dead letter')}")
     _note_missing(call, missing)
     return call.document(ok=not missing, discarded=gone, missing=missing)
 
@@ -262,7 +262,7 @@ def _one(folder: Path, id_: str) -> Waiting | DeadLetter:
 def _row(entry: Waiting | DeadLetter) -> str:
     """One write in one line: which, when, what it does, what went wrong."""
     at = entry.died_at if isinstance(entry, DeadLetter) else entry.queued_at
-    tried = f" after {several(entry.attempts, 'attempt')}" if entry.attempts else ""
+    tried = f" after {pluralize(entry.attempts, 'attempt')}" if entry.attempts else ""
     error = " ".join(entry.error.split())[:_WIDEST]
     wrong = f": {error}" if error else ""
     return f"{entry.id}  {time_text(at)}  {_does(entry.ops)}{tried}{wrong}"

@@ -20,7 +20,7 @@ from octavo.mcp.callers import ToolCaller, ToolLimits, Toolset
 from octavo.mcp.install import CLIENTS, ServerEntry, plan
 from octavo.stores import open_store
 from octavo.util.extras import missing_packages, store_extra
-from octavo.util.secrets import shown
+from octavo.util.secrets import mask_url
 
 if TYPE_CHECKING:
     from octavo.config import Settings
@@ -87,7 +87,7 @@ def _announce(call: CommandCall, settings: "Settings", prepared: "Prepared", por
     server = settings.server
     host = f"[{server.host}]" if ":" in server.host else server.host
     address = f"http://{host}:{port}"
-    store = shown(settings.database.dsn)
+    store = mask_url(settings.database.dsn)
     who = "no key needed, only this machine can call"
     if server.needs_key:
         missing = ", and there is none: octavo keys create NAME makes one"

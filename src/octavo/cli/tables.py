@@ -4,7 +4,7 @@ import unicodedata
 from collections.abc import Sequence
 from datetime import datetime
 
-from octavo.kernel.text import printable
+from octavo.kernel.text import escape_controls
 
 #: The column whose cells are cut first; ids, in the last one, never are.
 TEXT = "TEXT"
@@ -74,7 +74,7 @@ def _columns(character: str) -> int:
 
 def plain(text: str) -> str:
     """A stored text on one line: runs of spaces and line ends are one space."""
-    return printable(" ".join(text.split()))
+    return escape_controls(" ".join(text.split()))
 
 
 def quoted(text: str) -> str:

@@ -39,7 +39,7 @@ from octavo.errors import InvalidQuery, StoreClosed
 from octavo.layers.values import Action, Extracted, Fact, Found, Layer, LogEntry, Page, Undone
 from octavo.search.hits import Context, Hits
 from octavo.util.attributes import Fixed
-from octavo.util.secrets import shown
+from octavo.util.secrets import mask_url
 from octavo.util.sync import Portal, blocking
 
 
@@ -391,7 +391,7 @@ class Client:
         return self._behind
 
     def __repr__(self) -> str:
-        return f"Client({shown(self.base_url)!r})"
+        return f"Client({mask_url(self.base_url)!r})"
 
     def close(self) -> None:
         """Let go of the connections; a second call does nothing."""

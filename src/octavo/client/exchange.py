@@ -26,10 +26,10 @@ from octavo.errors import (
     StoreError,
     StoreUnavailable,
 )
-from octavo.kernel.model import utc
+from octavo.kernel.model import to_utc
 from octavo.util.attributes import Fixed
 from octavo.util.file_modes import open_file
-from octavo.util.secrets import shown
+from octavo.util.secrets import mask_url
 
 T = TypeVar("T")
 _LOOPBACK = {"127.0.0.1", "::1", "localhost"}
@@ -116,7 +116,7 @@ def checked_url(given: str | None) -> str:
     except ValueError:
         usable = False
     if not usable or "?" in given or "#" in given:
-        raise ConfigError(f"base_url {shown(given)!r} is no address of a server; try {DEFAULT_URL}")
+        raise ConfigError(f"base_url {mask_url(given)!r} is no address of a server; try {DEFAULT_URL}")
     return given.rstrip("/")
 
 
@@ -153,7 +153,7 @@ def path_name(given: str | None) -> str:
 def drop_unset(**named: Any) -> dict[str, Any]:
     """What was given of a body, with times in UTC."""
     return {
-        name: utc(value) if isinstance(value, datetime) else value
+        name: to_utc(value) if isinstance(value, datetime) else value
         for name, value in named.items()
         if value is not None and value is not UNSET
     }
@@ -188,7 +188,7 @@ class Exchange:
             raise ConfigError(f"retries must be 0 or more; got {retries}")
         self._retries = retries
         self._closed = False
-        self._server = shown(self.base_url)
+        self._server = mask_url(self.base_url)
         self._httpx = _import_httpx()
         self._http = self._httpx.AsyncClient(
             base_url=self.base_url,

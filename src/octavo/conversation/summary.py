@@ -21,7 +21,7 @@ from octavo.conversation.memories import TokenCounting, first_kept, keep_mode, l
 from octavo.conversation.messages import ROLES, BaseMessage, SystemMessage, speaker
 from octavo.errors import ModelError
 from octavo.util.attributes import Checked
-from octavo.util.sync import waited
+from octavo.util.sync import make_blocking
 
 STATE = "summary"  # under this name the history keeps the summary
 _NO_STATS: Mapping[str, Any] = {
@@ -94,7 +94,7 @@ class SummarisingMemory(TokenCounting):
         prompt = pick_prompt(self.prompt, SUMMARY_PROMPT, SUMMARY_PROMPT_EN, self.language, talk)
         return await ask(self.llm, prompt.format(summary=existing_summary, new_lines=new_lines))
 
-    predict_new_summary = waited(apredict_new_summary)
+    predict_new_summary = make_blocking(apredict_new_summary)
 
     async def aget_summary_stats(self) -> dict[str, Any]:
         """How often was summarised, how much shorter it became, and whether a model did it."""
@@ -110,7 +110,7 @@ class SummarisingMemory(TokenCounting):
             "last_error": self.last_error,
         }
 
-    get_summary_stats = waited(aget_summary_stats)
+    get_summary_stats = make_blocking(aget_summary_stats)
 
     @property
     def _summary_stats(self) -> dict[str, Any]:
@@ -194,7 +194,7 @@ class SummarisingMemory(TokenCounting):
         finally:
             self._summarising.release()
 
-    prune = _update_summary = waited(aprune)
+    prune = _update_summary = make_blocking(aprune)
 
     async def _asummarise(self, past: _Past, oldest: int) -> None:
         """Put the summary of the oldest messages in their place; when the model fails, leave them."""

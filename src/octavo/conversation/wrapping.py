@@ -12,8 +12,8 @@ from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 from octavo.conversation.memories import BaseMemory, log
 from octavo.conversation.messages import BaseMessage
 from octavo.errors import ConfigError
-from octavo.util.metrics import Family, Kind, Meter, Samples, merged, prometheus_page
-from octavo.util.user_code import caught
+from octavo.util.metrics import Family, Kind, Meter, Samples, merge_samples, prometheus_page
+from octavo.util.user_code import catch_error
 
 LATEST = 100  # operations whose times and sizes are kept, and failures
 _FEWEST = 20  # below so many, a 95th percentile says nothing and is 0
@@ -135,7 +135,7 @@ class CombinedMemory(BaseMemory):
         started = time.perf_counter()
         answers: list[T] = []
         for memory in self.memories:
-            with caught() as outcome:
+            with catch_error() as outcome:
                 answers.append(await work(memory))
             if outcome.error is not None:
                 failure = Failure(memory, operation, outcome.error, time.time())
@@ -262,7 +262,7 @@ class MemoryMetrics(BaseMemory):
         """Count and time what happens inside, whether or not it succeeds; a load puts its answer into what is yielded."""
         answered: dict[str, Any] = {}
         started = time.perf_counter()
-        with caught() as outcome:
+        with catch_error() as outcome:
             yield answered
         seconds = time.perf_counter() - started
         if operation == "load" and outcome.error is None:
@@ -309,7 +309,7 @@ def prometheus(measured: Iterable[MemoryMetrics]) -> str:
                 for name, rows in one._samples().items()  # noqa: SLF001 - of this module
             }
         )
-    return prometheus_page(families.values(), merged(families, parts))
+    return prometheus_page(families.values(), merge_samples(families, parts))
 
 
 def percentile(values: Iterable[float], percent: float) -> float:

@@ -12,7 +12,7 @@ import msgspec
 
 from octavo.errors import InvalidQuery
 from octavo.kernel.model import Add, Op, Query, Record, Scope
-from octavo.kernel.ports import Store, every_name, heads, walk
+from octavo.kernel.ports import Store, list_heads, list_names, walk
 from octavo.kernel.shapes import SHAPES
 
 Part: TypeAlias = Literal["user", "session", "agent", "memory"]
@@ -99,7 +99,7 @@ class Belongings:
         for query in learnt:
             self.queries += [
                 self._log(head.id)
-                for head in await heads(store, msgspec.structs.replace(query, newest_first=True))
+                for head in await list_heads(store, msgspec.structs.replace(query, newest_first=True))
             ]
         self.queries += learnt
         derived = [each for each in ("vectors", "pending") if each in SHAPES]
@@ -191,7 +191,7 @@ async def count_owned(store: Store, subject: Subject, most: int) -> dict[str, in
     async def count(query: Query) -> int:
         if (subject.part,) in SHAPES[query.collection].counted:
             return (await store.tally(query)).total
-        return len(await heads(store, msgspec.structs.replace(query, newest_first=True, limit=most + 1)))
+        return len(await list_heads(store, msgspec.structs.replace(query, newest_first=True, limit=most + 1)))
 
     queries = _owned(subject)
     counted = await asyncio.gather(*map(count, queries))
@@ -212,7 +212,7 @@ def _sources(record: Record) -> list[str]:
 async def own_sessions(store: Store, user: str, tenant: str = "") -> list[str]:
     """The sessions that have records of this user and of nobody, and none of another user."""
     whose = Scope(tenant=tenant, user=user)
-    named = {name for collection in TALK for name in await every_name(store, collection, "session", whose)}
+    named = {name for collection in TALK for name in await list_names(store, collection, "session", whose)}
     return [session for session in sorted(named) if await _is_own(store, user, tenant, session)]
 
 
@@ -223,5 +223,5 @@ async def _is_own(store: Store, user: str, tenant: str, session: str) -> bool:
     if not any(totals):
         return False
     scope = Scope(tenant=tenant, session=session)
-    users = {name for each in TALK for name in await every_name(store, each, "user", scope, most=2)}
+    users = {name for each in TALK for name in await list_names(store, each, "user", scope, most=2)}
     return users <= {user}

@@ -15,7 +15,7 @@ from octavo.kernel.model import START, Add, Change, Cursor, Op, Query, Record, R
 from octavo.kernel.ports import Store
 from octavo.stores.base import BaseStore
 from octavo.transfer import copy
-from octavo.util.user_code import foreign
+from octavo.util.user_code import translate_errors
 from octavo.wraps.journal.delivery import PROBES
 from octavo.wraps.wrap import Wrap
 
@@ -145,7 +145,7 @@ class AdaptedStore(BaseStore):
 
     async def _call(self, answer: Awaitable[T]) -> T:
         """What the user's method answers; whatever it raises means that the store cannot be used now."""
-        with foreign(self._name, StoreUnavailable):
+        with translate_errors(self._name, StoreUnavailable):
             return await answer
 
 

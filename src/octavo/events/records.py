@@ -14,7 +14,7 @@ import msgspec
 
 from octavo.errors import InvalidQuery, InvalidRecord
 from octavo.kernel.ids import new_id, now
-from octavo.kernel.model import Record, Scope, utc
+from octavo.kernel.model import Record, Scope, to_utc
 from octavo.kernel.text import spell
 
 COLLECTION = "events"
@@ -160,7 +160,7 @@ def _moment(at: datetime | str | None) -> datetime:
     if at is None:
         return now()
     try:
-        return utc(datetime.fromisoformat(at) if isinstance(at, str) else at)
+        return to_utc(datetime.fromisoformat(at) if isinstance(at, str) else at)
     except (AttributeError, OverflowError, ValueError) as error:
         raise ValueError(f"timestamp is no usable time: {at!r} ({error})") from None
 
@@ -193,7 +193,7 @@ def to_record(event: AgentEvent, tenant: str = "") -> Record:
         ),
         data=event.data,
         metadata=event.metadata,
-        created_at=datetime.combine(at, at.timetz()) if isinstance(at, EventTime) else utc(at),
+        created_at=datetime.combine(at, at.timetz()) if isinstance(at, EventTime) else to_utc(at),
     )
 
 

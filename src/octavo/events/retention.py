@@ -10,7 +10,7 @@ from typing import Self
 from octavo.errors import ConfigError, StoreError
 from octavo.events.records import BaseMemoryStore
 from octavo.kernel.ids import now
-from octavo.util.words import several
+from octavo.util.words import pluralize
 
 _log = logging.getLogger("octavo.events")
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
@@ -90,7 +90,7 @@ class Retention:
         while True:
             try:
                 if cleared := await self.prune():
-                    _log.info("cleared what is older than %s: %s", self.keep, several(cleared, "event"))
+                    _log.info("cleared what is older than %s: %s", self.keep, pluralize(cleared, "event"))
             except (StoreError, OSError) as error:
                 _log.warning("events older than %s could not be cleared: %s", self.keep, error)
             await self._sleep(self.every.total_seconds())

@@ -30,7 +30,7 @@ from octavo.layers.values import CATEGORIES, Layer
 from octavo.service.vault.documents import compose, parse
 from octavo.util.disk import replace_file
 from octavo.util.file_modes import make_folder
-from octavo.util.words import several
+from octavo.util.words import pluralize
 
 INDEX = "MEMORY.md"
 _BULLET = re.compile(r"(?:[-*+]|\d{1,9}[.)]) +(?:\[[ xX]\] +)?")
@@ -214,7 +214,7 @@ async def write_memory_folder(store: Store, folder: Path, scope: Scope) -> dict[
     lines = []
     for category, (layer, facts) in sorted(pages.items()):
         hook = " ".join(facts[-1].text.split())[:_HOOK_CHARACTERS]
-        told = f"{several(len(facts), 'fact')}, such as: {hook}"
+        told = f"{pluralize(len(facts), 'fact')}, such as: {hook}"
         replace_file(folder / f"{category}.md", [_page(category, layer, told, facts)])
         lines.append(f"- [{category.capitalize()}]({category}.md) — {told}\n")
     replace_file(index, [compose("# Memory\n\n" + "".join(lines), {"source": _OURS}).raw])

@@ -10,7 +10,7 @@ import msgspec
 from octavo.chat.messages import Msg, stamp, to_record
 from octavo.errors import InvalidRecord
 from octavo.kernel.ids import now
-from octavo.kernel.model import Record, Scope, utc
+from octavo.kernel.model import Record, Scope, to_utc
 from octavo.layers import records as facts
 from octavo.layers.changes import insertion
 from octavo.layers.values import DEFAULTS, Layer, State
@@ -78,7 +78,7 @@ def moment(given: Any) -> datetime | None:
             return _EPOCH + timedelta(seconds=given / 1000 if given > 1e11 else given)
         at = datetime.fromisoformat(given) if isinstance(given, str) else given
         if isinstance(at, datetime):
-            return at.replace(tzinfo=UTC) if at.tzinfo is None else utc(at)
+            return at.replace(tzinfo=UTC) if at.tzinfo is None else to_utc(at)
     except (ValueError, OverflowError):
         pass
     return None

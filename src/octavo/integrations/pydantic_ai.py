@@ -16,7 +16,7 @@ from octavo.integrations import needs, tools
 from octavo.integrations.sessions import SessionItems, call_block, result_block, text_block
 from octavo.kernel.model import Record
 from octavo.memory import AsyncMemory, Memory
-from octavo.util.sync import waited
+from octavo.util.sync import make_blocking
 
 with needs(__name__, "Pydantic AI", "pydantic-ai-slim"):
     from pydantic_ai import FunctionToolset, ModelMessage, ModelMessagesTypeAdapter  # type: ignore[import-not-found]
@@ -49,9 +49,9 @@ class OctavoHistory(SessionItems):
         """Remove all messages."""
         await self._clear()
 
-    load = waited(aload)
-    add = waited(aadd)
-    clear = waited(aclear)
+    load = make_blocking(aload)
+    add = make_blocking(aadd)
+    clear = make_blocking(aclear)
 
 
 def memory_toolset(

@@ -33,7 +33,7 @@ from octavo.layers.records import (
 )
 from octavo.layers.values import Action, Layer, LogEntry, OwnerType
 from octavo.util.secrets import DigestKey
-from octavo.util.sync import at_once, import_aside
+from octavo.util.sync import import_aside, run_steps
 
 _logger = logging.getLogger("octavo.layers")
 
@@ -278,6 +278,6 @@ def signatures(content: str, owner_type: OwnerType, day: str = "") -> Iterable[S
     text = content[:_READ]
     negated = "not" if COMMON.NEGATED.search(text) else ""
     yield "words", negated, day, *sorted(words(text))
-    for fact in at_once(facts_of(text, owner_type)):
+    for fact in run_steps(facts_of(text, owner_type)):
         if fact.slots:
             yield "slots", *(part for slot in sorted(fact.slots.items()) for part in slot)

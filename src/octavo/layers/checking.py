@@ -9,7 +9,7 @@ from msgspec import UNSET, UnsetType
 
 from octavo.errors import InvalidQuery, InvalidRecord
 from octavo.kernel.codec import EARLIEST
-from octavo.kernel.model import utc
+from octavo.kernel.model import to_utc
 from octavo.layers.records import Owner
 from octavo.layers.values import ACTIONS, CATEGORIES, LAYERS, Action, Layer
 
@@ -116,7 +116,7 @@ def moment(what: str, value: Any, wrong: Wrong = InvalidQuery) -> datetime | Non
     if not isinstance(value, datetime):
         raise wrong(f"{what} must be a datetime; got {_short(value)}")
     try:
-        at = utc(value)
+        at = to_utc(value)
     except (OverflowError, ValueError):
         at = None
     if at is None or at < EARLIEST:

@@ -10,7 +10,7 @@ import msgspec
 
 from octavo.errors import Conflict, ModelError
 from octavo.kernel.model import Op, Query, Record
-from octavo.kernel.ports import heads
+from octavo.kernel.ports import list_heads
 from octavo.kernel.terms.matching import FOUND_BY
 from octavo.layers import checking, reasons
 from octavo.layers.changes import ChangeStep, OwnerNotes, alteration, insertion, next_version, remark
@@ -129,7 +129,7 @@ class TextExtraction:
         query = Query(
             collection=COLLECTIONS[layer], scope=self._scope, alive_at=at, limit=limit, newest_first=True
         )
-        small = [head for head in await heads(store, query) if head.size_bytes < _LARGE_BYTES]
+        small = [head for head in await list_heads(store, query) if head.size_bytes < _LARGE_BYTES]
         return await read_heads(store, query, small, _KNOWN_BYTES)
 
     async def _decided(self, text: str, known: dict[str, Record]) -> list[Decision]:

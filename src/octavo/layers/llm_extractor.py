@@ -12,9 +12,9 @@ from octavo.layers import llm_messages
 from octavo.layers.llm_messages import ModelFact, facts_of
 from octavo.layers.values import CATEGORIES, DEFAULTS, Decision, Extractor, Known, Layer, OwnerType, Verdict
 from octavo.models.openai_server import OpenAIServer
-from octavo.util.secrets import hidden
-from octavo.util.user_code import foreign
-from octavo.util.words import several
+from octavo.util.secrets import mask_passwords
+from octavo.util.user_code import translate_errors
+from octavo.util.words import pluralize
 
 _log = logging.getLogger("octavo.layers")
 
@@ -118,11 +118,11 @@ class ModelExtractor:
                 _log.warning(
                     "%r found %s more than the %d that are kept",
                     self,
-                    several(more, "fact"),
+                    pluralize(more, "fact"),
                     llm_messages.MOST_FACTS,
                 )
             if len(kept) < len(facts):
-                dropped = several(len(facts) - len(kept), "fact")
+                dropped = pluralize(len(facts) - len(kept), "fact")
                 _log.warning("%r: %s quoted what the text does not say, and will not be kept", self, dropped)
             return kept
         raise ModelError(f"its answer is of no use: {wrong}")
@@ -146,14 +146,14 @@ class ModelExtractor:
         if server.closed:
             raise ModelError("it was closed")
         client = server.client()
-        with foreign("it failed"):
+        with translate_errors("it failed"):
             try:
                 answer = await client.chat.completions.create(model=self._model, messages=messages, **form)
             except server.package.OpenAIError as error:
                 refused = getattr(error, "status_code", None) in _REFUSED_REQUEST
-                raise (_RequestRefused if refused else ModelError)(self._described(error)) from server.told(
-                    error
-                )
+                raise (_RequestRefused if refused else ModelError)(
+                    self._described(error)
+                ) from server.mask_error(error)
             except (ValueError, TypeError) as error:  # an answer that is no JSON
                 raise ModelError(self._described(error)) from error
         choices = getattr(answer, "choices", None)
@@ -170,10 +170,10 @@ class ModelExtractor:
 
     def _described(self, error: Exception) -> str:
         """The error in a few words, without key and password."""
-        text = self._server.hidden(" ".join(str(error).split()))
+        text = self._server.mask_key(" ".join(str(error).split()))
         own = getattr(self._server.client(), "api_key", None)  # of a client that was handed in
         secrets = [self._server.base_url or "", f"?api_key={own}" if isinstance(own, str) else ""]
-        return f"{type(error).__name__}: {hidden(text, [secret for secret in secrets if secret])[:300]}"
+        return f"{type(error).__name__}: {mask_passwords(text, filter(None, secrets))[:300]}"
 
 
 class _RequestRefused(ModelError):  # noqa: N818 - names say what is wrong, not that it is an error

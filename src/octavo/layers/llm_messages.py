@@ -12,7 +12,7 @@ import msgspec
 
 from octavo.errors import ModelError
 from octavo.kernel.codec import EARLIEST
-from octavo.kernel.model import utc
+from octavo.kernel.model import to_utc
 from octavo.kernel.terms.terms import terms
 from octavo.kernel.text import fold
 from octavo.layers.reasons import chinese
@@ -303,7 +303,7 @@ def _moment(value: Any, at: datetime) -> datetime | None:
         return None
     try:
         moment = datetime.fromisoformat(value.strip())
-        moment = utc(moment if moment.tzinfo is not None else moment.replace(tzinfo=at.tzinfo or UTC))
+        moment = to_utc(moment if moment.tzinfo is not None else moment.replace(tzinfo=at.tzinfo or UTC))
     except (ValueError, OverflowError):  # no time, or one that is before the first year in UTC
         return None
     return moment if moment >= EARLIEST else None  # no store keeps an earlier one

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from octavo.errors import InvalidQuery, NotFound
 from octavo.kernel.model import START, Cursor, Head, Query, Record, Scope
-from octavo.kernel.ports import Store, fitting, heads, read_page
+from octavo.kernel.ports import Store, count_fitting, list_heads, read_page
 from octavo.layers import checking
 from octavo.layers.records import COLLECTIONS, LAYER_OF, LOG, entry_of, memory_of, owner_of, record_of
 from octavo.layers.shared import CHANGES, Shared
@@ -194,7 +194,7 @@ def _page(found: Sequence[Record], following: Cursor | None = None) -> Page[Fact
 
 async def read_heads(store: Store, query: Query, chosen: Sequence[Head], max_bytes: int) -> list[Record]:
     """The records of these heads, in their order, as far as they fit into so many bytes; at least one."""
-    page = chosen[: fitting((head.size_bytes for head in chosen), max_bytes)]
+    page = chosen[: count_fitting((head.size_bytes for head in chosen), max_bytes)]
     rank = {head.id: number for number, head in enumerate(page)}
     if not rank:
         return []
@@ -268,14 +268,14 @@ async def _latest_first(
         # The table first: whatever changes after it was read is in the log when that is read, and is taken back.
         seen: dict[str, _Seen | None] = {
             head.id: _Seen(_moment(head, layer), head.id, head.size_bytes, updated_at=head.updated_at)
-            for head in await heads(store, query)
+            for head in await list_heads(store, query)
         }
         if at is not None:
             seen |= await _first_changes(store, query, layer, at)
         ordered = sorted((one for one in seen.values() if one and _is_past(one, after)), reverse=True)
         page = ordered[:limit]
         if max_bytes is not None:
-            page = page[: fitting((one.size_bytes for one in page), max_bytes)]
+            page = page[: count_fitting((one.size_bytes for one in page), max_bytes)]
         found = await _read_seen(store, query, layer, page)
         if len(found) == len(page):  # else one of them has changed while it was looked for
             more = page and len(page) < len(ordered)

@@ -13,7 +13,7 @@ from typing import Any
 from octavo.config import Settings
 from octavo.errors import Conflict, NotFound, OctavoError, StoreClosed, StoreUnavailable
 from octavo.kernel.model import Op, Query, Record, Scope
-from octavo.kernel.ports import ListsTenants, Resembles, Store, written
+from octavo.kernel.ports import ListsTenants, Resembles, Store, write_ops
 from octavo.layers import reasons
 from octavo.layers.changes import ChangeStep, removal
 from octavo.layers.records import COLLECTIONS, LOG
@@ -115,7 +115,7 @@ class Shared:
 
     async def write(self, ops: Sequence[Op]) -> Status:
         """Write the ops; answer where they are now."""
-        return "success" if (await written(self.store, ops)).stored else "queued"
+        return "success" if (await write_ops(self.store, ops)).stored else "queued"
 
     async def take(self, steps: Sequence[ChangeStep]) -> tuple[Status, list[bool]]:
         """Write the steps in one go; answer which of them nobody came before."""

@@ -15,7 +15,7 @@ import msgspec
 from octavo.errors import Conflict, NotFound, StoreUnavailable
 from octavo.kernel.codec import is_name
 from octavo.kernel.model import Add, Change, Op, Query, Record, Remove, Scope, exact_scope
-from octavo.kernel.ports import Store, walk, written
+from octavo.kernel.ports import Store, walk, write_ops
 
 NODES, EDGES = "graph_nodes", "graph_edges"
 _TRIES = 200
@@ -192,7 +192,7 @@ class Graph:
 
     async def _write(self, ops: list[Op]) -> None:
         # What would wait on disk could meet another graph than the one it was made for.
-        if ops and not (await written(self._store, ops, queue=False)).stored:
+        if ops and not (await write_ops(self._store, ops, queue=False)).stored:
             raise StoreUnavailable("the store is down, and the graph is as it was; try again later")
 
 

@@ -9,7 +9,7 @@ from pydantic import AfterValidator, BaseModel, Field
 
 from octavo.errors import InvalidQuery, InvalidRecord, NotFound
 from octavo.kernel.codec import MAX_NAME_BYTES
-from octavo.kernel.model import utc
+from octavo.kernel.model import to_utc
 from octavo.mcp import answers
 from octavo.mcp.answers import cursor_of, cut, fitting, result, token
 from octavo.mcp.callers import CALLER, ToolCaller, ToolLimits
@@ -368,6 +368,6 @@ def _moment(given: datetime | None) -> datetime | None:
     if given is None:
         return None
     try:
-        return given.replace(tzinfo=UTC) if given.tzinfo is None else utc(given)
+        return given.replace(tzinfo=UTC) if given.tzinfo is None else to_utc(given)
     except (OverflowError, ValueError):
         raise InvalidQuery(f"{given} cannot be said in UTC") from None

@@ -13,7 +13,7 @@ import msgspec
 
 from octavo.errors import InvalidQuery
 from octavo.kernel.model import Record
-from octavo.kernel.terms.matching import content
+from octavo.kernel.text import content
 from octavo.layers.reasons import chinese
 from octavo.memory.searching import SOURCE_OF, Seen
 from octavo.search.hits import Context, Source, fence_for, fit_line, one_line

@@ -25,7 +25,7 @@ from octavo.kernel.ports import read_page
 from octavo.memory.memory import AsyncMemory, Memory
 from octavo.memory.messages import Message, messages_to_keep
 from octavo.memory.searching import Whose
-from octavo.util.user_code import caught, said
+from octavo.util.user_code import catch_error, describe_error
 
 _WINDOW, _WINDOW_BYTES = 100, 2**20  # of a session, what is compared with the messages of a call
 _SURE = 20  # messages in a row that are the same by no accident
@@ -157,7 +157,7 @@ class Keeper:
             try:
                 keeping = self._start(self._keep(*work))
             except Exception as error:  # noqa: BLE001 - the call matters more than the memory
-                self._complain("keeping", f"what was said is not kept: {said(error)}")
+                self._complain("keeping", f"what was said is not kept: {describe_error(error)}")
             else:
                 self._waiting.add(keeping)
                 keeping.add_done_callback(self._waiting.discard)
@@ -239,10 +239,10 @@ class Keeper:
     @contextmanager
     def guarded(self, what: str) -> Iterator[None]:
         """Whatever goes wrong inside is told to the log, not to the caller."""
-        with caught() as outcome:
+        with catch_error() as outcome:
             yield
         if outcome.error is not None:
-            self._complain(what, f"{what}: {said(outcome.error)}")
+            self._complain(what, f"{what}: {describe_error(outcome.error)}")
 
     def _complain(self, what: str, told: str) -> None:
         _log.log(logging.DEBUG if what in self._troubled else logging.WARNING, told)
@@ -250,7 +250,8 @@ class Keeper:
 
 
 def _reason(error: Exception, seconds: float) -> str:
-    return f"it took longer than {seconds:g} seconds" if isinstance(error, TimeoutError) else said(error)
+    late = isinstance(error, TimeoutError)
+    return f"it took longer than {seconds:g} seconds" if late else describe_error(error)
 
 
 def _awaitable(work: "futures.Future[Any] | asyncio.Task[Any]") -> "asyncio.Future[Any]":

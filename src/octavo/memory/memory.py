@@ -16,7 +16,7 @@ from octavo.erasing.parts import Documents
 from octavo.errors import ConfigError, InvalidQuery, StoreClosed
 from octavo.kernel.ids import now
 from octavo.kernel.model import Add, Cursor, Query, Record, Scope
-from octavo.kernel.ports import Embedder, Store, WriteStatus, read_page, written
+from octavo.kernel.ports import Embedder, Store, WriteStatus, read_page, write_ops
 from octavo.kernel.terms.tokens import estimate_tokens
 from octavo.layers import checking
 from octavo.layers.memory import LayeredMemory
@@ -127,7 +127,7 @@ class AsyncMemory:
             for record in records
             if record.kind == speaker and record.text.strip()
         }
-        done = await written(self.store, [Add(records), Add(list(notes.values()))])
+        done = await write_ops(self.store, [Add(records), Add(list(notes.values()))])
         names = [message.id for message in said]
         if not done.stored:
             self._pending.later(list(notes.values()))

@@ -13,7 +13,7 @@ from octavo.errors import InvalidRecord
 from octavo.kernel.ports import WriteStatus
 from octavo.layers.values import Outcome
 from octavo.memory.context import has_block, without_blocks
-from octavo.util.user_code import caught
+from octavo.util.user_code import catch_error
 
 #: What `add` takes.
 Said: TypeAlias = str | Mapping[str, Any] | Msg | Sequence["str | Mapping[str, Any] | Msg"]
@@ -283,7 +283,7 @@ def messages_to_keep(messages: Iterable[Message]) -> list[Msg]:
     """The messages as they are kept: without what was remembered, and pictures and files sent along."""
     kept: list[Msg] = []
     for message in messages:
-        with caught():  # one message of a kind that nobody knows must not hold up the others
+        with catch_error():  # one message of a kind that nobody knows must not hold up the others
             [read] = read_messages([message], speaker="user", metadata=None)
             if content := _kept_content(read.content):
                 read.content = content

@@ -14,7 +14,7 @@ from octavo.errors import Conflict, OctavoError, StoreClosed
 from octavo.events.retention import before
 from octavo.kernel.ids import now
 from octavo.kernel.model import START, Cursor, Query, Remove, Scope
-from octavo.kernel.ports import ListsTenants, heads, walk, written
+from octavo.kernel.ports import ListsTenants, list_heads, walk, write_ops
 from octavo.layers import LayeredMemory
 from octavo.layers.records import COLLECTIONS
 from octavo.memory.pending import FACTS, PENDING
@@ -109,7 +109,7 @@ class RetentionSweep:
         waiting = await self._waiting(tenant) if collection == "messages" else set()
         cursor: Cursor = START
         stay = conflicts = 0  # records that were passed by, and removals in a row that others overtook
-        while page := await heads(
+        while page := await list_heads(
             self._store, msgspec.structs.replace(all_of_it, after=cursor, limit=_AT_ONCE)
         ):
             # Counted after the page was read: another server that prunes removes the same records first, and then the
@@ -127,7 +127,7 @@ class RetentionSweep:
             elif ids:
                 gone = msgspec.structs.replace(all_of_it, ids=tuple(ids), until=end)
                 try:
-                    await written(self._store, [Remove(gone, expect=count)], queue=False)
+                    await write_ops(self._store, [Remove(gone, expect=count)], queue=False)
                 except Conflict:
                     conflicts += 1
                     if conflicts == _TRIES:

@@ -11,10 +11,10 @@ import msgspec
 
 from octavo.errors import InvalidQuery
 from octavo.kernel.model import Add, Head, Op, Query, Record, Scope, Tally, exact_scope
-from octavo.kernel.ports import Searches, Store, heads
+from octavo.kernel.ports import Searches, Store, list_heads
 from octavo.kernel.terms.matches import Matches
-from octavo.kernel.terms.matching import content
-from octavo.kernel.terms.terms import unspaced
+from octavo.kernel.terms.terms import is_unspaced
+from octavo.kernel.text import content
 from octavo.layers.reading import records_as_of
 from octavo.layers.records import COLLECTIONS
 from octavo.search.hits import Hit, Hits, MemoryHit, Recalled
@@ -260,7 +260,7 @@ def _tell_hit(hit: Hit, score: float, found: Recalled) -> MemoryHit:
 def _reason(hit: Hit, found: Recalled) -> str:
     """Why it is a hit, in a few words."""
     # Of a pair of characters and the two by themselves, the pair says more.
-    words = sorted(hit.terms, key=lambda term: unspaced(term) and len(term) == 1)[:_SHOWN_TERMS]
+    words = sorted(hit.terms, key=lambda term: is_unspaced(term) and len(term) == 1)[:_SHOWN_TERMS]
     reasons = [f"says {', '.join(words)}"] if words else []
     reasons += [f"is about {', '.join(hit.topics)}"] if hit.topics else []
     for signal in hit.signals:
@@ -312,7 +312,7 @@ class StoreAsOf(Wrap):
     async def heads(self, query: Query) -> list[Head]:
         """The same without texts and bodies."""
         store, asked = self._translate(query)
-        return [head for head in await heads(store, asked) if self._was_there(query, head)]
+        return [head for head in await list_heads(store, asked) if self._was_there(query, head)]
 
     async def tally(self, query: Query) -> Tally:
         """How many there were."""

@@ -14,7 +14,7 @@ from octavo.memory import messages as calls
 from octavo.memory.keeping import Keeper, Options
 from octavo.memory.memory import AsyncMemory, Memory
 from octavo.memory.messages import ChatCall, Message, ModelCall, ResponsesCall
-from octavo.util.user_code import caught
+from octavo.util.user_code import catch_error
 
 #: The resources of a client whose calls have memory, and how these are spelt.
 _CALLS: dict[str, Callable[[dict[str, Any]], ModelCall]] = {
@@ -183,7 +183,7 @@ class _AnyStream(_Proxy):
         return self._inner.close()
 
     def __del__(self) -> None:
-        with caught():
+        with catch_error():
             # The collector may have come in the middle of anything, with locks held that keeping needs.
             self._turn.keep(later=True)
 

@@ -19,7 +19,7 @@ from octavo.server.access import OPEN, SIGN_IN, Caller, Door, is_console, is_ope
 from octavo.server.logs import Secrets, access_log, masked
 from octavo.server.metrics import METHODS, Metrics
 from octavo.server.problems import problem, refusal
-from octavo.util.tracing import current_ids, request_span, span, tracing
+from octavo.util.tracing import current_ids, is_tracing, request_span, span
 
 CALLER = "octavo.caller"
 REQUEST_ID = "octavo.request_id"
@@ -139,7 +139,7 @@ class _Passage:
 
     async def run(self) -> None:
         """Answer it; where there are traces, inside a span that goes on with its caller's."""
-        if not tracing():
+        if not is_tracing():
             await self._run()
             return
         method = self._scope["method"] if self._scope["method"] in METHODS else "_OTHER"

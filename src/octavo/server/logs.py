@@ -11,8 +11,8 @@ from typing import IO, Any
 import msgspec
 
 from octavo.config import Settings
-from octavo.kernel.text import printable, printable_json
-from octavo.util.secrets import hidden
+from octavo.kernel.text import escape_controls, escape_json_controls
+from octavo.util.secrets import mask_passwords
 from octavo.util.tracing import current_ids
 
 access_log = logging.getLogger("octavo.access")
@@ -42,7 +42,7 @@ class Secrets:
 
     def hidden(self, text: str) -> str:
         """The text without them."""
-        return masked(hidden(text, (url for url in self._urls if url)))
+        return masked(mask_passwords(text, (url for url in self._urls if url)))
 
 
 def masked(text: str) -> str:
@@ -72,7 +72,7 @@ class JsonLines(Lines):
             said |= current_ids()
             # Before it is JSON, which spells a password with a quote or a backslash in it another way.
             said |= {name: self._secrets.hidden(_sayable(said[name])) for name in said if name != "time"}
-        return printable_json(self._secrets.hidden(msgspec.json.encode(said).decode()))
+        return escape_json_controls(self._secrets.hidden(msgspec.json.encode(said).decode()))
 
 
 class TerminalLines(Lines):
@@ -98,7 +98,7 @@ class TerminalLines(Lines):
 
     def _line(self, text: str) -> str:
         """The text as one line that cannot steer the terminal."""
-        return printable(self._secrets.hidden(_sayable(text)))
+        return escape_controls(self._secrets.hidden(_sayable(text)))
 
     def _coloured(self, status: Any) -> str:
         colour = _COLOURS.get(int(status) // 100) if self._colours else None

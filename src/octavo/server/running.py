@@ -36,7 +36,7 @@ from octavo.server import create_app
 from octavo.server.app import add_sample
 from octavo.server.logs import Secrets, write_logs
 from octavo.server.problems import Problem
-from octavo.util.system import POSIX, optional_module
+from octavo.util.system import POSIX, import_optional
 from octavo.util.tracing import export_spans, flush_spans
 
 SERVED = ("observations", "turns", "profile", "episodes", "log")  # what requests read and write
@@ -241,7 +241,7 @@ def most_connections(wanted: int) -> int:
 
     The limit is raised as far as the system lets it: a process that cannot open a file can accept nobody.
     """
-    resource = optional_module("resource")
+    resource = import_optional("resource")
     if resource is None:
         return wanted
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

@@ -25,7 +25,7 @@ from octavo.service.records import (
 )
 from octavo.service.service import MemoryService
 from octavo.util.attributes import Fixed
-from octavo.util.user_code import called, caught
+from octavo.util.user_code import call_function, catch_error
 
 log = logging.getLogger("octavo.core")
 
@@ -155,7 +155,7 @@ class Core:
         await self.close()
 
     async def _decided(self, obs: Observation) -> GateResult:
-        with caught() as outcome:
+        with catch_error() as outcome:
             decision = self.gate(obs)
             return await decision if inspect.isawaitable(decision) else decision
         log.error("the gate failed on %s", obs.obs_id, exc_info=outcome.error)
@@ -165,8 +165,8 @@ class Core:
     async def _answered(self, obs: Observation) -> AgentResult:
         if self.agent is None:
             return AgentResult()
-        with caught() as outcome:
-            answer = await called(self.agent, obs)
+        with catch_error() as outcome:
+            answer = await call_function(self.agent, obs)
             return answer if isinstance(answer, AgentResult) else AgentResult(answer)
         log.error("the agent failed on %s", obs.obs_id, exc_info=outcome.error)
         return AgentResult(error=f"{type(outcome.error).__name__}: {outcome.error}")
@@ -205,13 +205,13 @@ class Core:
 
     async def _remember(self, verb: str, *args: Any, bounded: bool = True, **named: Any) -> Any:
         """Call the memory; whatever goes wrong is logged and counted, and the answer is None."""
-        with caught() as outcome:
+        with catch_error() as outcome:
             # close() is bounded by itself, and cutting it short could leave something unflushed.
             async with asyncio.timeout(self._memory_timeout_seconds if bounded else None):
                 twin = getattr(self.memory_service, f"a{verb}", None)
                 if twin is not None:
                     return await twin(*args, **named)
-                return await called(getattr(self.memory_service, verb), *args, **named)
+                return await call_function(getattr(self.memory_service, verb), *args, **named)
         self.memory_failures += 1
         self.memory_error = outcome.error
         log.error("memory failed at %s; going on without", verb, exc_info=outcome.error)

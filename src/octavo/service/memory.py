@@ -12,10 +12,10 @@ import msgspec
 from octavo.assemble import Assembled
 from octavo.erasing.certificate import watch_erasures
 from octavo.errors import ConfigError, InvalidQuery, InvalidRecord, NotFound, OctavoError, StoreUnavailable
-from octavo.kernel.codec import answerable, asked
+from octavo.kernel.codec import check_query, is_answerable
 from octavo.kernel.ids import now
 from octavo.kernel.model import START, Add, Cursor, Head, Op, Query, Record, Remove, Scope
-from octavo.kernel.ports import Queues, WriteStatus, fitting, read_page, written
+from octavo.kernel.ports import Queues, WriteStatus, count_fitting, read_page, write_ops
 from octavo.search.hits import Context, Recalled
 from octavo.search.question import Filters
 from octavo.service.health import Health, check_health, probe, without_secrets
@@ -84,7 +84,7 @@ class AsyncMemoryService:
         try:
             # Not every store is asked by a write that does nothing.
             await self._bounded(probe(self.assembled, EVENTS, TURNS, *DOCUMENTS))
-            await self._bounded(written(self.assembled.store, nothing, queue=False))
+            await self._bounded(write_ops(self.assembled.store, nothing, queue=False))
         except StoreUnavailable as error:
             log.warning("the store cannot be reached yet: %s", without_secrets(self.assembled, error))
             return False
@@ -389,15 +389,16 @@ class AsyncMemoryService:
         if session_key is not None and not (isinstance(session_key, str) and session_key):
             raise InvalidQuery(f"session_key must be a name; got {session_key!r}")
         scope = Scope(tenant=self._tenant, user=_user(user_id), session=session_key)
-        query = asked(Query(collection=collection, scope=scope, limit=limit, newest_first=True, after=after))
-        if not answerable(query):
+        query = Query(collection=collection, scope=scope, limit=limit, newest_first=True, after=after)
+        query = check_query(query)
+        if not is_answerable(query):
             return [], None
         newest = session_key is not None and after is None
         most = query.limit if user_id is None else None
         held = self._recent.of(collection, session_key or "", most) if newest else []
         held = [record for record in held if scope.covers(record.scope)][: query.limit]
         if held and max_bytes is not None:
-            held = held[: fitting((Head.of(record).size_bytes for record in held), max_bytes)]
+            held = held[: count_fitting((Head.of(record).size_bytes for record in held), max_bytes)]
         return await self._find_or_held(query, held, max_bytes)
 
     def _state(self) -> str:

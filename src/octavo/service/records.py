@@ -13,7 +13,7 @@ from msgspec import field
 from octavo.errors import InvalidRecord
 from octavo.kernel.codec import is_name
 from octavo.kernel.ids import new_id, now
-from octavo.kernel.model import Change, Query, Record, Scope, utc
+from octavo.kernel.model import Change, Query, Record, Scope, to_utc
 from octavo.kernel.ports import WriteStatus
 from octavo.kernel.text import leaves
 
@@ -390,7 +390,7 @@ def _spelled(at: Any) -> str:
         elif isinstance(at, str):
             moment = datetime.fromisoformat(at)
         if isinstance(moment, datetime):
-            return utc(moment).isoformat()
+            return to_utc(moment).isoformat()
     except (OverflowError, ValueError, OSError) as error:
         raise InvalidRecord(f"timestamp {at!r} is no time: {error}") from None
     raise InvalidRecord(f"timestamp must be a datetime; got {at!r}")

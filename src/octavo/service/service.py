@@ -13,9 +13,9 @@ from octavo.config import Database, FailureQueue, Service, Settings, Vault, load
 from octavo.errors import StoreClosed
 from octavo.service.health import Health
 from octavo.service.memory import AsyncMemoryService
-from octavo.util.secrets import shown
+from octavo.util.secrets import mask_url
 from octavo.util.sync import Closing, Faced, Portal, awaiting, blocking
-from octavo.util.system import after_fork
+from octavo.util.system import call_after_fork
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -154,7 +154,7 @@ class MemoryService(Closing):
             return self._health_when_closed()
 
     def _health_when_closed(self) -> Health:
-        return Health(state="closed", backend=shown(self.settings.database.dsn))
+        return Health(state="closed", backend=mask_url(self.settings.database.dsn))
 
     def close(self) -> None:
         """Deliver what waits or leave it on disk, and let go of everything; a second call does nothing."""
@@ -184,4 +184,4 @@ def _after_fork() -> None:
         service._left_behind()  # noqa: SLF001 - its own class
 
 
-after_fork(_after_fork)
+call_after_fork(_after_fork)

@@ -19,7 +19,7 @@ from octavo.kernel.model import Add, Head, NameCount, Op, Query, Record, Scope, 
 from octavo.kernel.ports import ListsHeads, ListsNames, Store
 from octavo.testing.strategies import Program, Write, programs, spelled
 from octavo.testing.subject import NOON, StoreUnderTest, on_a_store, refused
-from octavo.util.user_code import caught
+from octavo.util.user_code import catch_error
 
 MOST_BESIDE_BYTES = 8192  # names, marks and times that a store may keep in one text with the bodies
 
@@ -174,7 +174,7 @@ def _programs_of(strategy: SearchStrategy[Program], most: int) -> list[Program]:
 
 
 def _error_of(compare: Callable[[Program], None], program: Program) -> Exception | None:
-    with caught() as outcome:
+    with catch_error() as outcome:
         compare(program)
     return outcome.error
 

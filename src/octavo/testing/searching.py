@@ -1,4 +1,4 @@
-"""Searching by terms: what a store that is `Searches` finds is what `matching` finds, at once and whatever is asked.
+"""Searching by terms: what a store that is `Searches` finds is what `search_records` finds, at once and whatever is asked.
 
 The index of terms may lag behind the records, and no search ever sees it: among writers, beside other stores, rebuilt.
 """
@@ -19,7 +19,7 @@ from octavo.kernel.ids import new_id
 from octavo.kernel.model import Add, Change, Query, Record, Remove, Scope
 from octavo.kernel.ports import IndexesLater, Searches, Store
 from octavo.kernel.terms.matches import MOST, Matches
-from octavo.kernel.terms.matching import matching
+from octavo.kernel.terms.matching import search_records
 from octavo.kernel.terms.terms import terms as terms_of
 from octavo.testing.agreement import outcome, run_on_a_store
 from octavo.testing.strategies import Program, Seek, Write, searching_programs, spelled
@@ -86,9 +86,9 @@ async def found(store: Store, query: Query, *terms: str) -> list[str]:
 
 
 async def right(store: Store, query: Query, terms: tuple[str, ...], records: list[Record]) -> Matches:
-    """What the store answers, which must be what `matching` answers from these records."""
+    """What the store answers, which must be what `search_records` answers from these records."""
     answer = await searching(store).search(query, terms)
-    expected = matching(query, terms, records)
+    expected = search_records(query, terms, records)
     said = f"search({spelled(query)}, {[term[:80] for term in terms]!r})"
     assert answer.held == expected.held, said
     # The first difference alone: where CI is set, pytest compares two long lists line by line, for minutes.
@@ -102,7 +102,7 @@ class Searching(StoreUnderTest):
     """Run only for stores that are `octavo.kernel.ports.Searches`; `OCTAVO_PROGRAMS` says how many programs are run, thrice."""
 
     def test_searches_agree(self) -> None:
-        """Whatever was added, changed and removed, a search by any terms, scope and clauses finds what `matching` finds."""
+        """Whatever was added, changed and removed, a search by any terms, scope and clauses finds what `search_records` finds."""
         run_on_a_store(self, searching_programs(), self.compare_searches, share=3)
 
     async def compare_searches(self, store: Store, program: Program) -> None:

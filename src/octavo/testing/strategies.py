@@ -16,9 +16,8 @@ from msgspec import NODEFAULT
 from msgspec.structs import replace
 
 from octavo.kernel.model import START, Add, Change, Cursor, Op, Query, Record, Remove, Scope
-from octavo.kernel.terms.matching import content
 from octavo.kernel.terms.terms import terms as terms_of
-from octavo.kernel.text import haystack
+from octavo.kernel.text import content, haystack
 
 COLLECTIONS = ("events", "messages", "profile")
 IDS = ("a", "A", "á", "b", "b ", "c:1")

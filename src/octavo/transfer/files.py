@@ -17,7 +17,7 @@ from octavo.errors import ConfigError, OctavoError
 from octavo.kernel.codec import MAX_RECORD_BYTES, encode_record, seal
 from octavo.kernel.model import Add, Record, Scope
 from octavo.kernel.ports import Store
-from octavo.kernel.text import printable_json, spell
+from octavo.kernel.text import escape_json_controls, spell
 from octavo.transfer.copying import (
     PAGE_BYTES,
     CopiedRecords,
@@ -31,7 +31,7 @@ from octavo.transfer.copying import (
 from octavo.util.disk import sync_folder
 from octavo.util.file_modes import keep_mode, open_file
 from octavo.util.system import POSIX, lock_file
-from octavo.util.words import several
+from octavo.util.words import pluralize
 
 FORMAT = 1
 #: Every byte of a record may have been written as \\u0000, and names stand around it; a longer line holds no record.
@@ -141,7 +141,7 @@ class _LineStream:
 
     def write(self, spelled: bytes) -> int:
         """Write lines, and answer how long the file is now."""
-        self._stream.write(printable_json(spelled.decode()).encode())  # it may be a terminal
+        self._stream.write(escape_json_controls(spelled.decode()).encode())  # it may be a terminal
         self._stream.flush()
         return 0
 
@@ -355,7 +355,7 @@ class _Import:
             self.owed = 0
         elif isinstance(found, End):
             if self.owed is not None and self.owed != found.octavo_export_end:
-                reason = f"the export had {several(found.octavo_export_end, 'record')}, here: {self.owed}"
+                reason = f"the export had {pluralize(found.octavo_export_end, 'record')}, here: {self.owed}"
                 await self._bad(BadLine(self.line, reason))
             self.owed = None
         else:

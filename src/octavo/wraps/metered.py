@@ -17,7 +17,7 @@ from octavo import errors
 from octavo.kernel.model import Add, Change, Op, Query, Record, Remove, Tally
 from octavo.kernel.ports import Store, Written
 from octavo.util.metrics import OTHER, Family, Meter
-from octavo.util.tracing import Span, span, tracing
+from octavo.util.tracing import Span, is_tracing, span
 from octavo.wraps.wrap import Wrap
 
 T = TypeVar("T")
@@ -100,7 +100,7 @@ class Metered(Wrap):
 
     def _measured(self, verb: str, face: str, asked: Any, work: Awaitable[T]) -> Awaitable[T]:
         timed = _time(self.meter, (verb, face), work)
-        return _trace(verb, asked, timed) if tracing() else timed
+        return _trace(verb, asked, timed) if is_tracing() else timed
 
 
 async def _trace(verb: str, asked: Any, work: Awaitable[T]) -> T:

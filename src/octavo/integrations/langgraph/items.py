@@ -17,7 +17,7 @@ from langgraph.store.base import (  # type: ignore[import-not-found]
 )
 
 from octavo.kernel.model import Record, Scope
-from octavo.kernel.ports import ListsNames, Store, Vector, every_name
+from octavo.kernel.ports import ListsNames, Store, Vector, list_names
 from octavo.models import FunctionEmbedder
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ def is_within(namespace: tuple[str, ...], prefix: tuple[str, ...]) -> bool:
 
 async def list_namespaces(store: Store, scope: Scope, prefix: Namespace = ()) -> list[Namespace]:
     """Those in and below a namespace that have items, by name."""
-    names = await every_name(store, ITEMS, "session", scope)
+    names = await list_names(store, ITEMS, "session", scope)
     return [name for name in map(split, names) if is_within(name, prefix)]
 
 

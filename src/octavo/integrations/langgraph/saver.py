@@ -25,7 +25,7 @@ from langgraph.checkpoint.base import (  # type: ignore[import-not-found]
 from octavo.conversation.store_history import BoundStore, on_store_loop
 from octavo.kernel.ids import now
 from octavo.kernel.model import Add, Change, Cursor, Head, Op, Query, Record, Remove, Scope
-from octavo.kernel.ports import Store, heads, walk
+from octavo.kernel.ports import Store, list_heads, walk
 from octavo.stores.base import BaseStore
 
 _CHECKPOINTS = "checkpoints"
@@ -191,7 +191,7 @@ class OctavoSaver(BoundStore, BaseCheckpointSaver[str]):  # type: ignore[misc] #
         """Remove the checkpoints that these runs made, and what waits at them."""
         for run in run_ids:
             query = self._query(self._at(None, None), where={"run_id": str(run)}, newest_first=True)
-            await self._remove(await heads(self._store, query))
+            await self._remove(await list_heads(self._store, query))
 
     @on_store_loop
     async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
@@ -216,7 +216,7 @@ class OctavoSaver(BoundStore, BaseCheckpointSaver[str]):  # type: ignore[misc] #
             raise ValueError(f"strategy is keep_latest or delete; got {strategy!r}")
         for thread in thread_ids:
             query = self._query(self._at(thread, None), newest_first=True)
-            found = await heads(self._store, query)
+            found = await list_heads(self._store, query)
             last = {head.scope.agent or "": head for head in reversed(found)} if strategy != "delete" else {}
             for namespace, head in list(last.items()):
                 kept = await self.aget_tuple(_config_of(thread, namespace, head.id))

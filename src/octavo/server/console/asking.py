@@ -12,7 +12,7 @@ from pydantic import Field
 from octavo.errors import NotFound
 from octavo.kernel.ids import now
 from octavo.kernel.ports import IndexesLater, Store
-from octavo.kernel.terms.matching import content
+from octavo.kernel.text import content
 from octavo.layers.records import COLLECTIONS
 from octavo.memory.context import SHARES
 from octavo.memory.searching import SOURCES, StoreAsOf, Whose, distinct

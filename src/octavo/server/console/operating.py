@@ -20,7 +20,7 @@ from octavo.erasing import certificates
 from octavo.errors import NotFound, OctavoError, StoreClosed
 from octavo.kernel.ids import now
 from octavo.kernel.model import Add, Op, Query, Scope, Tally
-from octavo.kernel.ports import Describes, ListsNames, Store, heads
+from octavo.kernel.ports import Describes, ListsNames, Store, list_heads
 from octavo.kernel.shapes import SHAPES
 from octavo.keys import ACCESS, Access
 from octavo.layers.records import COLLECTIONS
@@ -145,7 +145,7 @@ class _Numbers:
         total = 0
         for name in _DRAWN:
             query = Query(collection=name, scope=self._scope, since=day, until=day + timedelta(days=1))
-            if not await heads(self._store, replace(query, newest_first=True, limit=1)):
+            if not await list_heads(self._store, replace(query, newest_first=True, limit=1)):
                 continue
             for part in range(_PARTS):
                 since, until = (day + timedelta(days=at / _PARTS) for at in (part, part + 1))

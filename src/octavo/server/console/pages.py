@@ -19,7 +19,7 @@ from starlette.responses import HTMLResponse, RedirectResponse
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from octavo.kernel.text import printable, spell
+from octavo.kernel.text import escape_controls, spell
 from octavo.keys import ACCESS
 from octavo.server.access import (
     BROWSER_COOKIE,
@@ -242,7 +242,7 @@ def _say(context: Context, text: str) -> str:
 def shown(text: object, most: int = SHOWN) -> str:
     """A text as it can be shown: what would steer a terminal or turn the direction of a line is spelled out, the rest cut."""
     whole = str(text)
-    cut = "\n".join(map(printable, whole[:most].split("\n")))
+    cut = "\n".join(map(escape_controls, whole[:most].split("\n")))
     return cut if len(whole) <= most else f"{cut}… (+{len(whole) - most:,})"
 
 

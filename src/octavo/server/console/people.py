@@ -11,7 +11,7 @@ from fastapi import Response
 
 from octavo.erasing import Certificate, Subject, count_owned
 from octavo.kernel.model import Cursor, Query, Scope
-from octavo.kernel.ports import ListsNames, Store, heads
+from octavo.kernel.ports import ListsNames, Store, list_heads
 from octavo.layers.records import Owner
 from octavo.layers.values import CATEGORIES, LAYERS, OwnerType
 from octavo.server.console.pages import ConsoleRequest, Pages
@@ -201,7 +201,7 @@ async def recent_sessions(
     """The sessions of somebody's newest records, the latest first; what is older than those is not counted."""
     newest = await asyncio.gather(
         *(
-            heads(store, Query(collection=each, scope=scope, newest_first=True, limit=_NEWEST))
+            list_heads(store, Query(collection=each, scope=scope, newest_first=True, limit=_NEWEST))
             for each in collections
         )
     )

@@ -12,9 +12,8 @@ from starlette.responses import StreamingResponse
 from octavo.chat.messages import MESSAGES, SUMMARIES, given_marks
 from octavo.events.records import EventType
 from octavo.kernel.model import Cursor, Query, Record, Scope
-from octavo.kernel.ports import Store, heads, read_page
-from octavo.kernel.terms.matching import content
-from octavo.kernel.text import spell
+from octavo.kernel.ports import Store, list_heads, read_page
+from octavo.kernel.text import content, spell
 from octavo.layers.reading import read_heads
 from octavo.server.console.pages import SHOWN, ConsoleRequest, Pages
 from octavo.server.console.people import begin, recent_sessions, sessions_by_name
@@ -125,7 +124,7 @@ async def _news(store: Store, scope: Scope, after: Cursor | None, seconds: float
         newest: list[Cursor] = []
         for each in SHOWING:
             query = Query(collection=each, scope=scope, newest_first=True, limit=1)
-            newest += [head.cursor for head in await heads(store, query)]
+            newest += [head.cursor for head in await list_heads(store, query)]
         last = max(newest, key=lambda cursor: cursor.rank or (), default=None)
         if last is not None and (after is None or after.rank is None or (last.rank or ()) > after.rank):
             after = last
@@ -139,7 +138,7 @@ async def _read(
     """What comes next in a collection, and where to go on; of one kind, which no index knows, what is near of it."""
     if kind is None:
         return await read_page(store, query, max_bytes)
-    looked = await heads(store, replace(query, limit=_LOOKED))
+    looked = await list_heads(store, replace(query, limit=_LOOKED))
     wanted = [head for head in looked if head.kind == kind]
     found = await read_heads(store, query, wanted[:_STEPS], max_bytes)
     if len(found) < len(wanted):

@@ -18,7 +18,7 @@ import msgspec
 from octavo.errors import Conflict, InvalidRecord, StoreError, StoreUnavailable
 from octavo.kernel.codec import seal
 from octavo.kernel.model import Op
-from octavo.kernel.ports import Queues, Store, Written, walk, written
+from octavo.kernel.ports import Queues, Store, Written, walk, write_ops
 from octavo.service.vault.documents import (
     COLLECTIONS,
     Content,
@@ -127,7 +127,7 @@ class Settler:
                 # The edited text is nowhere else: it must wait in a queue at least, or nothing is done.
                 version = (found.entry.version if found.entry else 0) + 1
                 kept = self._records.version(found.key, found.content, version, "replaced", self._clock())
-                await self._in_time(written(self._store, [kept]))
+                await self._in_time(write_ops(self._store, [kept]))
             _log.debug("the document %r waits for the next sync: %s", found.key, error)
             return None
 
@@ -147,7 +147,7 @@ class Settler:
             plan = self._plan(found, held, _wanted(found, held, after), after)
             answer = Written("stored", [])
             if plan.ops:
-                answer = await self._in_time(written(self._store, plan.ops))
+                answer = await self._in_time(write_ops(self._store, plan.ops))
             if not plan.lost(answer):
                 return plan, answer.stored
             blindly = False
@@ -235,7 +235,7 @@ class Settler:
         """Write what the plans say, all in one go if that is possible."""
         ops = [op for plan in plans for op in plan.ops]
         try:
-            answer = await written(self._store, ops) if ops else Written("stored", [])
+            answer = await write_ops(self._store, ops) if ops else Written("stored", [])
         except StoreUnavailable:
             raise
         except (StoreError, InvalidRecord) as error:

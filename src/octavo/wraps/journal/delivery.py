@@ -24,7 +24,7 @@ from octavo.errors import (
 )
 from octavo.kernel.codec import encode_ops
 from octavo.kernel.model import Add, Op, Query, Record, Remove, Scope, exact_scope
-from octavo.kernel.ports import Store, heads
+from octavo.kernel.ports import Store, list_heads
 from octavo.stores.gather import Gathering
 from octavo.util.tracing import span
 from octavo.wraps.attempts import Attempts, late, verdict
@@ -304,7 +304,7 @@ class Delivery:
             ids = tuple(dict.fromkeys(id_ for op in ops for id_ in op.query.ids or ()))
             query = Query(collection=collection, scope=Scope(tenant=tenant), ids=ids, newest_first=True)
             held = Counter(
-                head.id for head in await self._attempts.read(heads(self._store, query), self._patience)
+                head.id for head in await self._attempts.read(list_heads(self._store, query), self._patience)
             )
             found += [op for op in ops if any(held[id_] > 1 for id_ in op.query.ids or ())]
         return found

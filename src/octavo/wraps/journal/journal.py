@@ -12,12 +12,12 @@ from typing import Any, Self, TypeVar
 import msgspec
 
 from octavo.errors import ConfigError, OctavoError, StoreClosed, StoreError, StoreUnavailable
-from octavo.kernel.codec import asked
+from octavo.kernel.codec import check_query
 from octavo.kernel.ids import now
 from octavo.kernel.model import Op, Query, Record, Scope, Tally
 from octavo.kernel.ports import Finding, Store, Written
 from octavo.util.tracing import span
-from octavo.util.words import several
+from octavo.util.words import pluralize
 from octavo.wraps.attempts import Attempts, late, verdict
 from octavo.wraps.journal.delivery import Delivery, Queue, said
 from octavo.wraps.journal.lines import DeadLetter, Erased, Left, Waiting
@@ -119,7 +119,7 @@ class Journal(Wrap):
         """
         deadline = asyncio.get_running_loop().time() + self._timeout
         ops = list(ops)
-        await self._ready(deadline)
+        await self._ensure_open(deadline)
         self._busy += 1
         try:
             whole = [*ops, *later]
@@ -209,11 +209,11 @@ class Journal(Wrap):
         """Ask the store something, once it has what was queued before and may concern the question."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._timeout
-        query = asked(args[0]) if args and isinstance(args[0], Query) else None
+        query = check_query(args[0]) if args and isinstance(args[0], Query) else None
         if query is not None:
             args = (query, *args[1:])
         scope = query.scope if query else next((arg for arg in args if isinstance(arg, Scope)), None)
-        await self._ready(deadline)
+        await self._ensure_open(deadline)
         await self._open_store(deadline)
         await self._replay.caught_up(scope, deadline)
         try:
@@ -234,7 +234,7 @@ class Journal(Wrap):
             lost = f"what the store does not take is refused: {status.queue_error}"
             return [*found, Finding("queue", "it cannot be written to", lost)]
         cure = "octavo queue list shows what was given up and why" if status.dead else ""
-        told = f"{several(status.waiting, 'write')} waiting, {status.dead} given up"
+        told = f"{pluralize(status.waiting, 'write')} waiting, {status.dead} given up"
         return [*found, Finding("queue", told, cure)]
 
     # --- how it stands
@@ -261,7 +261,7 @@ class Journal(Wrap):
 
     async def refusal(self, query: Query) -> str | None:
         """Why a write to such records would be neither stored nor queued now; None when it would be one of the two."""
-        await self._ready()
+        await self._ensure_open()
         if self._replay.state != "up" or self._queue.error is not None:
             try:
                 async with asyncio.timeout(self._timeout):
@@ -276,7 +276,7 @@ class Journal(Wrap):
 
     async def replay_now(self) -> int:
         """Try at once to bring what waits to the store, whatever the backoff says; answer how many writes got there."""
-        await self._ready()
+        await self._ensure_open()
         return await self._replay.now()
 
     async def dead_letters(self, limit: int | None = None, after: str | None = None) -> list[DeadLetter]:
@@ -300,13 +300,13 @@ class Journal(Wrap):
 
     async def erase(self, left: Left, names: Collection[bytes] = ()) -> Erased:
         """Take out of the queue and the dead letters what is not `left` of each write; see `Spool.erase`."""
-        await self._ready()
+        await self._ensure_open()
         erased = await self._delivery.erase(left, names)
         await self._queue.look()
         return erased
 
     async def _with_queue(self, work: Callable[[], T]) -> T:
-        await self._ready()
+        await self._ensure_open()
         result = await self._queue.run(work)
         await self._queue.look()
         return result
@@ -314,7 +314,7 @@ class Journal(Wrap):
     # --- opening and closing
 
     async def __aenter__(self) -> Self:
-        await self._ready()
+        await self._ensure_open()
         await self._open_store(asyncio.get_running_loop().time() + self._timeout)
         return self
 
@@ -328,7 +328,7 @@ class Journal(Wrap):
             self._closing = asyncio.get_running_loop().create_task(self._close())
         await asyncio.shield(self._closing)  # given up by one caller, it still comes to its end
 
-    async def _ready(self, deadline: float | None = None) -> None:
+    async def _ensure_open(self, deadline: float | None = None) -> None:
         """Open the queue at the first call; every call is refused that comes from elsewhere, or too late."""
         if self._closing is not None:
             raise StoreClosed("this Journal was closed; make another one")

@@ -25,7 +25,7 @@ import msgspec
 from octavo.util.disk import FileLock, is_current, sync_folder, write_all
 from octavo.util.file_modes import make_folder, open_file
 from octavo.util.system import read_at
-from octavo.util.words import several
+from octavo.util.words import pluralize
 from octavo.wraps.journal.files import (
     QueueNames,
     SharedFile,
@@ -148,7 +148,7 @@ class Log:
         if not damaged:
             return False
         _log.warning(
-            "moved from %s to %s: %s", path, self._quarantine.path, several(len(damaged), "damaged line")
+            "moved from %s to %s: %s", path, self._quarantine.path, pluralize(len(damaged), "damaged line")
         )
         try:
             self._quarantine.append(damaged)

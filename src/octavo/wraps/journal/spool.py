@@ -89,18 +89,18 @@ class Spool:
 
     def put(self, entries: Sequence[Waiting]) -> None:
         """Keep these behind all others, with one write for all; on a full disk none of them is kept and it raises."""
-        with self._ready():
+        with self._ensure_open():
             if entries:
                 self._logs[0].put(entries)
 
     def check(self) -> None:
         """Raise what `put` would raise now: a few bytes are written, and taken back."""
-        with self._ready():
+        with self._ensure_open():
             self._logs[0].check()
 
     def head(self, most: int, skip: Collection[str] = ()) -> list[Waiting]:
         """The oldest that wait, in order, without those whose ids are to be skipped, as far as they fit in memory."""
-        with self._ready():
+        with self._ensure_open():
             heads = [log.head(most, skip) for log in self._logs]
             # Behind the last that a log has in memory, the next one in order may be one that it has only on disk.
             ends = [next(reversed(log.loaded), "") for log in self._logs if log.unread]
@@ -109,7 +109,7 @@ class Spool:
 
     def done(self, ids: Sequence[str]) -> None:
         """These were stored. When nothing waits any more, that is on disk when this returns; before, a full disk may delay it."""
-        with self._ready():
+        with self._ensure_open():
             for log in self._logs:
                 if mine := [id_ for id_ in dict.fromkeys(ids) if id_ in log.loaded]:
                     log.done(mine)
@@ -117,7 +117,7 @@ class Spool:
 
     def tried(self, id: str, error: str) -> Waiting:  # noqa: A002 - the name the rest of Octavo uses
         """One more attempt to store this one has failed; answer it with its new count, which is known until the process ends."""
-        with self._ready():
+        with self._ensure_open():
             for log in self._logs:
                 if (found := log.loaded.get(id)) is not None:
                     attempts = found.entry.attempts + 1
@@ -128,7 +128,7 @@ class Spool:
 
     def bury(self, ids: Sequence[str], error: str) -> None:
         """Give these up for one reason, with one write for all: they are dead letters, on disk, before they leave the queue."""
-        with self._ready():
+        with self._ensure_open():
             found = [log.loaded[id_].entry for id_ in ids for log in self._logs if id_ in log.loaded]
             why = {"error": error[:_LONGEST_ERROR], "died_at": now()}
             self.dead.add([DeadLetter(**{**asdict(each), **why}) for each in found])
@@ -136,7 +136,7 @@ class Spool:
 
     def revive(self, ids: Collection[str] | None = None) -> int:
         """Put these dead letters, or all, back into the queue as if they were new; answer how many there were."""
-        with self._ready():
+        with self._ensure_open():
             letters = (letter for letter in self.dead if ids is None or letter.id in ids)
             back: list[str] = []
             try:
@@ -151,7 +151,7 @@ class Spool:
 
     def adopt(self) -> int:
         """Take over the slots of processes that have died; answer how many writes came with them."""
-        with self._ready():
+        with self._ensure_open():
             own = {log.slot for log in self._logs}
             came = 0
             for slot in self._names.slots():
@@ -166,7 +166,7 @@ class Spool:
 
         Slots of processes that run are theirs alone: what they hold of it is only counted.
         """
-        with self._ready():
+        with self._ensure_open():
             self.adopt()
             waiting = sum(log.erase(left) for log in self._logs)
             self._leave_empty()
@@ -179,7 +179,7 @@ class Spool:
 
     def flush(self) -> None:
         """Bring to disk what is only in memory."""
-        with self._ready():
+        with self._ensure_open():
             self._logs[0].flush()
 
     @property
@@ -234,7 +234,7 @@ class Spool:
             log.close()
 
     @contextmanager
-    def _ready(self) -> Iterator[None]:
+    def _ensure_open(self) -> Iterator[None]:
         if self._process not in (0, os.getpid()):
             raise StoreClosed(
                 "this queue was opened before the process was forked; open another in the child"

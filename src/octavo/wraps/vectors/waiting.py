@@ -10,12 +10,13 @@ import msgspec
 from msgspec import UNSET
 
 from octavo.errors import ModelError
-from octavo.kernel.codec import answerable, asked
+from octavo.kernel.codec import check_query, is_answerable
 from octavo.kernel.ids import now
 from octavo.kernel.model import START, Add, Change, Head, Op, Query, Record, Remove, Scope, exact_scope
-from octavo.kernel.ports import Embedder, Entry, EntryKey, Store, Vector, VectorIndex, heads
-from octavo.kernel.terms.matching import content, digest
-from octavo.util.words import several
+from octavo.kernel.ports import Embedder, Entry, EntryKey, Store, Vector, VectorIndex, list_heads
+from octavo.kernel.terms.matching import digest
+from octavo.kernel.text import content
+from octavo.util.words import pluralize
 
 PENDING = "pending"
 KIND = "vector"
@@ -109,7 +110,7 @@ async def touched(store: Store, ops: Sequence[Op], collections: tuple[str, ...])
             moved.update(record.collection for record in here)
             keys.update(dict.fromkeys(key_of(record) for record in here if record.text or record.data))
         elif (collection := op.query.collection) in collections and collection in altered:
-            query = asked(op.query)
+            query = check_query(op.query)
             if collection in moved and (query.limit or query.offset):  # nobody knows yet whom it counts
                 query = msgspec.structs.replace(query, limit=None, offset=0)
             keys.update(dict.fromkeys(await _find_keys(store, query)))
@@ -126,7 +127,7 @@ def _alters(op: Change | Remove) -> bool:
 
 
 async def _find_keys(store: Store, query: Query) -> list[Key]:
-    if not answerable(query):
+    if not is_answerable(query):
         return []
     if query.ids is not None and query.scope.exact:  # no need to look: naming too many costs little
         return [Key(query.collection, id_, query.scope) for id_ in dict.fromkeys(query.ids)]
@@ -144,7 +145,7 @@ async def pages_of_heads(store: Store, query: Query) -> AsyncIterator[list[Head]
     left = query.limit
     while left is None or left > 0:
         size = _PAGE if left is None else min(_PAGE, left)
-        page = await heads(store, msgspec.structs.replace(query, limit=size))
+        page = await list_heads(store, msgspec.structs.replace(query, limit=size))
         if page:
             yield page
         if len(page) < size:
@@ -271,7 +272,7 @@ async def _embedded(embedder: Embedder, texts: list[str]) -> list[Vector]:
     vectors = await embedder.embed(texts)
     if len(vectors) != len(texts):
         raise ModelError(
-            f"{embedder.name} answered {several(len(vectors), 'vector')} for {several(len(texts), 'text')}"
+            f"{embedder.name} answered {pluralize(len(vectors), 'vector')} for {pluralize(len(texts), 'text')}"
         )
     for vector in vectors:
         if not 0 < math.hypot(*vector) < math.inf:
