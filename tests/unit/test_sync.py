@@ -14,7 +14,7 @@ import pytest
 
 from octavo import StoreClosed
 from octavo.util import sync
-from octavo.util.sync import Portal, Twins, awaiting, blocking, make_awaited, make_blocking
+from octavo.util.sync import Portal, Twins, as_async, as_plain, awaiting, blocking
 
 PATIENCE = 30  # seconds, after which a test fails rather than hang
 
@@ -425,8 +425,8 @@ class Counter(Twins):
         self.threads.add(threading.current_thread())
         self.total = to
 
-    add = make_blocking(aadd)
-    areset = make_awaited(reset)
+    add = as_plain(aadd)
+    areset = as_async(reset)
 
 
 class Careful(Counter):

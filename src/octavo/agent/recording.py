@@ -79,8 +79,8 @@ class Recorder:
     def note(self, event: AgentEvent) -> None:
         """Have the event written soon; takes no time, and never raises for what its data hold."""
         # Taken now: a tool may change its arguments while they wait to be written.
-        event.data = keepable(event.data)
-        event.metadata = keepable(event.metadata) if event.metadata else {}
+        event.data = make_keepable(event.data)
+        event.metadata = make_keepable(event.metadata) if event.metadata else {}
         self._pending.append(to_record(event, self._tenant))
         self._noted += 1
         while len(self._pending) > _MOST_HELD:
@@ -97,7 +97,7 @@ class Recorder:
             if not await asyncio.shield(self._begin()):
                 return
 
-    async def settled(self) -> None:
+    async def wait_until_stored(self) -> None:
         """Wait until the store has all that was noted, so that whoever asks it next finds that; else StoreUnavailable."""
         await self.flush()
         if (journal := self._journal) is not None and journal.status().waiting:
@@ -232,7 +232,7 @@ def queue_directory(memory_store: BaseMemoryStore, agent_name: str) -> Path | No
     if not isinstance(memory_store, EventStore):
         kind = type(memory_store)
         config = getattr(memory_store, "config", None)
-        told = {k: v for k, v in keepable(config or {}).items() if not _SECRET.search(k)}
+        told = {k: v for k, v in make_keepable(config or {}).items() if not _SECRET.search(k)}
         identity = f"{kind.__module__}.{kind.__qualname__} {agent_name} {msgspec.json.encode(told, order='sorted')!r}"
         return _ROOT / _folder_name(f"{kind.__name__}-{agent_name}", identity)
     if not memory_store.url:
@@ -256,7 +256,7 @@ def _folder_name(words: str, identity: str) -> str:
     return f"{readable}-{hashlib.blake2b(identity.encode('utf-8', 'replace'), digest_size=6).hexdigest()}"
 
 
-def keepable(value: Any) -> Any:
+def make_keepable(value: Any) -> Any:
     """The value with whatever JSON or a store has no word for spelled as text; nothing is shared with the original."""
     return _plain(value, 1, {})
 
@@ -264,7 +264,7 @@ def keepable(value: Any) -> Any:
 def _plain(value: Any, depth: int, seen: dict[tuple[int, int], tuple[Any, Any]]) -> Any:
     kind = type(value)
     if kind is str:
-        return _sound(value)
+        return _drop_unstorable(value)
     if value is None or kind is bool:
         return value
     if kind is int:
@@ -272,7 +272,7 @@ def _plain(value: Any, depth: int, seen: dict[tuple[int, int], tuple[Any, Any]])
     if kind is float:
         return value if math.isfinite(value) else str(value)
     if depth >= MAX_DEPTH:
-        return _shown(value)
+        return _safe_repr(value)
     known = seen.get((id(value), depth))  # what occurs several times is looked at once
     if known is None:
         # With the value itself: its id is its own only as long as it is there.
@@ -290,8 +290,8 @@ def _make_plain(value: Any, depth: int, seen: dict[tuple[int, int], tuple[Any, A
             return _plain(fields, depth, seen)
         plain = msgspec.to_builtins(value, str_keys=True)  # times, enums, UUIDs …
     except (TypeError, ValueError, AttributeError, RecursionError):
-        return _shown(value)
-    return _plain(plain, depth + 1, seen) if type(plain) is not type(value) else _shown(value)
+        return _safe_repr(value)
+    return _plain(plain, depth + 1, seen) if type(plain) is not type(value) else _safe_repr(value)
 
 
 def _fields(value: Any) -> dict[str, Any] | None:
@@ -335,15 +335,15 @@ def _cut(value: Any, room: int) -> tuple[Any, int]:
 
 
 def _key(key: Any) -> str:
-    return _sound(key if type(key) is str else str(getattr(key, "value", key)))
+    return _drop_unstorable(key if type(key) is str else str(getattr(key, "value", key)))
 
 
-def _sound(text: str) -> str:
+def _drop_unstorable(text: str) -> str:
     """Text without NUL and half surrogate pairs, which no store keeps."""
     if "\0" in text:
         text = text.replace("\0", "�")
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
-def _shown(value: Any) -> str:
-    return _sound(_repr.repr(value))
+def _safe_repr(value: Any) -> str:
+    return _drop_unstorable(_repr.repr(value))

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeAlias, TypeVar
 
 from octavo.agent.adapters import Message, ModelAdapter, Reply, ToolCall
-from octavo.agent.recording import keepable
+from octavo.agent.recording import make_keepable
 from octavo.agent.tools import AgentContext, InvalidArguments, Tool, parse_arguments, result_text
 from octavo.errors import ConfigError, ModelError
 from octavo.events import EventType
@@ -266,4 +266,4 @@ def _shown_arguments(arguments: Any) -> Any:
             return parse_arguments(arguments)
         except InvalidArguments:
             return arguments
-    return keepable(arguments)
+    return make_keepable(arguments)

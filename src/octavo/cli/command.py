@@ -25,7 +25,7 @@ from octavo.cli import INTERRUPTED, hand_over, option
 from octavo.cli.option import CONFIG, OVERRIDES
 from octavo.cli.tables import table_lines
 from octavo.errors import ConfigError, OctavoError
-from octavo.events.retention import age, before
+from octavo.events.retention import parse_age, subtract_age
 from octavo.kernel.ids import now
 from octavo.kernel.model import to_utc
 from octavo.kernel.ports import ListsTenants, Store
@@ -309,7 +309,7 @@ def parse_time(
         return to_utc(datetime.fromisoformat(spelled))
     if ages:
         with suppress(ConfigError, OverflowError):
-            return before(age(spelled), now()) if ages == "ago" else now() + age(spelled)
+            return subtract_age(parse_age(spelled), now()) if ages == "ago" else now() + parse_age(spelled)
     also = {"ago": ", or 2h for two hours ago", "from now": ", or 90d for ninety days from now"}.get(ages, "")
     raise ConfigError(f"{named} {spelled!r} is no time; try 2026-03-01, 2026-03-01T12:00:00+08:00{also}")
 

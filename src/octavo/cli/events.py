@@ -18,7 +18,7 @@ from octavo.cli.transfer import moved_text
 from octavo.errors import ConfigError, StoreUnavailable
 from octavo.events import AgentEvent, BaseMemoryStore, EventStore, EventType, as_store, migrate, to_event
 from octavo.events.records import COLLECTION
-from octavo.events.retention import age, before
+from octavo.events.retention import parse_age, subtract_age
 from octavo.kernel.ids import now
 from octavo.kernel.model import Query, Record, Scope
 from octavo.kernel.text import escape_controls, escape_json_controls, spell
@@ -97,7 +97,7 @@ async def tail_command(call: CommandCall, limit: int, follow: bool, every: str, 
     \b
     Example: octavo events tail -f --agent assistant
     """
-    pause = age(every).total_seconds()
+    pause = parse_age(every).total_seconds()
     async with _open_named(call.existing_store()) as store:
         rows, query = _Rows(call), _query(store, asked)
         find = as_store(store).find
@@ -194,7 +194,7 @@ async def prune_command(call: CommandCall, older_than: str, dry_run: bool, **ask
     Example: octavo events prune --older-than 7d
     """
     url = call.existing_store()
-    cutoff = before(age(older_than), now())
+    cutoff = subtract_age(parse_age(older_than), now())
     async with _open_named(url) as store:
         if dry_run:
             query = msgspec.structs.replace(_query(store, asked), until=cutoff)

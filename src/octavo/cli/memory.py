@@ -14,7 +14,7 @@ from octavo.cli.tables import TEXT, WHEN, figures, owner_text, plain, quoted, wh
 from octavo.config import local_path
 from octavo.erasing import Certificate, scrub
 from octavo.errors import ConfigError, InvalidQuery, InvalidRecord
-from octavo.events.retention import age
+from octavo.events.retention import parse_age
 from octavo.kernel.ids import now
 from octavo.layers import CATEGORIES, Layer
 from octavo.layers.records import COLLECTIONS
@@ -359,7 +359,7 @@ def _wanted(given: dict[str, Any], no_infer: bool) -> dict[str, Any]:
         "layer": layer_of(given["layer"], given["category"]),
         "category": given["category"],
         "is_permanent": True if given["permanent"] else None,
-        "ttl_seconds": None if given["ttl"] is None else age(given["ttl"]).total_seconds(),
+        "ttl_seconds": None if given["ttl"] is None else parse_age(given["ttl"]).total_seconds(),
         "expiry_date": expires,
         "reason": given["reason"],
     }

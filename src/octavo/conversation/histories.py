@@ -24,7 +24,7 @@ from octavo.errors import InvalidRecord, StoreError
 from octavo.util.attributes import Fixed
 from octavo.util.disk import folder_turn, replace_file
 from octavo.util.file_modes import make_folder
-from octavo.util.sync import Closing, Twins, make_awaited
+from octavo.util.sync import Closing, Twins, as_async
 
 T = TypeVar("T")
 State: TypeAlias = dict[str, Any]
@@ -80,7 +80,7 @@ class BaseChatMessageHistory(Twins, Closing, ABC):
 
     def latest(self, n: int) -> list[BaseMessage]:
         """The newest `n` messages, oldest first."""
-        return list(self.messages[-at_least_zero("n", n) :]) if n else []
+        return list(self.messages[-check_count("n", n) :]) if n else []
 
     def count(self) -> int:
         """How many messages there are."""
@@ -88,7 +88,7 @@ class BaseChatMessageHistory(Twins, Closing, ABC):
 
     def trim(self, keep_last: int) -> int:
         """Drop all but the newest messages; answer how many went."""
-        at_least_zero("keep_last", keep_last)
+        check_count("keep_last", keep_last)
         return self._drop_oldest(lambda held: max(0, len(held) - keep_last))
 
     def trim_before(self, kept: Sequence[BaseMessage]) -> int:
@@ -146,18 +146,18 @@ class BaseChatMessageHistory(Twins, Closing, ABC):
         """`add_ai_message`, awaited."""
         await self.aadd_message(as_message(message, AIMessage))
 
-    aadd_message = make_awaited(add_message)
-    aadd_messages = make_awaited(add_messages)
-    aclear = make_awaited(clear)
-    areplace = make_awaited(replace)
-    alatest = make_awaited(latest)
-    acount = make_awaited(count)
-    atrim = make_awaited(trim)
-    atrim_before = make_awaited(trim_before)
-    aget_state = make_awaited(get_state)
-    aset_state = make_awaited(set_state)
-    afold_messages = make_awaited(fold_messages)
-    aclose = make_awaited(close)
+    aadd_message = as_async(add_message)
+    aadd_messages = as_async(add_messages)
+    aclear = as_async(clear)
+    areplace = as_async(replace)
+    alatest = as_async(latest)
+    acount = as_async(count)
+    atrim = as_async(trim)
+    atrim_before = as_async(trim_before)
+    aget_state = as_async(get_state)
+    aset_state = as_async(set_state)
+    afold_messages = as_async(fold_messages)
+    aclose = as_async(close)
 
     def _update(self, edit: Edit[T]) -> T:
         """Read, edit and write back what was changed: states first, so that a failure leaves both and not neither."""
@@ -301,7 +301,7 @@ class FileChatMessageHistory(BaseChatMessageHistory):
             raise StoreError(f"the history {self.file_path}: {error}") from error
 
 
-def at_least_zero(name: str, number: int) -> int:
+def check_count(name: str, number: int) -> int:
     """A number of messages; one below 0 is refused by name."""
     if number < 0:
         raise ValueError(f"{name} is 0 or more; got {number}")

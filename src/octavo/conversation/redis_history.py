@@ -9,7 +9,7 @@ from octavo.conversation.histories import (
     BaseChatMessageHistory,
     Edit,
     State,
-    at_least_zero,
+    check_count,
     plain_state,
     to_json,
 )
@@ -72,7 +72,7 @@ class RedisChatMessageHistory(BaseChatMessageHistory):
 
     def latest(self, n: int) -> list[BaseMessage]:
         """The newest `n` messages, oldest first."""
-        return self._range(-at_least_zero("n", n)) if n else []
+        return self._range(-check_count("n", n)) if n else []
 
     def count(self) -> int:
         """How many messages there are."""

@@ -18,7 +18,7 @@ from octavo.kernel.model import Add, Query, Record, Remove
 from octavo.kernel.ports import Store
 from octavo.util.attributes import Checked
 from octavo.util.cache import Cache, size_of
-from octavo.util.sync import make_blocking, shared_portal
+from octavo.util.sync import as_plain, shared_portal
 from octavo.util.user_code import call_function
 from octavo.util.words import pluralize
 
@@ -119,11 +119,11 @@ class RecallRetriever(BoundStore):
         """Remove every document this retriever can find."""
         await self._store.apply([Remove(Query(collection=EXCHANGES, scope=self._scope))])
 
-    invoke = get_relevant_documents = make_blocking(ainvoke)
+    invoke = get_relevant_documents = as_plain(ainvoke)
     aget_relevant_documents = ainvoke
-    add_texts = make_blocking(aadd_texts)
-    add_documents = make_blocking(aadd_documents)
-    delete_collection = make_blocking(adelete_collection)
+    add_texts = as_plain(aadd_texts)
+    add_documents = as_plain(aadd_documents)
+    delete_collection = as_plain(adelete_collection)
 
 
 class VectorStoreRetrieverMemory(BaseMemory):

@@ -10,7 +10,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 import msgspec
 
 from octavo.chat.messages import MESSAGES, SUMMARIES, next_position, renew
-from octavo.conversation.histories import BaseChatMessageHistory, State, at_least_zero, plain_state
+from octavo.conversation.histories import BaseChatMessageHistory, State, check_count, plain_state
 from octavo.conversation.messages import (
     ROLES,
     AIMessage,
@@ -25,7 +25,7 @@ from octavo.kernel.model import Add, Change, Op, Query, Record, Remove, Scope
 from octavo.kernel.ports import Store, write_ops
 from octavo.stores import to_store
 from octavo.util.attributes import Fixed
-from octavo.util.sync import Closing, Twins, make_blocking, shared_portal
+from octavo.util.sync import Closing, Twins, as_plain, shared_portal
 from octavo.util.system import call_after_fork
 
 T = TypeVar("T")
@@ -77,7 +77,7 @@ class BoundStore(Twins, Closing):
         if self._owned:
             await self._portal.acall(self._store.close())
 
-    close = make_blocking(aclose)
+    close = as_plain(aclose)
 
     async def _run(self, work: Coroutine[Any, Any, T]) -> T:
         """Do it where the store lives, and await it here."""
@@ -152,7 +152,7 @@ class StoreChatMessageHistory(BoundStore, BaseChatMessageHistory):
 
     async def alatest(self, n: int) -> list[BaseMessage]:
         """The newest `n` messages, oldest first."""
-        return await self._find(limit=at_least_zero("n", n))
+        return await self._find(limit=check_count("n", n))
 
     @on_store_loop
     async def acount(self) -> int:
@@ -180,7 +180,7 @@ class StoreChatMessageHistory(BoundStore, BaseChatMessageHistory):
 
     async def atrim(self, keep_last: int) -> int:
         """Drop all but the newest messages; answer how many went."""
-        return await self._prune(self._query(offset=at_least_zero("keep_last", keep_last)))
+        return await self._prune(self._query(offset=check_count("keep_last", keep_last)))
 
     async def atrim_before(self, kept: Sequence[BaseMessage]) -> int:
         """Drop what stands before these messages, which were read here; answer how many went."""

@@ -94,17 +94,17 @@ class CombinedMemory(BaseMemory):
     async def aload_memory_variables(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """What each member holds that is worth telling with these inputs."""
         asked = self._pick_inputs(inputs)
-        told = await self._each("load", lambda memory: memory.aload_memory_variables(asked))
+        told = await self._ask_each("load", lambda memory: memory.aload_memory_variables(asked))
         return {name: value for variables in told for name, value in variables.items()}
 
     async def asave_context(self, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> None:
         """Let each member remember the turn."""
         asked = self._pick_inputs(inputs)
-        await self._each("save", lambda memory: memory.asave_context(asked, outputs))
+        await self._ask_each("save", lambda memory: memory.asave_context(asked, outputs))
 
     async def aclear(self) -> None:
         """Let each member forget everything."""
-        await self._each("clear", lambda memory: memory.aclear())
+        await self._ask_each("clear", lambda memory: memory.aclear())
 
     def get_memory_by_type(self, memory_type: type[M]) -> M | None:
         """The first member of this type, or None."""
@@ -130,7 +130,7 @@ class CombinedMemory(BaseMemory):
         given = set(self.memory_variables)
         return {key: value for key, value in inputs.items() if key not in given}
 
-    async def _each(self, operation: Operation, work: Callable[[BaseMemory], Awaitable[T]]) -> list[T]:
+    async def _ask_each(self, operation: Operation, work: Callable[[BaseMemory], Awaitable[T]]) -> list[T]:
         """What each member answers, without those that fail."""
         started = time.perf_counter()
         answers: list[T] = []
@@ -194,18 +194,18 @@ class MemoryMetrics(BaseMemory):
 
     async def aload_memory_variables(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """What the memory answers; the time it took and the size of the answer are recorded."""
-        with self._measured("load") as answered:
+        with self._measure("load") as answered:
             answered.update(await self.memory.aload_memory_variables(inputs))
         return answered
 
     async def asave_context(self, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> None:
         """Let the memory remember one turn; the time it took is recorded."""
-        with self._measured("save"):
+        with self._measure("save"):
             await self.memory.asave_context(inputs, outputs)
 
     async def aclear(self) -> None:
         """Let the memory forget everything; what was measured stays."""
-        with self._measured("clear"):
+        with self._measure("clear"):
             await self.memory.aclear()
 
     def record_load_operation(self, execution_time: float, memory_size: int) -> None:
@@ -258,7 +258,7 @@ class MemoryMetrics(BaseMemory):
         return prometheus([self])
 
     @contextlib.contextmanager
-    def _measured(self, operation: Operation) -> Iterator[dict[str, Any]]:
+    def _measure(self, operation: Operation) -> Iterator[dict[str, Any]]:
         """Count and time what happens inside, whether or not it succeeds; a load puts its answer into what is yielded."""
         answered: dict[str, Any] = {}
         started = time.perf_counter()

@@ -20,7 +20,7 @@ from octavo.kernel.ports import EntryKey, Store
 from octavo.util.cache import clear_caches
 from octavo.util.secrets import DigestKey
 from octavo.vectors.base import SCOPE_LIST, list_removals
-from octavo.wraps.vectors.waiting import Key, keys_in, markers, removal, waiting
+from octavo.wraps.vectors.waiting import Key, keys_in, markers, markers_query, remove_markers
 
 _AT_ONCE = 1000
 _NO_KEY = bytes(32)  # of a dry run, which makes and keeps nothing
@@ -191,7 +191,7 @@ class _Erasure:
                     await index.drop(space.name, entries[start : start + _AT_ONCE])
         for marker in await self._naming_markers():
             others = [key for key in keys_in(marker) if not self._owns(key)]
-            await store.apply([removal([marker]), Add(markers(others))])
+            await store.apply([remove_markers([marker]), Add(markers(others))])
             self._removed["vector markers"] += 1
 
     def _owns(self, key: Key) -> bool:
@@ -199,7 +199,7 @@ class _Erasure:
         return owner or key.entry in self._keys
 
     async def _naming_markers(self) -> list[Record]:
-        found = await self.parts.store.find(waiting(self.subject.tenant))
+        found = await self.parts.store.find(markers_query(self.subject.tenant))
         return [marker for marker in found if any(self._owns(key) for key in keys_in(marker))]
 
     async def _erase_lists(self) -> None:

@@ -18,7 +18,7 @@ _AGE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([smhdw])\s*", re.ASCII)
 _SELDOM, _OFTEN = timedelta(hours=1), timedelta(seconds=1)
 
 
-def age(spelled: str | timedelta) -> timedelta:
+def parse_age(spelled: str | timedelta) -> timedelta:
     """A length of time as people spell it: `90s`, `30m`, `12h`, `7d` or `2w`."""
     if isinstance(spelled, timedelta):
         length = spelled
@@ -34,7 +34,7 @@ def age(spelled: str | timedelta) -> timedelta:
     return length
 
 
-def before(length: timedelta, moment: datetime) -> datetime:
+def subtract_age(length: timedelta, moment: datetime) -> datetime:
     """The moment that long ago; what would lie before the first year is the first moment there is."""
     try:
         return moment - length
@@ -57,7 +57,7 @@ class Retention:
         clock: Callable[[], datetime] = now,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        self.keep = age(keep)
+        self.keep = parse_age(keep)
         # A tenth of what is kept, so that nothing outlives it by much; never oftener than a second.
         self.every = every or min(_SELDOM, max(_OFTEN, self.keep / 10))
         self.cleared = 0
@@ -68,7 +68,7 @@ class Retention:
 
     async def prune(self) -> int:
         """Clear what is too old now; answer how many events that were."""
-        cleared = await self._store.clear(end_time=before(self.keep, self._clock())) or 0
+        cleared = await self._store.clear(end_time=subtract_age(self.keep, self._clock())) or 0
         self.cleared += cleared
         return cleared
 

@@ -12,7 +12,7 @@ from octavo.errors import InvalidRecord
 from octavo.kernel.ids import now
 from octavo.kernel.model import Record, Scope, to_utc
 from octavo.layers import records as facts
-from octavo.layers.changes import insertion
+from octavo.layers.changes import insert_step
 from octavo.layers.values import DEFAULTS, Layer, State
 from octavo.memory.searching import DEFAULT_USER
 
@@ -143,8 +143,8 @@ def fact_records(
         expires_at=expires_at,
     )
     fact = facts.record_of(id_, whose, owner.tenant, layer, state, 1)
-    fact = facts.storable(msgspec.structs.replace(fact, seq=seq_of(began)))
-    return fact, insertion(fact, f"imported from {came_from}").log
+    fact = facts.check_storable(msgspec.structs.replace(fact, seq=seq_of(began)))
+    return fact, insert_step(fact, f"imported from {came_from}").log
 
 
 def tried(position: str, make: Callable[..., Any], *given: Any) -> Any:

@@ -16,7 +16,7 @@ from octavo.integrations import needs, tools
 from octavo.integrations.sessions import SessionItems, call_block, result_block, text_block
 from octavo.kernel.model import Record
 from octavo.memory import AsyncMemory, Memory
-from octavo.util.sync import make_blocking
+from octavo.util.sync import as_plain
 
 with needs(__name__, "Pydantic AI", "pydantic-ai-slim"):
     from pydantic_ai import FunctionToolset, ModelMessage, ModelMessagesTypeAdapter  # type: ignore[import-not-found]
@@ -49,9 +49,9 @@ class OctavoHistory(SessionItems):
         """Remove all messages."""
         await self._clear()
 
-    load = make_blocking(aload)
-    add = make_blocking(aadd)
-    clear = make_blocking(aclear)
+    load = as_plain(aload)
+    add = as_plain(aadd)
+    clear = as_plain(aclear)
 
 
 def memory_toolset(

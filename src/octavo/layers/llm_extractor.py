@@ -109,10 +109,10 @@ class ModelExtractor:
                 if not whole:
                     raise ModelError("it was cut off; say less")
                 facts, more = facts_of(answer, at)
-                kept = llm_messages.stated(facts, text)
+                kept = llm_messages.keep_quoted(facts, text)
             except ModelError as error:
                 wrong = str(error)
-                messages += llm_messages.asked_again(answer[:_LONGEST_REPEATED] or "…", wrong, text)
+                messages += llm_messages.ask_again(answer[:_LONGEST_REPEATED] or "…", wrong, text)
                 continue
             if more:
                 _log.warning(
@@ -152,10 +152,10 @@ class ModelExtractor:
             except server.package.OpenAIError as error:
                 refused = getattr(error, "status_code", None) in _REFUSED_REQUEST
                 raise (_RequestRefused if refused else ModelError)(
-                    self._described(error)
-                ) from server.mask_error(error)
+                    self._describe_error(error)
+                ) from server.mask(error)
             except (ValueError, TypeError) as error:  # an answer that is no JSON
-                raise ModelError(self._described(error)) from error
+                raise ModelError(self._describe_error(error)) from error
         choices = getattr(answer, "choices", None)
         if not choices or getattr(choices[0], "message", None) is None:
             raise ModelError("it answered without a message")
@@ -168,7 +168,7 @@ class ModelExtractor:
         content = getattr(message, "content", None)
         return content if isinstance(content, str) else "", finished != "length"
 
-    def _described(self, error: Exception) -> str:
+    def _describe_error(self, error: Exception) -> str:
         """The error in a few words, without key and password."""
         text = self._server.mask_key(" ".join(str(error).split()))
         own = getattr(self._server.client(), "api_key", None)  # of a client that was handed in
@@ -207,7 +207,7 @@ class DecisionMaker:
         """What to do with the facts, in their order, each once."""
         made: dict[tuple[Layer, str], Decision] = {}
         for fact in facts:
-            decision = await self._decided(fact)
+            decision = await self._decide(fact)
             key = (decision.layer, _words(decision.content))
             if key in made:
                 continue
@@ -216,7 +216,7 @@ class DecisionMaker:
                 self._changed.add(decision.target)
         return list(made.values())
 
-    async def _decided(self, fact: ModelFact) -> Decision:
+    async def _decide(self, fact: ModelFact) -> Decision:
         target = self._by_id.get(fact.target or "")
         if target is not None and fact.action == "ignore":
             return self._decision(fact, "ignore", target.layer, target.category, target.id)
@@ -233,7 +233,7 @@ class DecisionMaker:
             return self._decision(fact, "update", layer, category, target.id)
         # An insert was decided by what was shown; anything else here lacks a memory that it could mean.
         compared = self._not_shown if fact.action == "insert" else self._known
-        ruled = await self._ruled(fact.content, compared) if compared else None
+        ruled = await self._decide_by_rules(fact.content, compared) if compared else None
         if ruled is not None and ruled.layer == layer and ruled.target in self._by_id:
             if ruled.action == "ignore":
                 return self._decision(fact, "ignore", layer, category, ruled.target, ruled.reason)
@@ -245,7 +245,7 @@ class DecisionMaker:
         """What the model says, or else the rules, or else the plainest of its layer."""
         if fact.layer is not None and fact.category is not None:
             return fact.layer, fact.category
-        ruled = await self._ruled(fact.content, ())
+        ruled = await self._decide_by_rules(fact.content, ())
         if (
             ruled is not None
             and fact.layer in (None, ruled.layer)
@@ -255,7 +255,7 @@ class DecisionMaker:
         layer: Layer = fact.layer or "event"
         return layer, DEFAULTS[layer]
 
-    async def _ruled(self, content: str, known: Sequence[Known]) -> Decision | None:
+    async def _decide_by_rules(self, content: str, known: Sequence[Known]) -> Decision | None:
         """What the rules say to one statement; nothing, when they see several in it or none."""
         ruled = await self._rules.decide(content, known, owner_type=self._owner_type, at=self._at)
         return ruled[0] if len(ruled) == 1 else None

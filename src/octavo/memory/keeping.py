@@ -94,7 +94,7 @@ class Keeper:
             finally:
                 reading.cancel()
         except Exception as error:  # noqa: BLE001 - the call matters more than the memory
-            return self._without(error, options)
+            return self._answer_without(error, options)
         self._troubled.discard("reading")
         return text
 
@@ -102,7 +102,7 @@ class Keeper:
         """The same, awaited."""
         self._keep_left()
         try:
-            reading = _awaitable(self._start(self._read(question, shown, options)))
+            reading = _as_future(self._start(self._read(question, shown, options)))
             reading.add_done_callback(lambda done: done.cancelled() or done.exception())  # nobody may ask
             try:
                 # Not `wait_for`, which waits without end for work that will not be cancelled.
@@ -113,7 +113,7 @@ class Keeper:
             finally:
                 reading.cancel()
         except Exception as error:  # noqa: BLE001 - the call matters more than the memory
-            return self._without(error, options)
+            return self._answer_without(error, options)
         self._troubled.discard("reading")
         return text
 
@@ -129,7 +129,7 @@ class Keeper:
         )
         return block.text
 
-    def _without(self, error: Exception, options: Options) -> str:
+    def _answer_without(self, error: Exception, options: Options) -> str:
         self._complain("reading", f"a call is made without memory: {_reason(error, options.timeout_seconds)}")
         return ""
 
@@ -211,7 +211,7 @@ class Keeper:
     async def aflush(self, seconds: float = _FLUSH_SECONDS) -> bool:
         """The same, awaited."""
         self._keep_left()
-        waiting = [_awaitable(each) for each in tuple(self._waiting)]
+        waiting = [_as_future(each) for each in tuple(self._waiting)]
         return not waiting or not (await asyncio.wait(waiting, timeout=seconds))[1]
 
     @property
@@ -221,7 +221,7 @@ class Keeper:
 
     def close(self) -> None:
         """Close the memory that was opened for this."""
-        with self.guarded("the memory was not closed as it should be"):
+        with self.log_errors("the memory was not closed as it should be"):
             self.memory.close()
 
     def _start(self, work: Coroutine[Any, Any, Any]) -> "futures.Future[Any] | asyncio.Task[Any]":
@@ -237,7 +237,7 @@ class Keeper:
             raise
 
     @contextmanager
-    def guarded(self, what: str) -> Iterator[None]:
+    def log_errors(self, what: str) -> Iterator[None]:
         """Whatever goes wrong inside is told to the log, not to the caller."""
         with catch_error() as outcome:
             yield
@@ -254,7 +254,7 @@ def _reason(error: Exception, seconds: float) -> str:
     return f"it took longer than {seconds:g} seconds" if late else describe_error(error)
 
 
-def _awaitable(work: "futures.Future[Any] | asyncio.Task[Any]") -> "asyncio.Future[Any]":
+def _as_future(work: "futures.Future[Any] | asyncio.Task[Any]") -> "asyncio.Future[Any]":
     return work if isinstance(work, asyncio.Future) else asyncio.wrap_future(work)
 
 

@@ -84,7 +84,7 @@ class OpenAIServer:
         """The words without the key."""
         return said.replace(self._api_key, "…") if self._api_key not in ("", _NO_KEY) else said
 
-    def mask_error(self, error: Any) -> Any:
+    def mask(self, error: Any) -> Any:
         """The error as a cause that may be printed: some servers repeat the key they refuse."""
         body = getattr(error, "body", None)
         if self.mask_key(f"{error}{body}") != f"{error}{body}":
@@ -189,9 +189,7 @@ class OpenAIEmbedder(NamedEmbedder):
                     answer = await client.embeddings.create(model=self._model, input=texts, **wanted)
                 except server.package.OpenAIError as error:
                     said = server.mask_key(str(error))[:500]
-                    raise ModelError(f"{failed}: {type(error).__name__}: {said}") from server.mask_error(
-                        error
-                    )
+                    raise ModelError(f"{failed}: {type(error).__name__}: {said}") from server.mask(error)
             # In a thread: a hundred vectors take longer to check than the event loop should stand still.
             rows = _sort_embeddings(answer.data)
             found = await asyncio.to_thread(check_vectors, rows, len(texts), self._answered)

@@ -71,7 +71,7 @@ class ServerReranker:
                 answer = await server.client().post("/rerank", cast_to=object, body=body)
             except server.package.OpenAIError as error:
                 said = server.mask_key(str(error))[:500]
-                raise ModelError(f"{failed}: {type(error).__name__}: {said}") from server.mask_error(error)
+                raise ModelError(f"{failed}: {type(error).__name__}: {said}") from server.mask(error)
         return _scores_of(answer, len(texts), failed)
 
     async def close(self) -> None:

@@ -176,10 +176,8 @@ class CollectionIndex:
         """Answer as `Query.over` would, reading no further than the page asked for."""
         if query.ids is not None:
             return query.over(self.find_named(query))  # type: ignore[arg-type, return-value]
-        if (
-            query.expired_at is not None
-            and (ended := self._find_expired(query, query.expired_at)) is not None
-        ):
+        at = query.expired_at
+        if at is not None and (ended := self._find_expired(query, at)) is not None:
             return query.over(ended)  # type: ignore[arg-type, return-value]
         forward = query.after is not None and not query.newest_first
         rows = map(self.row, self.walk(query, newest_first=not forward))

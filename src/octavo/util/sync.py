@@ -245,9 +245,9 @@ class Twins:
             plain, awaited = (_find_definition(cls, name) for name in (verb, twin))
             # Of the very method that is written: through `self`, each of the two would end up in the other.
             if plain < awaited:
-                setattr(cls, twin, make_awaited(getattr(cls, verb)))
+                setattr(cls, twin, as_async(getattr(cls, verb)))
             elif awaited < plain:
-                setattr(cls, verb, make_blocking(getattr(cls, twin)))
+                setattr(cls, verb, as_plain(getattr(cls, twin)))
 
     def refuse_deadlock(self) -> None:
         """RuntimeError when a blocking call from here would wait for itself."""
@@ -269,9 +269,7 @@ class Twins:
 W = TypeVar("W", bound=Twins)
 
 
-def make_blocking(
-    method: Callable[Concatenate[W, P], Coroutine[Any, Any, T]],
-) -> Callable[Concatenate[W, P], T]:
+def as_plain(method: Callable[Concatenate[W, P], Coroutine[Any, Any, T]]) -> Callable[Concatenate[W, P], T]:
     """The plain form of a coroutine of `Twins`: it blocks until the answer is there."""
 
     @functools.wraps(method)
@@ -281,9 +279,7 @@ def make_blocking(
     return _rename(plain, method.__name__.replace("a", "", 1))
 
 
-def make_awaited(
-    method: Callable[Concatenate[W, P], T],
-) -> Callable[Concatenate[W, P], Coroutine[Any, Any, T]]:
+def as_async(method: Callable[Concatenate[W, P], T]) -> Callable[Concatenate[W, P], Coroutine[Any, Any, T]]:
     """The awaited form of a plain method of `Twins`: it runs on another thread."""
 
     @functools.wraps(method)

@@ -28,9 +28,7 @@ class BaseIndex(Opening):
     async def put(self, space: str, entries: Sequence[Entry]) -> None:
         """Keep these, in place of entries of the same key; the first ones make the space."""
         _check_space(space)
-        kept = {
-            entry.key: entry for entry in map(_check_entry, entries)
-        }  # of two with one key, the later stays
+        kept = {entry.key: entry for entry in map(_check, entries)}  # of two with one key, the later stays
         sizes = {len(entry.vector) for entry in kept.values()}
         if len(sizes) > 1:
             low, high = min(sizes), max(sizes)
@@ -66,9 +64,8 @@ class BaseIndex(Opening):
     async def digest(self, space: str, collection: str, id_: str, scope: Scope) -> str | None:
         """The digest of the text that the vector of a record was made from; None where it has none."""
         await self._ensure_open()
-        if not _is_storable(space, collection, id_) or not is_answerable(
-            Query(collection="vectors", scope=scope)
-        ):
+        within = is_answerable(Query(collection="vectors", scope=scope))
+        if not within or not _is_storable(space, collection, id_):
             return None
         return await self._digest(space, EntryKey(collection, id_, scope.key), scope)
 
@@ -125,7 +122,7 @@ class BaseIndex(Opening):
         raise NotImplementedError
 
 
-def _check_entry(entry: Entry) -> Entry:
+def _check(entry: Entry) -> Entry:
     """The entry with "" in its scope taken as None and its vector at unit length, or InvalidRecord."""
     # The edge of the stores: an entry that is kept here belongs to a record that can be kept there.
     sealed = seal(

@@ -16,7 +16,7 @@ from octavo.integrations.tools import behind, run_on
 from octavo.kernel.ports import Store
 from octavo.memory import AsyncMemory, Memory
 from octavo.memory.searching import DEFAULT_SESSION, Whose
-from octavo.util.sync import Closing, make_blocking
+from octavo.util.sync import Closing, as_plain
 
 with needs(__name__, "LlamaIndex", "llama-index-core"):
     from llama_index.core.base.llms.types import ChatMessage  # type: ignore[import-not-found]
@@ -68,12 +68,12 @@ class OctavoMemory(Closing, LlamaMemory):  # type: ignore[misc]
         await self.sql_store.aclose()
 
     # LlamaIndex's own wait on a loop of their own, and for ever where that is the loop of the store.
-    get = make_blocking(LlamaMemory.aget)
-    get_all = make_blocking(LlamaMemory.aget_all)
-    put = make_blocking(LlamaMemory.aput)
-    put_messages = make_blocking(LlamaMemory.aput_messages)
-    set = make_blocking(LlamaMemory.aset)
-    reset = make_blocking(LlamaMemory.areset)
+    get = as_plain(LlamaMemory.aget)
+    get_all = as_plain(LlamaMemory.aget_all)
+    put = as_plain(LlamaMemory.aput)
+    put_messages = as_plain(LlamaMemory.aput_messages)
+    set = as_plain(LlamaMemory.aset)
+    reset = as_plain(LlamaMemory.areset)
 
 
 class OctavoMemoryBlock(BaseMemoryBlock[str]):  # type: ignore[misc]

@@ -133,7 +133,7 @@ def _decision(
         layer=layer,
         category=category,
         content=content,
-        reason=reasons.compared(
+        reason=reasons.describe_comparison(
             fact.category,
             fact.content,
             match.known.content if match.known else "",

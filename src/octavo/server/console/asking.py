@@ -15,7 +15,7 @@ from octavo.kernel.ports import IndexesLater, Store
 from octavo.kernel.text import content
 from octavo.layers.records import COLLECTIONS
 from octavo.memory.context import SHARES
-from octavo.memory.searching import SOURCES, StoreAsOf, Whose, distinct
+from octavo.memory.searching import SOURCES, StoreAsOf, Whose, dedupe
 from octavo.search.hits import Hit, Recalled, WhyNot
 from octavo.search.recall import Recall
 from octavo.server.console import drawing
@@ -86,7 +86,7 @@ async def show_search(page: ConsoleRequest) -> Response:
         began = time.perf_counter()
         found = await recall.answer(asked.q, queries, 2 * _LIMIT, explain=True, max_bytes=page.page_bytes)
         took = (time.perf_counter() - began) * 1000
-        hits = distinct(found)[:_LIMIT]
+        hits = dedupe(found)[:_LIMIT]
         if asked.why:
             try:
                 why = await recall.why_not_in(asked.why, asked.q, queries, _LIMIT)

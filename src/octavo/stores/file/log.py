@@ -237,9 +237,7 @@ class FileLog:
         gone: dict[tuple[str, Scope], list[str]] = {}
         for before in (effect.before for effect in effects if effect.before is not None):
             gone.setdefault((before.collection, before.scope), []).append(before.id)
-        removals = [
-            Remove(_query_ids(collection, scope, names)) for (collection, scope), names in gone.items()
-        ]
+        removals = [Remove(_query_ids(*where, names)) for where, names in gone.items()]
         self._enter([*removals, CheckedAdd([effect.after for effect in effects if effect.after is not None])])
         return plan
 

@@ -14,7 +14,7 @@ from octavo.stores.sql.dialects import Row
 from octavo.stores.sql.drivers import Driver
 from octavo.stores.sql.schema import Table
 from octavo.stores.sql.searching import TermSearch
-from octavo.stores.sql.statements import PAUSE_CHARACTERS, Fetch, Pause, Script, join_numbers
+from octavo.stores.sql.statements import PAUSE_CHARACTERS, Fetch, Pause, Script, in_list
 from octavo.stores.sql.term_index import IndexedRecord, SqlTermIndex, entry
 from octavo.util.cache import Cache
 
@@ -206,7 +206,7 @@ def index_some(index: SqlTermIndex, most: int) -> Script[int]:
     """Index some of what waits, in a transaction of its own; answer how many records that were."""
     numbers = yield from index.claim(most)
     if numbers:
-        sql = f"SELECT {index.content} FROM {index.table.name} WHERE rowno IN ({join_numbers(numbers)}){index.as_claimed}"
+        sql = f"SELECT {index.content} FROM {index.table.name} WHERE rowno IN ({in_list(numbers)}){index.as_claimed}"
         yield from index.put((yield from _entries_of((yield Fetch(sql)))))
         yield from index.settle(numbers)
     return len(numbers)

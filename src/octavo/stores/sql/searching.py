@@ -15,7 +15,7 @@ from octavo.kernel.terms.matches import COMMON, ENOUGH, LOOKED, MOST, Match, Mat
 from octavo.stores.sql.compile import Where, open_parts
 from octavo.stores.sql.dialects import Row
 from octavo.stores.sql.reading import find_axis, scope_in
-from octavo.stores.sql.statements import PAUSE_CHARACTERS, Fetch, Pause, Script, join_numbers
+from octavo.stores.sql.statements import PAUSE_CHARACTERS, Fetch, Pause, Script, in_list
 from octavo.stores.sql.term_index import ScopeTags, SqlTermIndex, entry, scope_tags, spell_term
 from octavo.util.cache import Cache, size_of
 
@@ -250,7 +250,7 @@ class TermSearch:
 
     def _count_held(self, words: Sequence[str], most: int) -> Script[list[int]]:
         """In how many indexed records each word stands, but for those that wait; counted up to `most` + 1."""
-        but = f" AND rowno NOT IN ({join_numbers(self._waiting)})" if self._waiting else ""
+        but = f" AND rowno NOT IN ({in_list(self._waiting)})" if self._waiting else ""
 
         def held(values: list[Any], word: str) -> str:
             hits = self._hits([word], values, "1")

@@ -155,9 +155,8 @@ class SQLStore(SearchingStore):
             await self._driver.write(lambda: writing.drop_counters(self._tables))
         quote = self._driver.dialect.quote
         names = [quote(name) for table in there if table is not None for name in names_of(table)]
-        return await self._driver.scrub(
-            [*names, self._tables.counts] if names else [], progress or ignore_progress
-        )
+        tables = [*names, self._tables.counts] if names else []
+        return await self._driver.scrub(tables, progress or ignore_progress)
 
     def _indexes(self) -> TermIndexing:
         if self._indexing is None:

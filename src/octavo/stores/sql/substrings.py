@@ -14,7 +14,7 @@ from octavo.kernel.model import Query, Scope
 from octavo.kernel.text import fold
 from octavo.stores.sql.compile import Nominated, Where
 from octavo.stores.sql.schema import Table
-from octavo.stores.sql.statements import Build, Do, Fetch, Script, join_numbers
+from octavo.stores.sql.statements import Build, Do, Fetch, Script, in_list
 
 T = TypeVar("T")
 _RUN = 3  # characters in each token of an index: a shorter text is in none
@@ -155,7 +155,7 @@ def index_some(table: Table, most: int) -> Script[int]:
     if numbers:
         yield Do(
             f"INSERT INTO {TrigramNames(table).index} (rowid, search) SELECT rowno, {search} FROM {table.name} "
-            f"WHERE rowno IN ({join_numbers(numbers)}) ORDER BY rowno"
+            f"WHERE rowno IN ({in_list(numbers)}) ORDER BY rowno"
         )
     return len(numbers)
 

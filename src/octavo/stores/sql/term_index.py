@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from octavo.kernel.model import NAMES_HELD, Scope
 from octavo.kernel.terms.matching import FOUND_BY_JSON, index_terms, stored_index_text
 from octavo.kernel.terms.terms import MOST_CHARACTERS
-from octavo.stores.sql.statements import Do, Fetch, Script, join_numbers
+from octavo.stores.sql.statements import Do, Fetch, Script, in_list
 
 if TYPE_CHECKING:
     from octavo.stores.sql.schema import Table
@@ -182,7 +182,7 @@ class SqlTermIndex:
         """What is kept under these numbers now, whatever the transaction saw before."""
         found: list[IndexedRecord] = []
         for start in range(0, len(numbers), AT_ONCE):
-            some = join_numbers(numbers[start : start + AT_ONCE])
+            some = in_list(numbers[start : start + AT_ONCE])
             sql = f"SELECT number, length, bag, more, tags FROM {self.terms} WHERE number IN ({some})"
             found += [IndexedRecord(*row) for row in (yield Fetch(sql + self.table.dialect.lock_rows))]
         return found
@@ -194,6 +194,4 @@ class SqlTermIndex:
 
     def _delete(self, table: str, numbers: Sequence[int]) -> Script[None]:
         for start in range(0, len(numbers), AT_ONCE):
-            yield Do(
-                f"DELETE FROM {table} WHERE number IN ({join_numbers(numbers[start : start + AT_ONCE])})"
-            )
+            yield Do(f"DELETE FROM {table} WHERE number IN ({in_list(numbers[start : start + AT_ONCE])})")

@@ -9,7 +9,7 @@ from octavo.kernel.model import Change, Remove, Scope, check_expected
 from octavo.stores.sql.compile import PARTS, READ, select
 from octavo.stores.sql.reading import records_of, scope_of
 from octavo.stores.sql.schema import FIELDS, Table, Tables, counters_of
-from octavo.stores.sql.statements import Do, DoEach, Fetch, Pause, Script, join_numbers
+from octavo.stores.sql.statements import Do, DoEach, Fetch, Pause, Script, in_list
 
 _MUTABLE = ("kind", "text", "search", "data", "metadata", "marks", "updated_at", "expires_at")
 #: Where they stand in a row.
@@ -184,7 +184,7 @@ def _remove(table: Table, remove: Remove, counting: Counting) -> Script[int]:
 
 def _delete(name: str, numbers: list[int]) -> Script[None]:
     for start in range(0, len(numbers), 1000):
-        yield Do(f"DELETE FROM {name} WHERE rowno IN ({join_numbers(numbers[start : start + 1000])})")
+        yield Do(f"DELETE FROM {name} WHERE rowno IN ({in_list(numbers[start : start + 1000])})")
 
 
 def drop_counters(tables: Tables) -> Script[int]:

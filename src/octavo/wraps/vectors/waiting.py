@@ -49,7 +49,7 @@ def key_of(record: Record) -> Key:
 # Markers.
 
 
-def waiting(tenant: str) -> Query:
+def markers_query(tenant: str) -> Query:
     """The markers of a tenant."""
     return Query(collection=PENDING, kinds=(KIND,), scope=Scope(tenant=tenant))
 
@@ -84,7 +84,7 @@ def keys_in(marker: Record) -> Iterator[Key]:
         yield Key(collection, id_, scope)
 
 
-def removal(read: Sequence[Record]) -> Remove:
+def remove_markers(read: Sequence[Record]) -> Remove:
     """The op that takes away exactly these markers, all of one tenant."""
     scope = exact_scope(read[0].scope)
     return Remove(Query(collection=PENDING, ids=tuple(marker.id for marker in read), scope=scope))
@@ -93,13 +93,13 @@ def removal(read: Sequence[Record]) -> Remove:
 # What a write touches.
 
 
-async def touched(store: Store, ops: Sequence[Op], collections: tuple[str, ...]) -> list[Key]:
+async def find_touched(store: Store, ops: Sequence[Op], collections: tuple[str, ...]) -> list[Key]:
     """Every record of these collections whose vector the ops may change; perhaps a few more, never fewer.
 
     A record that another writer adds between this look and the write is not among them. That writer's own marker names it.
     """
     # Where a later op alters records, one that changes only marks matters too: the later one may look for those marks.
-    altered = {op.query.collection for op in ops if not isinstance(op, Add) and _alters(op)}
+    altered = {op.query.collection for op in ops if not isinstance(op, Add) and _may_alter(op)}
     keys: dict[Key, None] = {}
     moved: set[str] = (
         set()
@@ -118,7 +118,7 @@ async def touched(store: Store, ops: Sequence[Op], collections: tuple[str, ...])
     return list(keys)
 
 
-def _alters(op: Change | Remove) -> bool:
+def _may_alter(op: Change | Remove) -> bool:
     """Whether a vector may be another afterwards."""
     if isinstance(op, Remove):
         return True
@@ -249,7 +249,7 @@ async def _vectors(embedder: Embedder, texts: list[str]) -> list[Answer]:
     if not texts:
         return []
     try:
-        return list(await _embedded(embedder, texts))
+        return list(await _embed(embedder, texts))
     except ModelError:
         if len(texts) == 1:
             raise
@@ -259,7 +259,7 @@ async def _vectors(embedder: Embedder, texts: list[str]) -> list[Answer]:
     worked = False
     for at in random.sample(range(len(texts)), len(texts)):
         try:
-            [answers[at]] = await _embedded(embedder, [texts[at]])
+            [answers[at]] = await _embed(embedder, [texts[at]])
             worked = True
         except ModelError as error:
             answers[at] = error
@@ -268,7 +268,7 @@ async def _vectors(embedder: Embedder, texts: list[str]) -> list[Answer]:
     return [answers[at] for at in range(len(texts))]
 
 
-async def _embedded(embedder: Embedder, texts: list[str]) -> list[Vector]:
+async def _embed(embedder: Embedder, texts: list[str]) -> list[Vector]:
     vectors = await embedder.embed(texts)
     if len(vectors) != len(texts):
         raise ModelError(

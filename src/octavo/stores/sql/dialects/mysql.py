@@ -11,7 +11,7 @@ import msgspec
 from octavo.errors import InvalidQuery, StoreError, StoreUnavailable
 from octavo.kernel.model import NAMES_HELD
 from octavo.stores.sql.dialects import Counters, Dialect, Row, chunks
-from octavo.stores.sql.statements import ConnectionLost, Contended, Do, Duplicate, Fetch, Script, join_numbers
+from octavo.stores.sql.statements import ConnectionLost, Contended, Do, Duplicate, Fetch, Script, in_list
 from octavo.stores.sql.term_index import AT_ONCE, IndexedRecord, ScopeTags, SqlTermIndex
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ class MySQLTerms(SqlTermIndex):
 
     def _flag(self, numbers: Sequence[int], flag: int) -> Script[None]:
         for start in range(0, len(numbers), AT_ONCE):
-            some = join_numbers(numbers[start : start + AT_ONCE])
+            some = in_list(numbers[start : start + AT_ONCE])
             yield Do(f"UPDATE {self.table.name} SET unindexed = {flag} WHERE rowno IN ({some})")
 
     def put(self, entries: list[IndexedRecord]) -> Script[None]:
@@ -98,7 +98,7 @@ class MySQLTerms(SqlTermIndex):
         for one in old:
             held = sorted(_tokens(one))
             for start in range(0, len(held), AT_ONCE):
-                some = join_numbers(held[start : start + AT_ONCE])
+                some = in_list(held[start : start + AT_ONCE])
                 yield Do(
                     f"DELETE FROM {self.postings} WHERE number = {int(one.number)} AND token IN ({some})"
                 )
@@ -117,7 +117,7 @@ class MySQLTerms(SqlTermIndex):
         self, values: list[Any], asked: ScopeTags, words: Sequence[str], but: Sequence[int], most: int
     ) -> str:
         del values
-        test = f" AND p.number NOT IN ({join_numbers(but)})" if but else ""
+        test = f" AND p.number NOT IN ({in_list(but)})" if but else ""
         held = self._select_holders(asked.tenant, words, asked.tags, test)
         return f"(SELECT COUNT(*) FROM ({held} LIMIT {int(most)}) AS held)"
 
@@ -131,9 +131,7 @@ class MySQLTerms(SqlTermIndex):
         tokens = sorted({_token(tenant, word) for word in words})
         if not named:
             picked = "p.number" if len(tokens) == 1 else "DISTINCT p.number"
-            return (
-                f"SELECT {picked} FROM {self.postings} AS p WHERE p.token IN ({join_numbers(tokens)}){test}"
-            )
+            return f"SELECT {picked} FROM {self.postings} AS p WHERE p.token IN ({in_list(tokens)}){test}"
         source = f"{self.postings} AS p"
         for at, token in enumerate(named):
             source += f" JOIN {self.postings} AS g{at} ON g{at}.token = {token} AND g{at}.number = p.number"
