@@ -12,7 +12,7 @@ import msgspec
 
 import octavo
 from octavo.cli import option
-from octavo.cli.command import CommandCall, pluralize, root, runs
+from octavo.cli.command import CommandCall, as_command, pluralize, root
 from octavo.cli.tables import figures as aligned
 from octavo.errors import ConfigError, OctavoError
 from octavo.kernel.ports import Embedder, Store
@@ -85,7 +85,7 @@ def bench() -> None:
 )
 @option.choice("--path way", _WAYS, "Of the everyday ones: one way to remember. [default: all]")
 @option.flag("--misses", "List every everyday question that was missed; of held only how many.")
-@runs
+@as_command
 async def recall_command(
     call: CommandCall,
     path: Path | None,
@@ -155,7 +155,7 @@ async def recall_command(
                             run = await trial.ask(progress, partial(keep, mask_url(url)))
                     results.append(_Result(mask_url(url), run, summary(run)))
                     for note, times in run.notes.items():
-                        call.note(f"{mask_url(url)}: {call.hidden(note)} ({pluralize(times, 'question')})")
+                        call.note(f"{mask_url(url)}: {call.mask(note)} ({pluralize(times, 'question')})")
         except (OctavoError, OSError):
             call.done = 0  # or it would be said that so many records are kept
             raise
@@ -240,7 +240,7 @@ def _say_one(call: CommandCall, result: _Result) -> None:
 
 
 def _say_several(call: CommandCall, data: "Data", results: list[_Result]) -> None:
-    from octavo.measure import compared
+    from octavo.measure import compare_runs
 
     reference = results[0]
     rows = [["store", *reference.figures.scores, "p50 ms", "p95 ms", "same top 10"]]
@@ -250,14 +250,14 @@ def _say_several(call: CommandCall, data: "Data", results: list[_Result]) -> Non
         figures = result.figures
         row = [result.store, *map(_share, figures.scores.values())]
         row += [f"{figures.p50_ms:.1f}", f"{figures.p95_ms:.1f}"]
-        likeness = compared(reference.run, result.run)
+        likeness = compare_runs(reference.run, result.run)
         for same in (likeness.same, likeness.same_sessions):
             if same is not None:
                 row.append("" if result is reference else f"{same:.1%}")
         rows.append(row)
     call.say_lines(aligned(rows))
     for result in results[1:]:
-        if differing := compared(reference.run, result.run).differing:
+        if differing := compare_runs(reference.run, result.run).differing:
             first = ", ".join(differing[:_MOST_TOLD])
             more = f" and {len(differing) - _MOST_TOLD:,} more" if len(differing) > _MOST_TOLD else ""
             call.say(f"{result.store} differs from {reference.store} at {first}{more}")
@@ -284,16 +284,16 @@ def _share(score: float | None) -> str:
 
 
 def _document(call: CommandCall, result: _Result, reference: _Result) -> dict[str, Any]:
-    from octavo.measure import compared
+    from octavo.measure import compare_runs
 
-    likeness = None if result is reference else compared(reference.run, result.run)
+    likeness = None if result is reference else compare_runs(reference.run, result.run)
     return {
         "store": result.store,
         "records": result.run.records,
         "write_seconds": round(result.run.write_seconds, 3),
         "first_answer_seconds": round(result.run.first_answer_seconds, 3),
         **msgspec.to_builtins(result.figures),
-        "notes": {call.hidden(note): times for note, times in result.run.notes.items()},
+        "notes": {call.mask(note): times for note, times in result.run.notes.items()},
         "compared": msgspec.to_builtins(likeness),
     }
 
@@ -331,7 +331,7 @@ async def _measure_everyday(
     if misses:
         for figures, answered in results:
             _say_misses(call, figures, answered, listed=part == "dev")
-    listed = [_miss(one) for _, answered in results for one in _missed(answered)]
+    listed = [_miss(one) for _, answered in results for one in _find_missed(answered)]
     return call.document(
         part=part,
         embedder=mask_url(spec) if spec else None,
@@ -368,14 +368,14 @@ def _say_misses(
     call.say(f"{_LANGUAGES[figures.language]} {figures.path} misses: {kinds or 'none'}")
     if not listed:
         return
-    for one in _missed(answered):
+    for one in _find_missed(answered):
         pair = one.pair
         call.say(f"  {pair.kind}, {pair.person} {'/'.join(pair.answers)}: {pair.question}")
         for found in one.found or ("nothing was found",):
             call.say(f"    {found}")
 
 
-def _missed(answered: "Sequence[Answered]") -> "list[Answered]":
+def _find_missed(answered: "Sequence[Answered]") -> "list[Answered]":
     return [one for one in answered if one.pair.answers and one.rank is None]
 
 

@@ -66,7 +66,7 @@ def root() -> None:
     """
 
 
-def indented(value: Any) -> str:
+def format_json(value: Any) -> str:
     """A value as JSON that people may read too."""
     return escape_json_controls(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
 
@@ -120,20 +120,20 @@ class CommandCall:
     def document(self, *, ok: bool = True, **values: Any) -> int:
         """Print the result for programs, and return the exit status: 0 when all is well, else 1."""
         if self.json:
-            click.echo(indented({"ok": ok, "command": self.command, **values}))
+            click.echo(format_json({"ok": ok, "command": self.command, **values}))
         return 0 if ok else 1
 
     def fail(self, error: BaseException) -> None:
         """Say in one sentence what went wrong; the traceback only when asked for."""
         if self._debug:
-            for line in self.hidden("".join(traceback.format_exception(error))).splitlines():
+            for line in self.mask("".join(traceback.format_exception(error))).splitlines():
                 click.echo(escape_controls(line), err=True)
-        sentence = self.hidden(" ".join(str(error).split()) or type(error).__name__)
+        sentence = self.mask(" ".join(str(error).split()) or type(error).__name__)
         click.echo(escape_controls(f"octavo: {sentence}"), err=True)
         if self.json:
-            click.echo(indented({"ok": False, "error": sentence, "kind": type(error).__name__}))
+            click.echo(format_json({"ok": False, "error": sentence, "kind": type(error).__name__}))
 
-    def hidden(self, text: str) -> str:
+    def mask(self, text: str) -> str:
         """The text without passwords."""
         return mask_passwords(text, self.urls)
 
@@ -273,7 +273,7 @@ class CommandCall:
                 self.note(f"{setting.key} is {value} ({found.origin(setting.key)})")
 
 
-def runs(function: Callable[..., int | Coroutine[Any, Any, int]]) -> Callable[..., None]:
+def as_command(function: Callable[..., int | Coroutine[Any, Any, int]]) -> Callable[..., None]:
     """Make a command of a function, awaited or not, that takes a `CommandCall` and its own options and returns an exit status.
 
     It stands right above the function. `--json`, `--quiet` and `--debug` are added; settings, output, errors and the

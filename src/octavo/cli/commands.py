@@ -10,7 +10,7 @@ import msgspec
 from click.shell_completion import BashComplete, FishComplete, ShellComplete, ZshComplete
 
 from octavo.cli import bench, events, facts, memory, option, queue, reindex, serve, transfer  # noqa: F401 - each adds its commands to the root
-from octavo.cli.command import CommandCall, pluralize, root, runs
+from octavo.cli.command import CommandCall, as_command, pluralize, root
 from octavo.config import Settings
 from octavo.kernel.ports import Finding, Store
 from octavo.stores import SCHEMES, open_store
@@ -45,7 +45,7 @@ octavo = root
 @click.option("--probe/--no-probe", help="Whether to write, read and remove a few records. [default: not]")
 @option.flag("--strict", "Fail (status 1) when there is a warning.")
 @option.configured
-@runs
+@as_command
 async def doctor_command(call: CommandCall, probe: bool, strict: bool) -> int:
     """Say what a store is and what is dangerous about it.
 
@@ -61,7 +61,7 @@ async def doctor_command(call: CommandCall, probe: bool, strict: bool) -> int:
         vectors = await _vector_findings(call.settings, store, report)
         beside = [*vectors, *_rerank_findings(call.settings), *_folder_findings(call.settings)]
     findings = [
-        Finding(each.name, call.hidden(each.value), call.hidden(each.warning))
+        Finding(each.name, call.mask(each.value), call.mask(each.warning))
         for each in [*report.findings, *beside]
     ]
     report = msgspec.structs.replace(report, findings=findings)
@@ -72,7 +72,7 @@ async def doctor_command(call: CommandCall, probe: bool, strict: bool) -> int:
 
 
 @octavo.command("stores")
-@runs
+@as_command
 def stores_command(call: CommandCall) -> int:
     """List the stores a URL can name.
 
@@ -97,7 +97,7 @@ def stores_command(call: CommandCall) -> int:
 
 @octavo.command("completion")
 @click.argument("shell", type=click.Choice(tuple(_SHELLS)))
-@runs
+@as_command
 def completion_command(call: CommandCall, shell: str) -> int:
     """Print the script that lets a shell complete commands and options.
 

@@ -13,7 +13,7 @@ import click
 import msgspec
 
 from octavo.cli import option
-from octavo.cli.command import CommandCall, check_exists, parse_time, pluralize, root, runs
+from octavo.cli.command import CommandCall, as_command, check_exists, parse_time, pluralize, root
 from octavo.cli.transfer import moved_text
 from octavo.errors import ConfigError, StoreUnavailable
 from octavo.events import AgentEvent, BaseMemoryStore, EventStore, EventType, as_store, migrate, to_event
@@ -28,7 +28,7 @@ _WIDEST = 24  # characters of a column
 #: An event may arrive so much later than its time says, and `tail -f` still shows it.
 _LATE = timedelta(minutes=1)
 
-_which = option.together(
+_which = option.combine(
     option.configured,
     option.text(
         "--store where",
@@ -39,7 +39,7 @@ _which = option.together(
     option.text("--agent", "NAME", "Only this agent's events."),
     option.text("--session", "ID", "Only this session's events."),
 )
-_when = option.together(
+_when = option.combine(
     option.text(
         "--type event_type",
         "TYPE",
@@ -69,7 +69,7 @@ def events() -> None:
 @_which
 @_when
 @option.limit(100)
-@runs
+@as_command
 async def list_command(call: CommandCall, limit: int, **asked: Any) -> int:
     """Show the newest events, the newest last. With --json, one line of JSON for each.
 
@@ -78,7 +78,7 @@ async def list_command(call: CommandCall, limit: int, **asked: Any) -> int:
     """
     kind = None if asked["event_type"] is None else EventType(asked["event_type"])
     since, until = _times(asked)
-    named = _given(**_owner(asked), event_type=kind, start_time=since, end_time=until)
+    named = _drop_none(**_owner(asked), event_type=kind, start_time=since, end_time=until)
     async with _open_named(call.existing_store()) as store:
         _Rows(call).show(await store.retrieve(**named, limit=limit))
     return 0
@@ -90,7 +90,7 @@ async def list_command(call: CommandCall, limit: int, **asked: Any) -> int:
 @option.limit(10)
 @option.flag("--follow -f", "Go on and show events as they come, until interrupted.")
 @option.text("--every", "AGE", "How often to look for more.", default="1s")
-@runs
+@as_command
 async def tail_command(call: CommandCall, limit: int, follow: bool, every: str, **asked: Any) -> int:
     """Show the last events, and with -f those that come. With --json, one line of JSON for each.
 
@@ -116,7 +116,7 @@ async def tail_command(call: CommandCall, limit: int, follow: bool, every: str, 
                 down = False
             except StoreUnavailable as error:
                 if not down:
-                    call.note(f"{call.hidden(str(error))}; waiting for it")
+                    call.note(f"{call.mask(str(error))}; waiting for it")
                 down = True
                 continue
             rows.show([to_event(record) for key, record in fresh.items() if key not in seen])
@@ -132,7 +132,7 @@ async def tail_command(call: CommandCall, limit: int, follow: bool, every: str, 
 @option.limit(10)
 @option.flag("--words", "Only as whole words: quick, however many events there are.")
 @option.flag("--everyone", "The events of everyone, in place of --agent or --session.")
-@runs
+@as_command
 async def search_command(
     call: CommandCall, query: str, limit: int, words: bool, everyone: bool, **asked: Any
 ) -> int:
@@ -163,7 +163,7 @@ async def search_command(
 
 @events.command("stats")
 @_which
-@runs
+@as_command
 async def stats_command(call: CommandCall, **asked: Any) -> int:
     """Count events, in all and by type, and say when the first and the last were.
 
@@ -186,7 +186,7 @@ async def stats_command(call: CommandCall, **asked: Any) -> int:
 @_which
 @option.text("--older-than", "AGE", "Remove events older than this: 7d, 12h, 30m, 90s.", required=True)
 @option.flag("--dry-run", "Only say how many there are.")
-@runs
+@as_command
 async def prune_command(call: CommandCall, older_than: str, dry_run: bool, **asked: Any) -> int:
     """Remove events that are older than an age.
 
@@ -212,7 +212,7 @@ async def prune_command(call: CommandCall, older_than: str, dry_run: bool, **ask
 @click.argument("target", metavar="TARGET")
 @option.number("--batch", "Events per read and write.", 1, default=500)
 @option.resumable
-@runs
+@as_command
 async def migrate_command(
     call: CommandCall, source: str, target: str, batch: int, state: Path | None, restart: bool
 ) -> int:
@@ -313,9 +313,9 @@ def _times(asked: dict[str, Any]) -> tuple[datetime | None, datetime | None]:
 
 
 def _owner(asked: dict[str, Any]) -> dict[str, Any]:
-    return _given(agent_name=asked["agent"], session_id=asked["session"])
+    return _drop_none(agent_name=asked["agent"], session_id=asked["session"])
 
 
-def _given(**named: Any) -> dict[str, Any]:
+def _drop_none(**named: Any) -> dict[str, Any]:
     """Only what was given: a memory store somebody wrote may not take the rest."""
     return {name: value for name, value in named.items() if value is not None}

@@ -9,7 +9,7 @@ import click
 import msgspec
 
 from octavo.cli import option
-from octavo.cli.command import CommandCall, check_exists, pluralize, root, runs
+from octavo.cli.command import CommandCall, as_command, check_exists, pluralize, root
 from octavo.cli.tables import time_text
 from octavo.config import Settings
 from octavo.errors import ConfigError, StoreUnavailable
@@ -43,7 +43,7 @@ _DONE |= {"unlinked": "file removed", "pending": "pending"}
 @option.text("--embedder", "SPEC", "The model that makes them, such as fastembed:BAAI/bge-small-en-v1.5.")
 @option.text("--forget", "SPACE", "Remove the vectors of a model that is no longer used.", multiple=True)
 @option.configured
-@runs
+@as_command
 async def reindex_command(
     call: CommandCall,
     verify: bool,
@@ -226,7 +226,7 @@ def _say_terms(call: CommandCall, lexicon: Lexicon) -> int:
 
 # --- the vault
 
-_which = option.together(
+_which = option.combine(
     option.store,
     option.text(
         "--root",
@@ -258,7 +258,7 @@ def vault() -> None:
 
 @vault.command("status")
 @_which
-@runs
+@as_command
 async def status_command(call: CommandCall) -> int:
     """Say which documents there are, which wait to be synced and what is wrong.
 
@@ -283,7 +283,7 @@ async def status_command(call: CommandCall) -> int:
 @click.argument("folder", required=False)
 @option.text("--versions", "KEY", "Instead: what this document said before, from the store.")
 @_which
-@runs
+@as_command
 async def list_command(call: CommandCall, folder: str | None, versions: str | None) -> int:
     """List the documents, or those of a FOLDER such as users or facts.
 
@@ -309,7 +309,7 @@ async def list_command(call: CommandCall, folder: str | None, versions: str | No
 
 @vault.command("sync")
 @_which
-@runs
+@as_command
 async def sync_command(call: CommandCall) -> int:
     """Bring the files and the store together.
 
@@ -325,7 +325,7 @@ async def sync_command(call: CommandCall) -> int:
 
 @vault.command("reindex")
 @_which
-@runs
+@as_command
 async def vault_reindex_command(call: CommandCall) -> int:
     """Sync, then build anew what documents and all other records are found by.
 

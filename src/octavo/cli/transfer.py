@@ -9,7 +9,7 @@ import click
 import msgspec
 
 from octavo.cli import option
-from octavo.cli.command import CommandCall, check_exists, pluralize, root, runs
+from octavo.cli.command import CommandCall, as_command, check_exists, pluralize, root
 from octavo.cli.tables import figures
 from octavo.errors import ConfigError
 from octavo.importers import FORMATS
@@ -30,14 +30,14 @@ MOST_TOLD = 10  # bad lines on stderr; the file of skipped lines has them all
 _REST = ("collections", "bad", "unreadable", "left_out")
 _OWNERS = ("tenant", "user", "agent", "session")
 
-_which = option.together(
+_which = option.combine(
     option.collections("Only this collection; may be given several times. [default: all]", SHAPES),
     option.text("--tenant", "NAME", "Only this tenant's records. [default: every tenant]"),
     option.text("--user", "NAME", "Only this user's records."),
     option.text("--agent", "NAME", "Only this agent's records."),
     option.text("--session", "NAME", "Only this session's records."),
 )
-_pace = option.together(
+_pace = option.combine(
     option.number("--batch", "Records per read and write; fewer when they are large.", 1, default=1000),
     option.resumable,
 )
@@ -49,7 +49,7 @@ _pace = option.together(
 @_which
 @_pace
 @option.store
-@runs
+@as_command
 async def copy_command(call: CommandCall, source: str, target: str | None, **given: Any) -> int:
     """Copy every record of SOURCE into TARGET, or into the store of --store.
 
@@ -83,7 +83,7 @@ async def copy_command(call: CommandCall, source: str, target: str | None, **giv
 @option.text("--page", "FILE", "With --user: also a page of Markdown to read.")
 @_pace
 @option.store
-@runs
+@as_command
 async def export_command(
     call: CommandCall, source: str | None, file: str | None, format_: str, page: str | None, **given: Any
 ) -> int:
@@ -146,7 +146,7 @@ async def export_command(
 @option.text("--set-aside", "FILE", "Where skipped lines of an export go. [default: SOURCE.bad]")
 @_pace
 @option.store
-@runs
+@as_command
 async def import_command(
     call: CommandCall, source: str, target: str | None, format_: str | None, **given: Any
 ) -> int:

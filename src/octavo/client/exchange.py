@@ -106,7 +106,7 @@ def _detail(body: bytes) -> str:
     return detail if isinstance(detail, str) else msgspec.json.encode(detail).decode()
 
 
-def checked_url(given: str | None) -> str:
+def check_url(given: str | None) -> str:
     """The address of a server: the given one, else OCTAVO_SERVER, else this machine; ConfigError if it is none."""
     if given is None:
         given = os.environ.get("OCTAVO_SERVER") or DEFAULT_URL
@@ -120,7 +120,7 @@ def checked_url(given: str | None) -> str:
     return given.rstrip("/")
 
 
-def checked_key(given: str | None) -> str:
+def check_key(given: str | None) -> str:
     """The API key: the given one, else OCTAVO_API_KEY, else none."""
     key = (os.environ.get("OCTAVO_API_KEY", "") if given is None else given).strip()
     if not (key.isascii() and key.isprintable() and " " not in key):
@@ -159,7 +159,7 @@ def drop_unset(**named: Any) -> dict[str, Any]:
     }
 
 
-def given_params(**named: Any) -> dict[str, str | int | float]:
+def make_params(**named: Any) -> dict[str, str | int | float]:
     """What was given of a query, with times in UTC."""
     values = drop_unset(**named)
     return {name: each.isoformat() if isinstance(each, datetime) else each for name, each in values.items()}
@@ -178,9 +178,9 @@ class Exchange:
         timeout: float = 10,
         retries: int = 2,
     ) -> None:
-        self.base_url = checked_url(base_url)
+        self.base_url = check_url(base_url)
         headers = {"Content-Type": "application/json", "User-Agent": "octavo-client"}
-        if key := checked_key(api_key):
+        if key := check_key(api_key):
             headers["Authorization"] = f"Bearer {key}"
         if timeout <= 0:
             raise ConfigError(f"timeout must be more than 0 seconds; got {timeout}")

@@ -119,9 +119,9 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
         except msgspec.ValidationError:
             wrong = True
         if wrong:  # raised out here: msgspec's own error must not hang on it
-            raise ConfigError(f"{where} is {self.expected}; got {got or self._named(value)}")
+            raise ConfigError(f"{where} is {self.expected}; got {got or self._describe(value)}")
 
-    def _named(self, value: Any) -> str:
+    def _describe(self, value: Any) -> str:
         if value is None:
             return "nothing: give a value or leave the line out"
         if not isinstance(value, (str, int, float, tuple)):

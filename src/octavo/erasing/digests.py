@@ -106,13 +106,13 @@ class Digests:
     def __bool__(self) -> bool:
         return bool(self.all)
 
-    def spelled(self) -> str:
+    def to_text(self) -> str:
         """As text, to be kept."""
         return b64encode(array("Q", sorted(self.all)).tobytes()).decode()
 
     @classmethod
     def read(cls, spelled: str) -> "Digests":
-        """What `spelled` made."""
+        """What `to_text` made."""
         return cls(array("Q", b64decode(spelled)))
 
 

@@ -20,7 +20,7 @@ from octavo.importers.values import (
     fact_records,
     moment,
     stable_id,
-    tried,
+    try_make,
 )
 from octavo.kernel.ids import now
 from octavo.kernel.model import Query, Record, Scope
@@ -146,7 +146,8 @@ def _read_page(file: SourceFile, owner: DefaultOwner, format_: str, *, whole: bo
         if path.name == INDEX and link and (path.parent / link[1]).is_file():
             yield LeftOut("lines of the index")
         else:
-            yield tried(f"{shown}, line {block.line}", _fact, block, page.front, shown, times, owner, format_)
+            where = f"{shown}, line {block.line}"
+            yield try_make(where, _fact, block, page.front, shown, times, owner, format_)
 
 
 def _fact(

@@ -205,7 +205,7 @@ class SourceTables:
         """The tables there are."""
         return {row["name"] async for row in self._run(self._names_sql)}
 
-    async def need(self, what: str, *wanted: str) -> None:
+    async def require(self, what: str, *wanted: str) -> None:
         """Refuse a database without one of these tables."""
         there = await self.names()
         if missing := [name for name in wanted if name not in there]:
@@ -220,7 +220,7 @@ class SourceTables:
         return self._run(f"SELECT * FROM {table} ORDER BY {', '.join(by)}")
 
 
-def decoded(value: Any) -> Any:
+def decode_json(value: Any) -> Any:
     """The value of a JSON column, whose text some drivers give; None for nothing."""
     return msgspec.json.decode(value) if isinstance(value, str | bytes) and value else value or None
 

@@ -147,7 +147,7 @@ def fact_records(
     return fact, insert_step(fact, f"imported from {came_from}").log
 
 
-def tried(position: str, make: Callable[..., Any], *given: Any) -> Any:
+def try_make(position: str, make: Callable[..., Any], *given: Any) -> Any:
     """What is made of this, or Unreadable with the position and the reason why nothing can be; what was so already stays so."""
     try:
         return given[0] if isinstance(given[0], Unreadable) else make(*given)

@@ -69,14 +69,14 @@ class Graph:
             return any(needle in text.lower() for text in texts)
 
         graph = await self.read()
-        return _around(graph.relations, [entity for entity in graph.entities if holds(entity)])
+        return _neighbourhood(graph.relations, [entity for entity in graph.entities if holds(entity)])
 
     async def open(self, names: Sequence[str]) -> KnowledgeGraph:
         """The entities of these names, and their relations."""
         found = await self._nodes(names)
         entities = [_entity(record) for record in found.values()]
         edges = await self._all(EDGES) if entities else []
-        return _around([*map(_relation, edges)], entities)
+        return _neighbourhood([*map(_relation, edges)], entities)
 
     # --- writing
 
@@ -196,7 +196,7 @@ class Graph:
             raise StoreUnavailable("the store is down, and the graph is as it was; try again later")
 
 
-def _around(relations: list[Relation], entities: list[Entity]) -> KnowledgeGraph:
+def _neighbourhood(relations: list[Relation], entities: list[Entity]) -> KnowledgeGraph:
     """These entities, and the relations that begin or end at one of them."""
     names = {entity.name for entity in entities}
     return KnowledgeGraph(entities, [each for each in relations if each.from_ in names or each.to in names])

@@ -34,7 +34,7 @@ __all__ = [
     "Summary",
     "Talk",
     "Trial",
-    "compared",
+    "compare_runs",
     "load",
     "measure",
     "new_tenant",
@@ -337,7 +337,7 @@ def summary(run: Run) -> Summary:
     )
 
 
-def compared(reference: Run, other: Run) -> Compared:
+def compare_runs(reference: Run, other: Run) -> Compared:
     """Hold one run against another of the same questions."""
     pairs = list(zip(reference.asked, other.asked, strict=True))
     sessions = any(asked.gold_sessions for asked in reference.asked)

@@ -95,9 +95,9 @@ class Core:
         self._closed = False
         self.memory_service = memory_service if enable_memory else None
         if enable_memory and memory_service is None:
-            self.memory_service = self._opened(memory_config_path)
+            self.memory_service = self._open_service(memory_config_path)
 
-    def _opened(self, path: str | Path) -> MemoryService | None:
+    def _open_service(self, path: str | Path) -> MemoryService | None:
         try:
             return MemoryService.from_config(path)
         except (OctavoError, OSError) as error:
@@ -110,7 +110,7 @@ class Core:
         """Begin to handle an observation; what came first in a session is handled first."""
         if self._closed:
             raise RuntimeError("this Core was closed; make another")
-        task = asyncio.create_task(self._handled(obs))
+        task = asyncio.create_task(self._handle(obs))
         self._under_way.add(task)  # the event loop alone would let a task be collected before it is done
         task.add_done_callback(self._under_way.discard)
         return task
@@ -119,21 +119,21 @@ class Core:
         """Handle one observation from the gate to the end of its turn; an agent that fails is an answer, not an error."""
         return await self.submit(obs)
 
-    async def _handled(self, obs: Observation) -> Handled:
+    async def _handle(self, obs: Observation) -> Handled:
         lock = self._sessions.setdefault(obs.session_key, asyncio.Lock())
         async with lock:
-            decision = await self._decided(obs)
-            event_id = await self._noted(obs, decision)
+            decision = await self._decide(obs)
+            event_id = await self._append_event(obs, decision)
             if decision.action is not GateAction.DELIVER:
                 return Handled(gate_result=decision, event_id=event_id)
-            turn_id = await self._begun(obs, event_id)
+            turn_id = await self._begin_turn(obs, event_id)
             try:
-                answer = await self._answered(obs)
+                answer = await self._answer(obs)
             except asyncio.CancelledError:
-                await self._ended(turn_id, AgentResult(error="cancelled"))
+                await self._finish_turn(turn_id, AgentResult(error="cancelled"))
                 raise
             output = _as_observation(answer.output, obs)
-            await self._ended(turn_id, AgentResult(output, answer.error))
+            await self._finish_turn(turn_id, AgentResult(output, answer.error))
             return Handled(
                 gate_result=decision, event_id=event_id, turn_id=turn_id, output=output, error=answer.error
             )
@@ -154,7 +154,7 @@ class Core:
     async def __aexit__(self, *exc: object) -> None:
         await self.close()
 
-    async def _decided(self, obs: Observation) -> GateResult:
+    async def _decide(self, obs: Observation) -> GateResult:
         with catch_error() as outcome:
             decision = self.gate(obs)
             return await decision if inspect.isawaitable(decision) else decision
@@ -162,7 +162,7 @@ class Core:
         # Noted, so that nothing is lost; not delivered, since nobody said that it may be.
         return GateResult(GateAction.SINK, [f"the gate failed: {outcome.error!r}"])
 
-    async def _answered(self, obs: Observation) -> AgentResult:
+    async def _answer(self, obs: Observation) -> AgentResult:
         if self.agent is None:
             return AgentResult()
         with catch_error() as outcome:
@@ -171,7 +171,7 @@ class Core:
         log.error("the agent failed on %s", obs.obs_id, exc_info=outcome.error)
         return AgentResult(error=f"{type(outcome.error).__name__}: {outcome.error}")
 
-    async def _noted(self, obs: Observation, decision: GateResult) -> str | None:
+    async def _append_event(self, obs: Observation, decision: GateResult) -> str | None:
         """Append the observation's event and write its id back, unless this is the system talking to itself."""
         if getattr(obs, "metadata", None) is None:
             obs.metadata = {}
@@ -184,14 +184,14 @@ class Core:
         obs.metadata[EVENT_ID] = event.event_id
         return str(event.event_id)
 
-    async def _begun(self, obs: Observation, event_id: str | None) -> str | None:
+    async def _begin_turn(self, obs: Observation, event_id: str | None) -> str | None:
         """Begin a turn, for a message that was remembered."""
         if event_id is None or obs.obs_type != ObservationType.MESSAGE:
             return None
         turn = await self._remember("append_turn", obs.session_key, event_id)
         return None if turn is None else str(turn.turn_id)
 
-    async def _ended(self, turn_id: str | None, answer: AgentResult) -> None:
+    async def _finish_turn(self, turn_id: str | None, answer: AgentResult) -> None:
         if turn_id is None:
             return
         output = answer.output.obs_id if isinstance(answer.output, Observation) else None

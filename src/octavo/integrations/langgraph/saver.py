@@ -103,7 +103,7 @@ class OctavoSaver(BoundStore, BaseCheckpointSaver[str]):  # type: ignore[misc] #
                 "parent": get_checkpoint_id(config),
             },
             metadata={"run_id": run} if isinstance(run, str) else {},
-            created_at=_made_at(checkpoint["id"]),
+            created_at=_read_time(checkpoint["id"]),
         )
         # Nearly all are new, and then that is all there is to do; what a journal has queued is done later, and is not counted.
         if not isinstance(self._store, BaseStore) or not sum(await self._store.apply([Add([record])])):
@@ -138,7 +138,7 @@ class OctavoSaver(BoundStore, BaseCheckpointSaver[str]):  # type: ignore[misc] #
                 scope=scope,
                 text=channel,
                 data=data,
-                created_at=_made_at(get_checkpoint_id(config)),
+                created_at=_read_time(get_checkpoint_id(config)),
             )
             ops += _put(record) if at < 0 else [Add([record])]
         if ops:
@@ -329,7 +329,7 @@ def _put(record: Record) -> list[Op]:
     return [Add([record]), Change(query=query, text=record.text, data=record.data, metadata=record.metadata)]
 
 
-def _made_at(name: str) -> datetime:
+def _read_time(name: str) -> datetime:
     """When a checkpoint was made, as its id says: LangGraph's are UUIDs of version 6, which stand in the order of time."""
     if not _is_timed(name):
         return now()

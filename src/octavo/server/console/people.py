@@ -186,7 +186,7 @@ async def sessions_by_name(store: Store, scope: Scope, after: str, limit: int) -
     return [
         SeenSession(name=name, counts=counts, last_at=last)
         for name, (counts, last) in sorted(
-            _gathered(
+            _group_by_name(
                 (collection, one.name, one.total, one.last)
                 for collection, names in zip(TALK, listed, strict=True)
                 for one in names
@@ -205,7 +205,7 @@ async def recent_sessions(
             for each in collections
         )
     )
-    found = _gathered(
+    found = _group_by_name(
         (collection, head.scope.session or "", 1, head.created_at)
         for collection, page in zip(collections, newest, strict=True)
         for head in page
@@ -215,7 +215,7 @@ async def recent_sessions(
     return sorted(seen, key=lambda one: one.last_at, reverse=True)[:limit]
 
 
-def _gathered(
+def _group_by_name(
     rows: Iterable[tuple[str, str, int, datetime]],
 ) -> dict[str, tuple[dict[str, int], datetime]]:
     """Counts by collection, and the last moment, of each name."""

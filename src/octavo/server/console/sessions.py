@@ -89,8 +89,8 @@ async def show_session(page: ConsoleRequest) -> Response:
         *(_read(store, replace(query, collection=each), asked.kind, page.page_bytes) for each in shown)
     )
     summary = await store.find(Query(collection=SUMMARIES, scope=scope, newest_first=True, limit=1))
-    found, following = merged(read)
-    steps = paired(found)
+    found, following = merge_newest(read)
+    steps = pair_steps(found)
     return page.render(
         "session.html",
         session=page.path_params["session"],
@@ -146,7 +146,7 @@ async def _read(
     return found, looked[-1].cursor if len(looked) == _LOOKED else None
 
 
-def merged(read: Sequence[tuple[list[Record], Cursor | None]]) -> tuple[list[Record], Cursor | None]:
+def merge_newest(read: Sequence[tuple[list[Record], Cursor | None]]) -> tuple[list[Record], Cursor | None]:
     """The newest records of several collections together, and where to go on: all have one order."""
     found = sorted((record for records, _ in read for record in records), key=lambda r: r.rank, reverse=True)
     # Of a collection that has more, nothing is known behind its last one.
@@ -158,7 +158,7 @@ def merged(read: Sequence[tuple[list[Record], Cursor | None]]) -> tuple[list[Rec
     return page, last if len(page) == len(within) else page[-1].cursor
 
 
-def paired(found: Sequence[Record]) -> list[TimelineStep]:
+def pair_steps(found: Sequence[Record]) -> list[TimelineStep]:
     """The records as steps: the end of a tool's call stands with its beginning."""
     ends = {key: record for record in found if record.kind in _ENDS and (key := _call(record))}
     begun = {_call(record) for record in found if record.kind == EventType.TOOL_CALL_START}
